@@ -1,0 +1,15 @@
+//! The words every other crate speaks: time as a number, identities, how a process ended, quantities, the reasons
+//! Kubernetes users know, and the objects of the `rekindle.dev/v1alpha1` API. No IO, no clock, no randomness.
+#![forbid(unsafe_code)]
+
+pub mod exit;
+pub mod ids;
+pub mod quantity;
+pub mod reasons;
+pub mod tick;
+pub mod v1alpha1;
+
+pub use exit::{Exit, ExitStatus};
+pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
+pub use quantity::{Quantity, QuantityError};
+pub use tick::{Tick, TickDuration};

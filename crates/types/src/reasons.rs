@@ -1,0 +1,52 @@
+//! Reasons of events and of container states: the words kubectl users know, and the few that are ours.
+
+/// Reasons of events the kubelet emits too, with its exact spelling.
+pub mod event {
+    #![allow(missing_docs, reason = "each is its own text, as in the Kubernetes API")]
+    pub const SCHEDULED: &str = "Scheduled";
+    pub const FAILED_SCHEDULING: &str = "FailedScheduling";
+    pub const PULLING: &str = "Pulling";
+    pub const PULLED: &str = "Pulled";
+    pub const CREATED: &str = "Created";
+    pub const STARTED: &str = "Started";
+    pub const KILLING: &str = "Killing";
+    pub const BACK_OFF: &str = "BackOff";
+    pub const FAILED: &str = "Failed";
+    pub const UNHEALTHY: &str = "Unhealthy";
+    pub const SANDBOX_CHANGED: &str = "SandboxChanged";
+    pub const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
+    pub const FAILED_MOUNT: &str = "FailedMount";
+    pub const FAILED_KILL_POD: &str = "FailedKillPod";
+    pub const FAILED_POST_START_HOOK: &str = "FailedPostStartHook";
+    pub const FAILED_PRE_STOP_HOOK: &str = "FailedPreStopHook";
+    pub const FAILED_SYNC: &str = "FailedSync";
+    pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
+
+    /// Ours: a PodRestart was carried out by the node.
+    pub const POD_RESTARTED: &str = "PodRestarted";
+    /// Ours: a PodRestart began.
+    pub const POD_RESTARTING: &str = "PodRestarting";
+    /// Ours: the ladder chose a rung.
+    pub const LADDER_STEP: &str = "LadderStep";
+    /// Ours: the ladder waits, because a restart would not help or a budget forbids it.
+    pub const LADDER_HOLD: &str = "LadderHold";
+    /// Ours: every rung was tried.
+    pub const LADDER_EXHAUSTED: &str = "LadderExhausted";
+    /// Ours: the workload is healthy again after the ladder acted.
+    pub const LADDER_RECOVERED: &str = "LadderRecovered";
+}
+
+/// Reasons of `state.waiting`.
+pub mod waiting {
+    #![allow(missing_docs, reason = "each is its own text, as in the Kubernetes API")]
+    pub const CONTAINER_CREATING: &str = "ContainerCreating";
+    pub const POD_INITIALIZING: &str = "PodInitializing";
+    pub const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
+    pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
+    pub const IMAGE_PULL_BACK_OFF: &str = "ImagePullBackOff";
+    pub const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
+    pub const INVALID_IMAGE_NAME: &str = "InvalidImageName";
+    pub const CREATE_CONTAINER_ERROR: &str = "CreateContainerError";
+    pub const CREATE_CONTAINER_CONFIG_ERROR: &str = "CreateContainerConfigError";
+    pub const RUN_CONTAINER_ERROR: &str = "RunContainerError";
+}

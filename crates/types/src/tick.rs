@@ -1,0 +1,140 @@
+//! Time as the pure crates see it: a number handed in by the driver.
+//!
+//! A driver keeps ticks monotonic: it reads the wall clock once at start and adds what the monotonic clock says has
+//! passed since. So durations never jump when somebody sets the clock, and a tick still names a time of day for status
+//! fields, also across restarts of the agent and of the machine.
+
+use std::ops::{Add, Sub};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+use serde::{Deserialize, Serialize};
+
+/// A point in time: microseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tick(u64);
+
+/// A span of time in microseconds. Its own type, so that a point and a span cannot be mixed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TickDuration(u64);
+
+impl Tick {
+    /// The earliest tick.
+    pub const ZERO: Tick = Tick(0);
+
+    /// The tick this many microseconds after the Unix epoch.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// The tick this many seconds after the Unix epoch.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs * 1_000_000)
+    }
+
+    /// Microseconds since the Unix epoch.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// How long ago `earlier` was; zero if it is not in the past.
+    pub const fn since(self, earlier: Tick) -> TickDuration {
+        TickDuration(self.0.saturating_sub(earlier.0))
+    }
+
+    /// As a status field shows it: whole seconds, UTC.
+    pub fn to_time(self) -> Time {
+        Time(self.to_timestamp())
+    }
+
+    /// As an Event or a Lease shows it: microseconds, UTC.
+    pub fn to_micro_time(self) -> MicroTime {
+        MicroTime(self.to_timestamp())
+    }
+
+    fn to_timestamp(self) -> jiff::Timestamp {
+        let micros = i64::try_from(self.0).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX)
+    }
+}
+
+impl From<&Time> for Tick {
+    fn from(time: &Time) -> Self {
+        Self(u64::try_from(time.0.as_microsecond()).unwrap_or(0))
+    }
+}
+
+impl From<&MicroTime> for Tick {
+    fn from(time: &MicroTime) -> Self {
+        Self(u64::try_from(time.0.as_microsecond()).unwrap_or(0))
+    }
+}
+
+impl TickDuration {
+    /// No time at all.
+    pub const ZERO: TickDuration = TickDuration(0);
+
+    /// A span of microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// A span of milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000)
+    }
+
+    /// A span of seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs * 1_000_000)
+    }
+
+    /// In microseconds.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// In whole seconds, rounded down.
+    pub const fn as_secs(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// As the standard library's duration.
+    pub const fn to_std(self) -> std::time::Duration {
+        std::time::Duration::from_micros(self.0)
+    }
+
+    /// This span `factor` times, without overflow.
+    pub const fn saturating_mul(self, factor: u64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+}
+
+impl Add<TickDuration> for Tick {
+    type Output = Tick;
+    fn add(self, span: TickDuration) -> Tick {
+        Tick(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub<TickDuration> for Tick {
+    type Output = Tick;
+    fn sub(self, span: TickDuration) -> Tick {
+        Tick(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Add for TickDuration {
+    type Output = TickDuration;
+    fn add(self, other: TickDuration) -> TickDuration {
+        TickDuration(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for TickDuration {
+    type Output = TickDuration;
+    fn sub(self, other: TickDuration) -> TickDuration {
+        TickDuration(self.0.saturating_sub(other.0))
+    }
+}

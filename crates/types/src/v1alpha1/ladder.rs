@@ -1,0 +1,175 @@
+//! RestartLadder: for the pods it selects, what to try when restarting a container does not help.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::api_object;
+
+/// RestartLadder says, for the pods that its selector matches, which restarts to try one after the other, how often, and
+/// what to do when none helps. A pod that no ladder selects behaves exactly as Kubernetes says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadder")]
+pub struct RestartLadder {
+    /// APIVersion is rekindle.dev/v1alpha1.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind is RestartLadder.
+    #[serde(default)]
+    pub kind: String,
+    /// Standard object metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What to try.
+    #[serde(default)]
+    pub spec: RestartLadderSpec,
+    /// What was seen of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<RestartLadderStatus>,
+}
+api_object!(RestartLadder, "RestartLadder", "RestartLadderList", "restartladders");
+
+/// What a ladder tries, on which pods.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadderSpec")]
+pub struct RestartLadderSpec {
+    /// The pods, in the ladder's own namespace. It may not be empty: a ladder never selects everything by mistake. When
+    /// several ladders select a pod, the oldest counts, then the first by name.
+    #[serde(default)]
+    pub selector: LabelSelector,
+    /// Attempts count inside this window, and running stably this long clears them. A duration such as 90s, 10m or 1h30m.
+    /// Default 10m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
+    /// The rungs from the mildest on: each rung at most once, in the order Container, Containers, Pod, Recreate, Reschedule,
+    /// Rollback.
+    #[serde(default)]
+    pub rungs: Vec<LadderRung>,
+    /// How many pods of this ladder may be on a voluntary rung at once, and how often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<LadderBudget>,
+    /// What to do when every rung was tried: Hold leaves the pod to Kubernetes' own backoff, Fail ends it as Failed.
+    /// Default Hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_exhausted: Option<OnExhausted>,
+}
+
+/// One rung with its attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.LadderRung")]
+pub struct LadderRung {
+    /// What is restarted.
+    pub rung: Rung,
+    /// How often it is tried inside the window before the next rung's turn; 1..=1000. Default 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// Of a Pod rung: what is made new. Default: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<Vec<Refresh>>,
+    /// Of a Reschedule rung: how long the node is avoided. A duration; default 30m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avoid_node_for: Option<String>,
+}
+
+/// What a restart throws away. The order is the order of the ladder.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(rename = "dev.rekindle.v1alpha1.Rung")]
+pub enum Rung {
+    /// One container's process and writable layer, with exactly the kubelet's backoff.
+    Container,
+    /// All containers; init containers run again; the sandbox stays (KEP-5532).
+    Containers,
+    /// Also the sandbox: network, IPC, UTS and PID namespaces, cgroup, and the contents of emptyDir volumes.
+    Pod,
+    /// The Pod object itself, through the Eviction API.
+    Recreate,
+    /// The same, and the node is avoided for a while.
+    Reschedule,
+    /// The Deployment's new revision, when the one before was healthy.
+    Rollback,
+}
+
+/// What a whole-pod restart makes new.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(rename = "dev.rekindle.v1alpha1.Refresh")]
+pub enum Refresh {
+    /// The network namespace, and with it the pod's address.
+    Network,
+    /// The IPC namespace: System V segments, message queues, /dev/shm.
+    #[serde(rename = "IPC")]
+    Ipc,
+    /// The contents of every emptyDir volume.
+    EmptyDir,
+    /// The pod's cgroup with its counters.
+    Cgroup,
+}
+
+impl Refresh {
+    /// Everything, the default of a Pod rung.
+    pub const ALL: [Refresh; 4] =
+        [Refresh::Network, Refresh::Ipc, Refresh::EmptyDir, Refresh::Cgroup];
+}
+
+/// The limits that keep a ladder from making an outage worse.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.LadderBudget")]
+pub struct LadderBudget {
+    /// Pods of this ladder on a rung above Container at the same time. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u32>,
+    /// Restarts above Container per minute over all pods of this ladder. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_minute: Option<u32>,
+}
+
+/// What happens when every rung was tried in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dev.rekindle.v1alpha1.OnExhausted")]
+pub enum OnExhausted {
+    /// Nothing more: the container's own backoff goes on.
+    #[default]
+    Hold,
+    /// The pod is ended as Failed.
+    Fail,
+}
+
+/// What was seen of a ladder.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadderStatus")]
+pub struct RestartLadderStatus {
+    /// The generation that the conditions speak of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Accepted: the spec can be carried out here, or why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<Condition>>,
+}
+
+impl Rung {
+    /// The name as the API spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rung::Container => "Container",
+            Rung::Containers => "Containers",
+            Rung::Pod => "Pod",
+            Rung::Recreate => "Recreate",
+            Rung::Reschedule => "Reschedule",
+            Rung::Rollback => "Rollback",
+        }
+    }
+}
+
+impl std::fmt::Display for Rung {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,139 @@
+//! RestartLedger: the durable history of one workload identity. A re-created pod, agent or engine goes on from it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Rung, api_object};
+
+/// RestartLedger is written by Rekindle, one per workload identity: a pod's place on the ladder and what was decided, and
+/// why. It is bounded in size and goes with its workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLedger")]
+pub struct RestartLedger {
+    /// APIVersion is rekindle.dev/v1alpha1.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind is RestartLedger.
+    #[serde(default)]
+    pub kind: String,
+    /// Standard object metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Whose history it is.
+    #[serde(default)]
+    pub spec: RestartLedgerSpec,
+    /// The history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<RestartLedgerStatus>,
+}
+api_object!(RestartLedger, "RestartLedger", "RestartLedgerList", "restartledgers");
+
+/// Whose history a ledger holds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLedgerSpec")]
+pub struct RestartLedgerSpec {
+    /// The ladder that applied last.
+    #[serde(default)]
+    pub ladder_name: String,
+    /// The pod that carries the identity now.
+    #[serde(default)]
+    pub pod_name: String,
+    /// Its UID.
+    #[serde(default, rename = "podUID")]
+    pub pod_uid: String,
+}
+
+/// The history itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLedgerStatus")]
+pub struct RestartLedgerStatus {
+    /// The rung the workload is on; absent when nothing failed inside the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
+    /// What the ladder does now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<LedgerPhase>,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When the next attempt is due, when that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<MicroTime>,
+    /// Attempts made inside the window, by rung.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Vec<RungAttempts>>,
+    /// Failures seen since the ledger was made. Never falls.
+    #[serde(default)]
+    pub failures_total: u64,
+    /// The failures seen of each container: how far its restartCount was accounted for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Vec<ObservedContainer>>,
+    /// Since when everything has been running without a failure; absent while something is broken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stable_since: Option<MicroTime>,
+    /// The last decisions, oldest first; at most 32, repeats counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<Vec<LedgerDecision>>,
+    /// Exhausted, and what a later version adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<Condition>>,
+}
+
+/// What the ladder does for a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dev.rekindle.v1alpha1.LedgerPhase")]
+pub enum LedgerPhase {
+    /// Nothing failed inside the window.
+    Healthy,
+    /// Something failed; the mildest rung that may help is being tried.
+    Climbing,
+    /// It waits: a restart would not help, or a budget forbids it now.
+    Holding,
+    /// Every rung was tried in vain.
+    Exhausted,
+}
+
+/// How often a rung was tried inside the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RungAttempts")]
+pub struct RungAttempts {
+    /// The rung.
+    pub rung: Rung,
+    /// When each attempt inside the window was decided, oldest first.
+    pub at: Vec<MicroTime>,
+}
+
+/// How far a container's failures were accounted for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.ObservedContainer")]
+pub struct ObservedContainer {
+    /// The container.
+    pub name: String,
+    /// The attempts (starts) whose end was counted: 1 more than the highest attempt that is known to have ended.
+    pub ended_attempts: u32,
+}
+
+/// One decision, with its reason. The same decision again raises the count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.LedgerDecision")]
+pub struct LedgerDecision {
+    /// When it was taken last.
+    pub at: MicroTime,
+    /// The rung it chose; absent for a decision to hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
+    /// Why.
+    pub reason: String,
+    /// How often in a row.
+    pub count: u32,
+    /// The PodRestart it created, when it created one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_restart: Option<String>,
+}
