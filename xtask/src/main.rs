@@ -1,1 +1,81 @@
-fn main() {}
+//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`.
+#![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
+
+mod tools;
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use clap::Parser;
+
+/// The project's daily commands.
+#[derive(Parser)]
+enum Task {
+    /// Fetch the test tools when missing, build, and run every test
+    Test,
+    /// What CI runs: format, lints, licences and bans, then every test
+    Ci,
+    /// Print the table of figures, beside the peers that are installed
+    Bench {
+        /// Passed on to the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Task::parse() {
+        Task::Test => test(),
+        Task::Ci => {
+            cargo(["fmt", "--all", "--check"])?;
+            cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
+            run(tools::cargo_deny()?.arg("check").args(["bans", "licenses", "sources"]))?;
+            test()
+        }
+        Task::Bench { args } => {
+            run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
+            run(cargo_command()
+                .args(["bench", "--locked", "--package", "rekindle", "--bench", "figures", "--"])
+                .args(args))
+        }
+    }
+}
+
+fn test() -> anyhow::Result<()> {
+    let kubectl = tools::kubectl()?;
+    tools::debian_packages()?;
+    // The black-box tests drive the real binary: build it first, so that a test's time is its own.
+    cargo(["build", "--workspace", "--locked", "--bins"])?;
+    run(cargo_command()
+        .args(["test", "--workspace", "--locked"])
+        .env("REKINDLE_TEST_KUBECTL", kubectl))
+}
+
+fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {
+    run(cargo_command().args(args))
+}
+
+fn cargo_command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs a command and fails with its name when it fails.
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let text = describe(command);
+    eprintln!("+ {text}");
+    let status = command.status().with_context(|| format!("run {text}"))?;
+    if !status.success() {
+        bail!("{text}: {status}");
+    }
+    Ok(())
+}
+
+fn describe(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,145 @@
+//! One thing wrong with one field, in the words the API server uses (apimachinery `field.Error`).
+
+use std::fmt;
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// The path, for example `spec.containers[0].image`.
+    pub field: String,
+    /// The kind of mistake.
+    pub problem: Problem,
+    /// What to do, or what is allowed. May be empty.
+    pub detail: String,
+}
+
+/// The kinds of mistakes; each has its reason in `Status.details.causes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The value is not acceptable. Carries the value as shown to the user.
+    Invalid(String),
+    /// A value must be given.
+    Required,
+    /// The value must be unique. Carries it.
+    Duplicate(String),
+    /// The value names something that is not there. Carries it.
+    NotFound(String),
+    /// The value is none of the known ones. Carries it; the detail lists them.
+    NotSupported(String),
+    /// It may not be set (here, or in this combination).
+    Forbidden,
+    /// It is longer than this many bytes.
+    TooLong(usize),
+    /// It has more than this many entries.
+    TooMany(usize),
+}
+
+impl FieldError {
+    /// A value that is not acceptable.
+    pub fn invalid(
+        field: impl Into<String>,
+        value: impl fmt::Debug,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            problem: Problem::Invalid(format!("{value:?}")),
+            detail: detail.into(),
+        }
+    }
+
+    /// A value that must be given.
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: Problem::Required, detail: detail.into() }
+    }
+
+    /// A value that stands there already.
+    pub fn duplicate(field: impl Into<String>, value: impl fmt::Debug) -> Self {
+        Self {
+            field: field.into(),
+            problem: Problem::Duplicate(format!("{value:?}")),
+            detail: String::new(),
+        }
+    }
+
+    /// A reference to something that is not there.
+    pub fn not_found(field: impl Into<String>, value: impl fmt::Debug) -> Self {
+        Self {
+            field: field.into(),
+            problem: Problem::NotFound(format!("{value:?}")),
+            detail: String::new(),
+        }
+    }
+
+    /// A value outside a fixed set.
+    pub fn not_supported(
+        field: impl Into<String>,
+        value: impl fmt::Debug,
+        supported: &[&str],
+    ) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        Self {
+            field: field.into(),
+            problem: Problem::NotSupported(format!("{value:?}")),
+            detail: format!("supported values: {}", quoted.join(", ")),
+        }
+    }
+
+    /// A field that may not be set.
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: Problem::Forbidden, detail: detail.into() }
+    }
+
+    /// A text beyond its limit in bytes.
+    pub fn too_long(field: impl Into<String>, max_bytes: usize) -> Self {
+        Self {
+            field: field.into(),
+            problem: Problem::TooLong(max_bytes),
+            detail: format!("may not be more than {max_bytes} bytes"),
+        }
+    }
+
+    /// A list beyond its limit.
+    pub fn too_many(field: impl Into<String>, max_items: usize) -> Self {
+        Self {
+            field: field.into(),
+            problem: Problem::TooMany(max_items),
+            detail: format!("must have at most {max_items} items"),
+        }
+    }
+
+    /// The reason of the cause in `Status.details.causes`, as upstream spells it.
+    pub const fn cause_reason(&self) -> &'static str {
+        match self.problem {
+            Problem::Invalid(_) => "FieldValueInvalid",
+            Problem::Required => "FieldValueRequired",
+            Problem::Duplicate(_) => "FieldValueDuplicate",
+            Problem::NotFound(_) => "FieldValueNotFound",
+            Problem::NotSupported(_) => "FieldValueNotSupported",
+            Problem::Forbidden => "FieldValueForbidden",
+            Problem::TooLong(_) => "FieldValueTooLong",
+            Problem::TooMany(_) => "FieldValueTooMany",
+        }
+    }
+
+    /// What is wrong, without the field: the message of the cause.
+    pub fn body(&self) -> String {
+        let head = match &self.problem {
+            Problem::Invalid(value) => format!("Invalid value: {value}"),
+            Problem::Required => "Required value".to_owned(),
+            Problem::Duplicate(value) => format!("Duplicate value: {value}"),
+            Problem::NotFound(value) => format!("Not found: {value}"),
+            Problem::NotSupported(value) => format!("Unsupported value: {value}"),
+            Problem::Forbidden => "Forbidden".to_owned(),
+            Problem::TooLong(_) => "Too long".to_owned(),
+            Problem::TooMany(_) => "Too many".to_owned(),
+        };
+        if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}

@@ -1,0 +1,165 @@
+//! What a kind must say of itself to be served: its names, its defaults, what makes it valid, how a table shows it.
+//!
+//! Adding a kind is an `impl ApiKind` of a few declarative lines in `kinds/` and one line in the registry. Everything else
+//! (create, list, watch, patch, tables, discovery, OpenAPI) is the same code for every kind.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{ListableResource, Metadata};
+use rekindle_types::Tick;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::field_error::FieldError;
+
+/// One served kind. Implemented for k8s-openapi's types and for ours.
+pub trait ApiKind:
+    Metadata<Ty = ObjectMeta>
+    + ListableResource
+    + Serialize
+    + DeserializeOwned
+    + JsonSchema
+    + Clone
+    + PartialEq
+    + Send
+    + Sync
+    + 'static
+{
+    /// Names beside those k8s-openapi knows (group, version, kind, list kind, plural).
+    const NAMES: Names;
+    /// The subresources it serves.
+    const SUBRESOURCES: &'static [Subresource] = &[];
+    /// How `metadata.name` must look.
+    const NAME_RULE: NameRule = NameRule::DnsSubdomain;
+    /// The columns of its server-side table, after which `row` orders its cells.
+    const COLUMNS: &'static [Column];
+
+    /// Fills what the user left out, as the API server does. Runs on every create, update and patch, and must be idempotent.
+    fn set_defaults(&mut self) {}
+
+    /// Before a create: drop what a user may not set (status), set `generation`. `ctx` gives time and identity.
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {}
+
+    /// Before an update of the main resource: keep what only the status subresource may change (`status`), raise
+    /// `metadata.generation` when the spec changed.
+    fn prepare_for_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
+
+    /// Before an update through `/status`: keep everything but status (and what Kubernetes lets through with it).
+    fn prepare_for_status_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
+
+    /// Everything wrong with a new object, metadata aside (the machinery checks that). All of it at once, not the first only.
+    fn validate(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Everything wrong with the change from `old`; immutable fields belong here. `validate` has run as well.
+    fn validate_update(&self, _old: &Self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// What was accepted but deserves a Warning header: fields that are not enforced yet (also in docs/compatibility.md),
+    /// deprecated or surprising settings.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Values for field selectors beyond metadata.name and metadata.namespace, by path (`spec.nodeName`, `status.phase`, …).
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// The field paths that `selectable_fields` gives, for the error text on any other.
+    const SELECTABLE_FIELDS: &'static [&'static str] = &[];
+
+    /// Seconds of grace a delete without options gives: 0 deletes at once. A Pod on a node answers its own
+    /// terminationGracePeriodSeconds.
+    fn deletion_grace_period_seconds(&self) -> i64 {
+        0
+    }
+
+    /// The cells of its row in a table, in the order of `COLUMNS`.
+    fn row(&self, now: Tick) -> Vec<Cell>;
+}
+
+/// Who asks, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The time of the request.
+    pub now: Tick,
+    /// The authenticated user's name.
+    pub user: &'a str,
+}
+
+/// The names that discovery shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    /// `pod`.
+    pub singular: &'static str,
+    /// `po`.
+    pub short_names: &'static [&'static str],
+    /// `all`.
+    pub categories: &'static [&'static str],
+    /// Whether objects live in a namespace.
+    pub scope: Scope,
+}
+
+/// Whether objects of a kind live in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In a namespace.
+    Namespaced,
+    /// In none.
+    Cluster,
+}
+
+/// A subresource; each has one handler in the machinery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subresource {
+    /// `/status`: get, update, patch.
+    Status,
+    /// `/scale` (autoscaling/v1 Scale): get, update, patch.
+    Scale,
+    /// `/binding` of a Pod: create.
+    Binding,
+    /// `/log` of a Pod: get, answered by the node.
+    Log,
+    /// `/finalize` of a Namespace: update.
+    Finalize,
+}
+
+/// How the name of an object must look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain, at most 253 characters: most kinds.
+    DnsSubdomain,
+    /// RFC 1123 label, at most 63 characters: Namespace.
+    DnsLabel,
+    /// RFC 1035 label: Service.
+    Dns1035Label,
+    /// Any path segment: RBAC kinds.
+    PathSegment,
+}
+
+/// One column of a server-side table (meta.k8s.io/v1 TableColumnDefinition).
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// The heading in title case, as kubectl shows it in capitals.
+    pub name: &'static str,
+    /// `string`, `integer`, `boolean` or `date`.
+    pub type_: &'static str,
+    /// `name` for the name column, else empty.
+    pub format: &'static str,
+    /// What it means.
+    pub description: &'static str,
+    /// 0: always shown; 1 and more: only with `-o wide`.
+    pub priority: i32,
+}
+
+/// One cell of a table row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A text; also ages, already formatted.
+    Text(String),
+    /// A number.
+    Int(i64),
+}

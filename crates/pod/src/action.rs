@@ -1,0 +1,155 @@
+//! What the core wants done. The driver polls actions in order and may carry out several at a time; it answers each with
+//! `Event::ActionResult`, but for the three that cannot fail in a way the core could mend (see [`Action::answer`]).
+
+use k8s_openapi::api::core::v1::PodStatus;
+use rekindle_types::v1alpha1::{PodRestartPhase, Refresh};
+use rekindle_types::{ContainerName, SandboxAttempt, Tick};
+use serde::{Deserialize, Serialize};
+
+use crate::event::ContainerKey;
+use crate::journal::Journal;
+
+/// Numbers the actions of one core in one agent process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionId(pub u64);
+
+/// One thing to do. Every action is idempotent by its keys.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Keep this journal before any action polled after it is begun. It must survive kill -9 of the agent.
+    Persist(Box<Journal>),
+    /// Make the volumes ready: folders, tmpfs, files. Once per pod and agent process, and again after a refresh.
+    MountVolumes,
+    /// Make the contents of emptyDir volumes new. Only while no container runs.
+    RefreshVolumes,
+    /// Make the sandbox with its network. `refresh` says which parts must be new; what is not named is taken over from the
+    /// sandbox before, when it still stands.
+    SetUpSandbox {
+        /// Which one.
+        attempt: SandboxAttempt,
+        /// What must be new.
+        refresh: Vec<Refresh>,
+    },
+    /// Take a sandbox and all in it away. Its containers have ended, or are killed with it.
+    TearDownSandbox {
+        /// Which one.
+        attempt: SandboxAttempt,
+    },
+    /// Make sure the image is here.
+    PullImage {
+        /// For which container.
+        container: ContainerName,
+        /// The reference as written.
+        image: String,
+        /// When to fetch.
+        policy: PullPolicy,
+    },
+    /// Prepare a container.
+    CreateContainer {
+        /// Which start.
+        key: ContainerKey,
+    },
+    /// Start its process.
+    StartContainer {
+        /// Which start.
+        key: ContainerKey,
+    },
+    /// Ask it to end: its stop signal.
+    SignalContainer {
+        /// Which start.
+        key: ContainerKey,
+    },
+    /// End it now: SIGKILL to all of it.
+    KillContainer {
+        /// Which start.
+        key: ContainerKey,
+    },
+    /// Take an ended container away; its log stays while it is the last or the one before.
+    RemoveContainer {
+        /// Which start.
+        key: ContainerKey,
+    },
+    /// Write the status to the API. A newer one replaces one that is not written yet.
+    WriteStatus(Box<PodStatus>),
+    /// Record an Event on the pod.
+    EmitEvent(PodEvent),
+    /// Tell how a restart request goes.
+    ReportRestart {
+        /// The UID of the PodRestart.
+        id: String,
+        /// Where it is.
+        phase: PodRestartPhase,
+        /// For people.
+        message: String,
+        /// When this phase began.
+        at: Tick,
+    },
+    /// Everything of the pod has ended and is cleaned up, volumes excepted: unmount them, forget the journal, and remove
+    /// the API object if it is being deleted.
+    Finish,
+}
+
+/// Whether the driver must answer an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// With exactly one `Event::ActionResult`.
+    Expected,
+    /// No answer: the driver retries by itself (status, events, reports) or stops (journal, finish).
+    None,
+}
+
+impl Action {
+    /// Whether the driver must answer it.
+    pub const fn answer(&self) -> Answer {
+        match self {
+            Action::MountVolumes
+            | Action::RefreshVolumes
+            | Action::SetUpSandbox { .. }
+            | Action::TearDownSandbox { .. }
+            | Action::PullImage { .. }
+            | Action::CreateContainer { .. }
+            | Action::StartContainer { .. }
+            | Action::SignalContainer { .. }
+            | Action::KillContainer { .. }
+            | Action::RemoveContainer { .. } => Answer::Expected,
+            Action::Persist(_)
+            | Action::WriteStatus(_)
+            | Action::EmitEvent(_)
+            | Action::ReportRestart { .. }
+            | Action::Finish => Answer::None,
+        }
+    }
+}
+
+/// imagePullPolicy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PullPolicy {
+    /// Ask the registry each time.
+    Always,
+    /// Only when it is not here.
+    IfNotPresent,
+    /// Not at all.
+    Never,
+}
+
+/// An Event to be recorded; the driver adds the object, the source and the count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodEvent {
+    /// Normal or Warning.
+    pub severity: Severity,
+    /// One of `rekindle_types::reasons::event`.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// The container it is about: `spec.containers{name}` in `involvedObject.fieldPath`.
+    pub field_path: Option<String>,
+}
+
+/// The `type` of an Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// As it should be.
+    Normal,
+    /// Somebody may want to look.
+    Warning,
+}

@@ -1,0 +1,218 @@
+//! What happens to a pod, as the driver tells the core.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::v1alpha1::{Refresh, Rung};
+use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick, TickDuration};
+use serde::{Deserialize, Serialize};
+
+use crate::action::ActionId;
+
+/// Names one start of one container in one sandbox of this pod. An event that carries another one than the current is late
+/// and changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ContainerKey {
+    /// The sandbox it was made in.
+    pub sandbox: SandboxAttempt,
+    /// The container.
+    pub name: ContainerName,
+    /// Which start.
+    pub attempt: ContainerAttempt,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The API object changed (or was seen for the first time by this agent).
+    SpecChanged(Arc<Pod>),
+    /// `metadata.deletionTimestamp` is set. Repeated when the grace is shortened; a longer one changes nothing.
+    DeleteRequested {
+        /// From now until SIGKILL.
+        grace: TickDuration,
+    },
+    /// Somebody asks for a restart in place.
+    RestartRequested(RestartRequest),
+    /// An action was carried out, or was not.
+    ActionResult {
+        /// Which action.
+        id: ActionId,
+        /// How it went.
+        result: Result<Outcome, ActionError>,
+    },
+    /// A container's first process ended.
+    ContainerExited {
+        /// Which start of which container.
+        key: ContainerKey,
+        /// How.
+        exit: Exit,
+    },
+    /// The sandbox is gone without having been asked to go.
+    SandboxDied {
+        /// Which one.
+        attempt: SandboxAttempt,
+    },
+    /// Everything that stands of this pod in the runtime: after a restart of the agent, and whenever the driver is unsure.
+    RuntimeSnapshot(Snapshot),
+    /// The node cannot keep the pod: it ends as Failed with this reason (`Evicted`, `NodeShutdown`, …).
+    Pressure {
+        /// `status.reason`.
+        reason: String,
+        /// `status.message`.
+        message: String,
+        /// From now until SIGKILL.
+        grace: TickDuration,
+    },
+}
+
+/// A PodRestart, as the core needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartRequest {
+    /// The UID of the PodRestart: the same request is carried out once.
+    pub id: String,
+    /// Its name, for messages.
+    pub name: String,
+    /// Container, Containers or Pod; others are refused.
+    pub rung: Rung,
+    /// Of a Pod restart: what is made new.
+    pub refresh: Vec<Refresh>,
+    /// In place of the pod's own grace period.
+    pub grace: Option<TickDuration>,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// What an action brought.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Done; there is nothing to tell.
+    Done,
+    /// The sandbox stands.
+    SandboxReady {
+        /// The pod's addresses, the first being `status.podIP`.
+        ips: Vec<IpAddr>,
+    },
+    /// The image is here.
+    ImagePresent {
+        /// Its id.
+        image_id: String,
+        /// Whether it had to be fetched, or stood here already.
+        source: ImageSource,
+    },
+    /// The container is prepared.
+    ContainerCreated {
+        /// As `status` shows it: `rekindle://<64 hex digits>`.
+        container_id: String,
+        /// Its image's id.
+        image_id: String,
+    },
+    /// The process runs.
+    ContainerStarted {
+        /// Since when.
+        started_at: Tick,
+    },
+}
+
+/// Where an image came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageSource {
+    /// It was on the machine.
+    AlreadyPresent,
+    /// It was fetched just now.
+    Pulled,
+}
+
+/// Why an action failed: the text for people, and the class that decides what comes next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionError {
+    /// The class.
+    pub kind: ActionErrorKind,
+    /// One line that names object, operation and cause.
+    pub message: String,
+}
+
+/// What a failure means for the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionErrorKind {
+    /// The sandbox or its network could not be made: retried with backoff (`FailedCreatePodSandBox`).
+    Sandbox,
+    /// A volume could not be made: retried with backoff (`FailedMount`).
+    Volume,
+    /// The image reference is not one (`InvalidImageName`): not retried until the spec changes.
+    InvalidImageName,
+    /// imagePullPolicy Never and absent (`ErrImageNeverPull`).
+    ImageNeverPull,
+    /// The image cannot be had (`ErrImagePull`, then `ImagePullBackOff`): retried with backoff, 10 s doubling to 300 s.
+    ImagePull,
+    /// Env or another reference cannot be resolved, runAsNonRoot is violated (`CreateContainerConfigError`): retried.
+    ContainerConfig,
+    /// The container could not be made (`CreateContainerError`): retried with backoff.
+    ContainerCreate,
+    /// The process could not be started: the container has ended with StartError, exit code 128.
+    ContainerStart,
+    /// Anything else, for example a signal that could not be sent: retried.
+    Other,
+}
+
+/// What stands of this pod in the runtime.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Its sandboxes, oldest first. Usually one.
+    pub sandboxes: Vec<SandboxSeen>,
+}
+
+/// One sandbox as found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SandboxSeen {
+    /// Which one.
+    pub attempt: SandboxAttempt,
+    /// Whether containers can live in it.
+    pub state: SandboxSeenState,
+    /// Its addresses, as the network knows them.
+    pub ips: Vec<IpAddr>,
+    /// What is in it.
+    pub containers: Vec<ContainerSeen>,
+}
+
+/// Whether containers can live in a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxSeenState {
+    /// They can.
+    Ready,
+    /// Its shim or its network is gone.
+    NotReady,
+}
+
+/// One container as found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContainerSeen {
+    /// The container.
+    pub name: ContainerName,
+    /// Which start.
+    pub attempt: ContainerAttempt,
+    /// As `status` shows it.
+    pub container_id: String,
+    /// Its image's id.
+    pub image_id: String,
+    /// What it does.
+    pub state: ContainerSeenState,
+}
+
+/// What a found container does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ContainerSeenState {
+    /// Prepared and never started: it may be started, it is not dead.
+    Created,
+    /// Its process runs since then.
+    Running {
+        /// Since when.
+        started_at: Tick,
+    },
+    /// It ended so.
+    Exited {
+        /// How.
+        exit: Exit,
+    },
+}

