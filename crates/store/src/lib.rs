@@ -1,1 +1,50 @@
-//! (being written)
+//! The store: revisioned, watchable, durable objects. What etcd is to Kubernetes, inside one process.
+//!
+//! ```text
+//!  write ──> queue ──(one batch)──> disk commit + fsync ──> index and history ──> get, range, watch
+//!    │         ▲                                                   │
+//!    └─ compare-and-swap against the newest state                  └─> Pending resolves, watchers wake
+//!       (queued writes included)
+//! ```
+//!
+//! - Every write gets the next [`Revision`]; it becomes visible, as one step with all others of its batch, only after
+//!   the batch is durable. What a client was told, or has read, is therefore never lost.
+//! - Reads never touch the disk: an in-memory index keeps the newest version of each key, and older ones as far back as
+//!   the history of events goes. [`Limits`] bound the history by count and by bytes; older revisions are compacted.
+//! - The disk is a trait ([`Disk`]): [`redb_disk::RedbDisk`] on a real machine, [`memory::MemoryDisk`] in tests and in
+//!   the simulator. Nothing here starts a thread: a driver runs [`Committer::run`] on a thread of its own, the
+//!   simulator calls [`Committer::commit_pending`] at the moments that it chooses.
+//!
+//! Invariants: revisions are dense (each visible revision is exactly one event); a failed commit changes nothing that
+//! can be seen; lock order is writer, then visible state, then one watcher.
+#![forbid(unsafe_code)]
+
+mod committer;
+mod disk;
+mod error;
+mod history;
+mod index;
+mod key;
+mod limits;
+pub mod memory;
+mod object;
+mod pending;
+mod range;
+pub mod redb_disk;
+mod store;
+mod subscribers;
+mod visible;
+mod watch;
+mod writer;
+
+pub use committer::{Committed, Committer};
+pub use disk::{Batch, Disk, DiskError, DiskSource, Loaded, Row};
+pub use error::StoreError;
+pub use key::{Key, Revision};
+pub use limits::Limits;
+pub use object::{Event, Object};
+pub use pending::{Pending, Written};
+pub use range::{Range, RangeQuery};
+pub use store::Store;
+pub use watch::Watch;
+pub use writer::{Expect, Mutation};

@@ -1,0 +1,117 @@
+//! The seam to the disk.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::key::{Key, Revision};
+use crate::object::Object;
+
+/// Where objects outlive the process. One [`crate::Committer`] owns it and calls it from one thread.
+pub trait Disk: Send + 'static {
+    /// Reads everything. Called once, before the first commit.
+    fn load(&mut self) -> Result<Loaded, DiskError>;
+
+    /// Makes the batch durable as one step: when this returns `Ok`, the whole batch survives kill -9 and power loss.
+    ///
+    /// When it returns an error nothing of the batch may be part of what a later successful commit makes durable. A
+    /// disk that cannot tell how far it came (a failed fsync) therefore writes [`Row::before`] of the failed batch
+    /// again together with the next one. A crash before that may leave the failed batch behind, whole.
+    fn commit(&mut self, batch: &Batch) -> Result<(), DiskError>;
+}
+
+/// What the disk held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The newest durable revision.
+    pub revision: Revision,
+    /// All objects, in any order.
+    pub objects: Vec<Object>,
+}
+
+/// The net effect of some consecutive writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The revision of the last of them: durable with the rows, even if there are none.
+    pub revision: Revision,
+    /// The keys that changed, in order, each once.
+    pub rows: Vec<Row>,
+}
+
+/// One key of a [`Batch`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The key.
+    pub key: Key,
+    /// What is durable now; none when there is no such object.
+    pub before: Option<Arc<Object>>,
+    /// What shall be durable; none when the object shall be gone.
+    pub after: Option<Arc<Object>>,
+}
+
+/// The error underneath a [`DiskError`]. Shared, because one failed commit answers many writers.
+pub type DiskSource = Arc<dyn std::error::Error + Send + Sync>;
+
+/// What a disk could not do.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DiskError {
+    /// Another process has it open.
+    #[error("{:?} is held by another process", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It was written by another version of this program.
+    #[error(
+        "{:?} has data format {found}, this version reads format {known}: use the version that wrote it, or another data directory",
+        path.display()
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format that it has.
+        found: u64,
+        /// The format that this version reads.
+        known: u64,
+    },
+    /// Its content contradicts itself.
+    #[error("{:?} is damaged: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// It could not be opened or created.
+    #[error("open {:?}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: DiskSource,
+    },
+    /// It could not be read.
+    #[error("read {:?}", path.display())]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: DiskSource,
+    },
+    /// It is full.
+    #[error("no space left for {:?}: free some space there and try again", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It could not be written.
+    #[error("commit to {:?}", path.display())]
+    Commit {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: DiskSource,
+    },
+}

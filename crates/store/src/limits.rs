@@ -1,0 +1,30 @@
+//! Everything that could grow is bounded.
+
+/// Bounds on what the store keeps and accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Events kept for watchers that resume and for reads at older revisions.
+    pub history_events_max: usize,
+    /// Bytes that the history may keep alive: keys and values of superseded and deleted versions.
+    pub history_bytes_max: usize,
+    /// Bytes of one object, key and value together.
+    pub object_bytes_max: usize,
+    /// Writes that may wait for the disk.
+    pub queue_writes_max: usize,
+    /// Bytes of values that may wait for the disk.
+    pub queue_bytes_max: usize,
+}
+
+impl Default for Limits {
+    /// Sized for one machine. An object may have 3 MiB, the most that a Kubernetes API server reads of a request body;
+    /// a batch always fits into the history, so that no watcher that keeps up is ever cut off.
+    fn default() -> Self {
+        Self {
+            history_events_max: 16_384,
+            history_bytes_max: 16 << 20,
+            object_bytes_max: 3 << 20,
+            queue_writes_max: 4_096,
+            queue_bytes_max: 64 << 20,
+        }
+    }
+}

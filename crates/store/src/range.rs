@@ -1,0 +1,31 @@
+//! Range reads: a page of the objects below a prefix, at one revision.
+
+use std::sync::Arc;
+
+use crate::key::{Key, Revision};
+use crate::object::Object;
+
+/// What to read. `RangeQuery { prefix: "/pods/".into(), ..Default::default() }` reads everything below `/pods/` at the
+/// newest revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeQuery {
+    /// Keys that begin with this; empty is every key.
+    pub prefix: String,
+    /// Only keys after this one: the last key of the page before.
+    pub start_after: Option<Key>,
+    /// The most objects to return; none is no limit.
+    pub limit: Option<usize>,
+    /// The revision to read at; none is the newest.
+    pub at: Option<Revision>,
+}
+
+/// A page of objects, in the order of their keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The objects.
+    pub objects: Vec<Arc<Object>>,
+    /// The revision at which they were read: watch from it to miss nothing.
+    pub revision: Revision,
+    /// How many more there are behind the limit.
+    pub remaining: usize,
+}

@@ -1,0 +1,210 @@
+//! The handle that everybody holds.
+
+use std::fmt;
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+
+use crate::committer::Committer;
+use crate::disk::{Disk, DiskError};
+use crate::error::StoreError;
+use crate::key::Revision;
+use crate::limits::Limits;
+use crate::object::{Object, Version};
+use crate::pending::Pending;
+use crate::range::{Range, RangeQuery};
+use crate::visible::Visible;
+use crate::watch::Watch;
+use crate::writer::{Expect, Gate, Mutation, Writer};
+
+/// Revisioned, watchable, durable objects. Cheap to clone; all clones are the same store. When the last one is dropped
+/// the committer finishes what is queued and ends, and so do the watchers.
+#[derive(Clone)]
+pub struct Store {
+    handle: Arc<Handle>,
+}
+
+/// Closes the store when the last [`Store`] goes.
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+/// What store, committer and watchers share. Lock order: `writer`, then `visible`, then one subscriber.
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    writer: Mutex<Writer>,
+    /// Told when the queue is no longer empty, or the store closes.
+    pub(crate) work: Condvar,
+    visible: RwLock<Visible>,
+}
+
+impl Store {
+    /// Loads everything from the disk. No write becomes durable until somebody drives the committer.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when another process holds the data, [`StoreError::Open`] otherwise.
+    pub fn open<D: Disk>(mut disk: D, limits: Limits) -> Result<(Self, Committer<D>), StoreError> {
+        let loaded = disk.load().map_err(|source| match source {
+            DiskError::Locked { path } => StoreError::Locked { path },
+            DiskError::Format { .. }
+            | DiskError::Damaged { .. }
+            | DiskError::Open { .. }
+            | DiskError::Load { .. }
+            | DiskError::Full { .. }
+            | DiskError::Commit { .. } => StoreError::Open { source },
+        })?;
+        let shared = Arc::new(Shared {
+            limits,
+            writer: Mutex::new(Writer::new(loaded.revision)),
+            work: Condvar::new(),
+            visible: RwLock::new(Visible::from_disk(loaded)),
+        });
+        let store = Self { handle: Arc::new(Handle { shared: Arc::clone(&shared) }) };
+        Ok((store, Committer::new(disk, shared)))
+    }
+
+    /// The newest durable revision, which is also the newest visible one.
+    pub fn revision(&self) -> Revision {
+        self.shared().visible().revision()
+    }
+
+    /// The oldest revision that can be read at or watched from.
+    pub fn oldest_revision(&self) -> Revision {
+        self.shared().visible().history.oldest()
+    }
+
+    /// An object as it is visible: durable, so it may be shown to anybody.
+    pub fn get(&self, key: &str) -> Option<Arc<Object>> {
+        self.shared().visible().index.get(key).cloned()
+    }
+
+    /// An object with the writes that still wait for the disk: what the next [`Store::write`] is checked against. For
+    /// read-modify-write only, so that it need not wait for the disk between two writes. It may yet fail to become
+    /// durable (a write based on it then fails as well), so it must not be shown to a client before
+    /// [`Store::barrier`] resolved.
+    pub fn newest(&self, key: &str) -> Option<Arc<Object>> {
+        let writer = self.shared().writer();
+        self.shared().newest(&writer, key)
+    }
+
+    /// The objects below a prefix, in the order of their keys, as one revision saw them.
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] or [`StoreError::Future`] when that revision cannot be read.
+    pub fn range(&self, query: &RangeQuery) -> Result<Range, StoreError> {
+        self.shared().visible().range(query)
+    }
+
+    /// How many visible objects there are below a prefix.
+    pub fn count(&self, prefix: &str) -> usize {
+        let visible = self.shared().visible();
+        visible.index.range(prefix, None, visible.revision()).count()
+    }
+
+    /// Checks the expectation against the newest state, writes that wait for the disk included, and queues the write.
+    /// It becomes visible and the [`Pending`] resolves when its batch is durable.
+    ///
+    /// # Errors
+    /// Nothing was written when this fails: [`StoreError::AlreadyExists`], [`StoreError::NotFound`],
+    /// [`StoreError::Conflict`], [`StoreError::TooLarge`], [`StoreError::Overloaded`], [`StoreError::Closed`]. The
+    /// [`Pending`] may still resolve to [`StoreError::Disk`] or [`StoreError::Closed`].
+    pub fn write(
+        &self,
+        key: &str,
+        expect: Expect,
+        mutation: Mutation<'_>,
+    ) -> Result<Pending, StoreError> {
+        let shared = self.shared();
+        let mut writer = shared.writer();
+        let current = shared.newest(&writer, key);
+        let pending = writer.write(key, current, expect, &mutation, &shared.limits)?;
+        drop(writer);
+        shared.work.notify_one();
+        Ok(pending)
+    }
+
+    /// Resolves when every write accepted so far is durable; fails if the newest of them fail.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`].
+    pub fn barrier(&self) -> Result<Pending, StoreError> {
+        let pending = self.shared().writer().barrier()?;
+        self.shared().work.notify_one();
+        Ok(pending)
+    }
+
+    /// The events of a prefix after a revision. The prefix is compared with the whole key, so it should end in `/`
+    /// unless it is one object's full key (which `/pods/a/web-1` and `/pods/a/web-10` both begin with).
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] when the history does not go back that far, [`StoreError::Future`] when the revision
+    /// was never reached.
+    pub fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
+        let subscriber = self.shared().visible_mut().subscribe(prefix, after)?;
+        Ok(Watch::new(Arc::clone(self.shared()), subscriber, after))
+    }
+
+    /// Forgets the history up to a revision; what is newer than the newest visible revision is left alone.
+    pub fn compact(&self, keep_after: Revision) {
+        self.shared().visible_mut().compact(keep_after);
+    }
+
+    /// Takes no more writes. Those queued are still committed; then the committer and the watchers end.
+    pub fn close(&self) {
+        self.shared().close();
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shared().fmt(f)
+    }
+}
+
+impl fmt::Debug for Shared {
+    /// The limits only: all objects would be a flood, and take the locks that the printing thread may hold.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+// A panic while a lock is held can only come from an encoder or an allocation failure. An encoder runs before its write
+// changes anything, so the state behind a poisoned lock is whole, and one bad request does not stop the store.
+impl Shared {
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn visible(&self) -> RwLockReadGuard<'_, Visible> {
+        self.visible.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn visible_mut(&self) -> RwLockWriteGuard<'_, Visible> {
+        self.visible.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest state of a key. Correct in the moment between publishing a batch and settling it too: both have the
+    /// same version then.
+    fn newest(&self, writer: &Writer, key: &str) -> Option<Arc<Object>> {
+        match writer.head(key) {
+            Some(Version::Live(object)) => Some(Arc::clone(object)),
+            Some(Version::Deleted(_)) => None,
+            None => self.visible().index.get(key).cloned(),
+        }
+    }
+
+    fn close(&self) {
+        self.writer().gate = Gate::Closing;
+        self.work.notify_one();
+    }
+}

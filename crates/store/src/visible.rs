@@ -1,0 +1,118 @@
+//! What readers and watchers see: the durable state, its history and its watchers, changed as one step a batch.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::disk::Loaded;
+use crate::error::StoreError;
+use crate::history::History;
+use crate::index::Index;
+use crate::key::Revision;
+use crate::limits::Limits;
+use crate::object::{Event, Version};
+use crate::range::{Range, RangeQuery};
+use crate::subscribers::{Subscriber, Subscribers};
+
+#[derive(Debug)]
+pub(crate) struct Visible {
+    pub(crate) index: Index,
+    pub(crate) history: History,
+    pub(crate) subscribers: Subscribers,
+    pub(crate) lifetime: Lifetime,
+}
+
+/// Whether more events can come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    Open,
+    /// The committer is gone: watchers end once they have taken what there is.
+    Ended,
+}
+
+impl Visible {
+    pub(crate) fn from_disk(loaded: Loaded) -> Self {
+        let mut index = Index::default();
+        for object in loaded.objects {
+            let object = Arc::new(object);
+            index.apply(&object.key, Version::Live(Arc::clone(&object)));
+        }
+        Self {
+            index,
+            history: History::starting_at(loaded.revision),
+            subscribers: Subscribers::default(),
+            lifetime: Lifetime::Open,
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.history.newest()
+    }
+
+    /// Applies durable writes, oldest first; the wakers are to be woken once no lock is held.
+    pub(crate) fn publish(&mut self, events: Vec<Event>, limits: &Limits) -> Vec<Waker> {
+        let wakers = self.subscribers.announce(events.iter());
+        let before = self.revision();
+        for event in events {
+            let version = match &event {
+                Event::Put { object, .. } => Version::Live(Arc::clone(object)),
+                Event::Delete { revision, .. } => Version::Deleted(*revision),
+            };
+            self.index.apply(event.key(), version);
+            self.history.push(event);
+        }
+        // The batch itself stays, whatever its size: a watcher that was up to date must be able to take it.
+        while self.history.exceeds(limits) && self.history.oldest() < before {
+            self.forget_oldest();
+        }
+        wakers
+    }
+
+    /// Forgets all events up to `keep_after`, as far as there are any.
+    pub(crate) fn compact(&mut self, keep_after: Revision) {
+        let keep_after = keep_after.min(self.revision());
+        while self.history.oldest() < keep_after {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(event) = self.history.pop() {
+            self.index.prune(event.key().as_str(), event.revision());
+        }
+    }
+
+    pub(crate) fn range(&self, query: &RangeQuery) -> Result<Range, StoreError> {
+        let revision = match query.at {
+            None => self.revision(),
+            Some(asked) => self.check_readable(asked)?,
+        };
+        let start_after = query.start_after.as_ref().map(|key| key.as_str());
+        let mut found = self.index.range(&query.prefix, start_after, revision);
+        let (objects, remaining) = match query.limit {
+            None => (found.cloned().collect(), 0),
+            Some(limit) => (found.by_ref().take(limit).cloned().collect(), found.count()),
+        };
+        Ok(Range { objects, revision, remaining })
+    }
+
+    pub(crate) fn subscribe(
+        &mut self,
+        prefix: &str,
+        after: Revision,
+    ) -> Result<Arc<Subscriber>, StoreError> {
+        self.check_readable(after)?;
+        let first_untaken = self.history.since(prefix, after).next().map(Event::revision);
+        Ok(self.subscribers.add(prefix, first_untaken))
+    }
+
+    fn check_readable(&self, asked: Revision) -> Result<Revision, StoreError> {
+        let (oldest, newest) = (self.history.oldest(), self.revision());
+        if asked < oldest {
+            return Err(StoreError::Compacted { asked, oldest });
+        }
+        if asked > newest {
+            return Err(StoreError::Future { asked, newest });
+        }
+        Ok(asked)
+    }
+}

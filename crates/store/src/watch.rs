@@ -1,0 +1,163 @@
+//! A watcher: takes the events of its prefix from the shared history, in order, each once, none missing (P6).
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures_core::Stream;
+
+use crate::error::StoreError;
+use crate::key::Revision;
+use crate::object::Event;
+use crate::store::Shared;
+use crate::subscribers::Subscriber;
+use crate::visible::{Lifetime, Visible};
+
+/// How many events a watcher takes at a time, so that the lock is taken once for many events and the memory that a
+/// watcher holds stays small.
+const CHUNK_EVENTS: usize = 64;
+
+/// A stream of the events of one prefix. Dropping it unsubscribes.
+///
+/// A watcher that falls behind the history gets one [`StoreError::Compacted`] and then the end; so does nobody else.
+/// When the store is closed the stream ends after the last event.
+#[derive(Debug)]
+#[must_use = "a watch that is not polled sees nothing"]
+pub struct Watch {
+    shared: Arc<Shared>,
+    subscriber: Arc<Subscriber>,
+    /// Everything up to here was taken from the history.
+    taken: Revision,
+    buffer: VecDeque<Event>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Ended,
+}
+
+/// What asking the history brought.
+enum Refill {
+    Taken,
+    UpToDate,
+    Ended,
+    Overrun(StoreError),
+}
+
+impl Watch {
+    pub(crate) fn new(shared: Arc<Shared>, subscriber: Arc<Subscriber>, after: Revision) -> Self {
+        Self { shared, subscriber, taken: after, buffer: VecDeque::new(), phase: Phase::Running }
+    }
+
+    /// The next event, if there is one already. None means "nothing now", or the end: see [`Watch::is_ended`].
+    pub fn try_next(&mut self) -> Option<Result<Event, StoreError>> {
+        match self.next_or_register(None) {
+            Poll::Ready(item) => item,
+            Poll::Pending => None,
+        }
+    }
+
+    /// Whether nothing will come any more.
+    pub fn is_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Every event of this prefix up to this revision was handed out: what a bookmark says. A watch that resumes after
+    /// this revision misses nothing and repeats nothing.
+    pub fn progress(&self) -> Revision {
+        if let Some(event) = self.buffer.front() {
+            return event.revision().previous();
+        }
+        match self.phase {
+            Phase::Ended => self.taken,
+            Phase::Running => {
+                // The lock keeps a batch from being published between the two looks.
+                let visible = self.shared.visible();
+                match self.subscriber.state().first_untaken {
+                    Some(first) => first.previous(),
+                    None => visible.revision().max(self.taken),
+                }
+            }
+        }
+    }
+
+    fn next_or_register(
+        &mut self,
+        waker: Option<&Waker>,
+    ) -> Poll<Option<Result<Event, StoreError>>> {
+        if let Some(event) = self.buffer.pop_front() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        if self.phase == Phase::Ended {
+            return Poll::Ready(None);
+        }
+        match self.refill(waker) {
+            Refill::Taken => Poll::Ready(self.buffer.pop_front().map(Ok)),
+            Refill::UpToDate => Poll::Pending,
+            Refill::Ended => {
+                self.phase = Phase::Ended;
+                Poll::Ready(None)
+            }
+            Refill::Overrun(error) => {
+                self.phase = Phase::Ended;
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+
+    fn refill(&mut self, waker: Option<&Waker>) -> Refill {
+        // Declared before the locks, so dropped after them: dropping a waker may drop a task with a watch in it.
+        let mut replaced = None;
+        let shared = Arc::clone(&self.shared);
+        let visible = shared.visible();
+        let subscriber = Arc::clone(&self.subscriber);
+        let mut state = subscriber.state();
+        let Some(first) = state.first_untaken else {
+            self.taken = self.taken.max(visible.revision());
+            return match visible.lifetime {
+                Lifetime::Ended => Refill::Ended,
+                Lifetime::Open => {
+                    if let Some(waker) = waker {
+                        replaced = state.waker.replace(waker.clone());
+                    }
+                    drop(state);
+                    drop(visible);
+                    drop(replaced);
+                    Refill::UpToDate
+                }
+            };
+        };
+        let oldest = visible.history.oldest();
+        if first <= oldest {
+            return Refill::Overrun(StoreError::Compacted { asked: self.taken, oldest });
+        }
+        state.first_untaken = self.take_chunk(&visible, first);
+        Refill::Taken
+    }
+
+    /// Takes events from `first` on; the answer is the first one that had to be left.
+    fn take_chunk(&mut self, visible: &Visible, first: Revision) -> Option<Revision> {
+        let mut events = visible.history.since(&self.subscriber.prefix, first.previous());
+        self.buffer.extend(events.by_ref().take(CHUNK_EVENTS).cloned());
+        let left = events.next().map(Event::revision);
+        self.taken = left.map_or(visible.revision(), Revision::previous);
+        left
+    }
+}
+
+impl Stream for Watch {
+    type Item = Result<Event, StoreError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().next_or_register(Some(context.waker()))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.visible_mut().subscribers.remove(&self.subscriber);
+    }
+}

@@ -1,0 +1,263 @@
+//! Where writes are ordered: compare-and-swap against the newest state, the next revision, the queue for the disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::disk::{Batch, Row};
+use crate::error::StoreError;
+use crate::key::{Key, Revision};
+use crate::limits::Limits;
+use crate::object::{Event, Object, Version};
+use crate::pending::{Completer, Pending, Written, pending};
+
+/// What a write requires of the newest state, writes that wait for the disk included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing.
+    Any,
+    /// The object does not exist; else [`StoreError::AlreadyExists`].
+    Absent,
+    /// The object exists; else [`StoreError::NotFound`].
+    Present,
+    /// The object exists at exactly this revision; else [`StoreError::NotFound`] or [`StoreError::Conflict`].
+    Revision(Revision),
+}
+
+/// What a write does.
+pub enum Mutation<'a> {
+    /// Creates or replaces the object. The encoder is told the revision that the write will have, so that it can be
+    /// part of the value. It runs while all other writes wait, so it should only splice, and must not write itself.
+    Put(&'a dyn Fn(Revision) -> Bytes),
+    /// Deletes the object. [`StoreError::NotFound`] when there is none, whatever was expected.
+    Delete,
+}
+
+/// The newest state, as far as it is not durable yet, and the writes that lead there.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// The newest version of each key that some queued or in-flight write changes.
+    heads: BTreeMap<Key, Version>,
+    queue: Vec<Queued>,
+    queued_bytes: usize,
+    newest: Revision,
+    pub(crate) gate: Gate,
+}
+
+/// Whether writes are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Open,
+    /// No new ones; those queued are still committed.
+    Closing,
+}
+
+/// One accepted write, or a wish to be told when all before it are durable.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    work: Work,
+    completer: Completer,
+}
+
+#[derive(Debug)]
+enum Work {
+    Write(Event),
+    Barrier,
+}
+
+impl Writer {
+    pub(crate) fn new(newest: Revision) -> Self {
+        Self {
+            heads: BTreeMap::new(),
+            queue: Vec::new(),
+            queued_bytes: 0,
+            newest,
+            gate: Gate::Open,
+        }
+    }
+
+    /// The newest version of a key that is not durable yet; none when the visible state has the newest.
+    pub(crate) fn head(&self, key: &str) -> Option<&Version> {
+        self.heads.get(key)
+    }
+
+    /// Orders a write. `current` is the newest state of the key.
+    pub(crate) fn write(
+        &mut self,
+        key: &str,
+        current: Option<Arc<Object>>,
+        expect: Expect,
+        mutation: &Mutation<'_>,
+        limits: &Limits,
+    ) -> Result<Pending, StoreError> {
+        self.admit(key, limits)?;
+        check_expectation(key, current.as_ref(), expect)?;
+        let revision = self.newest.next();
+        let event = match (mutation, current) {
+            (Mutation::Delete, None) => return Err(StoreError::NotFound { key: key.into() }),
+            (Mutation::Delete, Some(previous)) => Event::Delete { revision, previous },
+            (Mutation::Put(encode), previous) => {
+                let value = encode(revision);
+                check_size(key, &value, limits)?;
+                let key = previous.as_ref().map_or_else(|| key.into(), |object| object.key.clone());
+                Event::Put { object: Arc::new(Object { key, revision, value }), previous }
+            }
+        };
+        Ok(self.push(event))
+    }
+
+    /// An answer for when everything accepted so far is durable.
+    pub(crate) fn barrier(&mut self) -> Result<Pending, StoreError> {
+        self.check_open()?;
+        let (completer, pending) = pending();
+        self.queue.push(Queued { work: Work::Barrier, completer });
+        Ok(pending)
+    }
+
+    fn push(&mut self, event: Event) -> Pending {
+        let (key, version) = match &event {
+            Event::Put { object, .. } => {
+                self.queued_bytes += object.value.len();
+                (object.key.clone(), Version::Live(Arc::clone(object)))
+            }
+            Event::Delete { revision, previous } => {
+                (previous.key.clone(), Version::Deleted(*revision))
+            }
+        };
+        self.newest = event.revision();
+        self.heads.insert(key, version);
+        let (completer, pending) = pending();
+        self.queue.push(Queued { work: Work::Write(event), completer });
+        pending
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        match self.gate {
+            Gate::Open => Ok(()),
+            Gate::Closing => Err(StoreError::Closed),
+        }
+    }
+
+    fn admit(&self, key: &str, limits: &Limits) -> Result<(), StoreError> {
+        self.check_open()?;
+        let full = self.queue.len() >= limits.queue_writes_max
+            || self.queued_bytes >= limits.queue_bytes_max;
+        if full {
+            return Err(StoreError::Overloaded { key: key.into(), queued: self.queue.len() });
+        }
+        Ok(())
+    }
+
+    /// Whether something waits for the committer.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Everything that waits; it stays part of the newest state.
+    pub(crate) fn take_queue(&mut self) -> Vec<Queued> {
+        self.queued_bytes = 0;
+        std::mem::take(&mut self.queue)
+    }
+
+    /// These writes are durable and visible: the visible state has their keys' newest versions now, unless somebody
+    /// wrote them again meanwhile.
+    pub(crate) fn settle(&mut self, batch: &Batch) {
+        for row in &batch.rows {
+            if self.heads.get(&row.key).is_some_and(|head| head.revision() <= batch.revision) {
+                self.heads.remove(&row.key);
+            }
+        }
+    }
+
+    /// Back to the durable state: what was queued on top of a failed batch is handed out to fail too, and its revisions,
+    /// which nobody has seen, are given again.
+    pub(crate) fn roll_back(&mut self, durable: Revision) -> Vec<Queued> {
+        self.heads.clear();
+        self.newest = durable;
+        self.take_queue()
+    }
+}
+
+impl Queued {
+    /// Answers with success.
+    pub(crate) fn succeed(self, durable: Revision) {
+        let written = match self.work {
+            Work::Barrier => Written { revision: durable, object: None, previous: None },
+            Work::Write(event) => {
+                let revision = event.revision();
+                match event {
+                    Event::Put { object, previous } => {
+                        Written { revision, object: Some(object), previous }
+                    }
+                    Event::Delete { previous, .. } => {
+                        Written { revision, object: None, previous: Some(previous) }
+                    }
+                }
+            }
+        };
+        self.completer.complete(Ok(written));
+    }
+
+    /// Answers with failure.
+    pub(crate) fn fail(self, error: StoreError) {
+        self.completer.complete(Err(error));
+    }
+}
+
+/// The events of a taken queue, oldest first.
+pub(crate) fn events(queue: &[Queued]) -> Vec<Event> {
+    let event = |queued: &Queued| match &queued.work {
+        Work::Write(event) => Some(event.clone()),
+        Work::Barrier => None,
+    };
+    queue.iter().filter_map(event).collect()
+}
+
+/// The net effect of these events; none when there are none.
+pub(crate) fn batch(events: &[Event]) -> Option<Batch> {
+    let revision = events.last()?.revision();
+    let mut rows: BTreeMap<&Key, Row> = BTreeMap::new();
+    for event in events {
+        let after = match event {
+            Event::Put { object, .. } => Some(Arc::clone(object)),
+            Event::Delete { .. } => None,
+        };
+        match rows.get_mut(event.key()) {
+            Some(row) => row.after = after,
+            None => {
+                let (key, before) = (event.key().clone(), event.previous().cloned());
+                rows.insert(event.key(), Row { key, before, after });
+            }
+        }
+    }
+    Some(Batch { revision, rows: rows.into_values().collect() })
+}
+
+fn check_expectation(
+    key: &str,
+    current: Option<&Arc<Object>>,
+    expect: Expect,
+) -> Result<(), StoreError> {
+    match (expect, current) {
+        (Expect::Any, _) | (Expect::Absent, None) | (Expect::Present, Some(_)) => Ok(()),
+        (Expect::Absent, Some(object)) => {
+            Err(StoreError::AlreadyExists { key: key.into(), revision: object.revision })
+        }
+        (Expect::Present | Expect::Revision(_), None) => {
+            Err(StoreError::NotFound { key: key.into() })
+        }
+        (Expect::Revision(expected), Some(object)) if expected == object.revision => Ok(()),
+        (Expect::Revision(expected), Some(object)) => {
+            Err(StoreError::Conflict { key: key.into(), expected, actual: object.revision })
+        }
+    }
+}
+
+fn check_size(key: &str, value: &Bytes, limits: &Limits) -> Result<(), StoreError> {
+    let (bytes, limit_bytes) = (key.len() + value.len(), limits.object_bytes_max);
+    if bytes > limit_bytes {
+        return Err(StoreError::TooLarge { key: key.into(), bytes, limit_bytes });
+    }
+    Ok(())
+}
