@@ -1,1 +1,30 @@
-//! (being written)
+//! The pod network of one machine: a bridge, one veth pair and one IPv4 address per sandbox, and the files in /etc that
+//! tell a container about them. No overlay, no `ip` program: netlink only.
+//!
+//! ```text
+//! Network::open ── bridge up, gateway address ──> attach(id, netns) ──> detach(id) ──> (veth gone) ──> address free, reused last
+//! ```
+//!
+//! Who owns what: `pool` decides addresses (pure), `leases` makes the decision durable, `bridge` and `veth` talk netlink,
+//! `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a driver crate: namespaces, netlink and the lease file are its subject"
+)]
+
+mod bridge;
+mod error;
+pub mod files;
+mod forwarding;
+mod leases;
+mod netns;
+mod network;
+pub mod pool;
+mod subnet;
+mod veth;
+
+pub use error::NetError;
+pub use ipnet::Ipv4Net;
+pub use network::{Attachment, Config, Forwarding, Network, SubnetChoice};

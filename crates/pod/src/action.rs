@@ -85,7 +85,8 @@ pub enum Action {
         at: Tick,
     },
     /// Everything of the pod has ended and is cleaned up, volumes excepted: unmount them, forget the journal, and remove
-    /// the API object if it is being deleted.
+    /// the API object if it is being deleted. The last status must be in the API before the journal is forgotten: how the
+    /// containers ended is known nowhere else by then. Asked for again when a finished pod is deleted.
     Finish,
 }
 

@@ -53,7 +53,8 @@ pub enum Event {
         /// Which one.
         attempt: SandboxAttempt,
     },
-    /// Everything that stands of this pod in the runtime: after a restart of the agent, and whenever the driver is unsure.
+    /// Everything that stands of this pod in the runtime: the first event that matters to a new core (an empty one for a new
+    /// pod), and whenever the driver is unsure. It must not be older than any answer or exit that was given before it.
     RuntimeSnapshot(Snapshot),
     /// The node cannot keep the pod: it ends as Failed with this reason (`Evicted`, `NodeShutdown`, …).
     Pressure {

@@ -1,1 +1,67 @@
-//! (being written)
+//! The pod's lifecycle as a pure state machine: events go in, actions come out, and the time is an argument. No IO, no clock,
+//! no randomness, no async; the same events at the same ticks give the same actions.
+//!
+//! ```text
+//!              Event                 ┌───────────┐  Action, in order
+//!  driver ───────────────► handle ──►│  PodCore  │──► poll_action ──────► driver
+//!         ◄─ poll_timeout ─ handle_timeout       │
+//!                                    └───────────┘
+//! ```
+//!
+//! A pod whose containers are all gone and cleaned up asks for [`Action::Finish`] and is done. What must survive a crash of
+//! the agent goes out as [`Action::Persist`] before the actions that depend on it; [`PodCore::recover`] takes it in again.
+//! Even without it, a [`Snapshot`] of the runtime and the status in the API are enough to go on.
+//!
+//! The behaviour is the kubelet's (1.36/1.37) unless a module says otherwise and why. Where to find what:
+//!
+//! | subject | module |
+//! |---|---|
+//! | the spec as the core reads it | `blueprint` |
+//! | one container: states, attempts, exits | `container`, `containers` |
+//! | order of init containers, sidecars, regular ones | `sequence` |
+//! | images and their backoff | `images` |
+//! | delays | `backoff`, `timers` |
+//! | volumes, sandbox | `volumes`, `sandbox` |
+//! | graceful end of containers and of the pod | `halt`, `ending` |
+//! | restarts on request | `restart` |
+//! | an agent that starts again | `recovery`, [`journal`] |
+//! | what the API shows | `status`, `phase`, `conditions`, `texts` |
+//!
+//! Probes, hooks, ephemeral containers and restart rules are not carried out yet. Their places: a probe's verdict belongs to
+//! `container::State::Running` (it decides `started` and `ready` in `status`, and the end of a container in `halt`), a hook
+//! sits between two states there, a restart rule in `container::Container::follow_up`.
+#![forbid(unsafe_code)]
+
+pub mod action;
+mod backoff;
+mod blueprint;
+mod conditions;
+pub mod config;
+mod container;
+mod containers;
+mod core;
+mod ending;
+pub mod event;
+mod halt;
+mod images;
+pub mod journal;
+mod outbox;
+mod phase;
+mod qos;
+mod recovery;
+mod restart;
+mod sandbox;
+mod sequence;
+mod status;
+mod texts;
+mod timers;
+mod volumes;
+
+pub use action::{Action, ActionId, Answer, PodEvent, PullPolicy, Severity};
+pub use config::Config;
+pub use core::PodCore;
+pub use event::{
+    ActionError, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, Event,
+    ImageSource, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Snapshot,
+};
+pub use journal::Journal;

@@ -1,0 +1,158 @@
+//! The bridge: made or adopted, given the gateway's address, looked at for ports and for subnets that are taken.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use futures::TryStreamExt;
+use ipnet::Ipv4Net;
+use rtnetlink::packet_route::address::AddressAttribute;
+use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute};
+use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
+
+use crate::error::NetError;
+use crate::veth;
+
+const ENODEV: i32 = 19;
+
+/// A hardware address that follows from the IPv4 address (`0a:58:` and its four numbers, as the CNI plugins have it): an
+/// address that comes back with another pod does not meet stale neighbour entries.
+pub(crate) fn mac_of(address: Ipv4Addr) -> [u8; 6] {
+    let [a, b, c, d] = address.octets();
+    [0x0a, 0x58, a, b, c, d]
+}
+
+/// Makes the bridge up with the gateway's address; one that stands already is adopted. Answers its index.
+pub(crate) async fn ensure(
+    handle: &Handle,
+    name: &str,
+    gateway: Ipv4Addr,
+    subnet: Ipv4Net,
+    mtu: u32,
+) -> Result<u32, NetError> {
+    let failed = |operation| move |source| netlink(operation, name, source);
+    let index = match find(handle, name).await? {
+        Some(link) if is_bridge(&link) => link.header.index,
+        Some(_) => {
+            return Err(NetError::Config {
+                problem: format!("{name} is an interface, but no bridge; choose another name"),
+            });
+        }
+        None => {
+            // its own address fixed: otherwise a bridge takes that of its lowest port, and changes it as pods come and go
+            let message = LinkBridge::new(name).address(mac_of(gateway).to_vec()).mtu(mtu).build();
+            handle.link().add(message).execute().await.map_err(failed("create bridge"))?;
+            match find(handle, name).await? {
+                Some(link) => link.header.index,
+                None => {
+                    return Err(NetError::Config { problem: format!("bridge {name} vanished") });
+                }
+            }
+        }
+    };
+    let up = LinkUnspec::new_with_index(index).up().build();
+    handle.link().change(up).execute().await.map_err(failed("set up bridge"))?;
+    handle
+        .address()
+        .add(index, IpAddr::V4(gateway), subnet.prefix_len())
+        .replace()
+        .execute()
+        .await
+        .map_err(failed("give the gateway address to bridge"))?;
+    Ok(index)
+}
+
+/// The first address of an existing bridge, which says the subnet that it serves.
+pub(crate) async fn address(handle: &Handle, name: &str) -> Result<Option<Ipv4Net>, NetError> {
+    let Some(link) = find(handle, name).await? else { return Ok(None) };
+    let mut replies = handle.address().get().set_link_index_filter(link.header.index).execute();
+    while let Some(message) =
+        replies.try_next().await.map_err(|e| netlink("list addresses of", name, e))?
+    {
+        for attribute in &message.attributes {
+            if let AddressAttribute::Address(IpAddr::V4(address)) = attribute {
+                return Ok(Ipv4Net::new(*address, message.header.prefix_len).ok());
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The link of this name, if there is one.
+pub(crate) async fn find(handle: &Handle, name: &str) -> Result<Option<LinkMessage>, NetError> {
+    let mut replies = handle.link().get().match_name(name).execute();
+    match replies.try_next().await {
+        Ok(link) => Ok(link),
+        Err(error) if errno(&error) == Some(ENODEV) => Ok(None),
+        Err(error) => Err(netlink("look up interface", name, error)),
+    }
+}
+
+/// Names of the sandbox interfaces on the bridge.
+pub(crate) async fn ports(handle: &Handle, bridge_index: u32) -> Result<Vec<String>, NetError> {
+    let mut names = Vec::new();
+    let mut replies = handle.link().get().execute();
+    while let Some(link) = replies.try_next().await.map_err(|e| netlink("list", "interfaces", e))? {
+        let on_bridge = link.attributes.contains(&LinkAttribute::Controller(bridge_index));
+        let name = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name),
+            _ => None,
+        });
+        if let Some(name) = name.filter(|name| on_bridge && veth::is_ours(name)) {
+            names.push(name.clone());
+        }
+    }
+    Ok(names)
+}
+
+/// Subnets of the machine's routes, those through `own_bridge` left out.
+pub(crate) async fn taken_subnets(
+    handle: &Handle,
+    own_bridge: Option<u32>,
+) -> Result<Vec<Ipv4Net>, NetError> {
+    let mut taken = Vec::new();
+    let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
+    let mut replies = handle.route().get(all).execute();
+    while let Some(route) = replies.try_next().await.map_err(|e| netlink("list", "routes", e))? {
+        let through = route.attributes.iter().find_map(|attribute| match attribute {
+            RouteAttribute::Oif(index) => Some(*index),
+            _ => None,
+        });
+        if through.is_some() && through == own_bridge {
+            continue;
+        }
+        for attribute in &route.attributes {
+            if let RouteAttribute::Destination(RouteAddress::Inet(address)) = attribute {
+                taken.extend(Ipv4Net::new(*address, route.header.destination_prefix_length).ok());
+            }
+        }
+    }
+    Ok(taken)
+}
+
+/// Takes the bridge away. Absent is success.
+pub(crate) async fn remove(handle: &Handle, name: &str) -> Result<(), NetError> {
+    let Some(link) = find(handle, name).await? else { return Ok(()) };
+    match handle.link().del(link.header.index).execute().await {
+        Err(error) if errno(&error) != Some(ENODEV) => Err(netlink("remove bridge", name, error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The errno of a refused request.
+pub(crate) fn errno(error: &rtnetlink::Error) -> Option<i32> {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => message.code.map(|code| -code.get()),
+        _ => None,
+    }
+}
+
+pub(crate) fn netlink(operation: &'static str, object: &str, source: rtnetlink::Error) -> NetError {
+    NetError::Netlink { operation, object: object.to_owned(), source }
+}
+
+fn is_bridge(link: &LinkMessage) -> bool {
+    link.attributes.iter().any(|attribute| match attribute {
+        LinkAttribute::LinkInfo(infos) => infos.contains(&LinkInfo::Kind(InfoKind::Bridge)),
+        _ => false,
+    })
+}

@@ -1,0 +1,64 @@
+//! Netlink inside another network namespace: a socket belongs to the namespace it was made in, so a thread of its own
+//! enters, makes the socket and ends; nobody else's namespace changes.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::proto::Connection;
+use rustix::thread::LinkNameSpaceType;
+
+use crate::error::NetError;
+
+/// An open network namespace; it lives at least as long as this.
+#[derive(Debug)]
+pub(crate) struct NetNs {
+    file: File,
+}
+
+impl NetNs {
+    /// Opens the namespace of sandbox `id`. The one this thread lives in is refused: a slip of the caller would give the
+    /// host itself a pod's address and route.
+    pub(crate) fn open_other(id: &str, path: &Path) -> Result<Self, NetError> {
+        let failed = |source| NetError::Io {
+            operation: "open network namespace",
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(failed)?;
+        let own = rustix::fs::stat("/proc/thread-self/ns/net").map_err(|e| failed(e.into()))?;
+        let other = rustix::fs::fstat(&file).map_err(|e| failed(e.into()))?;
+        if (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino) {
+            return Err(NetError::HostNamespace { id: id.to_owned(), path: path.to_owned() });
+        }
+        Ok(Self { file })
+    }
+
+    /// A netlink connection that acts inside.
+    pub(crate) fn connect(
+        &self,
+    ) -> io::Result<(Connection<RouteNetlinkMessage>, rtnetlink::Handle)> {
+        let reactor = tokio::runtime::Handle::current();
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    rustix::thread::move_into_link_name_space(
+                        self.file.as_fd(),
+                        Some(LinkNameSpaceType::Network),
+                    )?;
+                    let _in_reactor = reactor.enter();
+                    let (connection, handle, _multicast) = rtnetlink::new_connection()?;
+                    Ok((connection, handle))
+                })
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+        })
+    }
+
+    /// The descriptor, for `IFLA_NET_NS_FD`.
+    pub(crate) fn raw_fd(&self) -> std::os::fd::RawFd {
+        std::os::fd::AsRawFd::as_raw_fd(&self.file)
+    }
+}

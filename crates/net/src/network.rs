@@ -1,0 +1,426 @@
+//! The pod network as the node agent sees it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ipnet::Ipv4Net;
+use tokio::sync::watch;
+
+use crate::bridge;
+use crate::error::NetError;
+use crate::forwarding;
+use crate::leases::{Found, LeaseFile};
+use crate::netns::NetNs;
+use crate::pool::Pool;
+use crate::subnet;
+use crate::veth::{self, Plug};
+
+/// Deleting a veth holds the kernel's network lock for about 20 ms; so it waits until a pod restart under way is done.
+const DELETE_DELAY: Duration = Duration::from_millis(500);
+/// Characters of an interface name at most.
+const INTERFACE_NAME_MAX: usize = 15;
+
+/// How the network is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The bridge's name, 15 characters at most, not used by anything else. Each engine of a machine has its own.
+    pub bridge: String,
+    /// Where the pods' addresses come from.
+    pub subnet: SubnetChoice,
+    /// The folder of the lease file; made when absent.
+    pub state_dir: PathBuf,
+    /// Bytes of a packet on pod interfaces; 1500 is usual.
+    pub mtu: u32,
+    /// Whether packets may leave the machine.
+    pub forwarding: Forwarding,
+}
+
+/// Where the pods' addresses come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubnetChoice {
+    /// The one used before, else the first of 10.88.0.0/16, 10.89.0.0/16, … that overlaps with nothing on the machine.
+    Auto,
+    /// This one, /8 to /30.
+    Fixed(Ipv4Net),
+}
+
+/// What to do about `net.ipv4.ip_forward`, a setting of the whole machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// Leave it. Pods reach each other and the host; beyond that only if somebody else turned it on.
+    Leave,
+    /// Turn it on, say so in the log, and put it back on `close`.
+    TurnOn,
+}
+
+/// A sandbox's place in the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// The pod's IP.
+    pub ip: Ipv4Addr,
+    /// The default route's next hop: the bridge.
+    pub gateway: Ipv4Addr,
+    /// Length of the subnet's prefix.
+    pub prefix_len: u8,
+    /// eth0's hardware address.
+    pub mac: [u8; 6],
+    /// The host's end of the veth pair.
+    pub host_interface: String,
+}
+
+/// The pod network of one engine. All calls are idempotent by the sandbox's id.
+#[derive(Debug)]
+pub struct Network {
+    inner: Arc<Inner>,
+    /// A change ends the delay of all deletions under way; they give up when it is dropped.
+    hurry: watch::Sender<()>,
+    /// Drives the netlink socket.
+    driver: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: Config,
+    bridge_index: u32,
+    netlink: rtnetlink::Handle,
+    leases: LeaseFile,
+    state: Mutex<State>,
+    /// Ids whose interface is being deleted; their address is not free yet.
+    detaching: watch::Sender<BTreeSet<String>>,
+    /// One sandbox at a time: the kernel's network lock allows no more anyway.
+    attaching: tokio::sync::Mutex<()>,
+    /// One batch of deletions at a time.
+    deleting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    pool: Pool,
+    turned_forwarding_on: bool,
+}
+
+impl Network {
+    /// Creates or adopts the bridge and reads the leases of an earlier agent. Must run inside a tokio runtime, in the
+    /// network namespace that the bridge belongs to.
+    pub async fn open(config: Config) -> Result<Self, NetError> {
+        check(&config)?;
+        let leases = LeaseFile::new(&config.state_dir)?;
+        let (connection, netlink, _multicast) =
+            rtnetlink::new_connection().map_err(|source| NetError::Io {
+                operation: "open netlink socket for",
+                path: PathBuf::from(&config.bridge),
+                source,
+            })?;
+        let driver = tokio::spawn(connection);
+        match Self::open_with(config, leases, netlink).await {
+            Ok(inner) => Ok(Self { inner: Arc::new(inner), hurry: watch::Sender::new(()), driver }),
+            Err(error) => {
+                driver.abort();
+                Err(error)
+            }
+        }
+    }
+
+    async fn open_with(
+        config: Config,
+        leases: LeaseFile,
+        netlink: rtnetlink::Handle,
+    ) -> Result<Inner, NetError> {
+        let (pool, mut turned_forwarding_on) = recover(&config, &leases, &netlink).await?;
+        let bridge_index =
+            bridge::ensure(&netlink, &config.bridge, pool.gateway(), pool.subnet(), config.mtu)
+                .await?;
+        let turn_on = match config.forwarding {
+            Forwarding::TurnOn => forwarding::read()? == forwarding::State::Off,
+            Forwarding::Leave => false,
+        };
+        turned_forwarding_on |= turn_on;
+        // first the note that it must be put back
+        leases.write(&pool, turned_forwarding_on)?;
+        if turn_on {
+            forwarding::write(forwarding::State::On)?;
+            tracing::info!(
+                "turned net.ipv4.ip_forward on for pods; it is put back when the engine is taken down"
+            );
+        }
+        Ok(Inner {
+            config,
+            bridge_index,
+            netlink,
+            leases,
+            state: Mutex::new(State { pool, turned_forwarding_on }),
+            detaching: watch::Sender::new(BTreeSet::new()),
+            attaching: tokio::sync::Mutex::new(()),
+            deleting: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// The pods' subnet.
+    pub fn subnet(&self) -> Ipv4Net {
+        self.inner.state().pool.subnet()
+    }
+
+    /// The bridge's address, where pods reach the host.
+    pub fn gateway(&self) -> Ipv4Addr {
+        self.inner.state().pool.gateway()
+    }
+
+    /// Who holds which address, interfaces being deleted included.
+    pub fn leases(&self) -> BTreeMap<String, Ipv4Addr> {
+        self.inner.state().pool.leases().clone()
+    }
+
+    /// Gives sandbox `id` an address and plugs its network namespace (`/proc/<pid>/ns/net`) into the bridge. Repeated, it
+    /// answers the same; what an interrupted call left undone is done.
+    pub async fn attach(&self, id: &str, netns: &Path) -> Result<Attachment, NetError> {
+        let namespace = NetNs::open_other(id, netns)?;
+        self.until_detaching(|ids| !ids.contains(id)).await;
+        let _one_at_a_time = self.inner.attaching.lock().await;
+        let (address, gateway, prefix_len) = self.inner.lease(id)?;
+        let host_interface = veth::host_name(&self.inner.config.bridge, id);
+        let plug = Plug {
+            host_name: &host_interface,
+            bridge_index: self.inner.bridge_index,
+            address,
+            prefix_len,
+            gateway,
+            mtu: self.inner.config.mtu,
+        };
+        veth::plug(&self.inner.netlink, &namespace, plug).await?;
+        Ok(Attachment {
+            ip: address,
+            gateway,
+            prefix_len,
+            mac: bridge::mac_of(address),
+            host_interface,
+        })
+    }
+
+    /// Unplugs sandbox `id` in the background; its address is free once the interface is gone. Absent is success. The
+    /// sandbox itself may be gone already, or still stand.
+    pub fn detach(&self, id: &str) {
+        if !self.inner.detaching.send_if_modified(|ids| ids.insert(id.to_owned())) {
+            return;
+        }
+        let inner = Arc::clone(&self.inner);
+        let id = id.to_owned();
+        let mut hurry = self.hurry.subscribe();
+        tokio::spawn(async move {
+            let go_on = tokio::select! {
+                () = tokio::time::sleep(DELETE_DELAY) => true,
+                hurried = hurry.changed() => hurried.is_ok(),
+            };
+            // else the agent ends: the lease stays, and its next start sees to it
+            if go_on {
+                inner.delete_all_with(&id).await;
+            }
+        });
+    }
+
+    /// Detaches every sandbox not in `ids`, and deletes interfaces on the bridge that belong to none of them: for the
+    /// agent's start, with the sandboxes that its runtime found alive.
+    pub async fn release_all_except(&self, ids: &BTreeSet<String>) -> Result<(), NetError> {
+        let gone: Vec<String> = self.leases().into_keys().filter(|id| !ids.contains(id)).collect();
+        for id in &gone {
+            self.detach(id);
+        }
+        let known: BTreeSet<String> = ids
+            .iter()
+            .chain(&gone)
+            .map(|id| veth::host_name(&self.inner.config.bridge, id))
+            .collect();
+        let mut strays = bridge::ports(&self.inner.netlink, self.inner.bridge_index).await?;
+        strays.retain(|port| !known.contains(port));
+        if strays.is_empty() {
+            return Ok(());
+        }
+        let _one_batch_at_a_time = self.inner.deleting.lock().await;
+        let group = veth::removal_group(&self.inner.config.bridge);
+        veth::unplug_all(&self.inner.netlink, group, &strays).await
+    }
+
+    /// Waits until all detached sandboxes' interfaces are gone, without further delay.
+    pub async fn settle(&self) {
+        self.until_detaching(BTreeSet::is_empty).await;
+    }
+
+    async fn until_detaching(&self, mut done: impl FnMut(&BTreeSet<String>) -> bool) {
+        let mut detaching = self.inner.detaching.subscribe();
+        if done(&detaching.borrow_and_update()) {
+            return;
+        }
+        self.hurry.send_replace(());
+        drop(detaching.wait_for(done).await.expect("self holds the sender"));
+    }
+
+    /// Takes everything away: interfaces, bridge, lease file; `ip_forward` is put back if we had turned it on.
+    pub async fn close(self) -> Result<(), NetError> {
+        self.release_all_except(&BTreeSet::new()).await?;
+        self.settle().await;
+        bridge::remove(&self.inner.netlink, &self.inner.config.bridge).await?;
+        if self.inner.state().turned_forwarding_on {
+            forwarding::write(forwarding::State::Off)?;
+        }
+        self.inner.leases.remove()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// The durable lease of `id`: stored before it is used.
+    fn lease(&self, id: &str) -> Result<(Ipv4Addr, Ipv4Addr, u8), NetError> {
+        let mut state = self.state();
+        let held = state.pool.leases().contains_key(id);
+        let address = state
+            .pool
+            .allocate(id)
+            .map_err(|e| NetError::Exhausted { subnet: e.subnet, leased: e.leased })?;
+        if !held && let Err(error) = self.leases.write(&state.pool, state.turned_forwarding_on) {
+            state.pool.release(id);
+            return Err(error);
+        }
+        Ok((address, state.pool.gateway(), state.pool.subnet().prefix_len()))
+    }
+
+    /// Deletes the interfaces of `id` and of all others that wait for it, then frees their addresses. When that fails the
+    /// leases stay, and the agent's next start tries again.
+    async fn delete_all_with(&self, id: &str) {
+        let _one_batch_at_a_time = self.deleting.lock().await;
+        let ids = self.detaching.borrow().clone();
+        if !ids.contains(id) {
+            return; // another one's batch had it
+        }
+        let names: Vec<String> =
+            ids.iter().map(|id| veth::host_name(&self.config.bridge, id)).collect();
+        let group = veth::removal_group(&self.config.bridge);
+        let deleted = veth::unplug_all(&self.netlink, group, &names).await;
+        let freed = deleted.and_then(|()| self.free(&ids));
+        if let Err(error) = freed {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(sandboxes = ?ids, %error, cause, "detach");
+        }
+        self.detaching.send_modify(|detaching| detaching.retain(|id| !ids.contains(id)));
+    }
+
+    fn free(&self, ids: &BTreeSet<String>) -> Result<(), NetError> {
+        let mut state = self.state();
+        let freed = ids.iter().filter(|id| state.pool.release(id).is_some()).count();
+        match freed {
+            0 => Ok(()),
+            _ => self.leases.write(&state.pool, state.turned_forwarding_on),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // nothing here panics halfway through a change
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check(config: &Config) -> Result<(), NetError> {
+    let name = &config.bridge;
+    let name_ok = !name.is_empty()
+        && name.len() <= INTERFACE_NAME_MAX
+        && name != "."
+        && name != ".."
+        && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':');
+    if !name_ok {
+        return Err(NetError::Config {
+            problem: format!(
+                "bridge {name:?} is no interface name: 1 to 15 characters, no blanks, / or :"
+            ),
+        });
+    }
+    match config.subnet {
+        SubnetChoice::Fixed(net) if !(8..=30).contains(&net.prefix_len()) => {
+            Err(NetError::Config {
+                problem: format!("subnet {net}: a prefix from /8 to /30 is needed"),
+            })
+        }
+        SubnetChoice::Fixed(_) | SubnetChoice::Auto => Ok(()),
+    }
+}
+
+/// The pool to go on with, and whether an earlier agent turned forwarding on.
+async fn recover(
+    config: &Config,
+    leases: &LeaseFile,
+    netlink: &rtnetlink::Handle,
+) -> Result<(Pool, bool), NetError> {
+    let bridge_index = bridge::find(netlink, &config.bridge).await?.map(|link| link.header.index);
+    let (used_before, turned_forwarding_on) = match leases.read()? {
+        Found::Nothing => (None, false),
+        Found::EarlierBoot(subnet) => (Some(subnet), false),
+        Found::Current(stored) => {
+            let subnet = stored.pool.subnet();
+            match (fits(config, subnet), stored.pool.leases().is_empty()) {
+                (true, _) => return Ok((stored.pool, stored.turned_forwarding_on)),
+                (false, true) => (None, stored.turned_forwarding_on),
+                (false, false) => {
+                    let problem = format!(
+                        "sandboxes of {subnet} are still there; end them before the subnet is changed"
+                    );
+                    return Err(NetError::Config { problem });
+                }
+            }
+        }
+        Found::Damaged(problem) => {
+            let ports = match bridge_index {
+                Some(index) => bridge::ports(netlink, index).await?.len(),
+                None => 0,
+            };
+            if ports > 0 {
+                return Err(NetError::Damaged { path: leases.path().to_owned(), problem, ports });
+            }
+            let file = leases.path().display();
+            tracing::warn!(%file, problem, "damaged, and no sandbox is left: starting afresh");
+            (None, false)
+        }
+    };
+    let used_before = match used_before {
+        Some(subnet) => Some(subnet),
+        None => bridge::address(netlink, &config.bridge).await?.map(|net| net.trunc()),
+    };
+    let taken = bridge::taken_subnets(netlink, bridge_index).await?;
+    let subnet = choose(config, used_before, &taken)?;
+    let pool = Pool::new(subnet).ok_or_else(|| NetError::Config {
+        problem: format!("subnet {subnet} has no room for pods"),
+    })?;
+    Ok((pool, turned_forwarding_on))
+}
+
+fn choose(
+    config: &Config,
+    used_before: Option<Ipv4Net>,
+    taken: &[Ipv4Net],
+) -> Result<Ipv4Net, NetError> {
+    match config.subnet {
+        SubnetChoice::Fixed(net) => match subnet::overlapping(net, taken) {
+            Some(taken) => Err(NetError::Overlap { subnet: net, taken }),
+            None => Ok(net.trunc()),
+        },
+        SubnetChoice::Auto => match used_before {
+            Some(net) if subnet::overlapping(net, taken).is_none() => Ok(net),
+            Some(_) | None => subnet::choose_default(taken),
+        },
+    }
+}
+
+fn fits(config: &Config, subnet: Ipv4Net) -> bool {
+    match config.subnet {
+        SubnetChoice::Auto => true,
+        SubnetChoice::Fixed(net) => net.trunc() == subnet,
+    }
+}

@@ -1,0 +1,203 @@
+//! The veth pair of one sandbox: host end in the bridge, `eth0` in the sandbox's namespace, its address, lo, default route.
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use futures::TryStreamExt;
+use rtnetlink::packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkMessage};
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
+use sha2::{Digest, Sha256};
+
+use crate::bridge::{errno, find, mac_of, netlink};
+use crate::error::NetError;
+use crate::netns::NetNs;
+
+/// The name inside, which every container expects.
+const INSIDE: &str = "eth0";
+/// lo has this index in every network namespace.
+const LO_INDEX: u32 = 1;
+/// Begins the names of our host ends.
+const PREFIX: &str = "rk";
+/// Hex digits after it: 2 + 12 stays below the kernel's 15.
+const NAME_DIGITS: usize = 12;
+
+const EEXIST: i32 = 17;
+const ENODEV: i32 = 19;
+
+/// Where a sandbox is to be plugged in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plug<'a> {
+    pub(crate) host_name: &'a str,
+    pub(crate) bridge_index: u32,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) prefix_len: u8,
+    pub(crate) gateway: Ipv4Addr,
+    pub(crate) mtu: u32,
+}
+
+/// The host end's name: it follows from bridge and id, so a repeated call and a later agent find the same interface.
+pub(crate) fn host_name(bridge: &str, id: &str) -> String {
+    let digest = Sha256::new().chain_update(bridge).chain_update([0]).chain_update(id).finalize();
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{PREFIX}{}", &hex[..NAME_DIGITS])
+}
+
+/// Whether an interface's name is one of ours.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|digits| {
+        digits.len() == NAME_DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit())
+    })
+}
+
+/// Makes pair, address and route. What an earlier, interrupted call made is completed; a host end whose other end is not
+/// in this namespace is replaced.
+pub(crate) async fn plug(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), NetError> {
+    let inside_failed = |source: io::Error| NetError::Io {
+        operation: "enter network namespace of",
+        path: plug.host_name.into(),
+        source,
+    };
+    let (connection, inside) = netns.connect().map_err(inside_failed)?;
+    let driver = tokio::spawn(connection);
+    let result = plug_with(handle, &inside, netns, plug).await;
+    drop(inside);
+    driver.abort();
+    result
+}
+
+async fn plug_with(
+    handle: &Handle,
+    inside: &Handle,
+    netns: &NetNs,
+    plug: Plug<'_>,
+) -> Result<(), NetError> {
+    match create(handle, netns, plug).await {
+        Ok(()) => {}
+        Err(error) if errno(&error) == Some(EEXIST) => {
+            let complete = find(handle, plug.host_name).await?.is_some()
+                && find(inside, INSIDE).await?.is_some();
+            if !complete {
+                unplug(handle, plug.host_name).await?;
+                create(handle, netns, plug)
+                    .await
+                    .map_err(|e| netlink("attach veth", plug.host_name, e))?;
+            }
+        }
+        Err(error) => return Err(netlink("attach veth", plug.host_name, error)),
+    }
+    configure(inside, plug).await
+}
+
+/// One message makes both ends, with the peer already in the sandbox and the host end already in the bridge and up. The
+/// peer cannot be made up: while the kernel makes it, it has no other end yet (ENOTCONN).
+async fn create(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), rtnetlink::Error> {
+    let peer = LinkUnspec::new_with_name(INSIDE)
+        .address(mac_of(plug.address).to_vec())
+        .mtu(plug.mtu)
+        .setns_by_fd(netns.raw_fd())
+        .build();
+    let message = LinkMessageBuilder::<LinkVeth>::new_with_info_kind(InfoKind::Veth)
+        .name(plug.host_name)
+        .mtu(plug.mtu)
+        .controller(plug.bridge_index)
+        .up()
+        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
+        .build();
+    handle.link().add(message).execute().await
+}
+
+async fn configure(inside: &Handle, plug: Plug<'_>) -> Result<(), NetError> {
+    let failed = |operation| move |source| netlink(operation, plug.host_name, source);
+    let lo = LinkUnspec::new_with_index(LO_INDEX).up().build();
+    inside.link().change(lo).execute().await.map_err(failed("set up lo behind"))?;
+    let eth0 = inside
+        .link()
+        .get()
+        .match_name(INSIDE)
+        .execute()
+        .try_next()
+        .await
+        .map_err(failed("find eth0 behind"))?;
+    let Some(eth0) = eth0.map(|link| link.header.index) else {
+        return Err(failed("find eth0 behind")(rtnetlink::Error::RequestFailed));
+    };
+    let up = LinkUnspec::new_with_index(eth0).up().build();
+    inside.link().change(up).execute().await.map_err(failed("set up eth0 behind"))?;
+    inside
+        .address()
+        .add(eth0, plug.address.into(), plug.prefix_len)
+        .replace()
+        .execute()
+        .await
+        .map_err(failed("give an address to eth0 behind"))?;
+    let default = RouteMessageBuilder::<Ipv4Addr>::new().gateway(plug.gateway).build();
+    inside
+        .route()
+        .add(default)
+        .replace()
+        .execute()
+        .await
+        .map_err(failed("set the default route behind"))
+}
+
+/// Deletes the pair. Absent is success. Takes about 20 ms in the kernel.
+async fn unplug(handle: &Handle, host_name: &str) -> Result<(), NetError> {
+    let mut message = LinkUnspec::new_with_name(host_name).build();
+    message.attributes.retain(|attribute| matches!(attribute, LinkAttribute::IfName(_)));
+    absent_is_success(handle.link().del_with_message(message).execute().await)
+        .map_err(|error| netlink("remove veth", host_name, error))
+}
+
+/// Deletes all these pairs in the time of one: what takes 20 ms is that the kernel waits until nobody uses them any more,
+/// and for an interface group it waits once. `group` is a number that only this bridge's deletions use.
+pub(crate) async fn unplug_all(
+    handle: &Handle,
+    group: u32,
+    host_names: &[String],
+) -> Result<(), NetError> {
+    for name in host_names {
+        let mark = LinkUnspec::new_with_name(name).link_group(group).build();
+        absent_is_success(handle.link().change(mark).execute().await)
+            .map_err(|error| netlink("mark for removal veth", name, error))?;
+    }
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::Group(group));
+    absent_is_success(handle.link().del_with_message(message).execute().await)
+        .map_err(|error| netlink("remove veths", &host_names.join(" "), error))
+}
+
+/// The interface group for deletions of this bridge's ports.
+pub(crate) fn removal_group(bridge: &str) -> u32 {
+    let digest = Sha256::digest(bridge);
+    // group 0 is what every interface has
+    u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]) | 1 << 30
+}
+
+fn absent_is_success(result: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
+    match result {
+        Err(error) if errno(&error) != Some(ENODEV) => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names_fit_the_kernel_and_differ_by_bridge_and_id() {
+        let name = host_name("rk0", "a-uid/0");
+        assert!(name.len() <= 15 && is_ours(&name), "{name}");
+        assert_eq!(name, host_name("rk0", "a-uid/0"));
+        assert_ne!(name, host_name("rk1", "a-uid/0"));
+        assert_ne!(name, host_name("rk0", "a-uid/1"));
+        assert_ne!(host_name("a", "bc"), host_name("ab", "c"));
+    }
+
+    #[test]
+    fn other_interfaces_are_not_taken_for_ours() {
+        for name in ["eth0", "rk", "rk0", "rkindle0", "rk0123456789zz", "veth0123456789ab"] {
+            assert!(!is_ours(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A pod's spec, read once: what the core needs of it, with the defaults that the API server would have written.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use rekindle_types::{ContainerName, TickDuration};
+
+use crate::action::PullPolicy;
+
+/// The default of `terminationGracePeriodSeconds`.
+const DEFAULT_GRACE: TickDuration = TickDuration::from_secs(30);
+
+/// What the core needs of a pod's spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blueprint {
+    /// Init containers and sidecars in their order, then the regular ones.
+    pub(crate) containers: Vec<Definition>,
+    /// `terminationGracePeriodSeconds`.
+    pub(crate) grace: TickDuration,
+    /// `activeDeadlineSeconds`.
+    pub(crate) active_deadline: Option<TickDuration>,
+    /// Whether it lives in the node's own network.
+    pub(crate) network: Network,
+}
+
+/// One container of the spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Definition {
+    pub(crate) name: ContainerName,
+    pub(crate) role: Role,
+    /// What follows its end.
+    pub(crate) policy: RestartPolicy,
+    pub(crate) image: String,
+    pub(crate) pull_policy: PullPolicy,
+}
+
+/// What a container is for in its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Runs to completion before the next one starts.
+    Init,
+    /// An init container with restartPolicy Always: done when started, and it keeps running (KEP-753).
+    Sidecar,
+    /// One of `spec.containers`.
+    Regular,
+}
+
+/// When a container that ended is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RestartPolicy {
+    Always,
+    OnFailure,
+    Never,
+}
+
+/// Whose network the pod lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    Own,
+    Host,
+}
+
+impl Blueprint {
+    pub(crate) fn of(pod: &Pod) -> Self {
+        let default = PodSpec::default();
+        let spec = pod.spec.as_ref().unwrap_or(&default);
+        let policy = RestartPolicy::parse(spec.restart_policy.as_deref());
+        let inits = spec.init_containers.iter().flatten().map(|c| Definition::init(c, policy));
+        let regulars = spec.containers.iter().map(|c| Definition::regular(c, policy));
+        Self {
+            containers: inits.chain(regulars).collect(),
+            grace: spec.termination_grace_period_seconds.map_or(DEFAULT_GRACE, seconds),
+            active_deadline: spec.active_deadline_seconds.map(seconds),
+            network: match spec.host_network {
+                Some(true) => Network::Host,
+                Some(false) | None => Network::Own,
+            },
+        }
+    }
+}
+
+/// Negative spans are none at all.
+pub(crate) fn seconds(value: i64) -> TickDuration {
+    TickDuration::from_micros(u64::try_from(value).unwrap_or(0).saturating_mul(1_000_000))
+}
+
+impl Definition {
+    fn init(container: &Container, pod_policy: RestartPolicy) -> Self {
+        let own = container.restart_policy.as_deref().map(|text| RestartPolicy::parse(Some(text)));
+        let (role, policy) = match (own, pod_policy) {
+            (Some(RestartPolicy::Always), _) => (Role::Sidecar, RestartPolicy::Always),
+            // An init container that succeeded is never run again in the same sandbox.
+            (None, RestartPolicy::Always) => (Role::Init, RestartPolicy::OnFailure),
+            (Some(policy @ (RestartPolicy::OnFailure | RestartPolicy::Never)), _)
+            | (None, policy @ (RestartPolicy::OnFailure | RestartPolicy::Never)) => {
+                (Role::Init, policy)
+            }
+        };
+        Self::of(container, role, policy)
+    }
+
+    fn regular(container: &Container, pod_policy: RestartPolicy) -> Self {
+        let policy = match container.restart_policy.as_deref() {
+            Some(text) => RestartPolicy::parse(Some(text)),
+            None => pod_policy,
+        };
+        Self::of(container, Role::Regular, policy)
+    }
+
+    fn of(container: &Container, role: Role, policy: RestartPolicy) -> Self {
+        let image = container.image.clone().unwrap_or_default();
+        let pull_policy = match container.image_pull_policy.as_deref() {
+            Some("Always") => PullPolicy::Always,
+            Some("Never") => PullPolicy::Never,
+            Some("IfNotPresent") => PullPolicy::IfNotPresent,
+            Some(_) | None => default_pull_policy(&image),
+        };
+        Self { name: ContainerName(container.name.clone()), role, policy, image, pull_policy }
+    }
+}
+
+/// Always for `latest` and for no tag at all, else IfNotPresent [API reference of imagePullPolicy].
+fn default_pull_policy(image: &str) -> PullPolicy {
+    let last = image.rsplit('/').next().unwrap_or(image);
+    if last.contains('@') {
+        return PullPolicy::IfNotPresent;
+    }
+    match last.split_once(':') {
+        Some((_, tag)) if tag != "latest" => PullPolicy::IfNotPresent,
+        Some(_) | None => PullPolicy::Always,
+    }
+}
+
+impl RestartPolicy {
+    /// Always is the default of the API.
+    fn parse(text: Option<&str>) -> Self {
+        match text {
+            Some("OnFailure") => Self::OnFailure,
+            Some("Never") => Self::Never,
+            Some(_) | None => Self::Always,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_without_a_policy_are_asked_for_as_the_api_defaults_it() {
+        for (image, policy) in [
+            ("nginx", PullPolicy::Always),
+            ("nginx:latest", PullPolicy::Always),
+            ("nginx:1.27", PullPolicy::IfNotPresent),
+            ("registry.test:5000/nginx", PullPolicy::Always),
+            ("registry.test:5000/nginx:1", PullPolicy::IfNotPresent),
+            ("nginx@sha256:0123", PullPolicy::IfNotPresent),
+        ] {
+            assert_eq!(default_pull_policy(image), policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn roles_and_policies_follow_the_spec() {
+        let container = |name: &str, policy: Option<&str>| Container {
+            name: name.to_owned(),
+            restart_policy: policy.map(str::to_owned),
+            ..Container::default()
+        };
+        let spec = PodSpec {
+            init_containers: Some(vec![
+                container("init", None),
+                container("sidecar", Some("Always")),
+                container("once", Some("Never")),
+            ]),
+            containers: vec![container("main", None), container("job", Some("OnFailure"))],
+            ..PodSpec::default()
+        };
+        let pod = Pod { spec: Some(spec), ..Pod::default() };
+        let blueprint = Blueprint::of(&pod);
+        let seen: Vec<_> =
+            blueprint.containers.iter().map(|c| (c.name.0.as_str(), c.role, c.policy)).collect();
+        let expected = [
+            ("init", Role::Init, RestartPolicy::OnFailure),
+            ("sidecar", Role::Sidecar, RestartPolicy::Always),
+            ("once", Role::Init, RestartPolicy::Never),
+            ("main", Role::Regular, RestartPolicy::Always),
+            ("job", Role::Regular, RestartPolicy::OnFailure),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(blueprint.grace.as_secs(), 30);
+    }
+}

@@ -1,0 +1,205 @@
+//! `status.conditions` that the node owns, with the kubelet's words (`pkg/kubelet/status/generate.go`).
+//!
+//! Conditions of others (readiness gates, DisruptionTarget, …) are passed on as the API has them. A transition time changes only
+//! with the status of its condition. Initialized, once True, stays so: a restart of all containers does not take it back.
+
+use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, PodStatus};
+use rekindle_types::v1alpha1::Rung;
+
+use crate::blueprint::Role;
+use crate::container::Container;
+use crate::core::PodCore;
+use crate::journal::RestartStage;
+use crate::phase;
+
+const READY_TO_START: &str = "PodReadyToStartContainers";
+const INITIALIZED: &str = "Initialized";
+const READY: &str = "Ready";
+const CONTAINERS_READY: &str = "ContainersReady";
+const SCHEDULED: &str = "PodScheduled";
+const ALL_RESTARTING: &str = "AllContainersRestarting";
+const OWNED: [&str; 6] =
+    [READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, ALL_RESTARTING];
+
+/// What a condition says, before it is compared with what it said before.
+struct Verdict {
+    type_: &'static str,
+    status: &'static str,
+    reason: Option<&'static str>,
+    message: Option<String>,
+}
+
+impl Verdict {
+    const fn yes(type_: &'static str) -> Self {
+        Self { type_, status: "True", reason: None, message: None }
+    }
+
+    const fn no(type_: &'static str, reason: Option<&'static str>) -> Self {
+        Self { type_, status: "False", reason, message: None }
+    }
+
+    /// The same under another name.
+    fn renamed(&self, type_: &'static str) -> Self {
+        Self { type_, status: self.status, reason: self.reason, message: self.message.clone() }
+    }
+}
+
+impl PodCore {
+    /// All conditions for a pod in `phase`; `before` is the status as it was.
+    pub(crate) fn conditions(&self, phase: &str, before: &PodStatus) -> Vec<PodCondition> {
+        let of_api = self.pod.status.as_ref().and_then(|status| status.conditions.as_deref());
+        let of_others = of_api.unwrap_or_default().iter();
+        let mut conditions: Vec<PodCondition> =
+            of_others.filter(|c| !OWNED.contains(&c.type_.as_str())).cloned().collect();
+        let containers_ready = self.containers_ready(phase);
+        let verdicts = [
+            Some(self.ready_to_start()),
+            Some(self.initialized(phase, before)),
+            Some(self.ready(&containers_ready, &conditions)),
+            Some(containers_ready),
+            self.all_restarting(phase, before),
+        ];
+        let scheduled =
+            find(before, SCHEDULED).or_else(|| of_api?.iter().find(|c| c.type_ == SCHEDULED));
+        let scheduled = match scheduled {
+            Some(condition) => condition.clone(),
+            None => self.dated(Verdict::yes(SCHEDULED), before),
+        };
+        for verdict in verdicts.into_iter().flatten() {
+            conditions.push(self.dated(verdict, before));
+        }
+        conditions.push(scheduled);
+        conditions
+    }
+
+    fn dated(&self, verdict: Verdict, before: &PodStatus) -> PodCondition {
+        let same = find(before, verdict.type_).filter(|c| c.status == verdict.status);
+        PodCondition {
+            last_probe_time: None,
+            last_transition_time: match same {
+                Some(condition) => condition.last_transition_time.clone(),
+                None => Some(self.now.to_time()),
+            },
+            message: verdict.message,
+            observed_generation: self.pod.metadata.generation,
+            reason: verdict.reason.map(str::to_owned),
+            status: verdict.status.to_owned(),
+            type_: verdict.type_.to_owned(),
+        }
+    }
+
+    fn ready_to_start(&self) -> Verdict {
+        if self.sandbox.is_ready() {
+            Verdict::yes(READY_TO_START)
+        } else {
+            Verdict::no(READY_TO_START, None)
+        }
+    }
+
+    fn initialized(&self, phase: &str, before: &PodStatus) -> Verdict {
+        if phase == phase::SUCCEEDED {
+            return Verdict { reason: Some("PodCompleted"), ..Verdict::yes(INITIALIZED) };
+        }
+        let regular_started = self.containers.iter().any(|container| {
+            container.definition.role == Role::Regular
+                && (container.is_running() || container.last.is_some())
+        });
+        let was = find(before, INITIALIZED).is_some_and(|c| c.status == "True");
+        let incomplete = names(self.containers.iter().filter(|c| !c.lets_others_start()));
+        match incomplete {
+            Some(list) if !regular_started && !was => Verdict {
+                message: Some(format!("containers with incomplete status: {list}")),
+                ..Verdict::no(INITIALIZED, Some("ContainersNotInitialized"))
+            },
+            Some(_) | None => Verdict::yes(INITIALIZED),
+        }
+    }
+
+    fn containers_ready(&self, phase: &str) -> Verdict {
+        match phase {
+            phase::SUCCEEDED => return Verdict::no(CONTAINERS_READY, Some("PodCompleted")),
+            phase::FAILED => return Verdict::no(CONTAINERS_READY, Some("PodFailed")),
+            _ => {}
+        }
+        let counts = |role: Role| match role {
+            Role::Init => false,
+            Role::Sidecar | Role::Regular => true,
+        };
+        let unready = self.containers.iter().filter(|c| counts(c.definition.role) && !c.is_ready());
+        match names(unready) {
+            Some(list) => Verdict {
+                message: Some(format!("containers with unready status: {list}")),
+                ..Verdict::no(CONTAINERS_READY, Some("ContainersNotReady"))
+            },
+            None => Verdict::yes(CONTAINERS_READY),
+        }
+    }
+
+    fn ready(&self, containers_ready: &Verdict, conditions: &[PodCondition]) -> Verdict {
+        if containers_ready.status != "True" {
+            return containers_ready.renamed(READY);
+        }
+        let gates = self.pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref());
+        let complaints: Vec<String> = gates
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|gate| gate_complaint(gate, conditions))
+            .collect();
+        if complaints.is_empty() {
+            return Verdict::yes(READY);
+        }
+        Verdict {
+            message: Some(complaints.join(", ")),
+            ..Verdict::no(READY, Some("ReadinessGatesNotReady"))
+        }
+    }
+
+    /// True while a restart of all containers ends them, False from then on; absent in a pod that never had one.
+    fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<Verdict> {
+        let stopping = self.restart.as_ref().is_some_and(|restart| {
+            restart.request.rung == Rung::Containers
+                && match restart.stage {
+                    RestartStage::Stopping { .. } => true,
+                    RestartStage::Starting | RestartStage::Cycling { .. } => false,
+                }
+        });
+        if stopping {
+            return Some(Verdict {
+                reason: Some("RestartAllContainersStarted"),
+                message: self.restart.as_ref().map(|r| format!("PodRestart {}", r.request.name)),
+                ..Verdict::yes(ALL_RESTARTING)
+            });
+        }
+        find(before, ALL_RESTARTING)?;
+        let reason = match phase {
+            phase::SUCCEEDED => Some("PodCompleted"),
+            phase::FAILED => Some("PodFailed"),
+            _ => None,
+        };
+        Some(Verdict::no(ALL_RESTARTING, reason))
+    }
+}
+
+fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {
+    status.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Names as Go prints a list: `[a b]`; `None` when there are none.
+fn names<'a>(containers: impl Iterator<Item = &'a Container>) -> Option<String> {
+    let names: Vec<&str> = containers.map(|c| c.definition.name.0.as_str()).collect();
+    if names.is_empty() { None } else { Some(format!("[{}]", names.join(" "))) }
+}
+
+fn gate_complaint(gate: &PodReadinessGate, conditions: &[PodCondition]) -> Option<String> {
+    let type_ = &gate.condition_type;
+    match conditions.iter().find(|condition| condition.type_ == *type_) {
+        None => Some(format!(
+            "corresponding condition of pod readiness gate \"{type_}\" does not exist."
+        )),
+        Some(condition) if condition.status == "True" => None,
+        Some(condition) => Some(format!(
+            "the status of pod readiness gate \"{type_}\" is not \"True\", but {}",
+            condition.status
+        )),
+    }
+}

@@ -1,0 +1,22 @@
+//! What the node tells every pod core.
+
+use std::net::IpAddr;
+
+use rekindle_types::TickDuration;
+
+/// The node's part of a pod's behaviour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The kubelet's `crashLoopBackOff.maxContainerRestartPeriod`, 1 s..300 s; below 10 s it is also the initial delay
+    /// (KEP-5593).
+    pub max_container_restart_period: TickDuration,
+    /// The node's addresses: `status.hostIP` and `status.hostIPs`.
+    pub host_ips: Vec<IpAddr>,
+}
+
+impl Default for Config {
+    /// The kubelet's own defaults, on a node without an address.
+    fn default() -> Self {
+        Self { max_container_restart_period: TickDuration::from_secs(300), host_ips: Vec::new() }
+    }
+}

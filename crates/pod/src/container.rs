@@ -1,0 +1,367 @@
+//! One container of the pod: its states, the numbers of its starts, and what follows its end.
+//!
+//! ```text
+//!         hold passed, its turn            image here            created             started
+//!  Idle ──────────────────────► Pulling ─────────────► Creating ────────► Created ──► Starting ──► Running
+//!   ▲ ▲                            │ failed               │ failed         ▲  │ failed    │           │
+//!   │ └──────── hold, try again ───┴──────────────────────┘                └──┘ (try it   │ StartError│ exit
+//!   │                                                                          again)     │           │
+//!   └───────────────────────── next number, hold by backoff ◄─────────────────────────────┴───────────┘
+//! ```
+//! Beside the state stands the [`Standing`] in the round: an Idle container that is Done stays so until the next round.
+//! Running holds [`Stop`], the way to its end. Probes and hooks (not carried out yet) belong beside `stop`.
+//!
+//! `number` is the number of the start in progress or of the next one. It is raised when a start has ended, never else, so
+//! it is the count of ended starts, and `restartCount` of a running container.
+
+use rekindle_types::{ContainerAttempt, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
+
+use crate::action::ActionId;
+use crate::backoff::{CrashBackoff, ImageBackoff, Task};
+use crate::blueprint::{Definition, RestartPolicy, Role};
+use crate::event::ContainerKey;
+use crate::journal::{ContainerRecord, EndedContainer, Standing};
+
+/// One container.
+#[derive(Debug)]
+pub(crate) struct Container {
+    pub(crate) definition: Definition,
+    pub(crate) number: ContainerAttempt,
+    pub(crate) standing: Standing,
+    pub(crate) state: State,
+    /// The newest end.
+    pub(crate) last: Option<EndedContainer>,
+    /// The end before that.
+    pub(crate) before: Option<EndedContainer>,
+    pub(crate) crash: CrashBackoff,
+    pub(crate) image: Image,
+    /// The image of the start in progress; `None` when an earlier agent started it.
+    pub(crate) started_image: Option<String>,
+    /// Why it waits, as the status shows it. Kept until it runs, as the kubelet's reason cache does.
+    pub(crate) complaint: Option<Complaint>,
+    /// Failures since it ran, for the delay between tries.
+    pub(crate) failures: u32,
+}
+
+/// What a container does.
+#[derive(Debug, PartialEq)]
+pub(crate) enum State {
+    /// There is no process and none on the way.
+    Idle(Hold),
+    /// Its image is being made sure of.
+    Pulling { action: ActionId },
+    /// It is being prepared.
+    Creating { action: ActionId },
+    /// It is prepared, and the start is due or held after a failure.
+    Created { made: Made, start: Task },
+    /// Its process is being started.
+    Starting { made: Made, action: ActionId },
+    /// Its process runs.
+    Running { made: Made, started_at: Tick, stop: Option<Stop> },
+}
+
+/// What keeps an idle container from its next start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nothing but its turn.
+    None,
+    /// It has crashed: the delay of its backoff. When it passes, the next delay is longer.
+    Crash { until: Tick },
+    /// Something failed before it ran: tried again then.
+    Retry { until: Tick },
+    /// Its image could not be had: shown as ErrImagePull first, as ImagePullBackOff from `shown_at` on.
+    Image { shown_at: Option<Tick>, until: Tick },
+    /// Only another spec can help.
+    SpecChange,
+}
+
+/// What the runtime made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) container_id: String,
+    pub(crate) image_id: String,
+}
+
+/// A running container on its way to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stop {
+    pub(crate) step: StopStep,
+    /// When it is killed.
+    pub(crate) kill_at: Tick,
+    pub(crate) reason: StopReason,
+}
+
+/// Why a running container is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    /// All containers are: what follows is decided elsewhere.
+    Halt,
+    /// A restart of this container was asked for.
+    RestartAsked,
+    /// Its image in the spec is another one now.
+    ImageChanged,
+}
+
+/// How far the end of a container is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopStep {
+    /// Its stop signal.
+    Signal(Task),
+    /// It was signalled and has time until `kill_at`.
+    Grace,
+    /// SIGKILL.
+    Kill(Task),
+    /// It was killed; if no exit is seen by then, once more.
+    AwaitExit { again_at: Tick },
+}
+
+/// What is known of the image.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    /// Its id, once it was here in this agent's time.
+    pub(crate) known: Option<String>,
+    pub(crate) backoff: ImageBackoff,
+}
+
+/// Why a container waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// What follows the end of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FollowUp {
+    /// Nothing in this round.
+    Stay,
+    /// Another start, after the delay of its backoff.
+    RestartByPolicy,
+    /// Another start at once, which is no crash.
+    RestartAsAsked,
+    /// Its round ends: what follows is decided for all containers together.
+    AwaitRound,
+}
+
+impl Container {
+    pub(crate) fn restore(definition: Definition, record: ContainerRecord) -> Self {
+        let mut container = Self {
+            definition,
+            number: record.number,
+            standing: record.standing,
+            state: State::Idle(Hold::None),
+            last: record.last,
+            before: record.before,
+            crash: record.crash,
+            image: Image::default(),
+            started_image: None,
+            complaint: None,
+            failures: 0,
+        };
+        if container.standing == Standing::Started {
+            container.hold_by_backoff();
+        }
+        container
+    }
+
+    /// The spec changed. What was held because of the image may be tried at once with another one.
+    pub(crate) fn redefine(&mut self, definition: Definition) {
+        if definition.image != self.definition.image {
+            self.image = Image::default();
+            self.failures = 0;
+            match self.state {
+                State::Idle(Hold::Retry { .. } | Hold::Image { .. } | Hold::SpecChange) => {
+                    self.complaint = None;
+                    self.state = State::Idle(Hold::None);
+                }
+                State::Idle(Hold::None | Hold::Crash { .. })
+                | State::Pulling { .. }
+                | State::Creating { .. }
+                | State::Created { .. }
+                | State::Starting { .. }
+                | State::Running { .. } => {}
+            }
+        }
+        self.definition = definition;
+    }
+
+    pub(crate) fn record(&self) -> ContainerRecord {
+        ContainerRecord {
+            number: self.number,
+            standing: self.standing,
+            last: self.last.clone(),
+            before: self.before.clone(),
+            crash: self.crash,
+        }
+    }
+
+    pub(crate) fn key(&self, sandbox: SandboxAttempt) -> ContainerKey {
+        ContainerKey { sandbox, name: self.definition.name.clone(), attempt: self.number }
+    }
+
+    /// A process exists, or an answer that may bring one is awaited: the sandbox cannot be given up.
+    pub(crate) fn is_live(&self) -> bool {
+        match self.state {
+            State::Idle(_) | State::Pulling { .. } | State::Created { .. } => false,
+            State::Creating { .. } | State::Starting { .. } | State::Running { .. } => true,
+        }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        match &self.state {
+            State::Running { stop, .. } => stop.is_none(),
+            State::Idle(_)
+            | State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. } => false,
+        }
+    }
+
+    /// On its way to run, image excepted: an answer is awaited that takes no longer than the runtime needs.
+    pub(crate) fn is_on_its_way(&self) -> bool {
+        match self.state {
+            State::Creating { .. } | State::Created { .. } | State::Starting { .. } => true,
+            State::Idle(_) | State::Pulling { .. } | State::Running { .. } => false,
+        }
+    }
+
+    /// Ended in this round with exit code 0, for good.
+    pub(crate) fn has_succeeded(&self) -> bool {
+        self.standing == Standing::Done && self.last_status().is_some_and(ExitStatus::is_success)
+    }
+
+    pub(crate) fn last_status(&self) -> Option<ExitStatus> {
+        self.last.as_ref().map(|last| last.exit.status)
+    }
+
+    /// Whether the next init container, or the regular ones, may start as far as this one is concerned.
+    pub(crate) fn lets_others_start(&self) -> bool {
+        match self.definition.role {
+            Role::Init => self.has_succeeded(),
+            // Once it was started it keeps nobody waiting, even while it restarts.
+            Role::Sidecar => match self.standing {
+                Standing::Due => false,
+                Standing::Started | Standing::Done => true,
+            },
+            Role::Regular => true,
+        }
+    }
+
+    /// What the policy says of an end. Restart rules (KEP-5307) will be asked here before the policy is.
+    pub(crate) fn follow_up(&self, status: ExitStatus) -> FollowUp {
+        match self.definition.policy {
+            RestartPolicy::Always => FollowUp::RestartByPolicy,
+            RestartPolicy::OnFailure if status.is_success() => FollowUp::Stay,
+            RestartPolicy::OnFailure => FollowUp::RestartByPolicy,
+            RestartPolicy::Never => FollowUp::Stay,
+        }
+    }
+
+    /// Its process has ended (or could not be started): the number is used up.
+    pub(crate) fn ended(&mut self, sandbox: SandboxAttempt, exit: Exit, follow_up: FollowUp) {
+        let made = match std::mem::replace(&mut self.state, State::Idle(Hold::None)) {
+            State::Created { made, .. }
+            | State::Starting { made, .. }
+            | State::Running { made, .. } => made,
+            State::Idle(_) | State::Pulling { .. } | State::Creating { .. } => Made::default(),
+        };
+        self.before = self.last.take();
+        self.last = Some(EndedContainer {
+            sandbox,
+            attempt: self.number,
+            container_id: made.container_id,
+            image_id: made.image_id,
+            exit,
+        });
+        self.number = self.number.next();
+        self.complaint = None;
+        self.stand_after(follow_up);
+    }
+
+    /// Where it stands after an end that this follows.
+    pub(crate) fn stand_after(&mut self, follow_up: FollowUp) {
+        match follow_up {
+            FollowUp::Stay => self.standing = Standing::Done,
+            FollowUp::RestartByPolicy => {
+                self.standing = Standing::Started;
+                self.hold_by_backoff();
+            }
+            FollowUp::RestartAsAsked | FollowUp::AwaitRound => self.standing = Standing::Started,
+        }
+    }
+
+    /// It is not started again, as the pod ends: what it shows is its last end, if it has one.
+    pub(crate) fn give_up(&mut self) {
+        match self.state {
+            State::Idle(_) if self.last.is_some() => {
+                self.standing = Standing::Done;
+                self.complaint = None;
+            }
+            State::Idle(_)
+            | State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. }
+            | State::Running { .. } => {}
+        }
+    }
+
+    /// Holds it for the delay of its backoff, counted from its end.
+    fn hold_by_backoff(&mut self) {
+        let until = match &self.last {
+            Some(last) if !self.crash.has_decided(self.number) => {
+                last.exit.finished_at + self.crash_delay()
+            }
+            Some(_) | None => return,
+        };
+        self.state = State::Idle(Hold::Crash { until });
+    }
+
+    /// What the next restart waits, from its last end on.
+    pub(crate) fn crash_delay(&self) -> TickDuration {
+        match &self.last {
+            Some(last) => self.crash.delay_after(last.exit.finished_at),
+            None => TickDuration::ZERO,
+        }
+    }
+
+    /// A new round begins: what ended is to be started again, and what never ran still is.
+    pub(crate) fn begin_round(&mut self, round: Round) {
+        self.complaint = None;
+        match round {
+            Round::Afresh => {
+                self.standing = Standing::Due;
+                self.crash.clear();
+                self.state = State::Idle(Hold::None);
+            }
+            Round::NewSandbox => self.begin_round_in_new_sandbox(),
+        }
+    }
+
+    /// As the kubelet does: containers that need not run again stay ended, the others keep their backoff; init containers
+    /// are forgotten by it and start at once.
+    fn begin_round_in_new_sandbox(&mut self) {
+        let stays = match self.definition.role {
+            Role::Regular => self.standing == Standing::Done,
+            Role::Init | Role::Sidecar => false,
+        };
+        if stays {
+            return;
+        }
+        self.standing = Standing::Due;
+        self.state = State::Idle(Hold::None);
+        if self.definition.role == Role::Regular {
+            self.hold_by_backoff();
+        }
+    }
+}
+
+/// Why a round begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// Somebody asked for it: every container runs again, at once, and its backoff series is over.
+    Afresh,
+    /// The sandbox died.
+    NewSandbox,
+}

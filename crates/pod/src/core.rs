@@ -1,0 +1,427 @@
+//! The core itself: what it holds, how an event is taken in, and the order in which the parts are driven.
+//!
+//! ```text
+//!            snapshot               containers done, deleted, evicted, overdue        all gone
+//!  Recovering ───────► Active ──────────────────────────────────────────────► Ending ────────► Finished
+//! ```
+//! Each event first changes the part it belongs to. Then `step` drives every part towards what is wanted until nothing moves any
+//! more: it is level-triggered, so no event has to be remembered and none can be missed. What came out of it leaves as one
+//! batch: the journal in front if it changed, then the actions, the status if it changed, events and reports.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{Refresh, Rung};
+
+use crate::action::{Action, ActionId, PodEvent};
+use crate::backoff::Task;
+use crate::blueprint::Blueprint;
+use crate::config::Config;
+use crate::container::{Container, Round};
+use crate::containers::Clearance;
+use crate::event::{ActionError, ContainerKey, Event, Outcome};
+use crate::journal::{EndingRecord, Journal, RestartRecord, RestartResult, VolumesRecord};
+use crate::outbox::{Outbox, Pending};
+use crate::sandbox::{OldSandbox, Sandbox};
+use crate::volumes::Volumes;
+
+/// More steps than any event can need; beyond it something moves in a circle.
+const STEPS_MAX: usize = 1_000;
+
+/// One pod on this node. It does nothing before the first [`Event::RuntimeSnapshot`].
+#[derive(Debug)]
+pub struct PodCore {
+    pub(crate) now: Tick,
+    pub(crate) pod: Arc<Pod>,
+    pub(crate) config: Config,
+    pub(crate) blueprint: Blueprint,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) volumes: Volumes,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) old_sandboxes: Vec<OldSandbox>,
+    /// As the newest sandbox that stood had them.
+    pub(crate) ips: Vec<IpAddr>,
+    /// `status.startTime`: since when this node has had the pod.
+    pub(crate) start_time: Tick,
+    /// In the order of the blueprint.
+    pub(crate) containers: Vec<Container>,
+    /// Containers that nobody wants any more.
+    pub(crate) clearance: BTreeMap<ContainerKey, Clearance>,
+    pub(crate) restart: Option<RestartRecord>,
+    pub(crate) recent_restarts: Vec<RestartResult>,
+    pub(crate) outbox: Outbox,
+    /// Something was driven in this step: there may be more to drive.
+    pub(crate) moved: bool,
+    pub(crate) status_changed: bool,
+    pub(crate) keep: Keep,
+    pub(crate) finish: FinishRequest,
+    /// As written last, or as found in the API.
+    pub(crate) status: PodStatus,
+    persisted: Journal,
+}
+
+/// Where the pod is between its first sight and its end.
+#[derive(Debug)]
+pub(crate) enum Lifecycle {
+    /// The runtime was not seen yet: what happens meanwhile waits.
+    Recovering {
+        /// The end that an earlier agent began.
+        ending: Option<EndingRecord>,
+        early: Vec<Event>,
+    },
+    /// It runs, or is on its way to.
+    Active,
+    /// Its containers end, then its sandbox goes.
+    Ending(EndingRecord),
+    /// Nothing is left.
+    Finished(EndingRecord),
+}
+
+/// When what changed goes into the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Keep {
+    /// Nothing changed.
+    Nothing,
+    /// Before the next action: until then runtime and status tell the same.
+    WithNextAction,
+    /// With this batch.
+    Now,
+}
+
+/// Whether this batch ends with [`Action::Finish`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FinishRequest {
+    None,
+    Due,
+}
+
+impl PodCore {
+    /// A pod that this agent has no journal of: new here, or the journal was lost. Nothing is done before the snapshot.
+    pub fn new(now: Tick, pod: Arc<Pod>, config: Config) -> Self {
+        Self::recover(now, pod, Journal::default(), config)
+    }
+
+    /// A pod whose journal an earlier agent process left. Nothing is done before the snapshot. A journal of another
+    /// [`Journal::VERSION`] is not used.
+    pub fn recover(now: Tick, pod: Arc<Pod>, journal: Journal, config: Config) -> Self {
+        let journal = match journal.version {
+            Journal::VERSION => journal,
+            _ => Journal::default(),
+        };
+        let blueprint = Blueprint::of(&pod);
+        let status = pod.status.clone().unwrap_or_default();
+        let mut records = journal.containers.clone();
+        let containers = blueprint.containers.iter().map(|definition| {
+            let record = records.remove(&definition.name).unwrap_or_default();
+            Container::restore(definition.clone(), record)
+        });
+        Self {
+            now,
+            config,
+            containers: containers.collect(),
+            blueprint,
+            lifecycle: Lifecycle::Recovering { ending: journal.ending.clone(), early: Vec::new() },
+            volumes: match journal.volumes {
+                VolumesRecord::Kept => Volumes::Unready(Task::due()),
+                VolumesRecord::RefreshDue => Volumes::Stale(Task::due()),
+            },
+            sandbox: Sandbox::new(journal.sandbox, refresh_due(&journal)),
+            old_sandboxes: Vec::new(),
+            ips: Vec::new(),
+            start_time: status.start_time.as_ref().map_or(now, Tick::from),
+            clearance: BTreeMap::new(),
+            restart: journal.restart.clone(),
+            recent_restarts: journal.recent_restarts.clone(),
+            outbox: Outbox::default(),
+            moved: false,
+            status_changed: false,
+            keep: Keep::Nothing,
+            finish: FinishRequest::None,
+            status,
+            persisted: journal,
+            pod,
+        }
+    }
+
+    /// Takes in one thing that happened. Poll actions and the timeout afterwards. Time never goes back: an earlier `now`
+    /// counts as the latest one seen.
+    pub fn handle(&mut self, now: Tick, event: Event) {
+        self.now = self.now.max(now);
+        self.take_in(event);
+        self.settle();
+    }
+
+    /// A deadline may have passed; calling it early or twice does no harm.
+    pub fn handle_timeout(&mut self, now: Tick) {
+        self.now = self.now.max(now);
+        self.settle();
+    }
+
+    /// The next thing to do, oldest first. Actions may be carried out at the same time, but none before a
+    /// [`Action::Persist`] that was polled earlier is done.
+    pub fn poll_action(&mut self) -> Option<(ActionId, Action)> {
+        self.outbox.pop()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each event.
+    pub fn poll_timeout(&self) -> Option<Tick> {
+        self.next_deadline()
+    }
+
+    /// The status as it was given to `WriteStatus` last; before that, as the API had it.
+    pub fn status(&self) -> &PodStatus {
+        &self.status
+    }
+
+    /// True after [`Action::Finish`] was asked for: nothing of the pod is left here. Nothing follows but answers: a restart
+    /// request is refused, a (first or repeated) deletion asks for `Finish` again.
+    pub fn is_finished(&self) -> bool {
+        match self.lifecycle {
+            Lifecycle::Finished(_) => true,
+            Lifecycle::Recovering { .. } | Lifecycle::Active | Lifecycle::Ending(_) => false,
+        }
+    }
+
+    /// The journal as it is now; what [`Action::Persist`] carries at each change.
+    pub fn journal(&self) -> Journal {
+        let (ending, volumes) = match &self.lifecycle {
+            Lifecycle::Recovering { ending, .. } => (ending.clone(), &self.volumes),
+            Lifecycle::Ending(ending) => (Some(ending.clone()), &self.volumes),
+            Lifecycle::Active | Lifecycle::Finished(_) => (None, &self.volumes),
+        };
+        let containers = self.containers.iter();
+        Journal {
+            version: Journal::VERSION,
+            sandbox: self.sandbox.attempt,
+            volumes: match volumes {
+                Volumes::Stale(_) => VolumesRecord::RefreshDue,
+                Volumes::Unready(_) | Volumes::Ready | Volumes::Remount(_) => VolumesRecord::Kept,
+            },
+            containers: containers.map(|c| (c.definition.name.clone(), c.record())).collect(),
+            ending,
+            restart: self.restart.clone(),
+            recent_restarts: self.recent_restarts.clone(),
+        }
+    }
+
+    /// Sorts an event to the part it belongs to.
+    pub(crate) fn take_in(&mut self, event: Event) {
+        if let Lifecycle::Recovering { early, .. } = &mut self.lifecycle {
+            match event {
+                Event::RuntimeSnapshot(snapshot) => self.recover_from(snapshot),
+                Event::SpecChanged(pod) => self.spec_changed(pod),
+                // Whatever an action of an earlier agent brought, the snapshot shows it.
+                Event::ActionResult { .. } => {}
+                Event::DeleteRequested { .. }
+                | Event::RestartRequested(_)
+                | Event::ContainerExited { .. }
+                | Event::SandboxDied { .. }
+                | Event::Pressure { .. } => early.push(event),
+            }
+            return;
+        }
+        match event {
+            Event::SpecChanged(pod) => self.spec_changed(pod),
+            Event::DeleteRequested { grace } => self.delete_requested(grace),
+            Event::RestartRequested(request) => self.restart_requested(request),
+            Event::ActionResult { id, result } => self.answered(id, result),
+            Event::ContainerExited { key, exit } => self.container_exited(&key, exit),
+            Event::SandboxDied { attempt } => self.sandbox_died(attempt),
+            Event::RuntimeSnapshot(snapshot) => self.compare_with(&snapshot),
+            Event::Pressure { reason, message, grace } => self.evict(reason, message, grace),
+        }
+    }
+
+    /// An answer counts once, and only while the part that asked still waits for just this one.
+    fn answered(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
+        match self.outbox.answered(id) {
+            None => {}
+            Some(Pending::Volumes) => self.volumes_answered(id, result),
+            Some(Pending::SandboxSetUp) => self.sandbox_answered(id, result),
+            Some(Pending::SandboxTearDown(attempt)) => self.teardown_answered(attempt, id, result),
+            Some(Pending::Pull(place)) => self.pull_answered(place, id, result),
+            Some(Pending::Create(place)) => self.create_answered(place, id, result),
+            Some(Pending::Start(place)) => self.start_answered(place, id, result),
+            Some(Pending::Signal(place)) => self.signal_answered(place, id, result),
+            Some(Pending::Kill(place)) => self.kill_answered(place, id, result),
+            Some(Pending::Clearance(key)) => self.clearance_answered(&key, id, result),
+        }
+    }
+
+    /// Drives all parts until nothing moves, then closes the batch.
+    fn settle(&mut self) {
+        let mut steps = 0;
+        loop {
+            self.moved = false;
+            self.step();
+            steps += 1;
+            if !self.moved {
+                break;
+            }
+            assert!(steps < STEPS_MAX, "pod core of {} moves in a circle", self.pod_name());
+        }
+        self.close_batch();
+    }
+
+    fn step(&mut self) {
+        match self.lifecycle {
+            Lifecycle::Recovering { .. } | Lifecycle::Finished(_) => {}
+            Lifecycle::Active => self.step_active(),
+            Lifecycle::Ending(_) => self.step_ending(),
+        }
+    }
+
+    fn step_active(&mut self) {
+        self.drive_image_changes();
+        self.drive_restart();
+        self.drive_halt();
+        self.drive_stops();
+        self.drive_end();
+        if !self.is_active() {
+            return;
+        }
+        self.drive_volumes();
+        self.drive_dead_sandbox();
+        if self.halt().is_none() {
+            self.drive_sandbox();
+            self.drive_containers();
+        }
+        self.drive_clearance();
+        self.drive_teardown();
+    }
+
+    fn step_ending(&mut self) {
+        self.drive_halt();
+        self.drive_stops();
+        self.drive_clearance();
+        self.drive_last_teardown();
+        self.drive_teardown();
+        self.drive_finish();
+    }
+
+    fn close_batch(&mut self) {
+        let (journal, status) = match self.lifecycle {
+            Lifecycle::Recovering { .. } => (None, None),
+            Lifecycle::Finished(_) => (None, self.changed_status()),
+            Lifecycle::Active | Lifecycle::Ending(_) => {
+                (self.changed_journal(), self.changed_status())
+            }
+        };
+        let journal = journal.map(|journal| Action::Persist(Box::new(journal)));
+        let status = status.map(|status| Action::WriteStatus(Box::new(status)));
+        let last = self.take_finish();
+        self.outbox.close_batch(journal, status, last);
+    }
+
+    fn changed_journal(&mut self) -> Option<Journal> {
+        match self.keep {
+            Keep::Nothing => return None,
+            Keep::WithNextAction if !self.outbox.has_actions() => return None,
+            Keep::WithNextAction | Keep::Now => self.keep = Keep::Nothing,
+        }
+        let journal = self.journal();
+        if journal == self.persisted {
+            return None;
+        }
+        self.persisted = journal.clone();
+        Some(journal)
+    }
+
+    fn changed_status(&mut self) -> Option<PodStatus> {
+        if !std::mem::take(&mut self.status_changed) {
+            return None;
+        }
+        let status = self.build_status();
+        if status == self.status {
+            return None;
+        }
+        self.status = status.clone();
+        Some(status)
+    }
+
+    /// The API object changed. A pod with another UID is another pod, and not this core's.
+    fn spec_changed(&mut self, pod: Arc<Pod>) {
+        if pod.metadata.uid != self.pod.metadata.uid {
+            return;
+        }
+        self.pod = pod;
+        self.status_changed = true;
+        let blueprint = Blueprint::of(&self.pod);
+        if blueprint != self.blueprint {
+            for definition in &blueprint.containers {
+                let container = self.containers.iter_mut();
+                // Containers can be neither added nor removed; the API refuses it.
+                if let Some(c) = { container }.find(|c| c.definition.name == definition.name) {
+                    c.redefine(definition.clone());
+                }
+            }
+            self.blueprint = blueprint;
+        }
+        self.obey_object();
+    }
+
+    /// The journal changed.
+    pub(crate) fn keep(&mut self, keep: Keep) {
+        self.keep = self.keep.max(keep);
+    }
+
+    pub(crate) fn begin_round(&mut self, round: Round) {
+        for container in &mut self.containers {
+            container.begin_round(round);
+        }
+        self.status_changed = true;
+        self.keep(Keep::Now);
+        self.moved = true;
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        match self.lifecycle {
+            Lifecycle::Active => true,
+            Lifecycle::Recovering { .. } | Lifecycle::Ending(_) | Lifecycle::Finished(_) => false,
+        }
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        match self.lifecycle {
+            Lifecycle::Ending(_) => true,
+            Lifecycle::Recovering { .. } | Lifecycle::Active | Lifecycle::Finished(_) => false,
+        }
+    }
+
+    /// No container has a process, or may get one from an action in flight.
+    pub(crate) fn nothing_lives(&self) -> bool {
+        !self.containers.iter().any(Container::is_live)
+    }
+
+    pub(crate) fn emit(&mut self, event: PodEvent) {
+        self.outbox.note(Action::EmitEvent(event));
+    }
+
+    pub(crate) fn pod_name(&self) -> &str {
+        self.pod.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// As the kubelet writes a pod in messages: `name_namespace(uid)`.
+    pub(crate) fn pod_text(&self) -> String {
+        let metadata = &self.pod.metadata;
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        format!("{}_{namespace}({uid})", self.pod_name())
+    }
+
+    /// What a container's record would be, for the journal's reader.
+    pub(crate) fn place_of(&self, key: &ContainerKey) -> Option<usize> {
+        self.containers.iter().position(|c| c.definition.name == key.name)
+    }
+}
+
+/// What a sandbox that has to be set up is made new in: what the restart in progress says, else everything.
+fn refresh_due(journal: &Journal) -> Vec<Refresh> {
+    match &journal.restart {
+        Some(restart) if restart.request.rung == Rung::Pod => restart.request.refresh.clone(),
+        Some(_) | None => Refresh::ALL.to_vec(),
+    }
+}

@@ -1,0 +1,234 @@
+//! The graceful end of containers: asked for, given time, killed.
+//!
+//! ```text
+//!  Running ─► Signal ─► Grace ── kill_at ─► Kill ─► AwaitExit ─► (exit)
+//!                 └──────────── kill_at ──►  ▲          └ again after 10 s
+//!       grace 0 ─────────────────────────────┘
+//! ```
+//! All regular containers are signalled at the same time. Sidecars follow one by one in reverse order, each when all later
+//! ones have ended; those whose turn has not come when the grace is over are signalled then and get 2 s, as in the kubelet.
+//! A shorter deadline shortens what is under way; a longer one changes nothing.
+//!
+//! A preStop hook (not carried out yet) belongs before Signal.
+
+use rekindle_types::{Tick, TickDuration};
+
+use crate::action::{Action, ActionId};
+use crate::backoff::{RetryDelays, Task};
+use crate::blueprint::Role;
+use crate::container::{State, Stop, StopReason, StopStep};
+use crate::core::{Lifecycle, PodCore};
+use crate::event::{ActionError, Outcome};
+use crate::journal::{Halt, RestartStage};
+use crate::outbox::Pending;
+use crate::sandbox::SandboxState;
+use crate::texts;
+
+/// What a sidecar gets at least between its signal and SIGKILL (`minimumGracePeriodInSeconds` of the kubelet).
+const SIDECAR_GRACE_MIN: TickDuration = TickDuration::from_secs(2);
+/// When no exit was seen this long after SIGKILL, it is sent again.
+const KILL_AGAIN_AFTER: TickDuration = TickDuration::from_secs(10);
+
+impl Halt {
+    /// From now on, with this grace.
+    pub(crate) fn with_grace(now: Tick, grace: TickDuration) -> Self {
+        if grace == TickDuration::ZERO { Self::AtOnce } else { Self::By { deadline: now + grace } }
+    }
+
+    /// The one that ends sooner.
+    pub(crate) fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::AtOnce, _) | (_, Self::AtOnce) => Self::AtOnce,
+            (Self::By { deadline: a }, Self::By { deadline: b }) => Self::By { deadline: a.min(b) },
+        }
+    }
+}
+
+impl PodCore {
+    /// What all containers have to end for, if they have to.
+    pub(crate) fn halt(&self) -> Option<Halt> {
+        let of_restart = match &self.restart {
+            Some(restart) => match restart.stage {
+                RestartStage::Stopping { halt } => Some(halt),
+                RestartStage::Starting | RestartStage::Cycling { .. } => None,
+            },
+            None => None,
+        };
+        let of_sandbox = match self.sandbox.state {
+            SandboxState::Dead { halt } => Some(halt),
+            SandboxState::Absent(_) | SandboxState::Ready => None,
+        };
+        match &self.lifecycle {
+            Lifecycle::Recovering { .. } | Lifecycle::Finished(_) => None,
+            Lifecycle::Ending(ending) => Some(ending.halt),
+            Lifecycle::Active => of_restart.into_iter().chain(of_sandbox).reduce(Halt::sooner),
+        }
+    }
+
+    /// When sidecars are signalled although it is not their turn.
+    pub(crate) fn halt_deadline(&self) -> Option<Tick> {
+        match self.halt()? {
+            Halt::AtOnce => None,
+            Halt::By { deadline } => {
+                Some(deadline).filter(|d| *d > self.now && !self.nothing_lives())
+            }
+        }
+    }
+
+    /// Gives each running container its part of a halt.
+    pub(crate) fn drive_halt(&mut self) {
+        let Some(halt) = self.halt() else { return };
+        let mut later_live =
+            self.containers.iter().any(|c| c.definition.role != Role::Sidecar && c.is_live());
+        for place in (0..self.containers.len()).rev() {
+            self.withdraw(place);
+            let container = &self.containers[place];
+            let role = container.definition.role;
+            let running = match &container.state {
+                State::Running { stop, .. } => Some(*stop),
+                State::Idle(_)
+                | State::Pulling { .. }
+                | State::Creating { .. }
+                | State::Created { .. }
+                | State::Starting { .. } => None,
+            };
+            match (running, self.kill_time(halt, role, later_live)) {
+                (Some(None), Some(kill_at)) => self.begin_stop(place, kill_at, StopReason::Halt),
+                (Some(Some(_)), Some(kill_at)) => self.shorten_stop(place, kill_at),
+                (Some(_), None) | (None, _) => {}
+            }
+            later_live |= role == Role::Sidecar && self.containers[place].is_live();
+        }
+    }
+
+    /// When a container is killed if it is signalled now; `None` when its turn has not come.
+    fn kill_time(&self, halt: Halt, role: Role, later_live: bool) -> Option<Tick> {
+        match (halt, role) {
+            (Halt::AtOnce, _) => Some(self.now),
+            (Halt::By { deadline }, Role::Init | Role::Regular) => Some(deadline),
+            (Halt::By { deadline }, Role::Sidecar) if !later_live || deadline <= self.now => {
+                Some(deadline.max(self.now + SIDECAR_GRACE_MIN))
+            }
+            (Halt::By { .. }, Role::Sidecar) => None,
+        }
+    }
+
+    /// What was on its way to a container is not waited for.
+    fn withdraw(&mut self, place: usize) {
+        let container = &mut self.containers[place];
+        match container.state {
+            State::Pulling { .. } => container.state = State::Idle(crate::container::Hold::None),
+            State::Idle(_)
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. }
+            | State::Running { .. } => {}
+        }
+    }
+
+    /// Begins the end of a running container.
+    pub(crate) fn begin_stop(&mut self, place: usize, kill_at: Tick, why: StopReason) {
+        let container = &mut self.containers[place];
+        let step = if kill_at <= self.now {
+            StopStep::Kill(Task::due())
+        } else {
+            StopStep::Signal(Task::due())
+        };
+        if let State::Running { stop, .. } = &mut container.state {
+            *stop = Some(Stop { step, kill_at, reason: why });
+            let event = texts::killing(&container.definition, why);
+            self.emit(event);
+            self.moved = true;
+        }
+    }
+
+    fn shorten_stop(&mut self, place: usize, kill_at: Tick) {
+        if let State::Running { stop: Some(stop), .. } = &mut self.containers[place].state {
+            stop.kill_at = stop.kill_at.min(kill_at);
+            stop.reason = StopReason::Halt;
+        }
+    }
+
+    /// Carries out what each container that is being stopped needs next.
+    pub(crate) fn drive_stops(&mut self) {
+        let now = self.now;
+        for place in 0..self.containers.len() {
+            let key = self.containers[place].key(self.sandbox.attempt);
+            let State::Running { stop: Some(stop), .. } = &mut self.containers[place].state else {
+                continue;
+            };
+            match &mut stop.step {
+                StopStep::Signal(_) | StopStep::Grace if stop.kill_at <= now => {
+                    stop.step = StopStep::Kill(Task::due());
+                    self.moved = true;
+                }
+                StopStep::Signal(task) if task.is_due(now) => {
+                    let action = Action::SignalContainer { key };
+                    task.begin(self.outbox.act(action, Pending::Signal(place)));
+                }
+                StopStep::Kill(task) if task.is_due(now) => {
+                    let action = Action::KillContainer { key };
+                    task.begin(self.outbox.act(action, Pending::Kill(place)));
+                }
+                StopStep::AwaitExit { again_at } if *again_at <= now => {
+                    stop.step = StopStep::Kill(Task::due());
+                    self.moved = true;
+                }
+                StopStep::Signal(_)
+                | StopStep::Grace
+                | StopStep::Kill(_)
+                | StopStep::AwaitExit { .. } => {}
+            }
+        }
+    }
+
+    pub(crate) fn signal_answered(
+        &mut self,
+        place: usize,
+        id: ActionId,
+        result: Result<Outcome, ActionError>,
+    ) {
+        let now = self.now;
+        let State::Running { stop: Some(stop), .. } = &mut self.containers[place].state else {
+            return;
+        };
+        let StopStep::Signal(task) = &mut stop.step else { return };
+        if !task.is(id) {
+            return;
+        }
+        match result {
+            Ok(_) => stop.step = StopStep::Grace,
+            Err(_) => {
+                task.failed(now, RetryDelays::USUAL);
+                self.take_for_gone_in_dead_sandbox(place);
+            }
+        }
+    }
+
+    pub(crate) fn kill_answered(
+        &mut self,
+        place: usize,
+        id: ActionId,
+        result: Result<Outcome, ActionError>,
+    ) {
+        let now = self.now;
+        let State::Running { stop: Some(stop), .. } = &mut self.containers[place].state else {
+            return;
+        };
+        let StopStep::Kill(task) = &mut stop.step else { return };
+        if !task.is(id) {
+            return;
+        }
+        match result {
+            Ok(_) => stop.step = StopStep::AwaitExit { again_at: now + KILL_AGAIN_AFTER },
+            Err(error) => {
+                task.failed(now, RetryDelays::USUAL);
+                if !self.take_for_gone_in_dead_sandbox(place) {
+                    let name = &self.containers[place].definition.name;
+                    let event = texts::failed_kill_container(name, &error.message);
+                    self.emit(event);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Images: made sure of before each first start, with a backoff of their own when they cannot be had.
+//!
+//! ```text
+//!  Pulling ── failed ─► ErrImagePull ── 2 s ─► ImagePullBackOff ── 10, 20 … 300 s since the failure ─► Pulling
+//! ```
+//! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time. ErrImageNeverPull is looked
+//! at again after 1 s doubling to 10 s, as somebody may load the image; InvalidImageName waits for another spec.
+
+use rekindle_types::TickDuration;
+use rekindle_types::reasons::waiting;
+
+use crate::action::{Action, ActionId, PullPolicy};
+use crate::container::{Complaint, Hold, State};
+use crate::core::PodCore;
+use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
+use crate::outbox::Pending;
+use crate::texts;
+
+/// How long ErrImagePull is shown before ImagePullBackOff.
+const ERROR_SHOWN_FOR: TickDuration = TickDuration::from_secs(2);
+
+impl PodCore {
+    pub(crate) fn pull(&mut self, place: usize) {
+        let definition = &self.containers[place].definition;
+        let action = Action::PullImage {
+            container: definition.name.clone(),
+            image: definition.image.clone(),
+            policy: definition.pull_policy,
+        };
+        // Whether the registry is asked is known beforehand only here.
+        let pulling = match definition.pull_policy {
+            PullPolicy::Always => Some(texts::pulling(definition)),
+            PullPolicy::IfNotPresent | PullPolicy::Never => None,
+        };
+        let action = self.outbox.act(action, Pending::Pull(place));
+        self.containers[place].state = State::Pulling { action };
+        self.status_changed = true;
+        self.moved = true;
+        if let Some(event) = pulling {
+            self.emit(event);
+        }
+    }
+
+    pub(crate) fn pull_answered(
+        &mut self,
+        place: usize,
+        id: ActionId,
+        result: Result<Outcome, ActionError>,
+    ) {
+        match self.containers[place].state {
+            State::Pulling { action } if action == id => {}
+            State::Idle(_)
+            | State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. }
+            | State::Running { .. } => return,
+        }
+        match result {
+            Ok(Outcome::ImagePresent { image_id, source }) => {
+                self.containers[place].image.known = Some(image_id);
+                self.tell_of_image(place, source);
+                self.create(place);
+            }
+            Ok(other) => {
+                let message = format!("the runtime answered {other:?} to the pull");
+                self.image_failed(place, ActionError { kind: ActionErrorKind::ImagePull, message });
+            }
+            Err(error) => self.image_failed(place, error),
+        }
+    }
+
+    fn tell_of_image(&mut self, place: usize, source: ImageSource) {
+        let definition = &self.containers[place].definition;
+        let pulling = texts::pulling(definition);
+        let event = match source {
+            ImageSource::AlreadyPresent => texts::image_present(definition),
+            ImageSource::Pulled => texts::image_pulled(definition),
+        };
+        let told = definition.pull_policy == PullPolicy::Always;
+        if source == ImageSource::Pulled && !told {
+            self.emit(pulling);
+        }
+        self.emit(event);
+    }
+
+    /// The image cannot be had (yet).
+    pub(crate) fn image_failed(&mut self, place: usize, error: ActionError) {
+        self.status_changed = true;
+        self.containers[place].image.known = None;
+        match error.kind {
+            ActionErrorKind::InvalidImageName => {
+                self.containers[place].state = State::Idle(Hold::SpecChange);
+                self.complain_of_image(place, waiting::INVALID_IMAGE_NAME, error.message);
+            }
+            ActionErrorKind::ImageNeverPull => {
+                let until = self.next_try(place);
+                self.containers[place].state = State::Idle(Hold::Retry { until });
+                let message = texts::never_pull(&self.containers[place].definition.image);
+                self.complain_of_image(place, waiting::ERR_IMAGE_NEVER_PULL, message);
+            }
+            ActionErrorKind::ImagePull
+            | ActionErrorKind::Sandbox
+            | ActionErrorKind::Volume
+            | ActionErrorKind::ContainerConfig
+            | ActionErrorKind::ContainerCreate
+            | ActionErrorKind::ContainerStart
+            | ActionErrorKind::Other => self.pull_failed(place, error.message),
+        }
+    }
+
+    fn pull_failed(&mut self, place: usize, message: String) {
+        let now = self.now;
+        let container = &mut self.containers[place];
+        let until = container.image.backoff.failed(now);
+        container.state = State::Idle(Hold::Image { shown_at: Some(now + ERROR_SHOWN_FOR), until });
+        let definition = &container.definition;
+        let pulling = match definition.pull_policy {
+            PullPolicy::Always => None,
+            PullPolicy::IfNotPresent | PullPolicy::Never => Some(texts::pulling(definition)),
+        };
+        let failed = texts::failed_to_pull(definition, &message);
+        if let Some(event) = pulling {
+            self.emit(event);
+        }
+        self.emit(failed);
+        self.complain_of_image(place, waiting::ERR_IMAGE_PULL, message);
+    }
+
+    fn complain_of_image(&mut self, place: usize, reason: &'static str, message: String) {
+        let container = &mut self.containers[place];
+        let details = texts::image_problem(&container.definition, reason, &message);
+        let failed = texts::failed(&container.definition, reason);
+        container.complaint = Some(Complaint { reason, message });
+        if let Some(event) = details {
+            self.emit(event);
+        }
+        self.emit(failed);
+    }
+
+    /// ErrImagePull becomes ImagePullBackOff when it was shown long enough.
+    pub(crate) fn show_image_backoff(&mut self, place: usize) {
+        let now = self.now;
+        let container = &mut self.containers[place];
+        let State::Idle(Hold::Image { shown_at, .. }) = &mut container.state else { return };
+        if !shown_at.is_some_and(|at| at <= now) {
+            return;
+        }
+        *shown_at = None;
+        let image = &container.definition.image;
+        let before = container.complaint.take();
+        let message = texts::image_back_off(image, before.as_ref().map(|c| c.message.as_str()));
+        container.complaint = Some(Complaint { reason: waiting::IMAGE_PULL_BACK_OFF, message });
+        let back_off = texts::back_off_pulling(&container.definition);
+        let failed = texts::failed(&container.definition, waiting::IMAGE_PULL_BACK_OFF);
+        self.emit(back_off);
+        self.emit(failed);
+        self.status_changed = true;
+        self.moved = true;
+    }
+}

@@ -1,0 +1,186 @@
+//! What must survive a crash of the agent: the durable part of a pod core's state.
+//!
+//! It is written whole before the actions that depend on it, so it is small and bounded: one record a container, one
+//! restart in progress, the last [`RECENT_RESTARTS`] requests. What the runtime and the API's status tell as well is not in
+//! it, with the exception of how containers ended: a torn-down sandbox tells nothing.
+
+use std::collections::BTreeMap;
+
+use rekindle_types::v1alpha1::PodRestartPhase;
+use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick};
+use serde::{Deserialize, Serialize};
+
+pub use crate::backoff::CrashBackoff;
+use crate::event::RestartRequest;
+
+/// How many finished restart requests are remembered, so that a repeated request is told how it went and not carried out
+/// again.
+pub const RECENT_RESTARTS: usize = 32;
+
+/// The durable part of a pod core's state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Journal {
+    /// [`Journal::VERSION`] of the agent that wrote it. 0 is a journal that was never written.
+    pub version: u32,
+    /// The newest sandbox attempt that was given out.
+    pub sandbox: SandboxAttempt,
+    /// Whether the volumes wait to be made new.
+    pub volumes: VolumesRecord,
+    /// By name.
+    pub containers: BTreeMap<ContainerName, ContainerRecord>,
+    /// The end of the pod, when it has begun.
+    pub ending: Option<EndingRecord>,
+    /// The restart that is carried out.
+    pub restart: Option<RestartRecord>,
+    /// Requests that are done with, oldest first.
+    pub recent_restarts: Vec<RestartResult>,
+}
+
+impl Journal {
+    /// The version that this code writes and reads. Another one is not read: the pod is recovered from the runtime and the
+    /// API alone.
+    pub const VERSION: u32 = 1;
+}
+
+/// Whether the volumes wait to be made new.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VolumesRecord {
+    /// They are as they should be.
+    #[default]
+    Kept,
+    /// A whole-pod restart wants emptyDir new, and no container was created since.
+    RefreshDue,
+}
+
+/// One container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerRecord {
+    /// The number of the start in progress, or of the next one.
+    pub number: ContainerAttempt,
+    /// Where it stands in this round.
+    pub standing: Standing,
+    /// How it ended the last time.
+    pub last: Option<EndedContainer>,
+    /// And the time before.
+    pub before: Option<EndedContainer>,
+    /// Its restart delays.
+    pub crash: CrashBackoff,
+}
+
+/// Where a container stands in this round. A round begins with each sandbox, and with each restart of all containers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    /// It has not been started in this round.
+    #[default]
+    Due,
+    /// It has been started in this round, and is started again when it ends.
+    Started,
+    /// It has ended, and is not started again in this round.
+    Done,
+}
+
+/// One end of a container, with what the status shows of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedContainer {
+    /// The sandbox it ran in.
+    pub sandbox: SandboxAttempt,
+    /// Which start.
+    pub attempt: ContainerAttempt,
+    /// As the runtime named it; empty when it is not known.
+    pub container_id: String,
+    /// Its image's id; empty when it is not known.
+    pub image_id: String,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// The end of the pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndingRecord {
+    /// Why.
+    pub cause: EndCause,
+    /// By when.
+    pub halt: Halt,
+}
+
+/// Why a pod ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum EndCause {
+    /// Its object is being deleted.
+    Deleted,
+    /// Its containers are done, or can never be: sidecars end too.
+    Completed,
+    /// It is ended as Failed: `status.reason` and `status.message`.
+    Failed {
+        /// `status.reason`.
+        reason: String,
+        /// `status.message`.
+        message: String,
+    },
+    /// The API shows a final phase that is not ours: somebody else declared the pod finished.
+    DeclaredFinished,
+}
+
+/// By when the containers must have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Halt {
+    /// Now, without asking: grace 0.
+    AtOnce,
+    /// They are asked to, and killed then.
+    By {
+        /// SIGKILL.
+        deadline: Tick,
+    },
+}
+
+/// A restart that is carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartRecord {
+    /// What was asked for.
+    pub request: RestartRequest,
+    /// How far it is.
+    pub stage: RestartStage,
+    /// When it was taken up.
+    pub since: Tick,
+}
+
+/// How far a restart is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum RestartStage {
+    /// Rungs Containers and Pod: all containers end.
+    Stopping {
+        /// By when.
+        halt: Halt,
+    },
+    /// Rungs Containers and Pod: everything old is given up, everything is started anew.
+    Starting,
+    /// Rung Container: each of these starts ends by itself and is followed by the next.
+    Cycling {
+        /// By when they must have ended.
+        halt: Halt,
+        /// The starts that must end and be followed by a running one.
+        targets: BTreeMap<ContainerName, ContainerAttempt>,
+    },
+}
+
+/// A request that is done with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartResult {
+    /// The UID of the PodRestart.
+    pub id: String,
+    /// Succeeded, Failed or Refused.
+    pub phase: PodRestartPhase,
+    /// What was reported.
+    pub message: String,
+    /// When.
+    pub at: Tick,
+}

@@ -1,0 +1,88 @@
+//! The way out: actions in order, and what each that waits for an answer belongs to.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rekindle_types::SandboxAttempt;
+
+use crate::action::{Action, ActionId};
+use crate::event::ContainerKey;
+
+/// What an answer is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pending {
+    Volumes,
+    SandboxSetUp,
+    SandboxTearDown(SandboxAttempt),
+    /// The container by its place.
+    Pull(usize),
+    Create(usize),
+    Start(usize),
+    Signal(usize),
+    Kill(usize),
+    /// Of a container that is not wanted any more.
+    Clearance(ContainerKey),
+}
+
+/// Actions on their way to the driver. Those of one event form a batch, so that the journal can go in front of them.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    next_id: u64,
+    queue: VecDeque<(ActionId, Action)>,
+    batch: Vec<(ActionId, Action)>,
+    notes: Vec<Action>,
+    pending: BTreeMap<ActionId, Pending>,
+}
+
+impl Outbox {
+    /// Asks for something that is answered.
+    pub(crate) fn act(&mut self, action: Action, pending: Pending) -> ActionId {
+        let id = self.take_id();
+        self.batch.push((id, action));
+        self.pending.insert(id, pending);
+        id
+    }
+
+    /// Tells something: it is not answered, and nothing waits for it.
+    pub(crate) fn note(&mut self, action: Action) {
+        self.notes.push(action);
+    }
+
+    /// Whether this batch asks for something.
+    pub(crate) fn has_actions(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// What an answer is for; `None` when it is late or was given before.
+    pub(crate) fn answered(&mut self, id: ActionId) -> Option<Pending> {
+        self.pending.remove(&id)
+    }
+
+    /// Closes the batch: `first` in front, then the actions, then `status`, then what was told, then `last`.
+    pub(crate) fn close_batch(
+        &mut self,
+        first: Option<Action>,
+        status: Option<Action>,
+        last: Option<Action>,
+    ) {
+        if let Some(action) = first {
+            let id = self.take_id();
+            self.queue.push_back((id, action));
+        }
+        self.queue.extend(self.batch.drain(..));
+        let notes = std::mem::take(&mut self.notes);
+        for action in status.into_iter().chain(notes).chain(last) {
+            let id = self.take_id();
+            self.queue.push_back((id, action));
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(ActionId, Action)> {
+        self.queue.pop_front()
+    }
+
+    fn take_id(&mut self) -> ActionId {
+        let id = ActionId(self.next_id);
+        self.next_id += 1;
+        id
+    }
+}

@@ -1,0 +1,159 @@
+//! `status.phase`, in the kubelet's order (`getPhase`).
+//!
+//! Where the kubelet has to guess from policy and states whether a container will be started again, the core knows. One
+//! difference: a pod with restartPolicy Always that is being deleted and whose containers end with code 0 is not written
+//! Succeeded, it never finished its work; it stays Running until its object goes.
+
+use crate::blueprint::{RestartPolicy, Role};
+use crate::container::{Container, State};
+use crate::core::{Lifecycle, PodCore};
+use crate::journal::{EndCause, Standing};
+
+pub(crate) const PENDING: &str = "Pending";
+pub(crate) const RUNNING: &str = "Running";
+pub(crate) const SUCCEEDED: &str = "Succeeded";
+pub(crate) const FAILED: &str = "Failed";
+
+/// Failed and Succeeded are never left again.
+pub(crate) fn is_final(phase: &str) -> bool {
+    phase == SUCCEEDED || phase == FAILED
+}
+
+/// What the phase has to know of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum View {
+    /// It has never run.
+    NeverRan,
+    /// It runs.
+    Running,
+    /// It is started again.
+    BetweenStarts,
+    /// It is not.
+    Ended(Result),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Result {
+    Success,
+    Failure,
+}
+
+impl View {
+    fn of(container: &Container) -> Self {
+        match (&container.state, &container.last, container.standing) {
+            (State::Running { .. }, _, _) => Self::Running,
+            (_, None, _) => Self::NeverRan,
+            (_, Some(last), Standing::Done) if last.exit.status.is_success() => {
+                Self::Ended(Result::Success)
+            }
+            (_, Some(_), Standing::Done) => Self::Ended(Result::Failure),
+            (_, Some(_), Standing::Due | Standing::Started) => Self::BetweenStarts,
+        }
+    }
+}
+
+/// How many containers are seen how.
+#[derive(Debug, Default)]
+struct Tally {
+    init_pending: usize,
+    init_failed: usize,
+    running: usize,
+    waiting: usize,
+    regular_started: usize,
+    between_starts: usize,
+    succeeded: usize,
+    failed: usize,
+}
+
+impl Tally {
+    fn of(containers: &[Container]) -> Self {
+        let mut tally = Self::default();
+        for container in containers {
+            let view = View::of(container);
+            match container.definition.role {
+                Role::Init => tally.count_init(view),
+                Role::Sidecar => tally.count_sidecar(view),
+                Role::Regular => tally.count_regular(view),
+            }
+        }
+        tally
+    }
+
+    fn count_init(&mut self, view: View) {
+        match view {
+            View::NeverRan | View::Running => self.init_pending += 1,
+            View::Ended(Result::Failure) => self.init_failed += 1,
+            View::BetweenStarts | View::Ended(Result::Success) => {}
+        }
+    }
+
+    fn count_sidecar(&mut self, view: View) {
+        match view {
+            View::NeverRan => {
+                self.init_pending += 1;
+                self.waiting += 1;
+            }
+            View::Running => self.running += 1,
+            View::BetweenStarts | View::Ended(_) => {}
+        }
+    }
+
+    fn count_regular(&mut self, view: View) {
+        match view {
+            View::NeverRan => self.waiting += 1,
+            View::Running => self.running += 1,
+            View::BetweenStarts => self.between_starts += 1,
+            View::Ended(Result::Success) => self.succeeded += 1,
+            View::Ended(Result::Failure) => self.failed += 1,
+        }
+        self.regular_started += usize::from(view != View::NeverRan);
+    }
+
+    fn phase(&self, when_all_succeeded: &'static str) -> &'static str {
+        let stopped = self.between_starts + self.succeeded + self.failed;
+        if self.init_failed > 0 {
+            return FAILED;
+        }
+        if (self.init_pending > 0 && self.regular_started == 0) || self.waiting > 0 {
+            return PENDING;
+        }
+        if self.running > 0 {
+            return RUNNING;
+        }
+        match (stopped, self.between_starts, self.failed) {
+            (0, _, _) => PENDING,
+            (_, 0, 0) => when_all_succeeded,
+            (_, 0, _) => FAILED,
+            (_, _, _) => RUNNING,
+        }
+    }
+}
+
+impl PodCore {
+    /// The phase now; `before` is what the status or the API showed.
+    pub(crate) fn phase(&self, before: Option<&str>) -> String {
+        if let Some(before) = before.filter(|before| is_final(before)) {
+            return before.to_owned();
+        }
+        let cause = match &self.lifecycle {
+            Lifecycle::Recovering { .. } | Lifecycle::Active => None,
+            Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => Some(&ending.cause),
+        };
+        match cause {
+            Some(EndCause::Failed { .. }) => FAILED.to_owned(),
+            Some(EndCause::Deleted) if self.has_regular_always() => {
+                Tally::of(&self.containers).phase(RUNNING).to_owned()
+            }
+            Some(EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished) | None => {
+                Tally::of(&self.containers).phase(SUCCEEDED).to_owned()
+            }
+        }
+    }
+
+    fn has_regular_always(&self) -> bool {
+        self.containers.iter().any(|container| {
+            container.definition.role == Role::Regular
+                && container.definition.policy == RestartPolicy::Always
+        })
+    }
+}

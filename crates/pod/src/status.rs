@@ -1,0 +1,257 @@
+//! `status` as the API shows it, built anew when something changed and written only if it differs.
+//!
+//! What a waiting container shows follows the kubelet: a reason that was given stays until it runs; between a crash and a restart
+//! that comes at once, the end is shown; before the first start of a round, ContainerCreating, or PodInitializing in a pod with
+//! init containers. Probes will decide `started` and `ready` where [`Container::is_ready`] does now.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, HostIP, PodIP, PodStatus,
+};
+use rekindle_types::reasons::waiting;
+
+use crate::blueprint::{Network, Role};
+use crate::container::{Container, State};
+use crate::core::{Lifecycle, PodCore};
+use crate::journal::{EndCause, EndedContainer, Standing};
+use crate::phase;
+use crate::qos;
+
+/// All termination messages of a pod together, bytes (`MaxPodTerminationMessageLogLength`).
+const MESSAGES_MAX: usize = 12 * 1024;
+
+impl PodCore {
+    pub(crate) fn build_status(&self) -> PodStatus {
+        let before = &self.status;
+        let of_api = self.pod.status.as_ref();
+        let declared = of_api.and_then(|status| status.phase.as_deref());
+        let sticky = declared.filter(|p| phase::is_final(p)).or(before.phase.as_deref());
+        let phase = self.phase(sticky);
+        let (reason, message) = self.reason(&phase, declared);
+        let host_ips: Vec<HostIP> =
+            self.config.host_ips.iter().map(|ip| HostIP { ip: ip.to_string() }).collect();
+        let pod_ips = self.pod_ips();
+        PodStatus {
+            conditions: Some(self.conditions(&phase, before)),
+            container_statuses: Some(self.container_statuses(ListOf::Regular)),
+            init_container_statuses: Some(self.container_statuses(ListOf::Init))
+                .filter(|list| !list.is_empty()),
+            host_ip: host_ips.first().map(|ip| ip.ip.clone()),
+            host_ips: Some(host_ips).filter(|list| !list.is_empty()),
+            message,
+            observed_generation: self.pod.metadata.generation,
+            phase: Some(phase),
+            pod_ip: pod_ips.first().map(|ip| ip.ip.clone()),
+            pod_ips: Some(pod_ips).filter(|list| !list.is_empty()),
+            qos_class: self.qos_class(),
+            reason,
+            start_time: Some(self.start_time.to_time()),
+            ..self.status_of_others()
+        }
+    }
+
+    /// What the node does not write, as the API has it.
+    fn status_of_others(&self) -> PodStatus {
+        let Some(status) = &self.pod.status else { return PodStatus::default() };
+        PodStatus {
+            allocated_resources: status.allocated_resources.clone(),
+            ephemeral_container_statuses: status.ephemeral_container_statuses.clone(),
+            extended_resource_claim_status: status.extended_resource_claim_status.clone(),
+            node_allocatable_resource_claim_statuses: status
+                .node_allocatable_resource_claim_statuses
+                .clone(),
+            nominated_node_name: status.nominated_node_name.clone(),
+            resize: status.resize.clone(),
+            resource_claim_statuses: status.resource_claim_statuses.clone(),
+            resources: status.resources.clone(),
+            volume_health: status.volume_health.clone(),
+            ..PodStatus::default()
+        }
+    }
+
+    fn reason(&self, phase: &str, declared: Option<&str>) -> (Option<String>, Option<String>) {
+        match &self.lifecycle {
+            Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => match &ending.cause {
+                EndCause::Failed { reason, message } => {
+                    return (Some(reason.clone()), Some(message.clone()));
+                }
+                EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished => {}
+            },
+            Lifecycle::Recovering { .. } | Lifecycle::Active => {}
+        }
+        // Kept as long as the phase is that it belongs to.
+        let of_api = self.pod.status.as_ref().filter(|_| declared == Some(phase));
+        of_api.map_or((None, None), |status| (status.reason.clone(), status.message.clone()))
+    }
+
+    fn qos_class(&self) -> Option<String> {
+        let written = self.pod.status.as_ref().and_then(|status| status.qos_class.clone());
+        let spec = self.pod.spec.as_ref();
+        written.or_else(|| spec.map(|spec| qos::qos_class(spec).to_owned()))
+    }
+
+    fn pod_ips(&self) -> Vec<PodIP> {
+        let of_node = match self.blueprint.network {
+            Network::Host => self.config.host_ips.as_slice(),
+            Network::Own => &[],
+        };
+        let ips: &[IpAddr] = if self.ips.is_empty() { of_node } else { &self.ips };
+        if ips.is_empty() {
+            // Before the sandbox stands again, the last known ones.
+            return self.status.pod_ips.clone().unwrap_or_default();
+        }
+        ips.iter().map(|ip| PodIP { ip: ip.to_string() }).collect()
+    }
+
+    fn container_statuses(&self, list: ListOf) -> Vec<ContainerStatus> {
+        let wanted = |role: Role| match (role, list) {
+            (Role::Regular, ListOf::Regular) | (Role::Init | Role::Sidecar, ListOf::Init) => true,
+            (Role::Regular, ListOf::Init) | (Role::Init | Role::Sidecar, ListOf::Regular) => false,
+        };
+        let has_init = self.containers.iter().any(|c| c.definition.role != Role::Regular);
+        let default =
+            if has_init { waiting::POD_INITIALIZING } else { waiting::CONTAINER_CREATING };
+        let message_max = MESSAGES_MAX / self.containers.len().max(1);
+        let containers = self.containers.iter().filter(|c| wanted(c.definition.role));
+        containers.map(|container| container.status(default, message_max)).collect()
+    }
+}
+
+/// Which list of the status.
+#[derive(Clone, Copy)]
+enum ListOf {
+    Init,
+    Regular,
+}
+
+impl Container {
+    /// Ready as the status shows it.
+    pub(crate) fn is_ready(&self) -> bool {
+        match (&self.state, self.definition.role) {
+            (State::Running { .. }, Role::Sidecar | Role::Regular) => true,
+            (_, Role::Init) => self.has_succeeded(),
+            (_, Role::Sidecar | Role::Regular) => false,
+        }
+    }
+
+    fn status(&self, default_reason: &str, message_max: usize) -> ContainerStatus {
+        let ended = |end: &EndedContainer| ContainerState {
+            terminated: Some(terminated(end, message_max)),
+            ..ContainerState::default()
+        };
+        let (state, last) = match &self.state {
+            State::Running { started_at, .. } => {
+                let started_at = Some(started_at.to_time());
+                let running = Some(ContainerStateRunning { started_at });
+                (ContainerState { running, ..ContainerState::default() }, self.last.as_ref())
+            }
+            State::Idle(_)
+            | State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. } => match self.shown_end() {
+                Some(end) => (ended(end), self.before.as_ref()),
+                None => (self.waiting(default_reason), self.last.as_ref()),
+            },
+        };
+        let (container_id, image_id) = self.ids();
+        ContainerStatus {
+            container_id: container_id.filter(|id| !id.is_empty()),
+            image: self.shown_image().to_owned(),
+            image_id: image_id.unwrap_or_default(),
+            last_state: Some(last.map(ended).unwrap_or_default()),
+            name: self.definition.name.0.clone(),
+            ready: self.is_ready(),
+            restart_count: self.restart_count(),
+            started: Some(state.running.is_some()),
+            state: Some(state),
+            ..ContainerStatus::default()
+        }
+    }
+
+    /// The image it runs, which is not the spec's while that has just changed.
+    fn shown_image(&self) -> &str {
+        match (&self.state, &self.started_image) {
+            (State::Running { .. }, Some(image)) => image,
+            (_, _) => &self.definition.image,
+        }
+    }
+
+    /// The end that is shown as the state: for good, or until the restart that comes at once runs.
+    fn shown_end(&self) -> Option<&EndedContainer> {
+        match (self.standing, &self.complaint) {
+            (Standing::Done, _) | (Standing::Started, None) => self.last.as_ref(),
+            (Standing::Due, _) | (Standing::Started, Some(_)) => None,
+        }
+    }
+
+    fn waiting(&self, default_reason: &str) -> ContainerState {
+        let waiting = match &self.complaint {
+            Some(complaint) => ContainerStateWaiting {
+                reason: Some(complaint.reason.to_owned()),
+                message: Some(complaint.message.clone()),
+            },
+            None => {
+                ContainerStateWaiting { reason: Some(default_reason.to_owned()), message: None }
+            }
+        };
+        ContainerState { waiting: Some(waiting), ..ContainerState::default() }
+    }
+
+    /// Starts minus one: the number of the running start, or of the last one that ended.
+    fn restart_count(&self) -> i32 {
+        let number = match (&self.state, &self.last) {
+            (State::Running { .. }, _) => self.number.0,
+            (_, Some(last)) => last.attempt.0,
+            (_, None) => 0,
+        };
+        i32::try_from(number).unwrap_or(i32::MAX)
+    }
+
+    fn ids(&self) -> (Option<String>, Option<String>) {
+        match (&self.state, &self.last) {
+            (State::Running { made, .. }, _) => {
+                (Some(made.container_id.clone()), Some(made.image_id.clone()))
+            }
+            (_, Some(last)) => (Some(last.container_id.clone()), Some(last.image_id.clone())),
+            (_, None) => (None, None),
+        }
+    }
+}
+
+fn terminated(end: &EndedContainer, message_max: usize) -> ContainerStateTerminated {
+    let message = cut(&end.exit.message, message_max);
+    ContainerStateTerminated {
+        container_id: Some(end.container_id.clone()).filter(|id| !id.is_empty()),
+        exit_code: end.exit.status.code(),
+        finished_at: Some(end.exit.finished_at.to_time()),
+        message: Some(message.to_owned()).filter(|message| !message.is_empty()),
+        reason: Some(end.exit.status.reason().to_owned()),
+        signal: None,
+        started_at: Some(end.exit.started_at.to_time()),
+    }
+}
+
+/// At most so many bytes, and no half character.
+fn cut(text: &str, max: usize) -> &str {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_between_characters() {
+        assert_eq!(cut("héllo", 2), "h");
+        assert_eq!(cut("héllo", 3), "hé");
+        assert_eq!(cut("héllo", 99), "héllo");
+        assert_eq!(cut("", 0), "");
+    }
+}

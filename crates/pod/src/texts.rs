@@ -1,0 +1,217 @@
+//! The words of the pod's events and status messages: the kubelet's own (1.36), where it has some.
+
+use rekindle_types::reasons::{event, waiting};
+use rekindle_types::v1alpha1::Rung;
+use rekindle_types::{ContainerName, TickDuration};
+
+use crate::action::{PodEvent, Severity};
+use crate::blueprint::{Definition, Role};
+use crate::container::{Complaint, StopReason};
+use crate::event::RestartRequest;
+
+/// `state.terminated.message` of a container that vanished.
+pub(crate) const VANISHED: &str = "The container could not be located when the pod was terminated";
+/// `status.reason` of a pod that ran longer than `activeDeadlineSeconds`.
+pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+/// And its `status.message`.
+pub(crate) const DEADLINE_EXCEEDED_TEXT: &str =
+    "Pod was active on the node longer than the specified deadline";
+/// The reason of the event of ErrImageNeverPull.
+const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
+/// The reason of the event of InvalidImageName.
+const INSPECT_FAILED: &str = "InspectFailed";
+
+fn of_pod(severity: Severity, reason: &'static str, message: String) -> PodEvent {
+    PodEvent { severity, reason, message, field_path: None }
+}
+
+fn of_container(
+    definition: &Definition,
+    severity: Severity,
+    reason: &'static str,
+    message: String,
+) -> PodEvent {
+    let list = match definition.role {
+        Role::Init | Role::Sidecar => "initContainers",
+        Role::Regular => "containers",
+    };
+    let field_path = Some(format!("spec.{list}{{{}}}", definition.name));
+    PodEvent { severity, reason, message, field_path }
+}
+
+pub(crate) fn failed_mount(message: &str) -> PodEvent {
+    of_pod(Severity::Warning, event::FAILED_MOUNT, message.to_owned())
+}
+
+pub(crate) fn failed_create_sandbox(message: &str) -> PodEvent {
+    let text = format!("Failed to create pod sandbox: {message}");
+    of_pod(Severity::Warning, event::FAILED_CREATE_POD_SANDBOX, text)
+}
+
+pub(crate) fn sandbox_changed() -> PodEvent {
+    let text = "Pod sandbox changed, it will be killed and re-created.".to_owned();
+    of_pod(Severity::Normal, event::SANDBOX_CHANGED, text)
+}
+
+pub(crate) fn failed_kill_pod(message: &str) -> PodEvent {
+    of_pod(Severity::Warning, event::FAILED_KILL_POD, format!("error killing pod: {message}"))
+}
+
+pub(crate) fn failed_kill_container(name: &ContainerName, message: &str) -> PodEvent {
+    let text = format!("error killing pod: failed to \"KillContainer\" for \"{name}\": {message}");
+    of_pod(Severity::Warning, event::FAILED_KILL_POD, text)
+}
+
+pub(crate) fn deadline_exceeded() -> PodEvent {
+    of_pod(Severity::Normal, DEADLINE_EXCEEDED, DEADLINE_EXCEEDED_TEXT.to_owned())
+}
+
+pub(crate) fn pulling(definition: &Definition) -> PodEvent {
+    let text = format!("Pulling image \"{}\"", definition.image);
+    of_container(definition, Severity::Normal, event::PULLING, text)
+}
+
+pub(crate) fn image_present(definition: &Definition) -> PodEvent {
+    let image = &definition.image;
+    let text = format!(
+        "Container image \"{image}\" already present on machine and can be accessed by the pod"
+    );
+    of_container(definition, Severity::Normal, event::PULLED, text)
+}
+
+pub(crate) fn image_pulled(definition: &Definition) -> PodEvent {
+    let text = format!("Successfully pulled image \"{}\"", definition.image);
+    of_container(definition, Severity::Normal, event::PULLED, text)
+}
+
+pub(crate) fn failed_to_pull(definition: &Definition, message: &str) -> PodEvent {
+    let text = format!("Failed to pull image \"{}\": {message}", definition.image);
+    of_container(definition, Severity::Warning, event::FAILED, text)
+}
+
+/// `Error: ` and a reason or a cause: what the kubelet records when a container cannot come to run.
+pub(crate) fn failed(definition: &Definition, message: &str) -> PodEvent {
+    of_container(definition, Severity::Warning, event::FAILED, format!("Error: {message}"))
+}
+
+/// The event that tells more of an image problem, for the problems that have one of their own.
+pub(crate) fn image_problem(
+    definition: &Definition,
+    reason: &str,
+    message: &str,
+) -> Option<PodEvent> {
+    let (own, text) = match reason {
+        waiting::INVALID_IMAGE_NAME => {
+            let image = &definition.image;
+            (INSPECT_FAILED, format!("Failed to apply default image tag \"{image}\": {message}"))
+        }
+        waiting::ERR_IMAGE_NEVER_PULL => (ERR_IMAGE_NEVER_PULL, message.to_owned()),
+        _ => return None,
+    };
+    Some(of_container(definition, Severity::Warning, own, text))
+}
+
+pub(crate) fn never_pull(image: &str) -> String {
+    format!("Container image \"{image}\" is not present with pull policy of Never")
+}
+
+pub(crate) fn back_off_pulling(definition: &Definition) -> PodEvent {
+    let text = format!("Back-off pulling image \"{}\"", definition.image);
+    of_container(definition, Severity::Normal, event::BACK_OFF, text)
+}
+
+/// `state.waiting.message` of ImagePullBackOff: it names the error that led to it.
+pub(crate) fn image_back_off(image: &str, error: Option<&str>) -> String {
+    match error {
+        Some(error) => {
+            format!("Back-off pulling image \"{image}\": {}: {error}", waiting::ERR_IMAGE_PULL)
+        }
+        None => format!("Back-off pulling image \"{image}\""),
+    }
+}
+
+pub(crate) fn created(definition: &Definition) -> PodEvent {
+    of_container(definition, Severity::Normal, event::CREATED, "Container created".to_owned())
+}
+
+pub(crate) fn started(definition: &Definition) -> PodEvent {
+    of_container(definition, Severity::Normal, event::STARTED, "Container started".to_owned())
+}
+
+pub(crate) fn killing(definition: &Definition, why: StopReason) -> PodEvent {
+    let name = &definition.name;
+    let text = match why {
+        StopReason::Halt | StopReason::RestartAsked => format!("Stopping container {name}"),
+        StopReason::ImageChanged => {
+            format!("Container {name} definition changed, will be restarted")
+        }
+    };
+    of_container(definition, Severity::Normal, event::KILLING, text)
+}
+
+/// `pod` is `name_namespace(uid)`.
+pub(crate) fn back_off(definition: &Definition, pod: &str) -> PodEvent {
+    let text = format!("Back-off restarting failed container {} in pod {pod}", definition.name);
+    of_container(definition, Severity::Warning, event::BACK_OFF, text)
+}
+
+pub(crate) fn crash_loop(name: &ContainerName, pod: &str, delay: TickDuration) -> Complaint {
+    let delay = go_duration(delay);
+    let message = format!("back-off {delay} restarting failed container={name} pod={pod}");
+    Complaint { reason: waiting::CRASH_LOOP_BACK_OFF, message }
+}
+
+pub(crate) fn restarting(request: &RestartRequest) -> PodEvent {
+    let text = format!("{} (PodRestart {}): {}", doing(request.rung), request.name, request.reason);
+    of_pod(Severity::Normal, event::POD_RESTARTING, text.trim_end_matches(": ").to_owned())
+}
+
+pub(crate) fn restarted(request: &RestartRequest, message: &str) -> PodEvent {
+    let text = format!("{message} (PodRestart {})", request.name);
+    of_pod(Severity::Normal, event::POD_RESTARTED, text)
+}
+
+/// What a restart does, as an event and a report begin.
+pub(crate) fn doing(rung: Rung) -> &'static str {
+    match rung {
+        Rung::Container => "Restarting the running containers",
+        Rung::Containers => "Restarting all containers in the same sandbox",
+        Rung::Pod => "Restarting the whole pod in place",
+        Rung::Recreate | Rung::Reschedule | Rung::Rollback => "Replacing the pod",
+    }
+}
+
+/// What a restart did.
+pub(crate) fn done(rung: Rung) -> &'static str {
+    match rung {
+        Rung::Container => "the containers are running again",
+        Rung::Containers => "all containers are running again in the same sandbox",
+        Rung::Pod => "all containers are running again in a new sandbox",
+        Rung::Recreate | Rung::Reschedule | Rung::Rollback => "the pod was replaced",
+    }
+}
+
+/// As Go prints a `time.Duration` of whole seconds: `10s`, `1m20s`, `5m0s`.
+fn go_duration(span: TickDuration) -> String {
+    let secs = span.as_secs();
+    let (hours, minutes, seconds) = (secs / 3600, secs / 60 % 60, secs % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        (_, _) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn back_off_delays_read_as_go_prints_them() {
+        for (secs, text) in
+            [(0, "0s"), (10, "10s"), (40, "40s"), (80, "1m20s"), (160, "2m40s"), (300, "5m0s")]
+        {
+            assert_eq!(go_duration(TickDuration::from_secs(secs)), text);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Pods for tests.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodReadinessGate, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// A pod `default/web-0` with UID `u1`.
+pub fn pod(restart_policy: &str) -> Pod {
+    Pod {
+        metadata: ObjectMeta {
+            name: Some("web-0".to_owned()),
+            namespace: Some("default".to_owned()),
+            uid: Some("u1".to_owned()),
+            generation: Some(1),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PodSpec {
+            restart_policy: Some(restart_policy.to_owned()),
+            ..PodSpec::default()
+        }),
+        status: None,
+    }
+}
+
+pub fn container(name: &str) -> Container {
+    Container {
+        name: name.to_owned(),
+        image: Some("demo:1".to_owned()),
+        image_pull_policy: Some("IfNotPresent".to_owned()),
+        ..Container::default()
+    }
+}
+
+pub trait PodExt: Sized {
+    fn with(self, name: &str) -> Self;
+    fn with_init(self, name: &str) -> Self;
+    fn with_sidecar(self, name: &str) -> Self;
+    fn with_container(self, container: Container) -> Self;
+    fn with_init_container(self, container: Container) -> Self;
+    fn with_grace(self, seconds: i64) -> Self;
+    fn with_deadline(self, seconds: i64) -> Self;
+    fn with_gate(self, condition: &str) -> Self;
+}
+
+impl PodExt for Pod {
+    fn with(self, name: &str) -> Self {
+        self.with_container(container(name))
+    }
+
+    fn with_init(self, name: &str) -> Self {
+        self.with_init_container(container(name))
+    }
+
+    fn with_sidecar(self, name: &str) -> Self {
+        let restart_policy = Some("Always".to_owned());
+        self.with_init_container(Container { restart_policy, ..container(name) })
+    }
+
+    fn with_container(mut self, container: Container) -> Self {
+        spec(&mut self).containers.push(container);
+        self
+    }
+
+    fn with_init_container(mut self, container: Container) -> Self {
+        spec(&mut self).init_containers.get_or_insert_default().push(container);
+        self
+    }
+
+    fn with_grace(mut self, seconds: i64) -> Self {
+        spec(&mut self).termination_grace_period_seconds = Some(seconds);
+        self
+    }
+
+    fn with_deadline(mut self, seconds: i64) -> Self {
+        spec(&mut self).active_deadline_seconds = Some(seconds);
+        self
+    }
+
+    fn with_gate(mut self, condition: &str) -> Self {
+        let gate = PodReadinessGate { condition_type: condition.to_owned() };
+        spec(&mut self).readiness_gates.get_or_insert_default().push(gate);
+        self
+    }
+}
+
+fn spec(pod: &mut Pod) -> &mut PodSpec {
+    pod.spec.as_mut().expect("a pod of ours has a spec")
+}

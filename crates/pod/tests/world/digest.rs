@@ -1,0 +1,123 @@
+//! Actions and statuses in one line each, for people and for comparison.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
+use rekindle_pod::{Action, ContainerKey, Severity};
+use rekindle_types::{Tick, TickDuration};
+
+pub fn action(action: &Action) -> String {
+    match action {
+        Action::Persist(_) => "Persist".to_owned(),
+        Action::MountVolumes => "MountVolumes".to_owned(),
+        Action::RefreshVolumes => "RefreshVolumes".to_owned(),
+        Action::SetUpSandbox { attempt, refresh } => {
+            format!("SetUpSandbox {attempt} refresh={refresh:?}")
+        }
+        Action::TearDownSandbox { attempt } => format!("TearDownSandbox {attempt}"),
+        Action::PullImage { container, image, policy } => {
+            format!("PullImage {container} {image} {policy:?}")
+        }
+        Action::CreateContainer { key } => format!("CreateContainer {}", container_key(key)),
+        Action::StartContainer { key } => format!("StartContainer {}", container_key(key)),
+        Action::SignalContainer { key } => format!("SignalContainer {}", container_key(key)),
+        Action::KillContainer { key } => format!("KillContainer {}", container_key(key)),
+        Action::RemoveContainer { key } => format!("RemoveContainer {}", container_key(key)),
+        Action::WriteStatus(s) => format!("WriteStatus {}", status(s)),
+        Action::EmitEvent(event) => {
+            let severity = match event.severity {
+                Severity::Normal => "Normal",
+                Severity::Warning => "Warning",
+            };
+            let path = event.field_path.as_deref().map(|p| format!(" [{p}]")).unwrap_or_default();
+            format!("Event {severity} {}: {}{path}", event.reason, event.message)
+        }
+        Action::ReportRestart { id, phase, message, .. } => {
+            format!("ReportRestart {id} {phase:?}: {message}")
+        }
+        Action::Finish => "Finish".to_owned(),
+    }
+}
+
+/// `web#1@0`: start 1 of web in sandbox 0.
+pub fn container_key(key: &ContainerKey) -> String {
+    format!("{}#{}@{}", key.name, key.attempt, key.sandbox)
+}
+
+/// Phase, reason, then each container with its restartCount.
+pub fn status(status: &PodStatus) -> String {
+    let mut words = vec![status.phase.clone().unwrap_or_default()];
+    words.extend(status.reason.iter().map(|reason| format!("reason={reason}")));
+    let lists = [&status.init_container_statuses, &status.container_statuses];
+    words.extend(lists.into_iter().flatten().flatten().map(container));
+    words.join(" ")
+}
+
+fn container(status: &ContainerStatus) -> String {
+    let state = status.state.as_ref().map(state).unwrap_or_default();
+    let ready = if status.ready { "+" } else { "" };
+    format!("{}{ready}#{}={state}", status.name, status.restart_count)
+}
+
+fn state(state: &ContainerState) -> String {
+    if state.running.is_some() {
+        return "running".to_owned();
+    }
+    if let Some(end) = &state.terminated {
+        return format!("{}({})", end.reason.as_deref().unwrap_or_default(), end.exit_code);
+    }
+    let waiting = state.waiting.as_ref().and_then(|waiting| waiting.reason.clone());
+    waiting.unwrap_or_default()
+}
+
+/// All of a status, a line each.
+pub fn full_status(status: &PodStatus, start: Tick) -> Vec<String> {
+    let mut lines = vec![format!(
+        "phase={} reason={:?} message={:?} podIP={:?} hostIP={:?} qos={:?} generation={:?}",
+        status.phase.as_deref().unwrap_or_default(),
+        status.reason.as_deref().unwrap_or_default(),
+        status.message.as_deref().unwrap_or_default(),
+        status.pod_ip.as_deref().unwrap_or_default(),
+        status.host_ip.as_deref().unwrap_or_default(),
+        status.qos_class.as_deref().unwrap_or_default(),
+        status.observed_generation.unwrap_or_default(),
+    )];
+    for condition in status.conditions.iter().flatten() {
+        let since = condition.last_transition_time.as_ref().map(Tick::from).unwrap_or_default();
+        let mut line =
+            format!("{}={} since {}", condition.type_, condition.status, span(since.since(start)));
+        let details = [&condition.reason, &condition.message];
+        for detail in details.into_iter().flatten() {
+            line.push_str(&format!(" {detail}"));
+        }
+        lines.push(line);
+    }
+    let lists = [&status.init_container_statuses, &status.container_statuses];
+    for container in lists.into_iter().flatten().flatten() {
+        lines.push(full_container(container));
+    }
+    lines
+}
+
+fn full_container(status: &ContainerStatus) -> String {
+    let full = |s: &ContainerState| {
+        let waiting = s.waiting.as_ref().and_then(|w| w.message.clone());
+        let ended = s.terminated.as_ref().and_then(|end| end.message.clone());
+        let message = waiting.or(ended).map(|m| format!(" {m:?}")).unwrap_or_default();
+        format!("{}{message}", state(s))
+    };
+    let last = status.last_state.as_ref().map(full).filter(|text| !text.is_empty());
+    format!(
+        "{} ready={} started={} restarts={} state={} last={} id={}",
+        status.name,
+        status.ready,
+        status.started.unwrap_or_default(),
+        status.restart_count,
+        status.state.as_ref().map(full).unwrap_or_default(),
+        last.unwrap_or_else(|| "-".to_owned()),
+        status.container_id.as_deref().unwrap_or("-"),
+    )
+}
+
+pub fn span(span: TickDuration) -> String {
+    let (secs, millis) = (span.as_secs(), span.as_micros() / 1_000 % 1_000);
+    if millis == 0 { format!("{secs}s") } else { format!("{secs}.{millis:03}s") }
+}

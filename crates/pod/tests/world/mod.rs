@@ -1,0 +1,323 @@
+//! A world for a pod core: a driver, a runtime and an API that obey, fail or crash as a test says, and check what the core
+//! asks of them. No thread, no clock.
+#![allow(dead_code, unreachable_pub, reason = "each test crate uses its part")]
+
+pub mod build;
+pub mod digest;
+pub mod runtime;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_pod::{
+    Action, ActionError, ActionErrorKind, ActionId, Answer, Config, ContainerKey, Event, Journal,
+    Outcome, PodCore, RestartRequest, Snapshot,
+};
+use rekindle_types::v1alpha1::PodRestartPhase;
+use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
+use runtime::Runtime;
+
+/// When every test begins.
+pub const START: Tick = Tick::from_secs(1_000_000);
+
+/// Everything around one pod.
+pub struct World {
+    pub now: Tick,
+    pub core: PodCore,
+    /// The object as the API has it, with the status that was written last.
+    pub pod: Arc<Pod>,
+    /// What survives a crash of the agent.
+    pub journal: Option<Journal>,
+    pub journal_was_lost: bool,
+    pub runtime: Runtime,
+    /// Polled and not carried out yet.
+    pub waiting: Vec<(ActionId, Action)>,
+    /// What was polled, one line each.
+    pub log: Vec<String>,
+    pub reports: BTreeMap<String, PodRestartPhase>,
+    pub finishes: usize,
+    /// The object is being deleted: an agent that starts again sees it, and when all is finished it is gone.
+    pub deletion: Option<TickDuration>,
+    /// PodRestarts that exist.
+    pub requests: BTreeMap<String, RestartRequest>,
+    /// The highest restartCount written of each container: it never falls.
+    counts: BTreeMap<String, i32>,
+}
+
+impl World {
+    pub fn new(pod: Pod) -> Self {
+        let pod = Arc::new(pod);
+        Self {
+            now: START,
+            core: PodCore::new(START, pod.clone(), config()),
+            pod,
+            journal: None,
+            journal_was_lost: false,
+            runtime: Runtime::default(),
+            waiting: Vec::new(),
+            log: Vec::new(),
+            reports: BTreeMap::new(),
+            finishes: 0,
+            deletion: None,
+            requests: BTreeMap::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// The object is gone: nothing more can happen to it.
+    pub fn is_gone(&self) -> bool {
+        self.finishes > 0 && self.deletion.is_some()
+    }
+
+    /// What an agent that starts again finds in the API beside the pod.
+    pub fn tell_again(&mut self) {
+        if let Some(grace) = self.deletion {
+            self.tell(Event::DeleteRequested { grace });
+        }
+        let open = |id: &String| self.reports.get(id).is_none_or(|phase| !phase.is_final());
+        let requests: Vec<RestartRequest> =
+            self.requests.values().filter(|request| open(&request.id)).cloned().collect();
+        for request in requests {
+            self.tell(Event::RestartRequested(request));
+        }
+    }
+
+    /// Hands an event to the core.
+    pub fn tell(&mut self, event: Event) {
+        match &event {
+            Event::DeleteRequested { grace } => self.deletion = Some(*grace),
+            Event::RestartRequested(request) => {
+                self.requests.insert(request.id.clone(), request.clone());
+            }
+            _ => {}
+        }
+        self.core.handle(self.now, event);
+    }
+
+    pub fn snapshot(&mut self) {
+        let snapshot = self.runtime.snapshot();
+        self.tell(Event::RuntimeSnapshot(snapshot));
+    }
+
+    /// A snapshot when nothing is in flight, as a driver that is unsure takes one.
+    pub fn snapshot_when_quiet(&mut self) {
+        self.obey();
+        self.snapshot();
+    }
+
+    /// The core as an agent makes it that starts again. It waits for a snapshot.
+    pub fn crash_agent(&mut self) {
+        self.waiting.clear();
+        self.core = match self.journal.clone() {
+            Some(journal) => {
+                // As a file would give it back.
+                let text = serde_json::to_string(&journal).expect("a journal is written");
+                let journal = serde_json::from_str(&text).expect("and read");
+                PodCore::recover(self.now, self.pod.clone(), journal, config())
+            }
+            None => PodCore::new(self.now, self.pod.clone(), config()),
+        };
+    }
+
+    /// Takes the next action. What needs no answer is done at once, the rest waits.
+    pub fn poll(&mut self) -> bool {
+        let Some((id, action)) = self.core.poll_action() else { return false };
+        self.log.push(digest::action(&action));
+        match action.answer() {
+            Answer::Expected => {
+                self.check_journal(&action);
+                self.waiting.push((id, action));
+            }
+            Answer::None => self.note(action),
+        }
+        true
+    }
+
+    pub fn poll_all(&mut self) {
+        while self.poll() {}
+    }
+
+    fn note(&mut self, action: Action) {
+        match action {
+            Action::Persist(journal) => self.journal = Some(*journal),
+            Action::WriteStatus(status) => {
+                self.check_counts(&status);
+                let mut pod = Pod::clone(&self.pod);
+                pod.status = Some(*status);
+                self.pod = Arc::new(pod);
+            }
+            Action::ReportRestart { id, phase, .. } => {
+                let before = self.reports.insert(id.clone(), phase);
+                if let Some(before) = before.filter(|before| before.is_final()) {
+                    assert_eq!(before, phase, "the outcome of restart {id} changed");
+                }
+            }
+            Action::Finish => {
+                assert!(self.core.is_finished());
+                assert!(
+                    self.runtime.is_empty(),
+                    "finished with something left: {:?}",
+                    self.runtime
+                );
+                self.finishes += 1;
+                self.journal = None;
+            }
+            Action::EmitEvent(_) => {}
+            other => panic!("{other:?} must be answered"),
+        }
+    }
+
+    /// What a start depends on is kept before it is asked for.
+    fn check_journal(&self, action: &Action) {
+        let journal = self.journal.as_ref().expect("nothing is asked for before the first journal");
+        match action {
+            Action::CreateContainer { key } | Action::StartContainer { key } => {
+                assert_eq!(journal.sandbox, key.sandbox, "{key:?} is not in the journal");
+                let kept = journal.containers.get(&key.name).map(|record| record.number);
+                assert_eq!(kept, Some(key.attempt), "{key:?} is not in the journal");
+            }
+            Action::SetUpSandbox { attempt, .. } => assert_eq!(journal.sandbox, *attempt),
+            _ => {}
+        }
+    }
+
+    fn check_counts(&mut self, status: &k8s_openapi::api::core::v1::PodStatus) {
+        let lists = [&status.init_container_statuses, &status.container_statuses];
+        for container in lists.into_iter().flatten().flatten() {
+            let highest = self.counts.entry(container.name.clone()).or_default();
+            assert!(container.restart_count >= *highest, "restartCount of {} fell", container.name);
+            *highest = container.restart_count;
+        }
+    }
+
+    /// Carries out the waiting action at this place, as a runtime does that works.
+    pub fn carry_out(&mut self, place: usize) {
+        let (id, action) = self.waiting.remove(place);
+        let outcome = self.runtime.carry_out(self.now, &action);
+        let result = outcome.map_err(|kind| error(kind, "does not exist"));
+        self.answer(id, result);
+    }
+
+    /// Lets the waiting action at this place fail. It has had no effect.
+    pub fn fail(&mut self, place: usize, kind: ActionErrorKind, message: &str) {
+        let (id, action) = self.waiting.remove(place);
+        if kind == ActionErrorKind::ContainerStart
+            && let Action::StartContainer { key } = &action
+        {
+            self.runtime.start_failed(self.now, key);
+        }
+        self.answer(id, Err(error(kind, message)));
+    }
+
+    pub fn answer(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
+        self.tell(Event::ActionResult { id, result });
+    }
+
+    /// Carries out all that is asked for, oldest first, until nothing more is.
+    pub fn obey(&mut self) {
+        self.poll_all();
+        let mut steps = 0;
+        while !self.waiting.is_empty() {
+            self.carry_out(0);
+            self.report_exits();
+            self.poll_all();
+            steps += 1;
+            assert!(steps < 10_000, "the core asks without end: {:#?}", &self.log[9_900..]);
+        }
+    }
+
+    /// Tells the core of containers that the runtime has seen end.
+    pub fn report_exits(&mut self) {
+        for (key, exit) in self.runtime.take_exits() {
+            self.tell(Event::ContainerExited { key, exit });
+        }
+    }
+
+    /// A process ends by itself. False when it does not run.
+    pub fn exit(&mut self, name: &str, status: ExitStatus) -> bool {
+        let ended = self.runtime.exit(self.now, name, status);
+        self.report_exits();
+        ended
+    }
+
+    /// Moves the time on, with a stop at each deadline of the core. `obey` is done at each.
+    pub fn advance(&mut self, span: TickDuration) {
+        let until = self.now + span;
+        let mut stops = 0;
+        while let Some(deadline) = self.core.poll_timeout().filter(|deadline| *deadline <= until) {
+            assert!(deadline > self.now, "the core wants to be woken in the past");
+            self.now = deadline;
+            self.core.handle_timeout(self.now);
+            self.obey();
+            stops += 1;
+            assert!(stops < 10_000, "the core wants to be woken without end");
+        }
+        self.now = until;
+        self.core.handle_timeout(self.now);
+        self.obey();
+    }
+
+    /// Jumps to the next deadline.
+    pub fn wake(&mut self) -> bool {
+        let Some(deadline) = self.core.poll_timeout() else { return false };
+        assert!(deadline > self.now, "the core wants to be woken in the past");
+        self.now = deadline;
+        self.core.handle_timeout(self.now);
+        true
+    }
+
+    /// The sandbox dies; its processes with it or not.
+    pub fn sandbox_dies(&mut self, processes: Processes) {
+        if let Some(attempt) = self.runtime.sandbox_dies(self.now, processes) {
+            self.tell(Event::SandboxDied { attempt });
+        }
+    }
+
+    pub fn phase(&self) -> String {
+        let status = self.pod.status.as_ref();
+        status.and_then(|status| status.phase.clone()).unwrap_or_default()
+    }
+
+    /// The machine restarts: nothing is left of the runtime, and the agent starts again.
+    pub fn reboot(&mut self) {
+        self.runtime.reboot();
+        self.crash_agent();
+    }
+
+    /// A container exit that carries a key of this sandbox attempt.
+    pub fn late_exit(&mut self, key: ContainerKey) {
+        let exit = Exit {
+            status: ExitStatus::Code { code: 1 },
+            started_at: self.now,
+            finished_at: self.now,
+            message: String::new(),
+        };
+        self.tell(Event::ContainerExited { key, exit });
+    }
+}
+
+/// What becomes of the processes of a sandbox that dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    DieToo,
+    LiveOn,
+}
+
+pub fn config() -> Config {
+    let host: IpAddr = "192.0.2.10".parse().expect("an address");
+    Config { host_ips: vec![host], ..Config::default() }
+}
+
+pub fn error(kind: ActionErrorKind, message: &str) -> ActionError {
+    ActionError { kind, message: message.to_owned() }
+}
+
+pub fn empty_snapshot() -> Event {
+    Event::RuntimeSnapshot(Snapshot::default())
+}
+
+pub fn sandbox(attempt: u32) -> SandboxAttempt {
+    SandboxAttempt(attempt)
+}

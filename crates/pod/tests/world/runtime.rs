@@ -1,0 +1,304 @@
+//! A runtime as the core's actions want it: idempotent by keys, and strict. What the core must never ask for panics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use rekindle_pod::{
+    Action, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, ImageSource, Outcome,
+    SandboxSeen, SandboxSeenState, Snapshot,
+};
+use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick};
+
+use super::Processes;
+
+#[derive(Debug, Default)]
+pub struct Runtime {
+    sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
+    gone: BTreeSet<SandboxAttempt>,
+    exits: Vec<(ContainerKey, Exit)>,
+    /// How often each container's process was started, or tried to.
+    pub starts: BTreeMap<String, u32>,
+    /// When, by container.
+    pub start_ticks: BTreeMap<String, Vec<Tick>>,
+    /// How often emptyDir was made new.
+    pub refreshes: usize,
+    /// Containers that end by themselves when they are signalled.
+    pub obeys_signals: bool,
+}
+
+#[derive(Debug)]
+struct Sandbox {
+    state: SandboxSeenState,
+    containers: BTreeMap<ContainerKey, ContainerSeenState>,
+}
+
+impl Runtime {
+    pub fn is_empty(&self) -> bool {
+        self.sandboxes.is_empty()
+    }
+
+    pub fn carry_out(&mut self, now: Tick, action: &Action) -> Result<Outcome, ActionErrorKind> {
+        match action {
+            Action::MountVolumes => Ok(Outcome::Done),
+            Action::RefreshVolumes => {
+                let running = self.running().next();
+                assert!(running.is_none(), "emptyDir is refreshed below {running:?}");
+                self.refreshes += 1;
+                Ok(Outcome::Done)
+            }
+            Action::SetUpSandbox { attempt, .. } => self.set_up(*attempt),
+            Action::TearDownSandbox { attempt } => {
+                self.tear_down(now, *attempt);
+                Ok(Outcome::Done)
+            }
+            Action::PullImage { image, .. } => Ok(Outcome::ImagePresent {
+                image_id: image_id(image),
+                source: ImageSource::AlreadyPresent,
+            }),
+            Action::CreateContainer { key } => self.create(key),
+            Action::StartContainer { key } => self.start(now, key),
+            Action::SignalContainer { key } => {
+                let exit = ExitStatus::Signal { signal: 15 };
+                self.reach(key)?;
+                if self.obeys_signals {
+                    self.end(now, key, exit);
+                }
+                Ok(Outcome::Done)
+            }
+            Action::KillContainer { key } => {
+                self.reach(key)?;
+                self.end(now, key, ExitStatus::Signal { signal: 9 });
+                Ok(Outcome::Done)
+            }
+            Action::RemoveContainer { key } => self.remove(key),
+            other => panic!("{other:?} is not for the runtime"),
+        }
+    }
+
+    fn set_up(&mut self, attempt: SandboxAttempt) -> Result<Outcome, ActionErrorKind> {
+        assert!(!self.gone.contains(&attempt), "sandbox {attempt} was torn down before");
+        let newest = self.sandboxes.keys().next_back();
+        assert!(newest.is_none_or(|newest| *newest <= attempt), "an older sandbox is set up");
+        let empty = || Sandbox { state: SandboxSeenState::Ready, containers: BTreeMap::new() };
+        self.sandboxes.entry(attempt).or_insert_with(empty);
+        Ok(Outcome::SandboxReady { ips: vec![address(attempt)] })
+    }
+
+    fn tear_down(&mut self, now: Tick, attempt: SandboxAttempt) {
+        let keys: Vec<ContainerKey> = self.running().filter(|k| k.sandbox == attempt).collect();
+        for key in keys {
+            self.end(now, &key, ExitStatus::Signal { signal: 9 });
+        }
+        self.sandboxes.remove(&attempt);
+        self.gone.insert(attempt);
+    }
+
+    fn create(&mut self, key: &ContainerKey) -> Result<Outcome, ActionErrorKind> {
+        let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) else {
+            return Err(ActionErrorKind::Other);
+        };
+        if sandbox.state == SandboxSeenState::NotReady {
+            return Err(ActionErrorKind::Other);
+        }
+        let state = sandbox.containers.entry(key.clone()).or_insert(ContainerSeenState::Created);
+        let ended = matches!(state, ContainerSeenState::Exited { .. });
+        assert!(!ended, "{key:?} has ended, and is created again");
+        Ok(Outcome::ContainerCreated { container_id: container_id(key), image_id: image_id("any") })
+    }
+
+    fn start(&mut self, now: Tick, key: &ContainerKey) -> Result<Outcome, ActionErrorKind> {
+        let other = self.running().find(|other| other.name == key.name && other != key);
+        assert!(other.is_none(), "{key:?} is started beside {other:?}");
+        let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) else {
+            return Err(ActionErrorKind::Other);
+        };
+        if sandbox.state == SandboxSeenState::NotReady {
+            return Err(ActionErrorKind::Other);
+        }
+        let state =
+            sandbox.containers.get_mut(key).unwrap_or_else(|| panic!("{key:?} was not created"));
+        match state {
+            ContainerSeenState::Created => {
+                *state = ContainerSeenState::Running { started_at: now };
+                self.count_start(now, key);
+                Ok(Outcome::ContainerStarted { started_at: now })
+            }
+            ContainerSeenState::Running { started_at } => {
+                Ok(Outcome::ContainerStarted { started_at: *started_at })
+            }
+            ContainerSeenState::Exited { .. } => panic!("{key:?} has ended, and is started again"),
+        }
+    }
+
+    /// Beside an init container (`init…`) only sidecars (`side…`) may run.
+    fn check_order(&self, key: &ContainerKey) {
+        if key.name.0.starts_with("side") {
+            return;
+        }
+        let mut others = self.running().filter(|other| other != key);
+        let beside = others.find(|other| {
+            other.name.0.starts_with("init")
+                || (key.name.0.starts_with("init") && other.name.0.starts_with("main"))
+        });
+        assert!(beside.is_none(), "{key:?} is started while {beside:?} runs");
+    }
+
+    /// Starts minus one is the number of the start, always.
+    fn count_start(&mut self, now: Tick, key: &ContainerKey) {
+        let starts = self.starts.entry(key.name.0.clone()).or_default();
+        *starts += 1;
+        assert_eq!(key.attempt.0 + 1, *starts, "the number of {key:?} is not starts minus one");
+        self.start_ticks.entry(key.name.0.clone()).or_default().push(now);
+    }
+
+    pub fn start_failed(&mut self, now: Tick, key: &ContainerKey) {
+        self.count_start(now, key);
+        if let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) {
+            let exit = exit(now, now, ExitStatus::StartError);
+            sandbox.containers.insert(key.clone(), ContainerSeenState::Exited { exit });
+        }
+    }
+
+    fn reach(&self, key: &ContainerKey) -> Result<(), ActionErrorKind> {
+        match self.sandboxes.get(&key.sandbox) {
+            Some(sandbox) if sandbox.state == SandboxSeenState::Ready => Ok(()),
+            Some(_) | None => Err(ActionErrorKind::Other),
+        }
+    }
+
+    fn remove(&mut self, key: &ContainerKey) -> Result<Outcome, ActionErrorKind> {
+        if let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) {
+            let runs = matches!(
+                sandbox.containers.get(key),
+                Some(ContainerSeenState::Running { .. } | ContainerSeenState::Created)
+            );
+            assert!(!runs, "{key:?} runs, and is taken away");
+            sandbox.containers.remove(key);
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn end(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) {
+        let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) else { return };
+        let Some(state) = sandbox.containers.get_mut(key) else { return };
+        if let ContainerSeenState::Running { started_at } = *state {
+            let exit = exit(started_at, now, status);
+            *state = ContainerSeenState::Exited { exit: exit.clone() };
+            self.exits.push((key.clone(), exit));
+        }
+    }
+
+    /// A process ends by itself; the core is not told yet.
+    pub fn exit(&mut self, now: Tick, name: &str, status: ExitStatus) -> bool {
+        let running = self.running().find(|key| key.name.0 == name);
+        if let Some(key) = &running {
+            self.end(now, key, status);
+        }
+        running.is_some()
+    }
+
+    pub fn take_exits(&mut self) -> Vec<(ContainerKey, Exit)> {
+        std::mem::take(&mut self.exits)
+    }
+
+    pub fn running(&self) -> impl Iterator<Item = ContainerKey> {
+        self.sandboxes.values().flat_map(|sandbox| {
+            let running = sandbox
+                .containers
+                .iter()
+                .filter(|(_, state)| matches!(state, ContainerSeenState::Running { .. }));
+            running.map(|(key, _)| key.clone())
+        })
+    }
+
+    pub fn running_names(&self) -> BTreeSet<String> {
+        self.running().map(|key| key.name.0).collect()
+    }
+
+    pub fn sandbox_attempts(&self) -> Vec<u32> {
+        self.sandboxes.keys().map(|attempt| attempt.0).collect()
+    }
+
+    /// The newest sandbox dies, if it stands.
+    pub fn sandbox_dies(&mut self, now: Tick, processes: Processes) -> Option<SandboxAttempt> {
+        let (attempt, sandbox) = self.sandboxes.iter_mut().next_back()?;
+        let attempt = *attempt;
+        sandbox.state = SandboxSeenState::NotReady;
+        if processes == Processes::DieToo {
+            let keys: Vec<ContainerKey> = self.running().filter(|k| k.sandbox == attempt).collect();
+            for key in keys {
+                self.end(now, &key, ExitStatus::Signal { signal: 9 });
+            }
+            self.exits.clear(); // nobody was there to report them
+        }
+        Some(attempt)
+    }
+
+    /// A start that should not be there.
+    pub fn insert(&mut self, key: ContainerKey, state: ContainerSeenState) {
+        let sandbox = self.sandboxes.get_mut(&key.sandbox).expect("its sandbox stands");
+        sandbox.containers.insert(key, state);
+    }
+
+    /// A running container is gone without a trace.
+    pub fn forget(&mut self, name: &str) -> bool {
+        let running = self.running().find(|key| key.name.0 == name);
+        if let Some(key) = &running {
+            let sandbox = self.sandboxes.get_mut(&key.sandbox).expect("it runs in one");
+            sandbox.containers.remove(key);
+        }
+        running.is_some()
+    }
+
+    pub fn reboot(&mut self) {
+        let created = |state: &ContainerSeenState| matches!(state, ContainerSeenState::Created);
+        let used = self.sandboxes.iter().filter(|(_, s)| !s.containers.values().all(created));
+        self.gone.extend(used.map(|(attempt, _)| *attempt));
+        self.sandboxes.clear();
+        self.exits.clear();
+    }
+
+    pub fn snapshot(&mut self) -> Snapshot {
+        let sandboxes = self.sandboxes.iter().map(|(attempt, sandbox)| SandboxSeen {
+            attempt: *attempt,
+            state: sandbox.state,
+            ips: vec![address(*attempt)],
+            containers: sandbox.containers.iter().map(|(key, state)| seen(key, state)).collect(),
+        });
+        Snapshot { sandboxes: sandboxes.collect() }
+    }
+}
+
+fn seen(key: &ContainerKey, state: &ContainerSeenState) -> ContainerSeen {
+    ContainerSeen {
+        name: key.name.clone(),
+        attempt: key.attempt,
+        container_id: container_id(key),
+        image_id: image_id("any"),
+        state: state.clone(),
+    }
+}
+
+pub fn exit(started_at: Tick, finished_at: Tick, status: ExitStatus) -> Exit {
+    Exit { status, started_at, finished_at, message: String::new() }
+}
+
+fn container_id(key: &ContainerKey) -> String {
+    format!("rekindle://{}-{}-{}", key.sandbox, key.name, key.attempt)
+}
+
+fn image_id(image: &str) -> String {
+    format!("sha256:{image}")
+}
+
+fn address(attempt: SandboxAttempt) -> IpAddr {
+    IpAddr::from([10, 88, 0, u8::try_from(attempt.0 % 250).unwrap_or(0) + 2])
+}
+
+pub fn key(sandbox: u32, name: &str, attempt: u32) -> ContainerKey {
+    ContainerKey {
+        sandbox: SandboxAttempt(sandbox),
+        name: ContainerName(name.to_owned()),
+        attempt: rekindle_types::ContainerAttempt(attempt),
+    }
+}
