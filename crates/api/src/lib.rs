@@ -1,1 +1,47 @@
-//! (being written)
+//! The Kubernetes-compatible API: a synchronous core that turns a request and the store's state into an answer, and a thin
+//! HTTP front on top of it.
+//!
+//! Everything outside `http` and `auth::pki` is pure: time and entropy come in as arguments, nothing is read from the
+//! machine, and a write's durability is a value ([`rekindle_store::Pending`]) that the caller waits for.
+//!
+//! ```text
+//!  bytes ──> http ──> Request ──> Api::handle ──> Outcome ──> http ──> bytes
+//!                                   │   │            ├ Answer   at once
+//!                   registry, kinds ┘   └ store      ├ Write    when durable
+//!                   decode, patch, validation        ├ Watch    events as they come
+//!                   admission, verbs, represent      └ Log      the node answers
+//! ```
+#![forbid(unsafe_code)]
+
+mod admission;
+mod api;
+pub mod auth;
+pub mod decode;
+mod discovery;
+pub mod entropy;
+mod expiry;
+pub mod http;
+pub mod keys;
+pub mod kinds;
+mod object_meta;
+pub mod openapi;
+pub mod outcome;
+pub mod patch;
+pub mod registry;
+mod removal;
+pub mod represent;
+pub mod request;
+mod reviews;
+mod revision;
+pub mod selectors;
+pub mod status;
+pub mod subresources;
+pub mod table;
+pub mod validation;
+mod verbs;
+
+pub use api::{Api, ApiParts};
+pub use entropy::Entropy;
+pub use outcome::{Answer, Outcome, WatchAnswer, WriteInFlight};
+pub use request::Request;
+pub use verbs::watch::EventStream;

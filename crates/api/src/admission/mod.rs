@@ -1,0 +1,41 @@
+//! What is decided about a write by looking beyond the object itself.
+
+pub(crate) mod namespaces;
+
+use rekindle_store::Pending;
+
+use crate::registry::{AnyObject, KindEntry};
+use crate::status::ApiError;
+use crate::verbs::Call;
+
+/// Fills what depends on the final name. Runs on every create and update, and is idempotent.
+pub(crate) fn complete(entry: &KindEntry, object: &mut dyn AnyObject) {
+    if namespaces::is_namespace(entry) {
+        namespaces::complete(object);
+    }
+}
+
+/// Makes what comes with a new object.
+pub(crate) fn after_create(call: &Call<'_>, name: &str) -> Result<Vec<Pending>, ApiError> {
+    if namespaces::is_namespace(call.entry) {
+        return Ok(namespaces::furnish(call.api, name, call.request.now)?);
+    }
+    Ok(Vec::new())
+}
+
+/// Makes what has to be there in spite of a removal.
+pub(crate) fn after_remove(
+    call: &Call<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<Pending>, ApiError> {
+    Ok(namespaces::refurnish(call.api, call.entry, namespace, name, call.request.now)?)
+}
+
+/// Refuses to delete what must stay.
+pub(crate) fn check_delete(entry: &KindEntry, name: &str) -> Result<(), ApiError> {
+    if namespaces::is_namespace(entry) && namespaces::IMMORTAL.contains(&name) {
+        return Err(ApiError::forbidden(entry, name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Namespaces: nothing is made in one that is missing or going, and each comes with its ServiceAccount and CA bundle.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_store::{Expect, Pending, StoreError};
+use rekindle_types::Tick;
+
+use crate::api::Shared;
+use crate::registry::{AnyObject, Context, KindEntry, Scope};
+use crate::status::{ApiError, Cause};
+use crate::verbs::{Call, decode_stored, put};
+use crate::{keys, object_meta};
+
+/// The namespaces that every cluster has.
+const INITIAL: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// Those that cannot be deleted, as upstream.
+pub(super) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// The label that carries a namespace's own name, for selectors.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// The finalizer in `spec` that keeps a namespace until it is empty.
+const FINALIZER: &str = "kubernetes";
+
+/// The ConfigMap with the CA certificate, in every namespace.
+const CA_BUNDLE: &str = "kube-root-ca.crt";
+
+pub(super) fn is_namespace(entry: &KindEntry) -> bool {
+    entry.group.is_empty() && entry.kind == "Namespace"
+}
+
+/// Its name as a label. The finalizer is given at creation only.
+pub(super) fn complete(object: &mut dyn AnyObject) {
+    let meta = object.meta_mut();
+    if let Some(name) = meta.name.clone() {
+        meta.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name);
+    }
+    let is_new = object.meta().resource_version.is_none();
+    if is_new && let Some(namespace) = object.as_any_mut().downcast_mut::<Namespace>() {
+        let finalizers = namespace.spec.get_or_insert_default().finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        namespace.status.get_or_insert_default().phase.get_or_insert_with(|| "Active".to_owned());
+    }
+}
+
+/// A namespaced object needs a namespace that is there to stay.
+pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
+    if call.entry.scope == Scope::Cluster {
+        return Ok(());
+    }
+    let Some(entry) = call.api.registry.find("", "v1", "namespaces") else { return Ok(()) };
+    let namespace = &call.path.namespace;
+    let stored = call
+        .api
+        .store
+        .newest(&keys::object(entry, "", namespace))
+        .ok_or_else(|| ApiError::not_found(entry, namespace))?;
+    let stored = decode_stored(entry, &stored)?;
+    if !object_meta::is_being_deleted(stored.meta()) {
+        return Ok(());
+    }
+    let why = format!(
+        "unable to create new content in namespace {namespace} because it is being terminated"
+    );
+    let cause = Cause {
+        reason: "NamespaceTerminating".to_owned(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    };
+    Err(ApiError::forbidden(call.entry, object_meta::name(object), &why).with_cause(cause))
+}
+
+/// Makes the initial namespaces with what belongs into them, as far as they are missing.
+pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
+    let mut pending = Vec::new();
+    for name in INITIAL {
+        let namespace = Namespace {
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        pending.extend(make(api, "namespaces", "", Box::new(namespace), now)?);
+        pending.extend(furnish(api, name, now)?);
+    }
+    Ok(pending)
+}
+
+/// Makes again what every namespace has, when it was just removed from one that stays.
+pub(super) fn refurnish(
+    api: &Shared,
+    entry: &KindEntry,
+    namespace: &str,
+    name: &str,
+    now: Tick,
+) -> Result<Vec<Pending>, StoreError> {
+    let belongs = matches!(
+        (entry.group, entry.kind, name),
+        ("", "ServiceAccount", "default") | ("", "ConfigMap", CA_BUNDLE)
+    );
+    let Some(namespaces) = api.registry.find("", "v1", "namespaces").filter(|_| belongs) else {
+        return Ok(Vec::new());
+    };
+    let stays = api
+        .store
+        .newest(&keys::object(namespaces, "", namespace))
+        .and_then(|stored| decode_stored(namespaces, &stored).ok())
+        .is_some_and(|namespace| !object_meta::is_being_deleted(namespace.meta()));
+    if stays { furnish(api, namespace, now) } else { Ok(Vec::new()) }
+}
+
+/// Makes the default ServiceAccount and the CA bundle of a namespace, unless they are there.
+pub(super) fn furnish(
+    api: &Shared,
+    namespace: &str,
+    now: Tick,
+) -> Result<Vec<Pending>, StoreError> {
+    let account = ServiceAccount {
+        metadata: ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() },
+        ..ServiceAccount::default()
+    };
+    let description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
+                       such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
+                       distributions of Kubernetes clusters.";
+    let bundle = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(CA_BUNDLE.to_owned()),
+            annotations: Some(BTreeMap::from([(
+                "kubernetes.io/description".to_owned(),
+                description.to_owned(),
+            )])),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([("ca.crt".to_owned(), api.ca_bundle.clone())])),
+        ..ConfigMap::default()
+    };
+    let mut pending = Vec::new();
+    pending.extend(make(api, "serviceaccounts", namespace, Box::new(account), now)?);
+    pending.extend(make(api, "configmaps", namespace, Box::new(bundle), now)?);
+    Ok(pending)
+}
+
+/// Creates one of the server's own objects; none when it is there, or when its kind is not served.
+fn make(
+    api: &Shared,
+    plural: &str,
+    namespace: &str,
+    mut object: Box<dyn AnyObject>,
+    now: Tick,
+) -> Result<Option<Pending>, StoreError> {
+    let Some(entry) = api.registry.find("", "v1", plural) else { return Ok(None) };
+    let key = keys::object(entry, namespace, object_meta::name(object.as_ref()));
+    if api.store.newest(&key).is_some() {
+        return Ok(None);
+    }
+    object_meta::prepare_new(object.meta_mut(), api.new_uid(), now);
+    if entry.scope == Scope::Namespaced {
+        object.meta_mut().namespace = Some(namespace.to_owned());
+    }
+    object.set_defaults();
+    object.prepare_for_create(&Context { now, user: "system:rekindle" });
+    super::complete(entry, object.as_mut());
+    match put(api, &key, Expect::Absent, object) {
+        Ok(pending) => Ok(Some(pending)),
+        Err(StoreError::AlreadyExists { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

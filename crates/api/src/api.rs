@@ -1,0 +1,220 @@
+//! The API itself: routes a request to what serves it. Synchronous and free of IO.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::Method;
+use rekindle_store::{Pending, Store, StoreError};
+use rekindle_types::Tick;
+
+use crate::admission;
+use crate::auth::{Attributes, Authorizer};
+use crate::discovery::Discovery;
+use crate::entropy::{self, Entropy};
+use crate::expiry::EventExpiry;
+use crate::outcome::Outcome;
+use crate::registry::{KindEntry, Registry, Scope, Subresource};
+use crate::request::{Options, Request, ResourcePath, Target, Verb};
+use crate::reviews;
+use crate::status::ApiError;
+use crate::subresources;
+use crate::verbs::watch::EncodedEvents;
+use crate::verbs::{self, Call};
+
+/// What an [`Api`] is made of.
+pub struct ApiParts {
+    /// The kinds it serves.
+    pub registry: Registry,
+    /// Where objects live.
+    pub store: Store,
+    /// For UIDs and generated names.
+    pub entropy: Box<dyn Entropy>,
+    /// Who may do what.
+    pub authorizer: Authorizer,
+    /// The CA certificate (PEM) that clients inside pods should trust: the content of each namespace's
+    /// `kube-root-ca.crt`.
+    pub ca_bundle: String,
+}
+
+/// The API. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct Api {
+    shared: Arc<Shared>,
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) registry: Registry,
+    pub(crate) store: Store,
+    pub(crate) authorizer: Authorizer,
+    pub(crate) ca_bundle: String,
+    pub(crate) encoded_events: EncodedEvents,
+    pub(crate) expiry: Mutex<EventExpiry>,
+    entropy: Mutex<Box<dyn Entropy>>,
+    discovery: Discovery,
+}
+
+impl Shared {
+    pub(crate) fn new_uid(&self) -> String {
+        let mut entropy = self.entropy.lock().unwrap_or_else(PoisonError::into_inner);
+        entropy::uid(entropy.as_mut())
+    }
+
+    pub(crate) fn generated_name(&self, prefix: &str) -> String {
+        let mut entropy = self.entropy.lock().unwrap_or_else(PoisonError::into_inner);
+        entropy::generated_name(prefix, entropy.as_mut())
+    }
+}
+
+impl Api {
+    /// An API over a store. Call [`Api::bootstrap`] before the first request.
+    pub fn new(parts: ApiParts) -> Self {
+        let expiry = EventExpiry::of(&parts.registry, &parts.store);
+        Self {
+            shared: Arc::new(Shared {
+                registry: parts.registry,
+                store: parts.store,
+                authorizer: parts.authorizer,
+                ca_bundle: parts.ca_bundle,
+                encoded_events: EncodedEvents::default(),
+                expiry: Mutex::new(expiry),
+                entropy: Mutex::new(parts.entropy),
+                discovery: Discovery::default(),
+            }),
+        }
+    }
+
+    /// Makes what every cluster has and this one lacks: the namespaces default, kube-system, kube-public and
+    /// kube-node-lease, each with its default ServiceAccount and its kube-root-ca.crt.
+    ///
+    /// # Errors
+    /// When the store refuses. The caller waits for what is returned.
+    pub fn bootstrap(&self, now: Tick) -> Result<Vec<Pending>, StoreError> {
+        admission::namespaces::bootstrap(&self.shared, now)
+    }
+
+    /// Serves one request.
+    pub fn handle(&self, request: &Request) -> Outcome {
+        self.route(request).unwrap_or_else(|error| Outcome::Answer(error.into()))
+    }
+
+    /// Removes Events whose hour is over. Call it at [`Api::next_expiry`].
+    ///
+    /// # Errors
+    /// When the store refuses; what is left is due again at once.
+    pub fn prune(&self, now: Tick) -> Result<(), StoreError> {
+        let mut expiry = self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner);
+        expiry.prune(&self.shared.store, now)
+    }
+
+    /// When [`Api::prune`] has something to do; none when there is no Event. A new Event never lives shorter than those
+    /// before it, so nobody needs to be woken for it.
+    pub fn next_expiry(&self) -> Option<Tick> {
+        self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// The kinds it serves.
+    pub fn registry(&self) -> &Registry {
+        &self.shared.registry
+    }
+
+    fn route(&self, request: &Request) -> Result<Outcome, ApiError> {
+        match Target::parse(&request.path) {
+            Target::Other(path) => {
+                let verb = request.method.as_str().to_ascii_lowercase();
+                let what = Attributes::Path { verb: &verb, path: &path };
+                self.shared.authorizer.check(&request.identity, &what)?;
+                self.shared.discovery.serve(&self.shared, &path, request)
+            }
+            Target::Resource(path) => self.serve_resource(request, &path),
+        }
+    }
+
+    fn serve_resource(&self, request: &Request, path: &ResourcePath) -> Result<Outcome, ApiError> {
+        let options = Options::parse(&request.query)?;
+        let verb = Verb::of(&request.method, path, &options);
+        let verb_name = verb
+            .map_or_else(|| request.method.as_str().to_ascii_lowercase(), |v| v.name().to_owned());
+        let is_namespace = path.group.is_empty() && path.resource == "namespaces";
+        let what = Attributes::Resource {
+            verb: &verb_name,
+            group: &path.group,
+            resource: &path.resource,
+            subresource: &path.subresource,
+            namespace: if is_namespace { &path.name } else { &path.namespace },
+            name: &path.name,
+        };
+        self.shared.authorizer.check(&request.identity, &what)?;
+        if let Some(answer) = reviews::serve(&self.shared, request, path)? {
+            return Ok(answer.into());
+        }
+        let entry = self
+            .shared
+            .registry
+            .find(&path.group, &path.version, &path.resource)
+            .ok_or_else(ApiError::no_such_path)?;
+        check_scope(entry, path)?;
+        let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
+        let call = Call { api: &self.shared, entry, path, options, request };
+        if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
+    }
+}
+
+/// A namespaced object is found in its namespace only; a cluster-scoped one in none.
+fn check_scope(entry: &KindEntry, path: &ResourcePath) -> Result<(), ApiError> {
+    match entry.scope {
+        Scope::Cluster if !path.namespace.is_empty() => Err(ApiError::no_such_path()),
+        Scope::Namespaced if path.namespace.is_empty() && !path.name.is_empty() => {
+            Err(ApiError::no_such_path())
+        }
+        Scope::Cluster | Scope::Namespaced => Ok(()),
+    }
+}
+
+fn main(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
+    match verb {
+        Verb::Get => verbs::get::get(call),
+        Verb::List => verbs::list::list(call),
+        Verb::Watch => verbs::watch::watch(call),
+        Verb::Create if call.path.name.is_empty() => verbs::create::create(call),
+        Verb::Create => Err(ApiError::method_not_allowed()),
+        Verb::Update => verbs::update::update(call, verbs::Part::Main),
+        Verb::Patch => verbs::patch::patch(call, verbs::Part::Main),
+        Verb::Delete => verbs::delete::delete(call),
+        Verb::DeleteCollection => verbs::delete::delete_collection(call),
+    }
+}
+
+fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
+    let subresource = call
+        .entry
+        .subresources
+        .iter()
+        .find(|subresource| subresource.name() == call.path.subresource)
+        .ok_or_else(ApiError::no_such_path)?;
+    match (subresource, verb) {
+        (Subresource::Status, Verb::Get) => verbs::get::get(call),
+        (Subresource::Status, Verb::Update) => verbs::update::update(call, verbs::Part::Status),
+        (Subresource::Status, Verb::Patch) => verbs::patch::patch(call, verbs::Part::Status),
+        (Subresource::Scale, Verb::Get) => subresources::scale::get(call),
+        (Subresource::Scale, Verb::Update) => subresources::scale::update(call),
+        (Subresource::Scale, Verb::Patch) => subresources::scale::patch(call),
+        (Subresource::Binding, Verb::Create) => subresources::binding::create(call),
+        (Subresource::Finalize, Verb::Update) => verbs::update::update(call, verbs::Part::Finalize),
+        (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
+            subresources::log::get(call)
+        }
+        (
+            Subresource::Status
+            | Subresource::Scale
+            | Subresource::Binding
+            | Subresource::Finalize
+            | Subresource::Log,
+            _,
+        ) => Err(ApiError::method_not_allowed()),
+    }
+}

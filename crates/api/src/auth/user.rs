@@ -1,0 +1,55 @@
+//! Identities.
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Somebody who did not say so. May see health and version, nothing else.
+    Anonymous,
+    /// A user that a certificate, or this process itself, vouches for.
+    User(UserInfo),
+}
+
+/// A user, in the terms of `authentication.k8s.io/v1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserInfo {
+    /// The name, for example `kubernetes-admin`.
+    pub name: String,
+    /// The groups.
+    pub groups: Vec<String>,
+}
+
+/// The group whose members may do everything.
+pub const MASTERS: &str = "system:masters";
+/// The group of everybody who is somebody.
+pub const AUTHENTICATED: &str = "system:authenticated";
+
+impl UserInfo {
+    /// A user with these groups, and with the group of all authenticated users.
+    pub fn new(name: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().collect();
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { name: name.into(), groups }
+    }
+
+    /// A part of this process, for example `system:rekindle:node`: trusted with everything.
+    pub fn internal(name: impl Into<String>) -> Self {
+        Self::new(name, [MASTERS.to_owned()])
+    }
+
+    /// Whether the user is in a group.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|mine| mine == group)
+    }
+}
+
+impl Identity {
+    /// The name as error texts show it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Anonymous => "system:anonymous",
+            Self::User(user) => &user.name,
+        }
+    }
+}

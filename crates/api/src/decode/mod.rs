@@ -1,0 +1,216 @@
+//! From the bytes of a request to an object: bounded, strict, with the path of everything that is wrong.
+
+mod protobuf;
+mod tracked;
+pub mod type_error;
+
+use serde_json::Value;
+
+use crate::registry::{AnyObject, KindEntry};
+use crate::status::ApiError;
+
+use protobuf::ProtobufError;
+
+pub use tracked::DEPTH_MAX;
+
+/// The most bytes of a body, as upstream (3 MiB).
+pub const BODY_BYTES_MAX: usize = 3 << 20;
+
+/// What a client wants done about fields that do not belong there (`fieldValidation`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Refuse the request.
+    Strict,
+    /// Drop them and say so in Warning headers. The default, as upstream.
+    #[default]
+    Warn,
+    /// Drop them.
+    Ignore,
+}
+
+/// A format that a body can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFormat {
+    /// JSON.
+    Json,
+    /// YAML, one document.
+    Yaml,
+    /// Kubernetes' protobuf.
+    Protobuf,
+}
+
+/// A body as read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Body {
+    /// Its content; the last of duplicate fields counts.
+    pub value: Value,
+    /// The paths of fields that stood there twice.
+    pub duplicate_fields: Vec<String>,
+}
+
+/// The format that a `Content-Type` names; none at all is JSON.
+pub fn body_format(content_type: &str) -> Result<BodyFormat, ApiError> {
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    match media_type.to_ascii_lowercase().as_str() {
+        "" | "application/json" => Ok(BodyFormat::Json),
+        "application/vnd.kubernetes.protobuf" => Ok(BodyFormat::Protobuf),
+        "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(BodyFormat::Yaml),
+        _ => Err(ApiError::unsupported_media_type(format!(
+            "the body of the request was in an unknown format ({media_type}) - accepted media types include: \
+             application/json, application/yaml, application/vnd.kubernetes.protobuf"
+        ))),
+    }
+}
+
+/// Reads a body.
+pub fn read(format: BodyFormat, bytes: &[u8]) -> Result<Body, ApiError> {
+    if bytes.len() > BODY_BYTES_MAX {
+        return Err(ApiError::too_large(BODY_BYTES_MAX));
+    }
+    let (result, what) = match format {
+        BodyFormat::Protobuf => return read_protobuf(bytes),
+        BodyFormat::Json => (tracked::from_json(bytes), "json"),
+        BodyFormat::Yaml => (tracked::from_yaml(bytes), "yaml"),
+    };
+    let (value, duplicate_fields) = result.map_err(|error| {
+        ApiError::bad_request(format!("couldn't get version/kind; {what} parse error: {error}"))
+    })?;
+    Ok(Body { value, duplicate_fields })
+}
+
+/// Reads the body of a patch, which is always JSON and has no kind.
+pub fn read_patch(bytes: &[u8]) -> Result<Body, ApiError> {
+    if bytes.len() > BODY_BYTES_MAX {
+        return Err(ApiError::too_large(BODY_BYTES_MAX));
+    }
+    let (value, duplicate_fields) = tracked::from_json(bytes)
+        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    Ok(Body { value, duplicate_fields })
+}
+
+fn read_protobuf(bytes: &[u8]) -> Result<Body, ApiError> {
+    let value = protobuf::read(bytes).map_err(|error| match error {
+        ProtobufError::Kind { .. } | ProtobufError::Field { .. } => ApiError::unsupported_media_type(format!(
+            "the body of the request (application/vnd.kubernetes.protobuf) cannot be read: {error}"
+        )),
+        ProtobufError::Magic
+        | ProtobufError::Wire(_)
+        | ProtobufError::Value { .. }
+        | ProtobufError::Depth => ApiError::bad_request(format!("protobuf parse error: {error}")),
+    })?;
+    Ok(Body { value, duplicate_fields: Vec::new() })
+}
+
+/// An object as decoded, with the warnings that its reading gave.
+pub struct DecodedObject {
+    /// The object.
+    pub object: Box<dyn AnyObject>,
+    /// For Warning headers.
+    pub warnings: Vec<String>,
+}
+
+/// Makes an object of `entry`'s kind from a body.
+pub fn object(
+    entry: &KindEntry,
+    mut body: Body,
+    validation: FieldValidation,
+) -> Result<DecodedObject, ApiError> {
+    check_type(entry, &mut body.value)?;
+    let cannot = |why: String| {
+        let Names { kind, version } = Names::of(entry);
+        ApiError::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        ))
+    };
+    let (object, strict_errors) = object_and_strict_errors(entry, body).map_err(cannot)?;
+    match validation {
+        FieldValidation::Strict if !strict_errors.is_empty() => {
+            Err(cannot(format!("strict decoding error: {}", strict_errors.join(", "))))
+        }
+        FieldValidation::Warn => Ok(DecodedObject { object, warnings: strict_errors }),
+        FieldValidation::Strict | FieldValidation::Ignore => {
+            Ok(DecodedObject { object, warnings: Vec::new() })
+        }
+    }
+}
+
+struct Names {
+    kind: &'static str,
+    version: &'static str,
+}
+
+impl Names {
+    fn of(entry: &KindEntry) -> Self {
+        Self { kind: entry.kind, version: entry.version }
+    }
+}
+
+/// The object and what a strict reader would refuse: unknown and duplicate fields. The error names the field of a wrong type.
+pub fn object_and_strict_errors(
+    entry: &KindEntry,
+    body: Body,
+) -> Result<(Box<dyn AnyObject>, Vec<String>), String> {
+    let decoded = match (entry.decode)(&body.value) {
+        Ok(decoded) => decoded,
+        // Go reads `null` as "not given" wherever it stands; so a null may be all that is wrong.
+        Err(first) if has_nulls(&body.value) => {
+            (entry.decode)(&without_nulls(body.value)).map_err(|_| type_error::text(&first))?
+        }
+        Err(error) => return Err(type_error::text(&error)),
+    };
+    let unknown = decoded.unknown_fields.iter().map(|path| format!("unknown field {path:?}"));
+    let duplicate = body.duplicate_fields.iter().map(|path| format!("duplicate field {path:?}"));
+    Ok((decoded.object, duplicate.chain(unknown).collect()))
+}
+
+/// `apiVersion` and `kind` may be left out, but not differ from what the path says.
+fn check_type(entry: &KindEntry, value: &mut Value) -> Result<(), ApiError> {
+    let Some(fields) = value.as_object_mut() else {
+        return Err(ApiError::bad_request(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into a {}",
+            type_error::json_type(value),
+            entry.kind
+        )));
+    };
+    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if !api_version.is_empty() && api_version != entry.api_version {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            entry.api_version
+        )));
+    }
+    if !kind.is_empty() && kind != entry.kind {
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: the kind in the data does not match the resource {}",
+            entry.version, entry.kind, entry.plural
+        )));
+    }
+    fields.insert("apiVersion".to_owned(), entry.api_version.into());
+    fields.insert("kind".to_owned(), entry.kind.into());
+    Ok(())
+}
+
+fn has_nulls(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_nulls),
+        Value::Object(fields) => fields.values().any(has_nulls),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Without the fields whose value is null; a null inside a list stays, it holds a place there.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(name, value)| (name, without_nulls(value)))
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}

@@ -1,0 +1,136 @@
+//! The table of fields, read once.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// The table; its first lines say what it means.
+const TABLE: &str = include_str!("fields.txt");
+
+/// One field of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    /// Its name in JSON.
+    pub(super) name: &'static str,
+    /// The type of its value: `string`, `int`, …, a special message, or a message of the table (its name has dots).
+    pub(super) type_: &'static str,
+    pub(super) kind: Kind,
+    pub(super) zero: Zero,
+}
+
+/// How often a field occurs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    One,
+    List,
+    Map,
+    /// Once, and its fields belong to the message around it.
+    Embedded,
+}
+
+/// What a zero means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Zero {
+    /// A value like any other.
+    IsValue,
+    /// That nothing was given.
+    IsAbsent,
+}
+
+type Table = BTreeMap<&'static str, BTreeMap<u64, Field>>;
+
+fn table() -> &'static Table {
+    static PARSED: OnceLock<Table> = OnceLock::new();
+    PARSED.get_or_init(|| {
+        let mut table = Table::new();
+        let mut message = "";
+        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+            match line.strip_prefix(' ') {
+                None => {
+                    message = line;
+                    table.entry(message).or_default();
+                }
+                Some(line) => {
+                    let (number, field) =
+                        parse(line).expect("the table is well formed: a test reads all of it");
+                    table.entry(message).or_default().insert(number, field);
+                }
+            }
+        }
+        table
+    })
+}
+
+/// `3 command *string`.
+fn parse(line: &'static str) -> Option<(u64, Field)> {
+    let mut words = line.splitn(3, ' ');
+    let number = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let type_ = words.next()?;
+    let (kind, type_) = if name == "^" {
+        (Kind::Embedded, type_)
+    } else if let Some(type_) = type_.strip_prefix("map ") {
+        (Kind::Map, type_)
+    } else if let Some(type_) = type_.strip_prefix('*') {
+        (Kind::List, type_)
+    } else {
+        (Kind::One, type_)
+    };
+    let (type_, zero) = match type_.strip_suffix('?') {
+        Some(type_) => (type_, Zero::IsAbsent),
+        None => (type_, Zero::IsValue),
+    };
+    Some((number, Field { name, type_, kind, zero }))
+}
+
+/// A field of a message of the table.
+pub(super) fn field(message: &str, number: u64) -> Option<&'static Field> {
+    table().get(message)?.get(&number)
+}
+
+/// The message of a kind: `apps.v1.Deployment` for Deployment in apps/v1.
+pub(super) fn message_of(api_version: &str, kind: &str) -> Option<&'static str> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
+    let group = group.split('.').next().unwrap_or(group);
+    // Options are sent in the group of the objects that they are about.
+    let name = match kind {
+        "DeleteOptions" => "meta.v1.DeleteOptions".to_owned(),
+        _ => format!("{group}.{version}.{kind}"),
+    };
+    table().get_key_value(name.as_str()).map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_in_the_table_is_known() {
+        const SIMPLE: [&str; 9] = [
+            "string",
+            "int",
+            "bool",
+            "bytes",
+            "double",
+            "Time",
+            "MicroTime",
+            "Quantity",
+            "IntOrString",
+        ];
+        for (message, fields) in table() {
+            for field in fields.values() {
+                let known = SIMPLE.contains(&field.type_)
+                    || field.type_ == "FieldsV1"
+                    || table().contains_key(field.type_);
+                assert!(known, "{message}: {field:?}");
+            }
+        }
+        assert!(table().len() > 150);
+    }
+
+    #[test]
+    fn every_served_built_in_kind_is_in_the_table() {
+        for entry in crate::kinds::all().kinds().filter(|entry| entry.group != "rekindle.dev") {
+            assert!(message_of(entry.api_version, entry.kind).is_some(), "{entry:?}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Kubernetes' protobuf bodies: what typed Go clients (kubectl create, Helm, controllers) send for the built-in kinds.
+//!
+//! A body is `k8s\0` and an envelope that names apiVersion and kind. It becomes the same tree as JSON would, by a table of
+//! field numbers; everything after that is one path for all formats. A field that the table does not have is refused by
+//! number, never dropped. Answers are always JSON, which such clients accept too.
+
+mod fields;
+mod wire;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::DEPTH_MAX;
+use fields::{Field, Kind, Zero};
+use wire::{Reader, WireError, WireValue};
+
+/// How every body begins.
+const MAGIC: &[u8; 4] = b"k8s\0";
+
+/// Why a body cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ProtobufError {
+    /// It is no Kubernetes protobuf.
+    #[error("the body does not begin as Kubernetes protobuf does")]
+    Magic,
+    /// It is cut off or otherwise broken.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The kind is not known in this format.
+    #[error("{kind} in {api_version:?} is not known in protobuf: send it as JSON")]
+    Kind {
+        /// The apiVersion in the envelope.
+        api_version: String,
+        /// The kind in the envelope.
+        kind: String,
+    },
+    /// A field is not known.
+    #[error("field number {number} of {message} is not known in protobuf: send it as JSON")]
+    Field {
+        /// The message.
+        message: &'static str,
+        /// The number.
+        number: u64,
+    },
+    /// A field has a value that it cannot have.
+    #[error("field {field} of {message} has an impossible value")]
+    Value {
+        /// The message.
+        message: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+    /// Messages nest too deep.
+    #[error("exceeded max depth of {DEPTH_MAX}")]
+    Depth,
+}
+
+/// Reads a body into the tree that JSON would give.
+pub(super) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?;
+    let (mut type_meta, mut raw): (&[u8], &[u8]) = (&[], &[]);
+    let mut reader = Reader::new(envelope);
+    while let Some((number, value)) = reader.next()? {
+        match (number, value) {
+            (1, WireValue::Bytes(bytes)) => type_meta = bytes,
+            (2, WireValue::Bytes(bytes)) => raw = bytes,
+            // contentEncoding and contentType: empty for objects.
+            _ => {}
+        }
+    }
+    let (mut api_version, mut kind) = (String::new(), String::new());
+    let mut reader = Reader::new(type_meta);
+    while let Some((number, value)) = reader.next()? {
+        match (number, value) {
+            (1, WireValue::Bytes(bytes)) => {
+                api_version = String::from_utf8_lossy(bytes).into_owned()
+            }
+            (2, WireValue::Bytes(bytes)) => kind = String::from_utf8_lossy(bytes).into_owned(),
+            _ => {}
+        }
+    }
+    let Some(message) = fields::message_of(&api_version, &kind) else {
+        return Err(ProtobufError::Kind { api_version, kind });
+    };
+    let mut tree = Map::new();
+    read_message(message, raw, &mut tree, 0)?;
+    tree.insert("apiVersion".to_owned(), api_version.into());
+    tree.insert("kind".to_owned(), kind.into());
+    Ok(Value::Object(tree))
+}
+
+/// Reads the fields of a message into `tree`.
+fn read_message(
+    message: &'static str,
+    bytes: &[u8],
+    tree: &mut Map<String, Value>,
+    depth: usize,
+) -> Result<(), ProtobufError> {
+    if depth > DEPTH_MAX {
+        return Err(ProtobufError::Depth);
+    }
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.next()? {
+        let field =
+            fields::field(message, number).ok_or(ProtobufError::Field { message, number })?;
+        let wrong = ProtobufError::Value { message, field: field.name };
+        match (field.kind, value) {
+            (Kind::Map, WireValue::Bytes(entry)) => {
+                let (key, value) = read_entry(field, entry, depth, &wrong)?;
+                let entries = tree.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
+                entries.as_object_mut().ok_or(wrong)?.insert(key, value);
+            }
+            (Kind::Embedded, WireValue::Bytes(bytes)) => {
+                read_message(field.type_, bytes, tree, depth + 1)?;
+            }
+            (Kind::Map | Kind::Embedded, _) => return Err(wrong),
+            (Kind::List, value) => {
+                let items = read_items(field.type_, value, depth, &wrong)?;
+                let list = tree.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
+                list.as_array_mut().ok_or(wrong)?.extend(items);
+            }
+            (Kind::One, value) => {
+                let value = read_value(field.type_, value, depth, &wrong)?;
+                if let Some(value) = value.filter(|value| is_given(field, value)) {
+                    tree.insert(field.name.to_owned(), value);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The entries that one occurrence of a list field brings: one, or several packed numbers.
+fn read_items(
+    type_: &'static str,
+    value: WireValue<'_>,
+    depth: usize,
+    wrong: &ProtobufError,
+) -> Result<Vec<Value>, ProtobufError> {
+    let mut items = Vec::new();
+    match value {
+        WireValue::Bytes(packed) if type_ == "int" => {
+            let mut packed = Reader::new(packed);
+            while let Some(number) = packed.next_varint()? {
+                items.push(signed(number));
+            }
+        }
+        value => items.push(read_value(type_, value, depth, wrong)?.unwrap_or_default()),
+    }
+    Ok(items)
+}
+
+/// Go writes texts that were not given as empty ones, and numbers that were not given as 0.
+fn is_given(field: &Field, value: &Value) -> bool {
+    match (value, field.zero) {
+        (Value::String(text), _) => !text.is_empty() || !matches!(field.type_, "string"),
+        (Value::Number(number), Zero::IsAbsent) => number.as_i64() != Some(0),
+        (Value::Bool(flag), Zero::IsAbsent) => *flag,
+        _ => true,
+    }
+}
+
+/// One entry of a map: a message of key and value.
+fn read_entry(
+    field: &Field,
+    bytes: &[u8],
+    depth: usize,
+    wrong: &ProtobufError,
+) -> Result<(String, Value), ProtobufError> {
+    let mut key = String::new();
+    let mut value = None;
+    let mut reader = Reader::new(bytes);
+    while let Some((number, part)) = reader.next()? {
+        match (number, part) {
+            (1, WireValue::Bytes(bytes)) => key = text(bytes, wrong)?,
+            (2, part) => value = read_value(field.type_, part, depth, wrong)?,
+            _ => return Err(wrong.clone()),
+        }
+    }
+    let empty = || match field.type_ {
+        "string" | "bytes" => Value::String(String::new()),
+        _ => Value::Null,
+    };
+    Ok((key, value.unwrap_or_else(empty)))
+}
+
+/// One value; none when it stands for "not given".
+fn read_value(
+    type_: &'static str,
+    value: WireValue<'_>,
+    depth: usize,
+    wrong: &ProtobufError,
+) -> Result<Option<Value>, ProtobufError> {
+    Ok(match (type_, value) {
+        ("int", WireValue::Varint(number)) => Some(signed(number)),
+        ("bool", WireValue::Varint(number)) => Some(Value::Bool(number != 0)),
+        ("double", WireValue::Fixed64(bits)) => {
+            let number =
+                serde_json::Number::from_f64(f64::from_bits(bits)).ok_or_else(|| wrong.clone())?;
+            Some(Value::Number(number))
+        }
+        ("string", WireValue::Bytes(bytes)) => Some(Value::String(text(bytes, wrong)?)),
+        ("bytes", WireValue::Bytes(bytes)) => Some(Value::String(STANDARD.encode(bytes))),
+        ("Time" | "MicroTime", WireValue::Bytes(bytes)) => time(bytes, wrong)?,
+        ("Quantity", WireValue::Bytes(bytes)) => Some(quantity(bytes, wrong)?),
+        ("IntOrString", WireValue::Bytes(bytes)) => Some(int_or_string(bytes, wrong)?),
+        // Kept for managedFields only, which this server drops.
+        ("FieldsV1", WireValue::Bytes(_)) => None,
+        (message, WireValue::Bytes(bytes)) if message.contains('.') => {
+            let mut tree = Map::new();
+            read_message(message, bytes, &mut tree, depth + 1)?;
+            Some(Value::Object(tree))
+        }
+        _ => return Err(wrong.clone()),
+    })
+}
+
+fn text(bytes: &[u8], wrong: &ProtobufError) -> Result<String, ProtobufError> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| wrong.clone())
+}
+
+/// Negative numbers are written as their 64-bit two's complement.
+fn signed(number: u64) -> Value {
+    Value::Number(i64::from_le_bytes(number.to_le_bytes()).into())
+}
+
+/// Seconds and nanoseconds since 1970; an empty one is no time.
+fn time(bytes: &[u8], wrong: &ProtobufError) -> Result<Option<Value>, ProtobufError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.next()? {
+        match (number, value) {
+            (1, WireValue::Varint(number)) => seconds = i64::from_le_bytes(number.to_le_bytes()),
+            (2, WireValue::Varint(number)) => {
+                nanos = i32::try_from(number).map_err(|_| wrong.clone())?;
+            }
+            _ => return Err(wrong.clone()),
+        }
+    }
+    let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| wrong.clone())?;
+    Ok(Some(Value::String(time.to_string())))
+}
+
+fn quantity(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
+    let mut quantity = String::new();
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.next()? {
+        match (number, value) {
+            (1, WireValue::Bytes(bytes)) => quantity = text(bytes, wrong)?,
+            _ => return Err(wrong.clone()),
+        }
+    }
+    Ok(Value::String(quantity))
+}
+
+fn int_or_string(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
+    let (mut is_text, mut number, mut string) = (false, 0, String::new());
+    let mut reader = Reader::new(bytes);
+    while let Some((field, value)) = reader.next()? {
+        match (field, value) {
+            (1, WireValue::Varint(kind)) => is_text = kind == 1,
+            (2, WireValue::Varint(value)) => number = value,
+            (3, WireValue::Bytes(bytes)) => string = text(bytes, wrong)?,
+            _ => return Err(wrong.clone()),
+        }
+    }
+    Ok(if is_text { Value::String(string) } else { signed(number) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The wire format of protobuf: tagged values, one after the other.
+
+/// Why bytes are no protobuf message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::decode) enum WireError {
+    /// They end in the middle of something.
+    #[error("the protobuf body is cut off")]
+    CutOff,
+    /// A number is longer than 64 bits.
+    #[error("a number in the protobuf body is too long")]
+    TooLong,
+    /// A value has a type that does not exist or is not used.
+    #[error("a value in the protobuf body has an unknown wire type")]
+    UnknownType,
+}
+
+/// One value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WireValue<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Fixed32(u32),
+    Bytes(&'a [u8]),
+}
+
+/// A cursor over a message.
+pub(super) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    /// The next field number with its value; none at the end.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, WireValue<'a>)>, WireError> {
+        let Some(tag) = self.next_varint()? else { return Ok(None) };
+        let value = match tag & 7 {
+            0 => WireValue::Varint(self.next_varint()?.ok_or(WireError::CutOff)?),
+            1 => WireValue::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => {
+                let length = self.next_varint()?.ok_or(WireError::CutOff)?;
+                let length = usize::try_from(length).map_err(|_| WireError::CutOff)?;
+                WireValue::Bytes(self.take(length)?)
+            }
+            5 => WireValue::Fixed32(u32::from_le_bytes(self.array()?)),
+            _ => return Err(WireError::UnknownType),
+        };
+        Ok(Some((tag >> 3, value)))
+    }
+
+    /// The next number; none at the end.
+    pub(super) fn next_varint(&mut self) -> Result<Option<u64>, WireError> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let mut number: u64 = 0;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.array()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(Some(number));
+            }
+        }
+        Err(WireError::TooLong)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], WireError> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(WireError::CutOff)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(WireError::CutOff)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+}

@@ -1,0 +1,236 @@
+//! Reads JSON and YAML into a tree while noting duplicate fields by path, with bounds on depth and, for YAML, on aliases.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// How deep objects and lists may nest. Kubernetes' own types stay below 30.
+pub const DEPTH_MAX: usize = 100;
+
+/// YAML events (nodes) that one document may make, aliases expanded.
+const YAML_EVENTS_MAX: usize = 500_000;
+
+/// The tree, and the duplicate fields.
+type Tracked = (Value, Vec<String>);
+
+/// Reads one JSON value with nothing after it.
+pub(super) fn from_json(bytes: &[u8]) -> Result<Tracked, String> {
+    let mut state = State::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Node { state: &mut state }
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| error.to_string())?;
+    Ok((value, state.duplicates))
+}
+
+/// Reads one YAML document.
+pub(super) fn from_yaml(bytes: &[u8]) -> Result<Tracked, String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: YAML_EVENTS_MAX,
+            max_nodes: YAML_EVENTS_MAX,
+            max_depth: DEPTH_MAX + 8,
+            max_documents: 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: YAML_EVENTS_MAX / 10,
+            max_replay_stack_depth: 16,
+        },
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    };
+    let mut state = State::default();
+    let value =
+        serde_saphyr::with_deserializer_from_slice_with_options(bytes, options, |deserializer| {
+            Node { state: &mut state }.deserialize(deserializer)
+        })
+        .map_err(|error| error.to_string())?;
+    Ok((value, state.duplicates))
+}
+
+#[derive(Default)]
+struct State {
+    path: Vec<Step>,
+    duplicates: Vec<String>,
+}
+
+enum Step {
+    Field(String),
+    Index(usize),
+}
+
+impl State {
+    fn path_to(&self, field: &str) -> String {
+        let mut text = String::new();
+        for step in &self.path {
+            match step {
+                Step::Field(name) if text.is_empty() => text.push_str(name),
+                Step::Field(name) => {
+                    text.push('.');
+                    text.push_str(name);
+                }
+                Step::Index(index) => text.push_str(&format!("[{index}]")),
+            }
+        }
+        if text.is_empty() { field.to_owned() } else { format!("{text}.{field}") }
+    }
+}
+
+/// One value at the current path.
+struct Node<'a> {
+    state: &'a mut State,
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        if self.state.path.len() > DEPTH_MAX {
+            return Err(D::Error::custom(format!("exceeded max depth of {DEPTH_MAX}")));
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        let number = Number::from_f64(value).ok_or_else(|| E::custom("not a finite number"))?;
+        Ok(Value::Number(number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            self.state.path.push(Step::Index(items.len()));
+            let item = access.next_element_seed(Node { state: self.state })?;
+            self.state.path.pop();
+            match item {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            if fields.contains_key(&name) {
+                let path = self.state.path_to(&name);
+                if !self.state.duplicates.contains(&path) {
+                    self.state.duplicates.push(path);
+                }
+            }
+            self.state.path.push(Step::Field(name.clone()));
+            let value = access.next_value_seed(Node { state: self.state })?;
+            self.state.path.pop();
+            fields.insert(name, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn duplicate_fields_are_named_by_path_and_the_last_counts() {
+        let json = br#"{"spec":{"a":1,"b":[{"c":1,"c":2}],"a":3,"a":4}}"#;
+        let (value, duplicates) = from_json(json).unwrap();
+        assert_eq!(value, serde_json::json!({"spec": {"a": 4, "b": [{"c": 2}]}}));
+        assert_eq!(duplicates, ["spec.b[0].c", "spec.a"]);
+        let (value, duplicates) = from_yaml(b"spec:\n  a: 1\n  b: x\n  a: 3\n").unwrap();
+        assert_eq!(value, serde_json::json!({"spec": {"a": 3, "b": "x"}}));
+        assert_eq!(duplicates, ["spec.a"]);
+    }
+
+    #[test]
+    fn depth_is_bounded_in_both_formats() {
+        let deep = |open: &str, close: &str, depth: usize| {
+            format!("{}1{}", open.repeat(depth), close.repeat(depth))
+        };
+        assert!(from_json(deep("[", "]", 90).as_bytes()).is_ok());
+        assert!(from_json(deep("[", "]", 100_000).as_bytes()).unwrap_err().contains("depth"));
+        assert!(from_yaml(deep("[", "]", 100_000).as_bytes()).is_err());
+        assert!(
+            from_json(deep("{\"a\":", "}", 110).as_bytes())
+                .unwrap_err()
+                .contains("max depth of 100")
+        );
+    }
+
+    #[test]
+    fn a_yaml_alias_bomb_is_refused() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let below = format!("*a{}", level - 1);
+            bomb += &format!("a{level}: &a{level} [{}]\n", vec![below; 10].join(", "));
+        }
+        assert!(from_yaml(bomb.as_bytes()).is_err());
+        let (value, _) = from_yaml(b"a: &a [1]\nb: *a\n").unwrap();
+        assert_eq!(value, serde_json::json!({"a": [1], "b": [1]}));
+    }
+
+    #[test]
+    fn what_follows_the_value_is_refused() {
+        assert!(from_json(b"{} {}").is_err());
+        assert!(from_json(b"").is_err());
+        assert!(from_yaml(b"a: 1\n---\nb: 2\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = from_json(&bytes);
+            let _ = from_yaml(&bytes);
+        }
+
+        #[test]
+        fn no_yaml_like_text_panics(text in "[-a-c0-9:{}\\[\\]&*!|> \n\"',?#%@]{0,80}") {
+            let _ = from_json(text.as_bytes());
+            let _ = from_yaml(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Values of a wrong type, in the words of Go's JSON decoder as users know them from Kubernetes, with the field's path.
+
+use serde_json::Value;
+
+use crate::registry::erased::DecodeError;
+
+/// `json: cannot unmarshal string into field spec.replicas of type int32`.
+pub(super) fn text(error: &DecodeError) -> String {
+    let of_type = error
+        .problem
+        .strip_prefix("invalid type: ")
+        .and_then(|rest| rest.split_once(", expected "));
+    match of_type {
+        Some((found, expected)) => format!(
+            "json: cannot unmarshal {} into field {} of type {}",
+            found_name(found),
+            error.path,
+            expected_name(expected)
+        ),
+        None => format!("json: field {}: {}", error.path, error.problem),
+    }
+}
+
+/// What serde calls a found value, as JSON calls it.
+fn found_name(found: &str) -> &str {
+    match found.split([' ', '`']).next().unwrap_or(found) {
+        "string" => "string",
+        "integer" | "floating" => "number",
+        "boolean" => "bool",
+        "sequence" => "array",
+        "map" => "object",
+        "null" | "unit" | "Option" => "null",
+        _ => found,
+    }
+}
+
+/// What serde calls an expected type, as the API reference calls it.
+fn expected_name(expected: &str) -> &str {
+    match expected {
+        "i32" => "int32",
+        "i64" => "int64",
+        "u8" => "uint8",
+        "u16" => "uint16",
+        "u32" => "uint32",
+        "u64" => "uint64",
+        "f64" => "float64",
+        "a boolean" => "bool",
+        "a string" | "a borrowed string" => "string",
+        "a map" => "object",
+        "a sequence" => "array",
+        other => other.strip_prefix("struct ").unwrap_or(other),
+    }
+}
+
+/// What JSON calls the type of a value.
+pub(super) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serde_texts_become_texts_of_the_kubernetes_api() {
+        for (problem, text_) in [
+            (
+                "invalid type: string \"two\", expected i32",
+                "json: cannot unmarshal string into field spec.x of type int32",
+            ),
+            (
+                "invalid type: integer `3`, expected a string",
+                "json: cannot unmarshal number into field spec.x of type string",
+            ),
+            (
+                "invalid type: map, expected a sequence",
+                "json: cannot unmarshal object into field spec.x of type array",
+            ),
+            (
+                "invalid type: sequence, expected struct PodSpec",
+                "json: cannot unmarshal array into field spec.x of type PodSpec",
+            ),
+            ("premature end of input", "json: field spec.x: premature end of input"),
+        ] {
+            let error = DecodeError { path: "spec.x".to_owned(), problem: problem.to_owned() };
+            assert_eq!(text(&error), text_);
+        }
+    }
+}

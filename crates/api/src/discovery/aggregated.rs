@@ -1,0 +1,84 @@
+//! Aggregated discovery (apidiscovery.k8s.io/v2): everything in two requests.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{GroupVersion, Resource, group_versions};
+use crate::outcome::Answer;
+use crate::registry::{Registry, Scope};
+use crate::status::ApiError;
+
+/// Clients look for exactly this type in the answer.
+const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// `/api`.
+pub(super) fn core(registry: &Registry) -> Result<Answer, ApiError> {
+    Ok(list(&group_versions(registry), |group| group.is_empty()))
+}
+
+/// `/apis`.
+pub(super) fn groups(registry: &Registry) -> Result<Answer, ApiError> {
+    Ok(list(&group_versions(registry), |group| !group.is_empty()))
+}
+
+fn list(all: &[GroupVersion], wanted: impl Fn(&str) -> bool) -> Answer {
+    let mut names: Vec<&str> =
+        all.iter().map(|known| known.group).filter(|group| wanted(group)).collect();
+    names.dedup();
+    let items: Vec<Value> = names
+        .into_iter()
+        .map(|name| {
+            let versions: Vec<Value> =
+                all.iter().filter(|known| known.group == name).map(version).collect();
+            json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions})
+        })
+        .collect();
+    let value = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    });
+    Answer { content_type: MEDIA_TYPE, ..Answer::json(StatusCode::OK, value.to_string()) }
+}
+
+fn version(known: &GroupVersion) -> Value {
+    let resources: Vec<Value> = known
+        .resources
+        .iter()
+        .map(|resource| {
+            let mut value = json!({
+                "resource": resource.name,
+                "responseKind": kind(resource),
+                "scope": match resource.scope {
+                    Scope::Namespaced => "Namespaced",
+                    Scope::Cluster => "Cluster",
+                },
+                "singularResource": resource.singular,
+                "verbs": resource.verbs,
+            });
+            if !resource.short_names.is_empty() {
+                value["shortNames"] = json!(resource.short_names);
+            }
+            if !resource.categories.is_empty() {
+                value["categories"] = json!(resource.categories);
+            }
+            if !resource.subresources.is_empty() {
+                value["subresources"] = resource
+                    .subresources
+                    .iter()
+                    .map(|sub| {
+                        json!({"subresource": sub.name, "responseKind": kind(sub), "verbs": sub.verbs})
+                    })
+                    .collect();
+            }
+            value
+        })
+        .collect();
+    json!({"version": known.version, "freshness": "Current", "resources": resources})
+}
+
+fn kind(resource: &Resource) -> Value {
+    let kind = &resource.kind;
+    json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
+}

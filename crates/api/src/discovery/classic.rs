@@ -1,0 +1,118 @@
+//! Discovery in its first form: `/api`, `/apis` and one resource list per group version.
+
+use serde_json::{Value, json};
+
+use super::{GroupVersion, Resource, group_versions, json};
+use crate::outcome::Answer;
+use crate::registry::{Registry, Scope};
+use crate::status::ApiError;
+
+/// `/`.
+pub(super) fn paths(registry: &Registry) -> Result<Answer, ApiError> {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for known in group_versions(registry).iter().filter(|known| !known.group.is_empty()) {
+        for path in
+            [format!("/apis/{}", known.group), format!("/apis/{}/{}", known.group, known.version)]
+        {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    for path in ["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"] {
+        paths.push(path.to_owned());
+    }
+    Ok(json(&json!({"paths": paths})))
+}
+
+/// `/api`.
+pub(super) fn core_versions() -> Result<Answer, ApiError> {
+    Ok(json(&json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [],
+    })))
+}
+
+/// `/apis`.
+pub(super) fn groups(registry: &Registry) -> Result<Answer, ApiError> {
+    let all = group_versions(registry);
+    let mut names: Vec<&str> =
+        all.iter().map(|known| known.group).filter(|group| !group.is_empty()).collect();
+    names.dedup();
+    let groups: Vec<Value> = names.into_iter().map(|name| group_json(&all, name)).collect();
+    Ok(json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
+}
+
+/// `/apis/<group>`.
+pub(super) fn group(registry: &Registry, group: &str) -> Result<Answer, ApiError> {
+    let all = group_versions(registry);
+    if !all.iter().any(|known| known.group == group) {
+        return Err(ApiError::no_such_path());
+    }
+    let mut value = group_json(&all, group);
+    value["kind"] = "APIGroup".into();
+    value["apiVersion"] = "v1".into();
+    Ok(json(&value))
+}
+
+fn group_json(all: &[GroupVersion], group: &str) -> Value {
+    let versions: Vec<Value> = all
+        .iter()
+        .filter(|known| known.group == group)
+        .map(|known| {
+            json!({"groupVersion": format!("{group}/{}", known.version), "version": known.version})
+        })
+        .collect();
+    let preferred = versions.first().cloned().unwrap_or_default();
+    json!({"name": group, "versions": versions, "preferredVersion": preferred})
+}
+
+/// `/api/v1`, `/apis/<group>/<version>`.
+pub(super) fn resources(
+    registry: &Registry,
+    group: &str,
+    version: &str,
+) -> Result<Answer, ApiError> {
+    let all = group_versions(registry);
+    let known = all
+        .iter()
+        .find(|known| known.group == group && known.version == version)
+        .ok_or_else(ApiError::no_such_path)?;
+    let mut resources = Vec::new();
+    for resource in &known.resources {
+        resources.push(resource_json(known, resource, resource.name.to_owned()));
+        for sub in &resource.subresources {
+            resources.push(resource_json(known, sub, format!("{}/{}", resource.name, sub.name)));
+        }
+    }
+    let group_version =
+        if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    Ok(json(&json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": resources,
+    })))
+}
+
+fn resource_json(known: &GroupVersion, resource: &Resource, name: String) -> Value {
+    let mut value = json!({
+        "name": name,
+        "singularName": resource.singular,
+        "namespaced": resource.scope == Scope::Namespaced,
+        "kind": resource.kind.kind,
+        "verbs": resource.verbs,
+    });
+    if !resource.short_names.is_empty() {
+        value["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        value["categories"] = json!(resource.categories);
+    }
+    if (resource.kind.group, resource.kind.version) != (known.group, known.version) {
+        value["group"] = resource.kind.group.into();
+        value["version"] = resource.kind.version.into();
+    }
+    value
+}

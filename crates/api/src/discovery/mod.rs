@@ -1,0 +1,185 @@
+//! What the server tells of itself: groups, resources, version, health, OpenAPI.
+
+mod aggregated;
+mod classic;
+mod openapi;
+mod version;
+
+use http::{Method, StatusCode};
+
+use crate::api::Shared;
+use crate::outcome::{Answer, Outcome};
+use crate::registry::{KindEntry, Registry, Subresource};
+use crate::request::{Request, accept};
+use crate::reviews;
+use crate::status::ApiError;
+
+/// Serves every path that is no resource.
+#[derive(Debug, Default)]
+pub(crate) struct Discovery {
+    openapi: openapi::OpenApi,
+}
+
+impl Discovery {
+    /// Answers a request for `path` (without a trailing slash).
+    pub(crate) fn serve(
+        &self,
+        api: &Shared,
+        path: &str,
+        request: &Request,
+    ) -> Result<Outcome, ApiError> {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let answer = self.answer(api, &parts, request)?;
+        if !matches!(request.method, Method::GET | Method::HEAD) {
+            return Err(ApiError::method_not_allowed());
+        }
+        Ok(answer.into())
+    }
+
+    fn answer(&self, api: &Shared, parts: &[&str], request: &Request) -> Result<Answer, ApiError> {
+        let registry = &api.registry;
+        let aggregated = accept::wants_aggregated_discovery(&request.accept);
+        match parts {
+            ["healthz" | "livez" | "readyz", ..] => {
+                // The front opens its door only when the store is loaded: whoever gets here finds it ready.
+                Ok(Answer::text(StatusCode::OK, "ok"))
+            }
+            ["version"] => Ok(Answer::json(StatusCode::OK, version::json())),
+            ["api"] if aggregated => aggregated::core(registry),
+            ["apis"] if aggregated => aggregated::groups(registry),
+            ["api"] => classic::core_versions(),
+            ["apis"] => classic::groups(registry),
+            ["api", "v1"] => classic::resources(registry, "", "v1"),
+            ["apis", group] => classic::group(registry, group),
+            ["apis", group, version] => classic::resources(registry, group, version),
+            ["openapi", "v3"] => self.openapi.index(registry),
+            ["openapi", "v3", "api", version] => {
+                self.openapi.document(registry, "", version, request)
+            }
+            ["openapi", "v3", "apis", group, version] => {
+                self.openapi.document(registry, group, version, request)
+            }
+            [] => classic::paths(registry),
+            _ => Ok(Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+        }
+    }
+}
+
+/// One group version with its resources: what both forms of discovery show.
+struct GroupVersion {
+    group: &'static str,
+    version: &'static str,
+    resources: Vec<Resource>,
+}
+
+/// One resource, or a subresource.
+struct Resource {
+    /// `pods`, or the name of a subresource.
+    name: &'static str,
+    kind: Kind,
+    scope: crate::registry::Scope,
+    singular: &'static str,
+    verbs: &'static [&'static str],
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    subresources: Vec<Resource>,
+}
+
+/// What kind of object an answer holds.
+struct Kind {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+}
+
+const ALL_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// Everything that is served, the core group first, then by name.
+fn group_versions(registry: &Registry) -> Vec<GroupVersion> {
+    let mut all: Vec<GroupVersion> = registry
+        .group_versions()
+        .into_iter()
+        .map(|(group, version)| GroupVersion {
+            group,
+            version,
+            resources: registry
+                .in_group(group)
+                .filter(|entry| entry.version == version)
+                .map(resource)
+                .collect(),
+        })
+        .collect();
+    for review in &reviews::REVIEWS {
+        let resource = review_resource(review);
+        match all.iter_mut().find(|known| known.group == review.group) {
+            Some(known) => known.resources.push(resource),
+            None => all.push(GroupVersion {
+                group: review.group,
+                version: reviews::VERSION,
+                resources: vec![resource],
+            }),
+        }
+    }
+    all.sort_by_key(|known| (known.group, known.version));
+    all
+}
+
+fn resource(entry: &KindEntry) -> Resource {
+    Resource {
+        name: entry.plural,
+        kind: Kind { group: entry.group, version: entry.version, kind: entry.kind },
+        scope: entry.scope,
+        singular: entry.singular,
+        verbs: ALL_VERBS,
+        short_names: entry.short_names,
+        categories: entry.categories,
+        subresources: entry.subresources.iter().map(|sub| subresource(entry, *sub)).collect(),
+    }
+}
+
+fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
+    let own = Kind { group: entry.group, version: entry.version, kind: entry.kind };
+    let (kind, verbs): (Kind, &[&str]) = match sub {
+        Subresource::Status => (own, &["get", "patch", "update"]),
+        Subresource::Scale => (
+            Kind { group: "autoscaling", version: "v1", kind: "Scale" },
+            &["get", "patch", "update"],
+        ),
+        Subresource::Binding => (Kind { group: "", version: "v1", kind: "Binding" }, &["create"]),
+        Subresource::Log => (own, &["get"]),
+        Subresource::Finalize => (own, &["update"]),
+    };
+    Resource {
+        name: sub.name(),
+        kind,
+        scope: entry.scope,
+        singular: "",
+        verbs,
+        short_names: &[],
+        categories: &[],
+        subresources: Vec::new(),
+    }
+}
+
+fn review_resource(review: &reviews::Review) -> Resource {
+    let singular = match review.kind {
+        "SelfSubjectReview" => "selfsubjectreview",
+        "SelfSubjectAccessReview" => "selfsubjectaccessreview",
+        _ => "selfsubjectrulesreview",
+    };
+    Resource {
+        name: review.plural,
+        kind: Kind { group: review.group, version: reviews::VERSION, kind: review.kind },
+        scope: crate::registry::Scope::Cluster,
+        singular,
+        verbs: &["create"],
+        short_names: &[],
+        categories: &[],
+        subresources: Vec::new(),
+    }
+}
+
+fn json(value: &serde_json::Value) -> Answer {
+    Answer::json(StatusCode::OK, value.to_string())
+}

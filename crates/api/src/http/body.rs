@@ -1,0 +1,157 @@
+//! The body of an answer: some bytes, the lines of a watch, or a log.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+use super::clock::Clock;
+use crate::verbs::watch::EventStream;
+
+/// The bytes of a log as they come. An error ends the answer; the client sees it cut off.
+pub type LogStream = BoxStream<'static, Result<Bytes, std::io::Error>>;
+
+/// How often a quiet watch gets a bookmark, as upstream.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The body of an answer.
+pub struct FrontBody(Kind);
+
+enum Kind {
+    Full(Option<Bytes>),
+    Watch(Pin<Box<WatchBody>>),
+    Log(LogStream),
+}
+
+/// Whether the front is going down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    Stopping,
+}
+
+struct WatchBody {
+    stream: EventStream,
+    clock: Clock,
+    /// The end of the watch.
+    deadline: Pin<Box<Sleep>>,
+    /// The next bookmark.
+    bookmark: Pin<Box<Sleep>>,
+    /// Resolves when the front goes down.
+    stopping: BoxFuture<'static, ()>,
+    ending: Ending,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    NotYet,
+    /// The time is over and everything was sent.
+    Over,
+}
+
+impl FrontBody {
+    pub(super) fn full(bytes: Bytes) -> Self {
+        Self(Kind::Full(Some(bytes).filter(|bytes| !bytes.is_empty())))
+    }
+
+    pub(super) fn log(stream: LogStream) -> Self {
+        Self(Kind::Log(stream))
+    }
+
+    pub(super) fn watch(
+        stream: EventStream,
+        timeout: Duration,
+        clock: Clock,
+        mut phase: watch::Receiver<Phase>,
+    ) -> Self {
+        let stopping = async move {
+            // An error means that the front is gone, which is the same.
+            let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
+        };
+        Self(Kind::Watch(Box::pin(WatchBody {
+            stream,
+            clock,
+            deadline: Box::pin(sleep(timeout)),
+            bookmark: Box::pin(sleep(BOOKMARK_INTERVAL)),
+            stopping: Box::pin(stopping),
+            ending: Ending::NotYet,
+        })))
+    }
+}
+
+impl WatchBody {
+    /// The next line. At the deadline everything that is there is sent first: no event is lost to a timeout.
+    fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.ending == Ending::Over {
+            return Poll::Ready(None);
+        }
+        let now = (self.clock)();
+        if let Poll::Ready(line) = self.stream.poll_next(context, now) {
+            return Poll::Ready(line);
+        }
+        let over = self.deadline.as_mut().poll(context).is_ready()
+            || self.stopping.as_mut().poll(context).is_ready();
+        if over {
+            self.ending = Ending::Over;
+            return Poll::Ready(self.stream.bookmark());
+        }
+        while self.bookmark.as_mut().poll(context).is_ready() {
+            self.bookmark.set(sleep_until(Instant::now() + BOOKMARK_INTERVAL));
+            if let Some(line) = self.stream.bookmark() {
+                return Poll::Ready(Some(line));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Body for FrontBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        match &mut self.get_mut().0 {
+            Kind::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Watch(watch) => watch
+                .as_mut()
+                .get_mut()
+                .poll_line(context)
+                .map(|line| line.map(|line| Ok(Frame::data(line)))),
+            Kind::Log(stream) => stream
+                .as_mut()
+                .poll_next(context)
+                .map(|item| item.map(|bytes| bytes.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Full(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Kind::Watch(_) | Kind::Log(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Nothing here fails on its own: for signatures that want an error type.
+pub(super) type Never = Infallible;
+
+/// A shared channel that tells of the front's end.
+pub(super) type PhaseSender = Arc<watch::Sender<Phase>>;

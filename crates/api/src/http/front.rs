@@ -1,0 +1,252 @@
+//! One HTTP request in, one HTTP response out: reads the body within bounds, asks the core, waits for durability.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
+use http::{HeaderMap, Method, Response, StatusCode, header};
+use http_body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::body::{FrontBody, Never, Phase, PhaseSender};
+use super::clock::Clock;
+use super::impersonate;
+use super::in_process::InProcess;
+use super::logs::{LogError, NodeLogs};
+use crate::api::Api;
+use crate::auth::{Identity, UserInfo};
+use crate::decode::BODY_BYTES_MAX;
+use crate::outcome::{Answer, Outcome};
+use crate::request::Request;
+use crate::status::ApiError;
+use crate::subresources::log::LogQuery;
+
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Warnings are cut off beyond this, all together, as upstream.
+const WARNINGS_BYTES_MAX: usize = 4096;
+
+/// What a front is made of.
+pub struct FrontParts {
+    /// The core.
+    pub api: Api,
+    /// The time.
+    pub clock: Clock,
+    /// The logs of containers.
+    pub logs: Arc<dyn NodeLogs>,
+}
+
+/// The front. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct Front {
+    api: Api,
+    clock: Clock,
+    logs: Arc<dyn NodeLogs>,
+    phase: PhaseSender,
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Front {
+    /// A front.
+    pub fn new(parts: FrontParts) -> Self {
+        let (phase, _) = watch::channel(Phase::Running);
+        Self { api: parts.api, clock: parts.clock, logs: parts.logs, phase: Arc::new(phase) }
+    }
+
+    /// The core behind it.
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// The time as the front sees it.
+    pub fn now(&self) -> rekindle_types::Tick {
+        (self.clock)()
+    }
+
+    /// A tower service that acts as `user`, without sockets: made for `kube::Client::new`.
+    pub fn in_process_service(&self, user: UserInfo) -> InProcess {
+        InProcess::new(self.clone(), Identity::User(user))
+    }
+
+    /// Ends every watch, after what is there was sent.
+    pub fn end_watches(&self) {
+        self.phase.send_replace(Phase::Stopping);
+    }
+
+    /// Answers one request of `identity`.
+    pub async fn serve<B>(
+        &self,
+        identity: Identity,
+        request: http::Request<B>,
+    ) -> Result<Response<FrontBody>, Never>
+    where
+        B: Body,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let body = match read_body(&parts.headers, body).await {
+            Ok(body) => body,
+            Err(error) => return Ok(respond_and_close(error.into())),
+        };
+        let identity = match impersonate::identity(identity, &parts.headers) {
+            Ok(identity) => identity,
+            Err(error) => return Ok(respond(error.into())),
+        };
+        let text = |name: header::HeaderName| {
+            let values = parts.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+            values.collect::<Vec<_>>().join(",")
+        };
+        let request = Request {
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            accept: text(header::ACCEPT),
+            content_type: text(CONTENT_TYPE),
+            body,
+            identity,
+            now: (self.clock)(),
+        };
+        let response = self.answer(&request).await;
+        Ok(if parts.method == Method::HEAD { without_body(response) } else { response })
+    }
+
+    async fn answer(&self, request: &Request) -> Response<FrontBody> {
+        // A bug in one request's handling must not take others with it; locks inside survive a panic.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.api.handle(request)));
+        match outcome {
+            Ok(Outcome::Answer(answer)) => respond(answer),
+            Ok(Outcome::Write(write)) => respond(write.await),
+            Ok(Outcome::Watch(watch)) => {
+                let timeout = Duration::from_secs(watch.timeout_seconds);
+                let clock = Arc::clone(&self.clock);
+                let body = FrontBody::watch(watch.stream, timeout, clock, self.phase.subscribe());
+                stream(body, "application/json;stream=watch")
+            }
+            Ok(Outcome::Log(query)) => self.log(query).await,
+            Err(_) => {
+                tracing::error!(method = %request.method, path = %request.path, "the handling of a request panicked");
+                respond(
+                    ApiError::internal(
+                        "the handling of the request panicked; see the engine's log",
+                    )
+                    .into(),
+                )
+            }
+        }
+    }
+
+    async fn log(&self, query: LogQuery) -> Response<FrontBody> {
+        match self.logs.read(query).await {
+            Ok(log) => stream(FrontBody::log(log), "text/plain"),
+            Err(LogError::NotThere(why)) => respond(ApiError::bad_request(why).into()),
+            Err(LogError::NoNode(why)) => respond(ApiError::unavailable(why).into()),
+            Err(LogError::Failed(why)) => respond(ApiError::internal(why).into()),
+        }
+    }
+}
+
+/// The body, unless it is too long or too slow. A body that announces too much is not read at all.
+async fn read_body<B>(headers: &HeaderMap, body: B) -> Result<Bytes, ApiError>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    let announced = headers.get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|bytes| bytes > BODY_BYTES_MAX as u64) {
+        return Err(ApiError::too_large(BODY_BYTES_MAX));
+    }
+    let collected = timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    match collected {
+        Err(_) => Err(ApiError::bad_request(format!(
+            "the request's body did not arrive within {} seconds",
+            BODY_TIMEOUT.as_secs()
+        ))),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(ApiError::too_large(BODY_BYTES_MAX))
+        }
+        Ok(Err(error)) => Err(ApiError::bad_request(format!("read the request's body: {error}"))),
+        Ok(Ok(collected)) => {
+            let mut body = collected.aggregate();
+            Ok(body.copy_to_bytes(body.remaining()))
+        }
+    }
+}
+
+fn respond(answer: Answer) -> Response<FrontBody> {
+    let mut response = Response::new(FrontBody::full(answer.body));
+    *response.status_mut() = answer.code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    for (name, value) in answer.headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+    let mut bytes = 0;
+    for warning in &answer.warnings {
+        let value = warning_header(warning);
+        bytes += value.len();
+        if bytes > WARNINGS_BYTES_MAX {
+            break;
+        }
+        headers.append(WARNING, value);
+    }
+    response
+}
+
+/// For a request whose body was not read to its end: the connection cannot go on.
+fn respond_and_close(answer: Answer) -> Response<FrontBody> {
+    let mut response = respond(answer);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn stream(body: FrontBody, content_type: &'static str) -> Response<FrontBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+fn without_body(response: Response<FrontBody>) -> Response<FrontBody> {
+    response.map(|_| FrontBody::full(Bytes::new()))
+}
+
+/// `299 - "text"`, as kubectl and client-go print it.
+fn warning_header(text: &str) -> HeaderValue {
+    let mut quoted = String::from("299 - \"");
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(char);
+            }
+            control if control.is_control() => quoted.push(' '),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    HeaderValue::from_bytes(quoted.as_bytes())
+        .unwrap_or_else(|_| HeaderValue::from_static("299 - \"the warning cannot be shown\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_quoted_and_cannot_split_headers() {
+        let value = warning_header("unknown field \"spec.a\"\r\nX: y\\");
+        assert_eq!(value.to_str().unwrap(), r#"299 - "unknown field \"spec.a\"  X: y\\""#);
+    }
+}

@@ -1,0 +1,48 @@
+//! The API as a tower service inside the process: no sockets, no TLS, the same handling.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use http_body::Body;
+use tower::Service;
+
+use super::body::FrontBody;
+use super::front::Front;
+use crate::auth::Identity;
+
+/// Serves requests as one user. `kube::Client::new(in_process, "default")` makes a client of it.
+#[derive(Clone)]
+pub struct InProcess {
+    front: Front,
+    identity: Identity,
+}
+
+impl InProcess {
+    /// A service that acts as `identity`.
+    pub fn new(front: Front, identity: Identity) -> Self {
+        Self { front, identity }
+    }
+}
+
+impl<B> Service<Request<B>> for InProcess
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<FrontBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (front, identity) = (self.front.clone(), self.identity.clone());
+        Box::pin(async move { front.serve(identity, request).await })
+    }
+}

@@ -1,0 +1,22 @@
+//! The front: HTTP in front of [`crate::Api`], over TLS or in process. The only place with async code and IO.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the front is a driver: it owns sockets and the clock"
+)]
+
+mod body;
+mod clock;
+mod front;
+mod impersonate;
+mod in_process;
+mod logs;
+mod server;
+mod tls;
+
+pub use body::{FrontBody, LogStream};
+pub use clock::{Clock, SystemClock};
+pub use front::{Front, FrontParts};
+pub use in_process::InProcess;
+pub use logs::{LogError, NoLogs, NodeLogs};
+pub use server::{Server, ServerLimits};
+pub use tls::{OsEntropy, Tls};

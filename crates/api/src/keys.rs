@@ -1,0 +1,17 @@
+//! Where objects live in the store: `/pods/default/web-0`, `/deployments.apps/default/web`, `/nodes/one`.
+
+use crate::registry::{KindEntry, Scope};
+
+/// The key of one object. `namespace` counts for namespaced kinds only.
+pub fn object(entry: &KindEntry, namespace: &str, name: &str) -> String {
+    format!("{}{name}", collection(entry, namespace))
+}
+
+/// What all keys of a kind begin with; within one namespace, unless that is empty.
+pub fn collection(entry: &KindEntry, namespace: &str) -> String {
+    let resource = entry.resource();
+    match entry.scope {
+        Scope::Namespaced if !namespace.is_empty() => format!("/{resource}/{namespace}/"),
+        Scope::Namespaced | Scope::Cluster => format!("/{resource}/"),
+    }
+}

@@ -1,0 +1,211 @@
+//! Deployment (apps/v1).
+
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RollingUpdateDeployment,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::Tick;
+
+use super::fill::{self, Desired};
+use super::template;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
+use crate::validation::{Path, numbers, selector, text};
+
+impl ApiKind for Deployment {
+    const NAMES: Names = Names {
+        singular: "deployment",
+        short_names: &["deploy"],
+        categories: &["all"],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Ready", "string", "Number of the pod with ready state"),
+        column("Up-to-date", "string", "The number of pods of the newest template."),
+        column("Available", "string", "The number of pods ready for at least minReadySeconds."),
+        AGE,
+        wide("Containers", "string", "Names of each container in the template."),
+        wide("Images", "string", "Images referenced by each container in the template."),
+        wide("Selector", "string", "Label selector for pods."),
+    ];
+
+    fn set_defaults(&mut self) {
+        let spec = &mut self.spec;
+        template::set_defaults(&mut spec.template);
+        spec.replicas.get_or_insert(1);
+        spec.revision_history_limit.get_or_insert(10);
+        spec.progress_deadline_seconds.get_or_insert(600);
+        fill::drop_false(&mut spec.paused);
+        let strategy = spec.strategy.get_or_insert_default();
+        fill::text(&mut strategy.type_, "RollingUpdate");
+        if strategy.type_.as_deref() == Some("RollingUpdate") {
+            let rolling = strategy.rolling_update.get_or_insert_default();
+            let quarter = || IntOrString::String("25%".to_owned());
+            rolling.max_unavailable.get_or_insert_with(quarter);
+            rolling.max_surge.get_or_insert_with(quarter);
+        }
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+        self.status = Some(DeploymentStatus::default());
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        // Annotations count too: a rollout is recorded in them.
+        let new_state = (&self.spec, &self.metadata.annotations);
+        let desired = Desired::compare(&new_state, &(&old.spec, &old.metadata.annotations));
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.labels.clone_from(&old.metadata.labels);
+        self.metadata.generation = old.metadata.generation;
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        spec_errors(&self.spec, &Path::new("spec"))
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let (new, old) = (&self.spec.selector, &old.spec.selector);
+        template::check_selector_update(new, old).into_iter().collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        template::warnings(&self.spec.template)
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let no_status = DeploymentStatus::default();
+        let spec = &self.spec;
+        let status = self.status.as_ref().unwrap_or(&no_status);
+        let ready = status.ready_replicas.unwrap_or(0);
+        let [containers, images] = containers_and_images(spec.template.spec.as_ref());
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            format!("{ready}/{}", spec.replicas.unwrap_or(1)).into(),
+            status.updated_replicas.unwrap_or(0).into(),
+            status.available_replicas.unwrap_or(0).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            containers,
+            images,
+            selector::format(&spec.selector).into(),
+        ]
+    }
+}
+
+fn spec_errors(spec: &DeploymentSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (name, value) in [
+        ("replicas", spec.replicas),
+        ("minReadySeconds", spec.min_ready_seconds),
+        ("revisionHistoryLimit", spec.revision_history_limit),
+        ("progressDeadlineSeconds", spec.progress_deadline_seconds),
+    ] {
+        errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
+    }
+    errors.extend(template::check(&spec.selector, &spec.template, field));
+    if let Some(strategy) = &spec.strategy {
+        errors.extend(strategy_errors(strategy, &field.child("strategy")));
+    }
+    if let Some(deadline) = spec.progress_deadline_seconds
+        && deadline <= spec.min_ready_seconds.unwrap_or(0)
+    {
+        errors.push(FieldError::invalid(
+            field.child("progressDeadlineSeconds"),
+            deadline,
+            "must be greater than minReadySeconds",
+        ));
+    }
+    errors
+}
+
+fn strategy_errors(strategy: &DeploymentStrategy, field: &Path) -> Vec<FieldError> {
+    match text(strategy.type_.as_ref()) {
+        "Recreate" if strategy.rolling_update.is_some() => vec![FieldError::forbidden(
+            field.child("rollingUpdate"),
+            "may not be specified when strategy `type` is 'Recreate'",
+        )],
+        "Recreate" => Vec::new(),
+        "RollingUpdate" => strategy.rolling_update.as_ref().map_or_else(Vec::new, |rolling| {
+            rolling_errors(rolling, &field.child("rollingUpdate"))
+        }),
+        other => vec![FieldError::not_supported(
+            field.child("type"),
+            other,
+            &["Recreate", "RollingUpdate"],
+        )],
+    }
+}
+
+fn rolling_errors(rolling: &RollingUpdateDeployment, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let unavailable = rolling.max_unavailable.as_ref();
+    let unavailable_field = field.child("maxUnavailable");
+    errors.extend(amount_errors(unavailable, &unavailable_field));
+    errors.extend(amount_errors(rolling.max_surge.as_ref(), &field.child("maxSurge")));
+    if is_zero(unavailable) && is_zero(rolling.max_surge.as_ref()) {
+        let shown = unavailable.map_or_else(|| "0".to_owned(), shown);
+        errors.push(FieldError::invalid(
+            &unavailable_field,
+            shown,
+            "may not be 0 when `maxSurge` is 0",
+        ));
+    }
+    if percent(unavailable).is_some_and(|percent| percent > 100) {
+        let shown = unavailable.map_or_else(String::new, shown);
+        errors.push(FieldError::invalid(
+            &unavailable_field,
+            shown,
+            "must not be greater than 100%",
+        ));
+    }
+    errors
+}
+
+fn amount_errors(amount: Option<&IntOrString>, field: &Path) -> Option<FieldError> {
+    match amount? {
+        IntOrString::Int(count) => numbers::non_negative(*count, field),
+        text @ IntOrString::String(shown) => percent(Some(text)).is_none().then(|| {
+            FieldError::invalid(
+                field,
+                shown,
+                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex \
+                 used for validation is '[0-9]+%')",
+            )
+        }),
+    }
+}
+
+/// The figure of a percentage; beyond what a number holds, the most it holds.
+fn percent(amount: Option<&IntOrString>) -> Option<u32> {
+    match amount? {
+        IntOrString::Int(_) => None,
+        IntOrString::String(text) => {
+            let digits = text.strip_suffix('%')?;
+            let all_digits = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            all_digits.then(|| digits.parse().unwrap_or(u32::MAX))
+        }
+    }
+}
+
+fn is_zero(amount: Option<&IntOrString>) -> bool {
+    match amount {
+        None => true,
+        Some(IntOrString::Int(count)) => *count == 0,
+        Some(text @ IntOrString::String(_)) => percent(Some(text)) == Some(0),
+    }
+}
+
+fn shown(amount: &IntOrString) -> String {
+    match amount {
+        IntOrString::Int(count) => count.to_string(),
+        IntOrString::String(text) => text.clone(),
+    }
+}

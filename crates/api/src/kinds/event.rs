@@ -1,0 +1,138 @@
+//! Event (core/v1).
+
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use rekindle_types::Tick;
+
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::table::{NAME, column, translate, wide};
+use crate::validation::{Path, text};
+
+/// The longest message, as for events.k8s.io/v1.
+const MESSAGE_BYTES_MAX: usize = 1024 * 64;
+
+impl ApiKind for Event {
+    const NAMES: Names = Names {
+        singular: "event",
+        short_names: &["ev"],
+        categories: &[],
+        scope: Scope::Namespaced,
+    };
+    const COLUMNS: &'static [Column] = &[
+        column(
+            "Last Seen",
+            "string",
+            "The time at which the most recent occurrence of this event was recorded.",
+        ),
+        column("Type", "string", "Type of this event (Normal, Warning)."),
+        column("Reason", "string", "Why the event was made, in one word for machines."),
+        column("Object", "string", "The object that this event is about."),
+        wide("Subobject", "string", "The part of the object that the event is about."),
+        wide("Source", "string", "The component reporting this event."),
+        column("Message", "string", "A human-readable description of the event."),
+        wide("First Seen", "string", "The time at which the event was first recorded."),
+        wide("Count", "string", "The number of times this event has occurred."),
+        Column { priority: 1, ..NAME },
+    ];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &[
+        "involvedObject.apiVersion",
+        "involvedObject.fieldPath",
+        "involvedObject.kind",
+        "involvedObject.name",
+        "involvedObject.namespace",
+        "involvedObject.resourceVersion",
+        "involvedObject.uid",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ];
+
+    fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let field = Path::new("involvedObject").child("namespace");
+        let own = text(self.metadata.namespace.as_ref());
+        let involved = text(self.involved_object.namespace.as_ref());
+        let fits = if involved.is_empty() {
+            // Events about cluster-scoped objects live here.
+            own == "default"
+        } else {
+            own == involved
+        };
+        if !fits {
+            errors.push(FieldError::invalid(field, involved, "does not match event.namespace"));
+        }
+        if text(self.message.as_ref()).len() > MESSAGE_BYTES_MAX {
+            errors.push(FieldError::too_long("message", MESSAGE_BYTES_MAX));
+        }
+        errors
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        let object = &self.involved_object;
+        let source = source_component(self.source.as_ref());
+        let reporter = text(self.reporting_component.as_ref());
+        let fields = [
+            ("involvedObject.apiVersion", text(object.api_version.as_ref())),
+            ("involvedObject.fieldPath", text(object.field_path.as_ref())),
+            ("involvedObject.kind", text(object.kind.as_ref())),
+            ("involvedObject.name", text(object.name.as_ref())),
+            ("involvedObject.namespace", text(object.namespace.as_ref())),
+            ("involvedObject.resourceVersion", text(object.resource_version.as_ref())),
+            ("involvedObject.uid", text(object.uid.as_ref())),
+            ("reason", text(self.reason.as_ref())),
+            ("reportingComponent", reporter),
+            ("source", if source.is_empty() { reporter } else { source }),
+            ("type", text(self.type_.as_ref())),
+        ];
+        fields.into_iter().map(|(name, value)| (name, value.to_owned())).collect()
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let event_time = self.event_time.as_ref().map(Tick::from);
+        let first = self.first_timestamp.as_ref().map(Tick::from).or(event_time);
+        let last = match &self.series {
+            Some(series) => series.last_observed_time.as_ref().map(Tick::from),
+            None => self.last_timestamp.as_ref().map(Tick::from).or(first),
+        };
+        let count = match &self.series {
+            Some(series) => series.count.unwrap_or(0),
+            None => self.count.unwrap_or(0).max(1),
+        };
+        let object = &self.involved_object;
+        let kind = text(object.kind.as_ref()).to_lowercase();
+        let target = match text(object.name.as_ref()) {
+            "" => kind,
+            name => format!("{kind}/{name}"),
+        };
+        vec![
+            translate(last, now).into(),
+            text(self.type_.as_ref()).into(),
+            text(self.reason.as_ref()).into(),
+            target.into(),
+            text(object.field_path.as_ref()).into(),
+            reporter(self).into(),
+            text(self.message.as_ref()).trim().into(),
+            translate(first, now).into(),
+            count.into(),
+            text(self.metadata.name.as_ref()).into(),
+        ]
+    }
+}
+
+fn source_component(source: Option<&EventSource>) -> &str {
+    text(source.and_then(|source| source.component.as_ref()))
+}
+
+/// Who reported the event, in the old fields or in the new.
+fn reporter(event: &Event) -> String {
+    let component = match source_component(event.source.as_ref()) {
+        "" => text(event.reporting_component.as_ref()),
+        component => component,
+    };
+    let host = match text(event.source.as_ref().and_then(|source| source.host.as_ref())) {
+        "" => text(event.reporting_instance.as_ref()),
+        host => host,
+    };
+    if host.is_empty() { component.to_owned() } else { format!("{component}, {host}") }
+}

@@ -1,0 +1,68 @@
+//! Filling what the user left out. In the Kubernetes API an absent field, an empty text, a zero and an empty list are the
+//! same wherever the Go type is no pointer; these functions treat them so.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Sets a text that is absent or empty.
+pub(crate) fn text(slot: &mut Option<String>, default: &str) {
+    if slot.as_deref().is_none_or(str::is_empty) {
+        *slot = Some(default.to_owned());
+    }
+}
+
+/// Sets a number that is absent or zero.
+pub(crate) fn number(slot: &mut Option<i32>, default: i32) {
+    if slot.is_none_or(|value| value == 0) {
+        *slot = Some(default);
+    }
+}
+
+/// Makes an empty text absent.
+pub(crate) fn drop_empty_text(slot: &mut Option<String>) {
+    if slot.as_deref().is_some_and(str::is_empty) {
+        *slot = None;
+    }
+}
+
+/// Makes an empty list absent.
+pub(crate) fn drop_empty_list<T>(slot: &mut Option<Vec<T>>) {
+    if slot.as_ref().is_some_and(Vec::is_empty) {
+        *slot = None;
+    }
+}
+
+/// Makes a `false` absent, for the fields in which both mean the same.
+pub(crate) fn drop_false(slot: &mut Option<bool>) {
+    if *slot == Some(false) {
+        *slot = None;
+    }
+}
+
+/// Whether the desired state of an object changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Desired {
+    /// It did.
+    Changed,
+    /// It did not.
+    Same,
+}
+
+impl Desired {
+    /// Compares two desired states.
+    pub(crate) fn compare<T: PartialEq>(new: &T, old: &T) -> Self {
+        if new == old { Desired::Same } else { Desired::Changed }
+    }
+}
+
+/// The generation of a new object.
+pub(crate) const fn first_generation(meta: &mut ObjectMeta) {
+    meta.generation = Some(1);
+}
+
+/// The generation after an update: one more when the desired state changed, whatever the client sent.
+pub(crate) fn next_generation(meta: &mut ObjectMeta, old: &ObjectMeta, desired: Desired) {
+    meta.generation = match desired {
+        Desired::Changed => Some(old.generation.unwrap_or(0) + 1),
+        Desired::Same => old.generation,
+    };
+}

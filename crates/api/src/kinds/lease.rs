@@ -1,0 +1,50 @@
+//! Lease (coordination.k8s.io/v1).
+
+use k8s_openapi::api::coordination::v1::Lease;
+use rekindle_types::Tick;
+
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::{Path, numbers, text};
+
+impl ApiKind for Lease {
+    const NAMES: Names =
+        Names { singular: "lease", short_names: &[], categories: &[], scope: Scope::Namespaced };
+    const COLUMNS: &'static [Column] =
+        &[NAME, column("Holder", "string", "The identity of the holder of a current lease."), AGE];
+
+    fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let Some(spec) = &self.spec else { return errors };
+        let field = Path::new("spec");
+        if let Some(seconds) = spec.lease_duration_seconds.filter(|seconds| *seconds <= 0) {
+            errors.push(FieldError::invalid(
+                field.child("leaseDurationSeconds"),
+                seconds,
+                "must be greater than 0",
+            ));
+        }
+        if let Some(transitions) = spec.lease_transitions {
+            let field = field.child("leaseTransitions");
+            errors.extend(numbers::non_negative(transitions, &field));
+        }
+        if spec.holder_identity.as_deref() == Some("") {
+            errors.push(FieldError::invalid(
+                field.child("holderIdentity"),
+                "",
+                "must not be empty",
+            ));
+        }
+        errors
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let holder = self.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref());
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            text(holder).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}

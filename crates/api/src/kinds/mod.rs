@@ -1,0 +1,55 @@
+//! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in [`all`].
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
+};
+use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
+
+use crate::registry::Registry;
+
+mod config_map;
+mod deployment;
+mod event;
+mod fill;
+mod keyed_data;
+mod lease;
+mod namespace;
+mod node;
+pub mod pod;
+mod pod_restart;
+mod refresh;
+mod replica_set;
+mod restart_ladder;
+mod restart_ledger;
+mod secret;
+mod service;
+mod service_account;
+mod template;
+
+/// Every kind that Rekindle serves.
+pub fn all() -> Registry {
+    let mut registry = Registry::default();
+    registry
+        .register::<ConfigMap>()
+        .register::<Deployment>()
+        .register::<Event>()
+        .register::<Lease>()
+        .register::<Namespace>()
+        .register::<Node>()
+        .register::<Pod>()
+        .register::<PodRestart>()
+        .register::<ReplicaSet>()
+        .register::<RestartLadder>()
+        .register::<RestartLedger>()
+        .register::<Secret>()
+        .register::<Service>()
+        .register::<ServiceAccount>();
+    registry
+}
+
+#[cfg(test)]
+mod fuzz_tests;
+#[cfg(test)]
+mod tests;

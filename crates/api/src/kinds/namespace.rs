@@ -1,0 +1,83 @@
+//! Namespace (core/v1).
+
+use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
+use rekindle_types::Tick;
+
+use super::fill;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{
+    ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
+};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::{Path, invalid_each, names, text};
+
+/// The label that carries the name.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+/// The finalizer of the namespace controller.
+const FINALIZER: &str = "kubernetes";
+
+impl ApiKind for Namespace {
+    const NAMES: Names = Names {
+        singular: "namespace",
+        short_names: &["ns"],
+        categories: &[],
+        scope: Scope::Cluster,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Finalize];
+    const NAME_RULE: NameRule = NameRule::DnsLabel;
+    const COLUMNS: &'static [Column] =
+        &[NAME, column("Status", "string", "The status of the namespace"), AGE];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["name", "status.phase"];
+
+    fn set_defaults(&mut self) {
+        if let Some(name) = self.metadata.name.clone().filter(|name| !name.is_empty()) {
+            self.metadata.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name);
+        }
+        fill::text(&mut self.status.get_or_insert_default().phase, "Active");
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        self.status = Some(NamespaceStatus { phase: Some("Active".to_owned()), conditions: None });
+        let finalizers = self.spec.get_or_insert_default().finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        // Finalizers go through the finalize subresource only.
+        self.spec.clone_from(&old.spec);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let field = Path::new("spec").child("finalizers");
+        let finalizers = self.spec.iter().flat_map(|spec| spec.finalizers.iter().flatten());
+        finalizers
+            .flat_map(|finalizer| {
+                invalid_each(&field, finalizer, names::qualified(finalizer)).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        let phase = self.status.as_ref().and_then(|status| status.phase.as_ref());
+        vec![
+            ("name", text(self.metadata.name.as_ref()).to_owned()),
+            ("status.phase", text(phase).to_owned()),
+        ]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let phase = self.status.as_ref().and_then(|status| status.phase.as_ref());
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            text(phase).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}

@@ -1,0 +1,178 @@
+//! Node (core/v1).
+
+use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Taint};
+use rekindle_types::Tick;
+
+use super::fill;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, list_or_none, wide};
+use crate::validation::{Path, invalid_each, items, names, quantities, text};
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const ROLE_LABEL_PREFIX: &str = "node-role.kubernetes.io/";
+const ROLE_LABEL: &str = "kubernetes.io/role";
+
+impl ApiKind for Node {
+    const NAMES: Names =
+        Names { singular: "node", short_names: &["no"], categories: &[], scope: Scope::Cluster };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Status", "string", "The status of the node"),
+        column("Roles", "string", "The roles of the node"),
+        AGE,
+        column("Version", "string", "Kubelet Version reported by the node."),
+        wide("Internal-IP", "string", "List of addresses reachable to the node."),
+        wide("External-IP", "string", "List of addresses reachable to the node."),
+        wide("OS-Image", "string", "OS Image reported by the node."),
+        wide("Kernel-Version", "string", "Kernel Version reported by the node."),
+        wide("Container-Runtime", "string", "The container runtime of the node, with its version."),
+    ];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.unschedulable"];
+
+    fn set_defaults(&mut self) {
+        if let Some(spec) = &mut self.spec {
+            fill::drop_false(&mut spec.unschedulable);
+            fill::drop_empty_list(&mut spec.taints);
+        }
+        if let Some(status) = &mut self.status {
+            quantities::canonicalize_list(status.capacity.as_mut());
+            quantities::canonicalize_list(status.allocatable.as_mut());
+            if status.allocatable.is_none() {
+                status.allocatable.clone_from(&status.capacity);
+            }
+        }
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let spec = self.spec.as_ref();
+        let field = Path::new("spec").child("taints");
+        let mut errors = taints(items(spec.and_then(|spec| spec.taints.as_ref())), &field);
+        let status = Path::new("status");
+        for (name, list) in [
+            ("capacity", self.status.as_ref().and_then(|status| status.capacity.as_ref())),
+            ("allocatable", self.status.as_ref().and_then(|status| status.allocatable.as_ref())),
+        ] {
+            for (resource, amount) in list.into_iter().flatten() {
+                let field = status.child(name).key(resource);
+                errors.extend(quantities::check_non_negative(amount, &field).err());
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let get = |node: &Self| {
+            let spec = node.spec.clone().unwrap_or_default();
+            (spec.pod_cidr, spec.pod_cidrs, spec.provider_id)
+        };
+        let (new, old) = (get(self), get(old));
+        let mut errors = Vec::new();
+        if (old.0.is_some() && new.0 != old.0) || (old.1.is_some() && new.1 != old.1) {
+            errors.push(FieldError::forbidden(
+                "spec.podCIDRs",
+                "node updates may not change podCIDR except from \"\" to valid",
+            ));
+        }
+        if old.2.is_some() && new.2 != old.2 {
+            errors.push(FieldError::forbidden(
+                "spec.providerID",
+                "node updates may not change providerID except from \"\" to valid",
+            ));
+        }
+        errors
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        vec![("spec.unschedulable", is_unschedulable(self).to_string())]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let unknown = NodeSystemInfo::default();
+        let info = self.status.as_ref().and_then(|status| status.node_info.as_ref());
+        let info = info.unwrap_or(&unknown);
+        let or_unknown = |value: &String| {
+            if value.is_empty() { "<unknown>".into() } else { Cell::Text(value.clone()) }
+        };
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            readiness(self).into(),
+            roles(self).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            info.kubelet_version.as_str().into(),
+            address(self, "InternalIP"),
+            address(self, "ExternalIP"),
+            or_unknown(&info.os_image),
+            or_unknown(&info.kernel_version),
+            or_unknown(&info.container_runtime_version),
+        ]
+    }
+}
+
+fn is_unschedulable(node: &Node) -> bool {
+    node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
+}
+
+fn readiness(node: &Node) -> String {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = items(conditions).iter().find(|condition| condition.type_ == "Ready");
+    let shown = match ready.map(|condition| condition.status.as_str()) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    };
+    if is_unschedulable(node) { format!("{shown},SchedulingDisabled") } else { shown.to_owned() }
+}
+
+fn roles(node: &Node) -> String {
+    let labels = node.metadata.labels.iter().flatten();
+    let mut roles: Vec<&str> = labels
+        .filter_map(|(key, value)| match key.strip_prefix(ROLE_LABEL_PREFIX) {
+            Some(role) => Some(role),
+            None => (key == ROLE_LABEL).then_some(value.as_str()),
+        })
+        .filter(|role| !role.is_empty())
+        .collect();
+    roles.sort_unstable();
+    roles.dedup();
+    list_or_none(roles)
+}
+
+fn address(node: &Node, type_: &str) -> Cell {
+    let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
+    let found = items(addresses).iter().find(|address| address.type_ == type_);
+    found.map_or("<none>", |address| &address.address).into()
+}
+
+fn taints(taints: &[Taint], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, taint) in taints.iter().enumerate() {
+        let entry = field.index(index);
+        errors.extend(invalid_each(&entry.child("key"), &taint.key, names::qualified(&taint.key)));
+        let value = text(taint.value.as_ref());
+        errors.extend(invalid_each(&entry.child("value"), value, names::label_value(value)));
+        match taint.effect.as_str() {
+            "" => errors.push(FieldError::required(entry.child("effect"), "")),
+            effect if !EFFECTS.contains(&effect) => {
+                errors.push(FieldError::not_supported(entry.child("effect"), effect, &EFFECTS));
+            }
+            effect => {
+                let same = |other: &Taint| other.key == taint.key && other.effect == effect;
+                if taints[..index].iter().any(same) {
+                    let shown = format!("taint {}:{effect}", taint.key);
+                    errors.push(FieldError::duplicate(&entry, shown));
+                }
+            }
+        }
+    }
+    errors
+}

@@ -1,0 +1,246 @@
+//! What the API server fills into a Pod: the defaults of the API reference, and those of the admission plugins that are on by
+//! default (ServiceAccount, Priority, DefaultTolerationSeconds).
+
+use k8s_openapi::api::core::v1::{
+    Container, HTTPGetAction, ObjectFieldSelector, Pod, PodSpec, Probe, ResourceFieldSelector,
+    ResourceRequirements, Toleration, Volume,
+};
+
+use super::image;
+use crate::kinds::fill;
+use crate::validation::{quantities, text};
+
+/// Mode of files in configMap, secret, downwardAPI and projected volumes.
+const FILE_MODE: i32 = 0o644;
+
+/// Fills a Pod: its spec as in a template, and what only a Pod gets.
+pub(crate) fn pod(pod: &mut Pod) {
+    let spec = pod.spec.get_or_insert_default();
+    pod_spec(spec);
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+        requests_from_limits(container.resources.as_mut());
+    }
+    requests_from_limits(spec.resources.as_mut());
+    spec.enable_service_links.get_or_insert(true);
+    if spec.host_network == Some(true) {
+        host_ports(&mut spec.containers);
+        host_ports(spec.init_containers.as_deref_mut().unwrap_or_default());
+    }
+    fill::text(&mut spec.service_account_name, "default");
+    spec.service_account.clone_from(&spec.service_account_name);
+    priority(spec);
+    default_tolerations(&mut spec.tolerations);
+    if let Some(status) = &mut pod.status {
+        quantities::canonicalize_list(status.allocated_resources.as_mut());
+    }
+}
+
+/// Fills the spec of a Pod or of a template.
+pub(crate) fn pod_spec(spec: &mut PodSpec) {
+    for slot in [&mut spec.host_network, &mut spec.host_pid, &mut spec.host_ipc] {
+        fill::drop_false(slot);
+    }
+    for slot in [
+        &mut spec.node_name,
+        &mut spec.hostname,
+        &mut spec.subdomain,
+        &mut spec.priority_class_name,
+        &mut spec.service_account_name,
+    ] {
+        fill::drop_empty_text(slot);
+    }
+    fill::drop_empty_list(&mut spec.init_containers);
+    fill::drop_empty_list(&mut spec.ephemeral_containers);
+    fill::drop_empty_list(&mut spec.volumes);
+    fill::drop_empty_list(&mut spec.tolerations);
+    fill::drop_empty_list(&mut spec.image_pull_secrets);
+    fill::drop_empty_list(&mut spec.host_aliases);
+    fill::text(&mut spec.dns_policy, "ClusterFirst");
+    fill::text(&mut spec.restart_policy, "Always");
+    fill::text(&mut spec.scheduler_name, "default-scheduler");
+    spec.security_context.get_or_insert_default();
+    spec.termination_grace_period_seconds.get_or_insert(30);
+    if spec.service_account_name.is_none() {
+        spec.service_account_name.clone_from(&spec.service_account);
+    }
+    spec.service_account.clone_from(&spec.service_account_name);
+    quantities::canonicalize_list(spec.overhead.as_mut());
+    resources(spec.resources.as_mut());
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+        self::container(container);
+    }
+    for volume in spec.volumes.iter_mut().flatten() {
+        self::volume(volume);
+    }
+}
+
+fn container(container: &mut Container) {
+    for slot in [&mut container.stdin, &mut container.stdin_once, &mut container.tty] {
+        fill::drop_false(slot);
+    }
+    fill::drop_empty_text(&mut container.working_dir);
+    fill::drop_empty_list(&mut container.command);
+    fill::drop_empty_list(&mut container.args);
+    fill::drop_empty_list(&mut container.env);
+    fill::drop_empty_list(&mut container.env_from);
+    fill::drop_empty_list(&mut container.ports);
+    fill::drop_empty_list(&mut container.volume_mounts);
+    let policy = image::default_pull_policy(text(container.image.as_ref()));
+    fill::text(&mut container.image_pull_policy, policy);
+    fill::text(&mut container.termination_message_path, "/dev/termination-log");
+    fill::text(&mut container.termination_message_policy, "File");
+    // Present and empty, as the API server shows it.
+    resources(Some(container.resources.get_or_insert_default()));
+    for port in container.ports.iter_mut().flatten() {
+        fill::text(&mut port.protocol, "TCP");
+    }
+    for source in container.env.iter_mut().flatten().filter_map(|env| env.value_from.as_mut()) {
+        field_ref(source.field_ref.as_mut());
+        resource_field_ref(source.resource_field_ref.as_mut());
+    }
+    for mount in container.volume_mounts.iter_mut().flatten() {
+        fill::drop_false(&mut mount.read_only);
+        fill::drop_empty_text(&mut mount.sub_path);
+        fill::drop_empty_text(&mut mount.sub_path_expr);
+    }
+    for probe in [
+        &mut container.liveness_probe,
+        &mut container.readiness_probe,
+        &mut container.startup_probe,
+    ] {
+        self::probe(probe.as_mut());
+    }
+    if let Some(lifecycle) = &mut container.lifecycle {
+        for handler in [&mut lifecycle.post_start, &mut lifecycle.pre_stop].into_iter().flatten() {
+            http_get(handler.http_get.as_mut());
+        }
+    }
+}
+
+fn probe(probe: Option<&mut Probe>) {
+    let Some(probe) = probe else { return };
+    fill::number(&mut probe.timeout_seconds, 1);
+    fill::number(&mut probe.period_seconds, 10);
+    fill::number(&mut probe.success_threshold, 1);
+    fill::number(&mut probe.failure_threshold, 3);
+    http_get(probe.http_get.as_mut());
+    if let Some(grpc) = &mut probe.grpc {
+        grpc.service.get_or_insert_default();
+    }
+}
+
+fn http_get(action: Option<&mut HTTPGetAction>) {
+    let Some(action) = action else { return };
+    fill::text(&mut action.path, "/");
+    fill::text(&mut action.scheme, "HTTP");
+}
+
+fn volume(volume: &mut Volume) {
+    if super::volumes::sources(volume).next().is_none() {
+        volume.empty_dir = Some(Default::default());
+    }
+    if let Some(limit) = volume.empty_dir.as_mut().and_then(|dir| dir.size_limit.as_mut()) {
+        quantities::canonicalize(limit);
+    }
+    if let Some(source) = &mut volume.config_map {
+        source.default_mode.get_or_insert(FILE_MODE);
+    }
+    if let Some(source) = &mut volume.secret {
+        source.default_mode.get_or_insert(FILE_MODE);
+    }
+    if let Some(source) = &mut volume.host_path {
+        source.type_.get_or_insert_default();
+    }
+    if let Some(source) = &mut volume.downward_api {
+        source.default_mode.get_or_insert(FILE_MODE);
+        for file in source.items.iter_mut().flatten() {
+            field_ref(file.field_ref.as_mut());
+            resource_field_ref(file.resource_field_ref.as_mut());
+        }
+    }
+    if let Some(source) = &mut volume.projected {
+        source.default_mode.get_or_insert(FILE_MODE);
+        for projection in source.sources.iter_mut().flatten() {
+            for file in
+                projection.downward_api.iter_mut().flat_map(|api| api.items.iter_mut().flatten())
+            {
+                field_ref(file.field_ref.as_mut());
+                resource_field_ref(file.resource_field_ref.as_mut());
+            }
+            if let Some(token) = &mut projection.service_account_token {
+                token.expiration_seconds.get_or_insert(3600);
+            }
+        }
+    }
+}
+
+fn field_ref(selector: Option<&mut ObjectFieldSelector>) {
+    if let Some(selector) = selector {
+        fill::text(&mut selector.api_version, "v1");
+    }
+}
+
+fn resource_field_ref(selector: Option<&mut ResourceFieldSelector>) {
+    if let Some(selector) = selector {
+        // Upstream shows an unset divisor as 0; it means 1.
+        let divisor = selector.divisor.get_or_insert_default();
+        if divisor.0.is_empty() {
+            "0".clone_into(&mut divisor.0);
+        }
+        quantities::canonicalize(divisor);
+    }
+}
+
+fn resources(resources: Option<&mut ResourceRequirements>) {
+    let Some(resources) = resources else { return };
+    quantities::canonicalize_list(resources.limits.as_mut());
+    quantities::canonicalize_list(resources.requests.as_mut());
+}
+
+fn requests_from_limits(resources: Option<&mut ResourceRequirements>) {
+    let Some(resources) = resources else { return };
+    let Some(limits) = &resources.limits else { return };
+    let requests = resources.requests.get_or_insert_default();
+    for (name, limit) in limits {
+        if !requests.contains_key(name) {
+            requests.insert(name.clone(), limit.clone());
+        }
+    }
+}
+
+fn host_ports(containers: &mut [Container]) {
+    for port in containers.iter_mut().flat_map(|container| container.ports.iter_mut().flatten()) {
+        fill::number(&mut port.host_port, port.container_port);
+    }
+}
+
+/// The Priority admission plugin, with the two classes that every cluster has.
+fn priority(spec: &mut PodSpec) {
+    let value = match spec.priority_class_name.as_deref() {
+        Some("system-cluster-critical") => 2_000_000_000,
+        Some("system-node-critical") => 2_000_001_000,
+        Some(_) | None => 0,
+    };
+    spec.priority.get_or_insert(value);
+    fill::text(&mut spec.preemption_policy, "PreemptLowerPriority");
+}
+
+/// The DefaultTolerationSeconds admission plugin: 300 s on a node that is not ready or not reachable.
+fn default_tolerations(tolerations: &mut Option<Vec<Toleration>>) {
+    for key in super::DEFAULT_TOLERATION_KEYS {
+        let tolerated = tolerations.iter().flatten().any(|toleration| {
+            let named = text(toleration.key.as_ref());
+            (named.is_empty() || named == key)
+                && matches!(text(toleration.effect.as_ref()), "" | "NoExecute")
+        });
+        if !tolerated {
+            tolerations.get_or_insert_default().push(Toleration {
+                key: Some(key.to_owned()),
+                operator: Some("Exists".to_owned()),
+                effect: Some("NoExecute".to_owned()),
+                toleration_seconds: Some(300),
+                value: None,
+            });
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Pod (core/v1).
+
+mod advice;
+pub(crate) mod defaults;
+mod image;
+mod qos;
+mod row;
+pub mod unenforced;
+pub(crate) mod validate;
+mod volumes;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use rekindle_types::Tick;
+
+use super::fill::{self, Desired};
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::validation::{Path, text};
+
+/// The taints that every pod tolerates for 300 s unless it says otherwise.
+pub(crate) const DEFAULT_TOLERATION_KEYS: [&str; 2] =
+    ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+impl ApiKind for Pod {
+    const NAMES: Names = Names {
+        singular: "pod",
+        short_names: &["po"],
+        categories: &["all"],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] =
+        &[Subresource::Status, Subresource::Binding, Subresource::Log];
+    const COLUMNS: &'static [Column] = row::COLUMNS;
+    const SELECTABLE_FIELDS: &'static [&'static str] = &[
+        "spec.hostNetwork",
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "status.nominatedNodeName",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+    ];
+
+    fn set_defaults(&mut self) {
+        defaults::pod(self);
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+        let class = self.spec.as_ref().map(qos::class);
+        self.status = Some(PodStatus {
+            phase: Some("Pending".to_owned()),
+            qos_class: class.map(str::to_owned),
+            ..PodStatus::default()
+        });
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        let desired = Desired::compare(&self.spec, &old.spec);
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.owner_references.clone_from(&old.metadata.owner_references);
+        self.metadata.generation = old.metadata.generation;
+        // The class is fixed at creation.
+        let class = old.status.as_ref().and_then(|status| status.qos_class.clone());
+        self.status.get_or_insert_default().qos_class = class;
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        self.spec.as_ref().map_or_else(
+            || vec![FieldError::required("spec", "")],
+            |spec| validate::pod_spec(spec, validate::Holder::Pod, &Path::new("spec")),
+        )
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        validate::pod_update(self, old)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.spec.as_ref().map_or_else(Vec::new, |spec| warnings(spec, "spec"))
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        let spec = self.spec.as_ref();
+        let status = self.status.as_ref();
+        let of_spec = |get: fn(&PodSpec) -> &Option<String>| {
+            text(spec.and_then(|spec| get(spec).as_ref())).to_owned()
+        };
+        let of_status = |get: fn(&PodStatus) -> &Option<String>| {
+            text(status.and_then(|status| get(status).as_ref())).to_owned()
+        };
+        let host_network = spec.is_some_and(|spec| spec.host_network == Some(true));
+        let pod_ip = of_status(|status| &status.pod_ip);
+        vec![
+            ("spec.hostNetwork", host_network.to_string()),
+            ("spec.nodeName", of_spec(|spec| &spec.node_name)),
+            ("spec.restartPolicy", of_spec(|spec| &spec.restart_policy)),
+            ("spec.schedulerName", of_spec(|spec| &spec.scheduler_name)),
+            ("spec.serviceAccountName", of_spec(|spec| &spec.service_account_name)),
+            ("status.nominatedNodeName", of_status(|status| &status.nominated_node_name)),
+            ("status.phase", of_status(|status| &status.phase)),
+            ("status.podIP", pod_ip.clone()),
+            ("status.podIPs", pod_ip),
+        ]
+    }
+
+    /// Its own grace period while it is on a node and not at its end; else it goes at once, whatever a delete asks for.
+    fn deletion_grace_period_seconds(&self) -> i64 {
+        let phase = text(self.status.as_ref().and_then(|status| status.phase.as_ref()));
+        match &self.spec {
+            Some(spec) if spec.node_name.is_some() && !matches!(phase, "Succeeded" | "Failed") => {
+                match spec.termination_grace_period_seconds.unwrap_or(30) {
+                    ..0 => 1,
+                    seconds => seconds,
+                }
+            }
+            Some(_) | None => 0,
+        }
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        row::row(self, now)
+    }
+}
+
+/// Everything worth a Warning in the spec of a Pod or of a template, which stands at `prefix`.
+pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
+    let mut warnings = advice::warnings(spec, prefix);
+    warnings.extend(unenforced::warnings(spec, prefix));
+    warnings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,458 @@
+//! The fields of a pod spec that are accepted and stored but not carried out by this version. Each is answered with a
+//! Warning and listed in docs/compatibility.md. When a field becomes enforced, its line goes.
+
+use k8s_openapi::api::core::v1::{
+    AppArmorProfile, Container, KeyToPath, PodSecurityContext, PodSpec, SecurityContext,
+    Toleration, Volume, VolumeMount,
+};
+
+use super::DEFAULT_TOLERATION_KEYS;
+use crate::validation::{items, text};
+
+/// One field that is not carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Unenforced {
+    /// The field inside its holder: `livenessProbe`, `securityContext.sysctls`.
+    pub field: &'static str,
+    /// What holds it, and how to see that it is set.
+    pub set: Set,
+    /// What happens instead.
+    pub note: &'static str,
+}
+
+/// Where a field stands, with the test whether it asks for something.
+#[derive(Clone, Copy, Debug)]
+pub enum Set {
+    /// In the spec itself.
+    Pod(fn(&PodSpec) -> bool),
+    /// In a regular or init container.
+    Container(fn(&Container) -> bool),
+    /// In a volume.
+    Volume(fn(&Volume) -> bool),
+    /// In a volume mount of a container.
+    Mount(fn(&VolumeMount) -> bool),
+}
+
+impl Unenforced {
+    /// The path as documentation shows it: `spec.containers[*].livenessProbe`.
+    pub fn documented_path(&self) -> String {
+        let field = self.field;
+        match self.set {
+            Set::Pod(_) => format!("spec.{field}"),
+            Set::Container(_) => format!("spec.containers[*].{field}"),
+            Set::Volume(_) => format!("spec.volumes[*].{field}"),
+            Set::Mount(_) => format!("spec.containers[*].volumeMounts[*].{field}"),
+        }
+    }
+
+    /// The paths in a spec at which the field is set.
+    fn found(&self, spec: &PodSpec, prefix: &str) -> Vec<String> {
+        let field = self.field;
+        match self.set {
+            Set::Pod(is_set) => {
+                is_set(spec).then(|| format!("{prefix}.{field}")).into_iter().collect()
+            }
+            Set::Container(is_set) => containers(spec, prefix)
+                .filter(|(_, container)| is_set(container))
+                .map(|(path, _)| format!("{path}.{field}"))
+                .collect(),
+            Set::Volume(is_set) => items(spec.volumes.as_ref())
+                .iter()
+                .enumerate()
+                .filter(|(_, volume)| is_set(volume))
+                .map(|(index, _)| format!("{prefix}.volumes[{index}].{field}"))
+                .collect(),
+            Set::Mount(is_set) => containers(spec, prefix)
+                .flat_map(|(path, container)| {
+                    items(container.volume_mounts.as_ref())
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, mount)| is_set(mount))
+                        .map(move |(index, _)| format!("{path}.volumeMounts[{index}].{field}"))
+                })
+                .collect(),
+        }
+    }
+}
+
+fn containers<'a>(
+    spec: &'a PodSpec,
+    prefix: &'a str,
+) -> impl Iterator<Item = (String, &'a Container)> {
+    let list = |name: &'static str, containers: &'a [Container]| {
+        containers
+            .iter()
+            .enumerate()
+            .map(move |(index, container)| (format!("{prefix}.{name}[{index}]"), container))
+    };
+    list("containers", &spec.containers)
+        .chain(list("initContainers", items(spec.init_containers.as_ref())))
+}
+
+/// One warning for each line of the table that applies, so that their number is bounded whatever the pod.
+pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for line in UNENFORCED {
+        let found = line.found(spec, prefix);
+        let Some(first) = found.first() else { continue };
+        let others = match found.len() {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        warnings.push(format!(
+            "{first}{others}: accepted, but not enforced by this version of Rekindle: {}",
+            line.note
+        ));
+    }
+    warnings
+}
+
+const fn pod(field: &'static str, set: fn(&PodSpec) -> bool, note: &'static str) -> Unenforced {
+    Unenforced { field, set: Set::Pod(set), note }
+}
+
+const fn container(
+    field: &'static str,
+    set: fn(&Container) -> bool,
+    note: &'static str,
+) -> Unenforced {
+    Unenforced { field, set: Set::Container(set), note }
+}
+
+const fn volume(field: &'static str, set: fn(&Volume) -> bool, note: &'static str) -> Unenforced {
+    Unenforced { field, set: Set::Volume(set), note }
+}
+
+const fn mount(
+    field: &'static str,
+    set: fn(&VolumeMount) -> bool,
+    note: &'static str,
+) -> Unenforced {
+    Unenforced { field, set: Set::Mount(set), note }
+}
+
+/// The table.
+pub const UNENFORCED: &[Unenforced] = &[
+    pod(
+        "affinity",
+        |s| s.affinity.is_some(),
+        "the scheduler looks at node selectors and resources only",
+    ),
+    pod(
+        "automountServiceAccountToken",
+        |s| s.automount_service_account_token == Some(true),
+        "no token is mounted",
+    ),
+    pod("dnsConfig", |s| s.dns_config.is_some(), "resolv.conf is the node's"),
+    pod(
+        "dnsPolicy",
+        |s| matches!(text(s.dns_policy.as_ref()), "None" | "ClusterFirstWithHostNet"),
+        "resolv.conf is the node's",
+    ),
+    pod(
+        "evictionResponders",
+        |s| !items(s.eviction_responders.as_ref()).is_empty(),
+        "nobody asks them",
+    ),
+    pod(
+        "hostAliases",
+        |s| !items(s.host_aliases.as_ref()).is_empty(),
+        "they are not written to /etc/hosts",
+    ),
+    pod("hostIPC", |s| s.host_ipc == Some(true), "the pod gets an IPC namespace of its own"),
+    pod(
+        "hostNetwork",
+        |s| s.host_network == Some(true),
+        "the pod gets a network namespace and an address of its own",
+    ),
+    pod("hostPID", |s| s.host_pid == Some(true), "the pod gets PID namespaces of its own"),
+    pod("hostUsers", |s| s.host_users == Some(false), "the pod runs in the node's user namespace"),
+    pod(
+        "hostnameOverride",
+        |s| s.hostname_override.is_some(),
+        "the host name is `hostname`, or the pod's name",
+    ),
+    pod(
+        "imagePullSecrets",
+        |s| !items(s.image_pull_secrets.as_ref()).is_empty(),
+        "images are not pulled from registries; load them with `rekindle image load`",
+    ),
+    pod(
+        "overhead",
+        |s| s.overhead.as_ref().is_some_and(|o| !o.is_empty()),
+        "it is not added to the pod's requests",
+    ),
+    pod(
+        "preemptionPolicy",
+        |s| s.preemption_policy.as_deref() == Some("Never"),
+        "nothing is preempted anyway",
+    ),
+    pod("priority", |s| s.priority.is_some_and(|p| p != 0), "all pods count the same"),
+    pod("priorityClassName", |s| s.priority_class_name.is_some(), "all pods count the same"),
+    pod(
+        "readinessGates",
+        |s| !items(s.readiness_gates.as_ref()).is_empty(),
+        "the pod is ready when its containers are",
+    ),
+    pod(
+        "resourceClaims",
+        |s| !items(s.resource_claims.as_ref()).is_empty(),
+        "no devices are given",
+    ),
+    pod(
+        "resources",
+        |s| s.resources.is_some(),
+        "limits of the pod as a whole are not set; those of its containers are",
+    ),
+    pod("runtimeClassName", |s| s.runtime_class_name.is_some(), "there is one runtime"),
+    pod(
+        "schedulerName",
+        |s| !matches!(text(s.scheduler_name.as_ref()), "" | "default-scheduler"),
+        "the built-in scheduler takes the pod all the same",
+    ),
+    pod(
+        "schedulingGates",
+        |s| !items(s.scheduling_gates.as_ref()).is_empty(),
+        "the pod is scheduled at once",
+    ),
+    pod("schedulingGroup", |s| s.scheduling_group.is_some(), "each pod is scheduled by itself"),
+    pod(
+        "securityContext.appArmorProfile",
+        |s| context(s, |c| asks_for_app_armor(c.app_armor_profile.as_ref())),
+        "no AppArmor profile is applied",
+    ),
+    pod(
+        "securityContext.fsGroupChangePolicy",
+        |s| context(s, |c| c.fs_group_change_policy.as_deref() == Some("OnRootMismatch")),
+        "ownership is set at every mount",
+    ),
+    pod(
+        "securityContext.seLinuxChangePolicy",
+        |s| context(s, |c| c.se_linux_change_policy.is_some()),
+        "no SELinux label is applied",
+    ),
+    pod(
+        "securityContext.seLinuxOptions",
+        |s| context(s, |c| c.se_linux_options.is_some()),
+        "no SELinux label is applied",
+    ),
+    pod(
+        "securityContext.supplementalGroupsPolicy",
+        |s| context(s, |c| c.supplemental_groups_policy.as_deref() == Some("Strict")),
+        "groups of the image's user are merged in",
+    ),
+    pod(
+        "securityContext.windowsOptions",
+        |s| context(s, |c| c.windows_options.is_some()),
+        "the nodes run Linux",
+    ),
+    pod(
+        "serviceAccountName",
+        |s| !matches!(text(s.service_account_name.as_ref()), "" | "default"),
+        "the pod gets no identity at the API; no token is mounted",
+    ),
+    pod(
+        "shareProcessNamespace",
+        |s| s.share_process_namespace == Some(true),
+        "each container gets a PID namespace of its own",
+    ),
+    pod("subdomain", |s| s.subdomain.is_some(), "there is no cluster DNS"),
+    pod("tolerations", tolerates_more_than_the_default, "taints are not looked at"),
+    pod(
+        "topologySpreadConstraints",
+        |s| !items(s.topology_spread_constraints.as_ref()).is_empty(),
+        "the scheduler looks at node selectors and resources only",
+    ),
+    container(
+        "lifecycle.postStart",
+        |c| c.lifecycle.as_ref().is_some_and(|l| l.post_start.is_some()),
+        "the hook is not run",
+    ),
+    container(
+        "lifecycle.preStop",
+        |c| c.lifecycle.as_ref().is_some_and(|l| l.pre_stop.is_some()),
+        "the hook is not run",
+    ),
+    container(
+        "lifecycle.stopSignal",
+        |c| c.lifecycle.as_ref().is_some_and(|l| l.stop_signal.is_some()),
+        "the image's stop signal or SIGTERM is sent",
+    ),
+    container("livenessProbe", |c| c.liveness_probe.is_some(), "probes are not run"),
+    container(
+        "ports[*].hostIP",
+        |c| items(c.ports.as_ref()).iter().any(|p| !text(p.host_ip.as_ref()).is_empty()),
+        "no port of the node is opened",
+    ),
+    container(
+        "ports[*].hostPort",
+        |c| items(c.ports.as_ref()).iter().any(|p| p.host_port.unwrap_or(0) != 0),
+        "no port of the node is opened; connect to the pod's address",
+    ),
+    container(
+        "readinessProbe",
+        |c| c.readiness_probe.is_some(),
+        "probes are not run; a container that runs counts as ready",
+    ),
+    container(
+        "resizePolicy",
+        |c| !items(c.resize_policy.as_ref()).is_empty(),
+        "resources cannot be changed in place",
+    ),
+    container(
+        "resources.claims",
+        |c| c.resources.as_ref().is_some_and(|r| !items(r.claims.as_ref()).is_empty()),
+        "no devices are given",
+    ),
+    container(
+        "resources.limits",
+        limits_more_than_cpu_and_memory,
+        "limits of CPU and memory are set, others are not",
+    ),
+    container(
+        "restartPolicyRules",
+        |c| !items(c.restart_policy_rules.as_ref()).is_empty(),
+        "the restart policy counts for every exit code",
+    ),
+    container(
+        "securityContext.appArmorProfile",
+        |c| security(c, |s| asks_for_app_armor(s.app_armor_profile.as_ref())),
+        "no AppArmor profile is applied",
+    ),
+    container(
+        "securityContext.procMount",
+        |c| security(c, |s| s.proc_mount.as_deref() == Some("Unmasked")),
+        "/proc is masked",
+    ),
+    container(
+        "securityContext.seLinuxOptions",
+        |c| security(c, |s| s.se_linux_options.is_some()),
+        "no SELinux label is applied",
+    ),
+    container(
+        "securityContext.windowsOptions",
+        |c| security(c, |s| s.windows_options.is_some()),
+        "the nodes run Linux",
+    ),
+    container(
+        "startupProbe",
+        |c| c.startup_probe.is_some(),
+        "probes are not run; a container counts as started at once",
+    ),
+    container("stdin", |c| c.stdin == Some(true), "standard input is /dev/null"),
+    container("stdinOnce", |c| c.stdin_once == Some(true), "standard input is /dev/null"),
+    container("tty", |c| c.tty == Some(true), "there is no terminal"),
+    volume(
+        "configMap.defaultUser",
+        |v| v.config_map.as_ref().is_some_and(|c| c.default_user.is_some()),
+        "files belong to root, or to fsGroup",
+    ),
+    volume(
+        "configMap.items[*].user",
+        |v| v.config_map.as_ref().is_some_and(|c| names_user(c.items.as_ref())),
+        "files belong to root, or to fsGroup",
+    ),
+    volume(
+        "downwardAPI.defaultUser",
+        |v| v.downward_api.as_ref().is_some_and(|d| d.default_user.is_some()),
+        "files belong to root, or to fsGroup",
+    ),
+    volume(
+        "downwardAPI.items[*].user",
+        |v| {
+            let items_ = v.downward_api.as_ref().and_then(|d| d.items.as_ref());
+            items(items_).iter().any(|item| item.user.is_some())
+        },
+        "files belong to root, or to fsGroup",
+    ),
+    volume(
+        "emptyDir.mode",
+        |v| v.empty_dir.as_ref().is_some_and(|e| e.mode.is_some()),
+        "the directory's mode is 0777",
+    ),
+    volume(
+        "emptyDir.sizeLimit",
+        |v| {
+            v.empty_dir
+                .as_ref()
+                .is_some_and(|e| e.size_limit.is_some() && e.medium.as_deref() != Some("Memory"))
+        },
+        "it is not limited on disk; with medium Memory it is",
+    ),
+    volume(
+        "projected.defaultUser",
+        |v| v.projected.as_ref().is_some_and(|p| p.default_user.is_some()),
+        "files belong to root, or to fsGroup",
+    ),
+    volume(
+        "projected.sources[*].*.items[*].user",
+        projects_for_a_user,
+        "files belong to root, or to fsGroup",
+    ),
+    volume(
+        "secret.defaultUser",
+        |v| v.secret.as_ref().is_some_and(|s| s.default_user.is_some()),
+        "files belong to root, or to fsGroup",
+    ),
+    volume(
+        "secret.items[*].user",
+        |v| v.secret.as_ref().is_some_and(|s| names_user(s.items.as_ref())),
+        "files belong to root, or to fsGroup",
+    ),
+    mount(
+        "bindMountOptions",
+        |m| !items(m.bind_mount_options.as_ref()).is_empty(),
+        "the mount has the usual options",
+    ),
+    mount(
+        "mountPropagation",
+        |m| !matches!(text(m.mount_propagation.as_ref()), "" | "None"),
+        "mounts made later on one side are not seen on the other",
+    ),
+    mount(
+        "recursiveReadOnly",
+        |m| !matches!(text(m.recursive_read_only.as_ref()), "" | "Disabled"),
+        "the mount itself is read-only, mounts below it may not be",
+    ),
+];
+
+fn context(spec: &PodSpec, test: fn(&PodSecurityContext) -> bool) -> bool {
+    spec.security_context.as_ref().is_some_and(test)
+}
+
+fn security(container: &Container, test: fn(&SecurityContext) -> bool) -> bool {
+    container.security_context.as_ref().is_some_and(test)
+}
+
+fn asks_for_app_armor(profile: Option<&AppArmorProfile>) -> bool {
+    profile.is_some_and(|profile| profile.type_ != "Unconfined")
+}
+
+fn names_user(keys: Option<&Vec<KeyToPath>>) -> bool {
+    items(keys).iter().any(|key| key.user.is_some())
+}
+
+fn projects_for_a_user(volume: &Volume) -> bool {
+    let sources = volume.projected.as_ref().and_then(|projected| projected.sources.as_ref());
+    items(sources).iter().any(|source| {
+        source.config_map.as_ref().is_some_and(|source| names_user(source.items.as_ref()))
+            || source.secret.as_ref().is_some_and(|source| names_user(source.items.as_ref()))
+            || source.downward_api.as_ref().is_some_and(|source| {
+                items(source.items.as_ref()).iter().any(|file| file.user.is_some())
+            })
+    })
+}
+
+fn limits_more_than_cpu_and_memory(container: &Container) -> bool {
+    let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
+    limits.into_iter().any(|(name, _)| !matches!(name.as_str(), "cpu" | "memory"))
+}
+
+fn tolerates_more_than_the_default(spec: &PodSpec) -> bool {
+    let is_default = |toleration: &Toleration| {
+        DEFAULT_TOLERATION_KEYS.contains(&text(toleration.key.as_ref()))
+            && toleration.operator.as_deref() == Some("Exists")
+            && toleration.toleration_seconds == Some(300)
+    };
+    !items(spec.tolerations.as_ref()).iter().all(is_default)
+}

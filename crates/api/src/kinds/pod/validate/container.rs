@@ -1,0 +1,79 @@
+//! One container, of whichever list.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec};
+
+use super::{Holder, env, mounts, one_of, resources, security};
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, invalid_each, items, names, ports, text};
+
+/// What holds for every container.
+pub(super) fn common(
+    container: &Container,
+    spec: &PodSpec,
+    holder: Holder,
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if container.name.is_empty() {
+        errors.push(FieldError::required(field.child("name"), ""));
+    } else {
+        let messages = names::dns_label(&container.name);
+        errors.extend(invalid_each(&field.child("name"), &container.name, messages));
+    }
+    errors.extend(image(text(container.image.as_ref()), holder, field.child("image")));
+    errors.extend(one_of(
+        container.termination_message_policy.as_ref(),
+        &["FallbackToLogsOnError", "File"],
+        field.child("terminationMessagePolicy"),
+    ));
+    errors.extend(one_of(
+        container.image_pull_policy.as_ref(),
+        &["Always", "IfNotPresent", "Never"],
+        field.child("imagePullPolicy"),
+    ));
+    errors.extend(container_ports(items(container.ports.as_ref()), &field.child("ports")));
+    errors.extend(env::variables(items(container.env.as_ref()), &field.child("env")));
+    errors.extend(env::sources(items(container.env_from.as_ref()), &field.child("envFrom")));
+    errors.extend(mounts::check(container, items(spec.volumes.as_ref()), field));
+    errors.extend(resources::of_container(container, &field.child("resources")));
+    errors.extend(security::container(container, &field.child("securityContext")));
+    errors
+}
+
+fn image(image: &str, holder: Holder, field: Path) -> Option<FieldError> {
+    if image.is_empty() {
+        return Some(FieldError::required(field, ""));
+    }
+    // Upstream checks this of pods only, since old templates had a lone blank as a place holder.
+    let padded = image.trim() != image;
+    (padded && holder == Holder::Pod)
+        .then(|| FieldError::invalid(field, image, "must not have leading or trailing whitespace"))
+}
+
+fn container_ports(list: &[ContainerPort], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    for (index, port) in list.iter().enumerate() {
+        let field = field.index(index);
+        let name = text(port.name.as_ref());
+        if !name.is_empty() {
+            let messages = names::port(name);
+            if messages.is_empty() && !taken.insert(name) {
+                errors.push(FieldError::duplicate(field.child("name"), name));
+            }
+            errors.extend(invalid_each(&field.child("name"), name, messages));
+        }
+        if port.container_port == 0 {
+            errors.push(FieldError::required(field.child("containerPort"), ""));
+        } else {
+            errors.extend(ports::number(port.container_port, &field.child("containerPort")));
+        }
+        if let Some(host_port) = port.host_port.filter(|port| *port != 0) {
+            errors.extend(ports::number(host_port, &field.child("hostPort")));
+        }
+        errors.extend(ports::protocol(text(port.protocol.as_ref()), &field.child("protocol")));
+    }
+    errors
+}

@@ -1,0 +1,257 @@
+//! Environment variables and where they come from.
+
+use k8s_openapi::api::core::v1::{
+    EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector, ResourceFieldSelector,
+};
+
+use super::unsupported;
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, invalid_each, names, quantities, text};
+
+/// The fields of its own pod that a variable can show.
+const ENV_FIELDS: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+/// The fields of its own pod that a file of a downwardAPI volume can show.
+pub(super) const FILE_FIELDS: [&str; 5] = [
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+];
+
+const RESOURCES: [&str; 6] = [
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+
+/// Checks `env`.
+pub(super) fn variables(variables: &[EnvVar], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, variable) in variables.iter().enumerate() {
+        let field = field.index(index);
+        if variable.name.is_empty() {
+            errors.push(FieldError::required(field.child("name"), ""));
+        } else {
+            let messages = names::env_var(&variable.name);
+            errors.extend(invalid_each(&field.child("name"), &variable.name, messages));
+        }
+        if let Some(source) = &variable.value_from {
+            let value = text(variable.value.as_ref());
+            errors.extend(value_from(source, value, &field.child("valueFrom")));
+        }
+    }
+    errors
+}
+
+fn value_from(source: &EnvVarSource, value: &str, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut sources = 0;
+    if let Some(selector) = &source.field_ref {
+        sources += 1;
+        errors.extend(field_selector(selector, &ENV_FIELDS, &field.child("fieldRef")));
+    }
+    if let Some(selector) = &source.resource_field_ref {
+        sources += 1;
+        let field = field.child("resourceFieldRef");
+        errors.extend(resource_selector(selector, ContainerName::Optional, &field));
+    }
+    if let Some(selector) = &source.config_map_key_ref {
+        sources += 1;
+        errors.extend(key_selector(&selector.name, &selector.key, &field.child("configMapKeyRef")));
+    }
+    if let Some(selector) = &source.secret_key_ref {
+        sources += 1;
+        errors.extend(key_selector(&selector.name, &selector.key, &field.child("secretKeyRef")));
+    }
+    if source.file_key_ref.is_some() {
+        sources += 1;
+        errors.push(unsupported(
+            field.child("fileKeyRef"),
+            "the variable would be missing; use configMapKeyRef or secretKeyRef",
+        ));
+    }
+    if sources == 0 {
+        errors.push(FieldError::invalid(
+            field,
+            "",
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+        ));
+    } else if !value.is_empty() {
+        errors.push(FieldError::invalid(
+            field,
+            "",
+            "may not be specified when `value` is not empty",
+        ));
+    } else if sources > 1 {
+        errors.push(FieldError::invalid(
+            field,
+            "",
+            "may not have more than one field specified at a time",
+        ));
+    }
+    errors
+}
+
+fn key_selector(name: &str, key: &str, field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> =
+        invalid_each(&field.child("name"), name, names::dns_subdomain(name)).collect();
+    if key.is_empty() {
+        errors.push(FieldError::required(field.child("key"), ""));
+    } else {
+        errors.extend(invalid_each(&field.child("key"), key, names::config_map_key(key)));
+    }
+    errors
+}
+
+/// Checks a `fieldRef` against the fields that may be shown there.
+pub(super) fn field_selector(
+    selector: &ObjectFieldSelector,
+    allowed: &[&str],
+    field: &Path,
+) -> Vec<FieldError> {
+    let path = selector.field_path.as_str();
+    if path.is_empty() {
+        return vec![FieldError::required(field.child("fieldPath"), "")];
+    }
+    if text(selector.api_version.as_ref()) != "v1" {
+        return vec![FieldError::invalid(
+            field.child("fieldPath"),
+            path,
+            format!(
+                "error converting fieldPath: unsupported pod version: {}",
+                text(selector.api_version.as_ref())
+            ),
+        )];
+    }
+    if let Some((map, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
+        return match map {
+            "metadata.annotations" => {
+                invalid_each(field, key, names::qualified(&key.to_lowercase())).collect()
+            }
+            "metadata.labels" => invalid_each(field, key, names::qualified(key)).collect(),
+            _ => vec![FieldError::invalid(field, map, "does not support subscript")],
+        };
+    }
+    if allowed.contains(&path) {
+        return Vec::new();
+    }
+    if ENV_FIELDS.contains(&path) || FILE_FIELDS.contains(&path) {
+        return vec![FieldError::not_supported(field.child("fieldPath"), path, allowed)];
+    }
+    vec![FieldError::invalid(
+        field.child("fieldPath"),
+        path,
+        format!("error converting fieldPath: field label not supported: {path}"),
+    )]
+}
+
+/// Whether a `resourceFieldRef` must name the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ContainerName {
+    /// In a volume, which belongs to no container.
+    Required,
+    /// In a variable.
+    Optional,
+}
+
+/// Checks a `resourceFieldRef`.
+pub(super) fn resource_selector(
+    selector: &ResourceFieldSelector,
+    container: ContainerName,
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let resource = selector.resource.as_str();
+    if container == ContainerName::Required && text(selector.container_name.as_ref()).is_empty() {
+        errors.push(FieldError::required(field.child("containerName"), ""));
+    } else if resource.is_empty() {
+        errors.push(FieldError::required(field.child("resource"), ""));
+    } else if !RESOURCES.contains(&resource)
+        && !resource.starts_with("limits.hugepages-")
+        && !resource.starts_with("requests.hugepages-")
+    {
+        errors.push(FieldError::not_supported(field.child("resource"), resource, &RESOURCES));
+    }
+    let Some(divisor) = &selector.divisor else { return errors };
+    let amount = match quantities::check(divisor, &field.child("divisor")) {
+        Ok(amount) => amount,
+        Err(error) => {
+            errors.push(error);
+            return errors;
+        }
+    };
+    let (known, kind, shown) = if resource.ends_with(".cpu") {
+        (&["1m", "1"][..], "cpu", "1m and 1")
+    } else {
+        const BYTES: [&str; 13] =
+            ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+        let kind = if resource.ends_with(".memory") {
+            "memory"
+        } else if resource.contains("hugepages-") {
+            "hugepages"
+        } else {
+            "local ephemeral storage"
+        };
+        (&BYTES[..], kind, "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei")
+    };
+    if !amount.is_zero() && !known.contains(&amount.to_string().as_str()) {
+        errors.push(FieldError::invalid(
+            field.child("divisor"),
+            resource,
+            format!("only divisor's values {shown} are supported with the {kind} resource"),
+        ));
+    }
+    errors
+}
+
+/// Checks `envFrom`.
+pub(super) fn sources(sources: &[EnvFromSource], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let entry = field.index(index);
+        let prefix = text(source.prefix.as_ref());
+        if !prefix.is_empty() {
+            errors.extend(invalid_each(&entry.child("prefix"), prefix, names::env_var(prefix)));
+        }
+        let config_map = source.config_map_ref.as_ref().map(|source| &source.name);
+        let secret = source.secret_ref.as_ref().map(|source| &source.name);
+        for (name, value) in [("configMapRef", config_map), ("secretRef", secret)] {
+            let Some(value) = value else { continue };
+            let field = entry.child(name).child("name");
+            if value.is_empty() {
+                errors.push(FieldError::required(&field, ""));
+            } else {
+                errors.extend(invalid_each(&field, value, names::dns_subdomain(value)));
+            }
+        }
+        match (config_map, secret) {
+            (None, None) => errors.push(FieldError::invalid(
+                field,
+                "",
+                "must specify one of: `configMapRef` or `secretRef`",
+            )),
+            (Some(_), Some(_)) => errors.push(FieldError::invalid(
+                field,
+                "",
+                "may not have more than one field specified at a time",
+            )),
+            (Some(_), None) | (None, Some(_)) => {}
+        }
+    }
+    errors
+}

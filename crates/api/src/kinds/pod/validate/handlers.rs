@@ -1,0 +1,171 @@
+//! Probes and lifecycle hooks.
+
+use k8s_openapi::api::core::v1::{
+    Container, ExecAction, HTTPGetAction, LifecycleHandler, PodSpec, Probe,
+};
+
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, invalid_each, items, names, numbers, ports, text};
+
+/// Checks the probes and hooks of a container that keeps running.
+pub(super) fn of_container(container: &Container, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let grace = spec.termination_grace_period_seconds.unwrap_or_default();
+    let mut errors = Vec::new();
+    if let Some(lifecycle) = &container.lifecycle {
+        let field = field.child("lifecycle");
+        let hooks = [("postStart", &lifecycle.post_start), ("preStop", &lifecycle.pre_stop)];
+        for (name, hook) in hooks {
+            if let Some(hook) = hook {
+                errors.extend(self::hook(hook, grace, &field.child(name)));
+            }
+        }
+        if lifecycle.stop_signal.is_some() && spec.os.is_none() {
+            errors.push(FieldError::forbidden(
+                field.child("stopSignal"),
+                "may not be set for containers with empty `spec.os.name`",
+            ));
+        }
+    }
+    if let Some(probe) = &container.liveness_probe {
+        let field = field.child("livenessProbe");
+        errors.extend(self::probe(probe, &field));
+        errors.extend(one_success(probe, &field));
+    }
+    if let Some(probe) = &container.readiness_probe {
+        let field = field.child("readinessProbe");
+        errors.extend(self::probe(probe, &field));
+        if let Some(seconds) = probe.termination_grace_period_seconds {
+            errors.push(FieldError::invalid(
+                field.child("terminationGracePeriodSeconds"),
+                seconds,
+                "must not be set for readinessProbes",
+            ));
+        }
+    }
+    if let Some(probe) = &container.startup_probe {
+        let field = field.child("startupProbe");
+        errors.extend(self::probe(probe, &field));
+        errors.extend(one_success(probe, &field));
+    }
+    errors
+}
+
+fn one_success(probe: &Probe, field: &Path) -> Option<FieldError> {
+    let threshold = probe.success_threshold.unwrap_or_default();
+    (threshold != 1)
+        .then(|| FieldError::invalid(field.child("successThreshold"), threshold, "must be 1"))
+}
+
+fn probe(probe: &Probe, field: &Path) -> Vec<FieldError> {
+    let mut handlers = Handlers::new(field);
+    handlers.exec(probe.exec.as_ref());
+    handlers.http_get(probe.http_get.as_ref());
+    if let Some(action) = &probe.tcp_socket
+        && let Some(field) = handlers.begin("tcpSocket")
+    {
+        handlers.errors.extend(ports::number_or_name(&action.port, &field.child("port")));
+    }
+    if let Some(action) = &probe.grpc
+        && let Some(field) = handlers.begin("grpc")
+    {
+        handlers.errors.extend(ports::number(action.port, &field.child("port")));
+    }
+    let mut errors = handlers.finish();
+    for (name, value) in [
+        ("initialDelaySeconds", probe.initial_delay_seconds),
+        ("timeoutSeconds", probe.timeout_seconds),
+        ("periodSeconds", probe.period_seconds),
+        ("successThreshold", probe.success_threshold),
+        ("failureThreshold", probe.failure_threshold),
+    ] {
+        errors.extend(numbers::non_negative(value.unwrap_or_default(), &field.child(name)));
+    }
+    if let Some(seconds) = probe.termination_grace_period_seconds.filter(|seconds| *seconds <= 0) {
+        errors.push(FieldError::invalid(
+            field.child("terminationGracePeriodSeconds"),
+            seconds,
+            "must be greater than 0",
+        ));
+    }
+    errors
+}
+
+fn hook(hook: &LifecycleHandler, grace: i64, field: &Path) -> Vec<FieldError> {
+    let mut handlers = Handlers::new(field);
+    handlers.exec(hook.exec.as_ref());
+    handlers.http_get(hook.http_get.as_ref());
+    if let Some(action) = &hook.tcp_socket
+        && let Some(field) = handlers.begin("tcpSocket")
+    {
+        handlers.errors.extend(ports::number_or_name(&action.port, &field.child("port")));
+    }
+    if let Some(action) = &hook.sleep
+        && let Some(field) = handlers.begin("sleep")
+        && !(0..=grace).contains(&action.seconds)
+    {
+        handlers.errors.push(FieldError::invalid(
+            field,
+            action.seconds,
+            format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})"),
+        ));
+    }
+    handlers.finish()
+}
+
+/// One of several handlers: the first is checked, each further one is an error.
+struct Handlers<'a> {
+    field: &'a Path,
+    seen: usize,
+    errors: Vec<FieldError>,
+}
+
+impl<'a> Handlers<'a> {
+    const fn new(field: &'a Path) -> Self {
+        Self { field, seen: 0, errors: Vec::new() }
+    }
+
+    /// The path of the handler if it is the first.
+    fn begin(&mut self, name: &str) -> Option<Path> {
+        self.seen += 1;
+        let field = self.field.child(name);
+        if self.seen == 1 {
+            return Some(field);
+        }
+        self.errors.push(FieldError::forbidden(field, "may not specify more than 1 handler type"));
+        None
+    }
+
+    fn exec(&mut self, action: Option<&ExecAction>) {
+        if let Some(action) = action
+            && let Some(field) = self.begin("exec")
+            && items(action.command.as_ref()).is_empty()
+        {
+            self.errors.push(FieldError::required(field.child("command"), ""));
+        }
+    }
+
+    fn http_get(&mut self, action: Option<&HTTPGetAction>) {
+        let Some(action) = action else { return };
+        let Some(field) = self.begin("httpGet") else { return };
+        self.errors.extend(ports::number_or_name(&action.port, &field.child("port")));
+        let scheme = text(action.scheme.as_ref());
+        if !matches!(scheme, "HTTP" | "HTTPS") {
+            self.errors.push(FieldError::not_supported(
+                field.child("scheme"),
+                scheme,
+                &["HTTP", "HTTPS"],
+            ));
+        }
+        for header in items(action.http_headers.as_ref()) {
+            let messages = names::http_header(&header.name);
+            self.errors.extend(invalid_each(&field.child("httpHeaders"), &header.name, messages));
+        }
+    }
+
+    fn finish(mut self) -> Vec<FieldError> {
+        if self.seen == 0 {
+            self.errors.push(FieldError::required(self.field, "must specify a handler type"));
+        }
+        self.errors
+    }
+}

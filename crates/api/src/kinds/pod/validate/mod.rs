@@ -1,0 +1,40 @@
+//! What makes the spec of a Pod (or of a template) valid, in upstream's words (`pkg/apis/core/validation`). Defaults have
+//! been filled before.
+
+mod container;
+mod containers;
+mod env;
+mod handlers;
+mod mounts;
+mod placement;
+mod resources;
+mod security;
+mod spec;
+mod update;
+mod volume;
+
+pub(crate) use spec::{Holder, pod_spec};
+pub(crate) use update::pod_update;
+
+use crate::registry::field_error::FieldError;
+use crate::validation::Path;
+
+/// A field that upstream has and that this version cannot carry out, where going on without it would do something else than
+/// the user asked for.
+fn unsupported(field: Path, why: &str) -> FieldError {
+    FieldError::forbidden(field, format!("not supported by this version of Rekindle: {why}"))
+}
+
+/// A text out of a fixed set; absent is missing, since a default should have filled it.
+fn one_of(value: Option<&String>, allowed: &[&str], field: Path) -> Option<FieldError> {
+    match value.map_or("", String::as_str) {
+        "" => Some(FieldError::required(field, "")),
+        value if allowed.contains(&value) => None,
+        value => Some(FieldError::not_supported(field, value, allowed)),
+    }
+}
+
+/// The same for a text that may be absent.
+fn one_of_if_set(value: Option<&String>, allowed: &[&str], field: Path) -> Option<FieldError> {
+    value.and_then(|_| one_of(value, allowed, field))
+}

@@ -1,0 +1,110 @@
+//! Where a container mounts the pod's volumes.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, Volume, VolumeDevice, VolumeMount};
+
+use super::{one_of, volume};
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, items, text};
+
+/// Checks `volumeMounts` and `volumeDevices`.
+pub(super) fn check(container: &Container, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    for (index, mount) in items(container.volume_mounts.as_ref()).iter().enumerate() {
+        let field = field.child("volumeMounts").index(index);
+        errors.extend(known_volume(&mount.name, volumes, &field));
+        if mount.mount_path.is_empty() {
+            errors.push(FieldError::required(field.child("mountPath"), ""));
+        } else if !taken.insert(&mount.mount_path) {
+            errors.push(FieldError::invalid(
+                field.child("mountPath"),
+                &mount.mount_path,
+                "must be unique",
+            ));
+        }
+        errors.extend(sub_paths(mount, &field));
+        errors.extend(propagation(mount, container, &field));
+    }
+    let devices = items(container.volume_devices.as_ref());
+    for (index, device) in devices.iter().enumerate() {
+        let field = field.child("volumeDevices").index(index);
+        errors.extend(self::device(device, volumes, &field));
+    }
+    errors
+}
+
+fn known_volume(name: &str, volumes: &[Volume], field: &Path) -> Option<FieldError> {
+    if name.is_empty() {
+        return Some(FieldError::required(field.child("name"), ""));
+    }
+    let known = volumes.iter().any(|volume| volume.name == name);
+    (!known).then(|| FieldError::not_found(field.child("name"), name))
+}
+
+fn sub_paths(mount: &VolumeMount, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let sub_path = text(mount.sub_path.as_ref());
+    let expression = text(mount.sub_path_expr.as_ref());
+    if !sub_path.is_empty() {
+        errors.extend(volume::descending_path(sub_path, &field.child("subPath")));
+    }
+    if !expression.is_empty() {
+        let field = field.child("subPathExpr");
+        if !sub_path.is_empty() {
+            errors.push(FieldError::invalid(
+                &field,
+                expression,
+                "subPathExpr and subPath are mutually exclusive",
+            ));
+        }
+        errors.extend(volume::descending_path(expression, &field));
+    }
+    errors
+}
+
+fn propagation(mount: &VolumeMount, container: &Container, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let Some(mode) = &mount.mount_propagation {
+        let field = field.child("mountPropagation");
+        errors.extend(one_of(
+            Some(mode),
+            &["Bidirectional", "HostToContainer", "None"],
+            field.clone(),
+        ));
+        let privileged = container.security_context.as_ref().and_then(|context| context.privileged);
+        if mode == "Bidirectional" && privileged != Some(true) {
+            errors.push(FieldError::forbidden(
+                field,
+                "Bidirectional mount propagation is available only to privileged containers",
+            ));
+        }
+    }
+    if let Some(mode) = &mount.recursive_read_only {
+        let field = field.child("recursiveReadOnly");
+        errors.extend(one_of(Some(mode), &["Disabled", "Enabled", "IfPossible"], field.clone()));
+        if mode != "Disabled" && mount.read_only != Some(true) {
+            errors
+                .push(FieldError::forbidden(field, "may only be specified when readOnly is true"));
+        }
+    }
+    errors
+}
+
+/// No volume type of this version can be a block device.
+fn device(device: &VolumeDevice, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> =
+        known_volume(&device.name, volumes, field).into_iter().collect();
+    if device.device_path.is_empty() {
+        errors.push(FieldError::required(field.child("devicePath"), ""));
+    }
+    if errors.is_empty() {
+        errors.push(FieldError::invalid(
+            field.child("name"),
+            &device.name,
+            "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+        ));
+    }
+    errors
+}

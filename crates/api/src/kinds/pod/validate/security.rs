@@ -1,0 +1,154 @@
+//! Security contexts. What this version cannot carry out and what would leave a container with more rights than asked for is
+//! refused, not only warned of.
+
+use k8s_openapi::api::core::v1::{Container, PodSpec, SeccompProfile, Sysctl};
+
+use super::{one_of_if_set, unsupported};
+use crate::registry::field_error::{FieldError, Problem};
+use crate::validation::{Path, items, numbers};
+
+/// The kernel settings that live in the IPC and the network namespace, as the kubelet knows them.
+const NAMESPACED_SYSCTLS: [&str; 5] =
+    ["fs.mqueue.", "kernel.msg", "kernel.sem", "kernel.shm", "net."];
+
+/// Checks the pod's security context.
+pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let host = spec.host_pid == Some(true);
+    if host && spec.share_process_namespace == Some(true) {
+        errors.push(FieldError::invalid(
+            field.child("shareProcessNamespace"),
+            true,
+            "ShareProcessNamespace and HostPID cannot both be enabled",
+        ));
+    }
+    let Some(context) = &spec.security_context else { return errors };
+    let field = field.child("securityContext");
+    for (name, id) in [
+        ("fsGroup", context.fs_group),
+        ("runAsGroup", context.run_as_group),
+        ("runAsUser", context.run_as_user),
+    ] {
+        errors.extend(id.and_then(|id| numbers::unix_id(id, &field.child(name))));
+    }
+    for (index, group) in items(context.supplemental_groups.as_ref()).iter().enumerate() {
+        let field = field.child("supplementalGroups").index(index);
+        errors.extend(numbers::unix_id(*group, &field));
+    }
+    errors.extend(one_of_if_set(
+        context.fs_group_change_policy.as_ref(),
+        &["Always", "OnRootMismatch"],
+        field.child("fsGroupChangePolicy"),
+    ));
+    errors.extend(one_of_if_set(
+        context.supplemental_groups_policy.as_ref(),
+        &["Merge", "Strict"],
+        field.child("supplementalGroupsPolicy"),
+    ));
+    errors.extend(sysctls(items(context.sysctls.as_ref()), &field.child("sysctls")));
+    errors.extend(seccomp(context.seccomp_profile.as_ref(), &field.child("seccompProfile")));
+    errors
+}
+
+/// Only what a namespace of the pod's own holds may be set.
+fn sysctls(sysctls: &[Sysctl], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, sysctl) in sysctls.iter().enumerate() {
+        let field = field.index(index).child("name");
+        // Upstream takes slashes for dots, as the sysctl program does.
+        let name = sysctl.name.replace('/', ".");
+        if name.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        } else if !is_sysctl_name(&name) {
+            errors.push(FieldError::invalid(
+                field,
+                &sysctl.name,
+                "must have at most 253 characters and match regex \
+                 ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+            ));
+        } else if sysctls[..index].iter().any(|other| other.name.replace('/', ".") == name) {
+            errors.push(FieldError::duplicate(field, &sysctl.name));
+        } else if !NAMESPACED_SYSCTLS.iter().any(|prefix| name.starts_with(prefix)) {
+            errors.push(unsupported(field, "it is not namespaced and would change the node"));
+        }
+    }
+    errors
+}
+
+fn is_sysctl_name(name: &str) -> bool {
+    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|part| {
+            let bytes = part.as_bytes();
+            bytes.first().is_some_and(|first| edge(*first))
+                && bytes.last().is_some_and(|last| edge(*last))
+                && bytes.iter().all(|byte| edge(*byte) || matches!(byte, b'-' | b'_'))
+        })
+}
+
+/// Checks a container's security context.
+pub(super) fn container(container: &Container, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let Some(context) = &container.security_context else { return errors };
+    for (name, id) in [("runAsGroup", context.run_as_group), ("runAsUser", context.run_as_user)] {
+        errors.extend(id.and_then(|id| numbers::unix_id(id, &field.child(name))));
+    }
+    errors.extend(one_of_if_set(
+        context.proc_mount.as_ref(),
+        &["Default", "Unmasked"],
+        field.child("procMount"),
+    ));
+    errors.extend(seccomp(context.seccomp_profile.as_ref(), &field.child("seccompProfile")));
+    if context.allow_privilege_escalation == Some(false) {
+        let added = context.capabilities.iter().flat_map(|caps| caps.add.iter().flatten());
+        let problem = if context.privileged == Some(true) {
+            Some("cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+        } else if added.into_iter().any(|name| name == "CAP_SYS_ADMIN") {
+            Some(
+                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
+            )
+        } else {
+            None
+        };
+        if let Some(detail) = problem {
+            let shown = serde_json::to_string(context)
+                .expect("a security context has text keys only, so JSON can hold it");
+            errors.push(FieldError {
+                field: field.into(),
+                problem: Problem::Invalid(shown),
+                detail: detail.to_owned(),
+            });
+        }
+    }
+    errors
+}
+
+fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {
+    let Some(profile) = profile else { return Vec::new() };
+    let mut errors = Vec::new();
+    match profile.type_.as_str() {
+        "RuntimeDefault" | "Unconfined" => {
+            if profile.localhost_profile.is_some() {
+                errors.push(FieldError::invalid(
+                    field.child("localhostProfile"),
+                    profile.localhost_profile.as_deref().unwrap_or_default(),
+                    "can only be set when seccomp type is Localhost",
+                ));
+            }
+        }
+        "Localhost" => errors.push(unsupported(
+            field.child("type"),
+            "profiles of the node's own are not loaded; use RuntimeDefault",
+        )),
+        "" => errors.push(FieldError::required(
+            field.child("type"),
+            "type is required when seccompProfile is set",
+        )),
+        other => errors.push(FieldError::not_supported(
+            field.child("type"),
+            other,
+            &["Localhost", "RuntimeDefault", "Unconfined"],
+        )),
+    }
+    errors
+}

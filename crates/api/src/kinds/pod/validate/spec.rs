@@ -1,0 +1,196 @@
+//! The spec as a whole.
+
+use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec};
+
+use super::{
+    containers, one_of, one_of_if_set, placement, resources, security, unsupported, volume,
+};
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, invalid_each, items, labels, names, numbers, text};
+
+/// What holds the spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A Pod.
+    Pod,
+    /// The template of a workload.
+    Template,
+}
+
+/// Everything wrong with a pod spec.
+pub(crate) fn pod_spec(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    errors.extend(volume::volumes(items(spec.volumes.as_ref()), &field.child("volumes")));
+    errors.extend(containers::all(spec, holder, field));
+    errors.extend(one_of(
+        spec.restart_policy.as_ref(),
+        &["Always", "OnFailure", "Never"],
+        field.child("restartPolicy"),
+    ));
+    errors.extend(labels::labels(spec.node_selector.as_ref(), &field.child("nodeSelector")));
+    errors.extend(security::pod(spec, field));
+    errors.extend(placement::check(spec, field));
+    errors.extend(resources::pod_level(spec, field));
+    errors.extend(host_network_ports(spec, holder, field));
+    errors.extend(dns(spec, field));
+    errors.extend(host_aliases(items(spec.host_aliases.as_ref()), &field.child("hostAliases")));
+    errors.extend(scalars(spec, field));
+    errors
+}
+
+fn scalars(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let grace = spec.termination_grace_period_seconds.unwrap_or_default();
+    // Upstream lets a negative period through with a warning and takes it as 1; it is always a mistake.
+    errors.extend(numbers::non_negative(grace, &field.child("terminationGracePeriodSeconds")));
+    if let Some(seconds) = spec.active_deadline_seconds {
+        let field = field.child("activeDeadlineSeconds");
+        errors.extend(numbers::in_range(seconds, 1, i64::from(i32::MAX), &field));
+    }
+    let subdomains = [
+        ("serviceAccountName", &spec.service_account_name),
+        ("nodeName", &spec.node_name),
+        ("priorityClassName", &spec.priority_class_name),
+        ("runtimeClassName", &spec.runtime_class_name),
+    ];
+    for (name, value) in subdomains {
+        if let Some(value) = value {
+            errors.extend(invalid_each(&field.child(name), value, names::dns_subdomain(value)));
+        }
+    }
+    for (name, value) in [("hostname", &spec.hostname), ("subdomain", &spec.subdomain)] {
+        if let Some(value) = value {
+            errors.extend(invalid_each(&field.child(name), value, names::dns_label(value)));
+        }
+    }
+    errors.extend(one_of_if_set(
+        spec.preemption_policy.as_ref(),
+        &["PreemptLowerPriority", "Never"],
+        field.child("preemptionPolicy"),
+    ));
+    for (index, gate) in items(spec.readiness_gates.as_ref()).iter().enumerate() {
+        let field = field.child("readinessGates").index(index).child("conditionType");
+        let kind = &gate.condition_type;
+        errors.extend(invalid_each(&field, kind, names::qualified(kind)));
+    }
+    match spec.os.as_ref().map(|os| os.name.as_str()) {
+        None | Some("linux") => {}
+        Some("windows") => errors.push(unsupported(
+            field.child("os").child("name"),
+            "the nodes run Linux; the pod could not start",
+        )),
+        Some("") => errors.push(FieldError::required(field.child("os").child("name"), "")),
+        Some(other) => errors.push(FieldError::not_supported(
+            field.child("os").child("name"),
+            other,
+            &["linux", "windows"],
+        )),
+    }
+    errors
+}
+
+fn dns(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let policies = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"];
+    errors.extend(one_of(spec.dns_policy.as_ref(), &policies, field.child("dnsPolicy")));
+    let config_field = field.child("dnsConfig");
+    if text(spec.dns_policy.as_ref()) == "None" {
+        match &spec.dns_config {
+            None => errors.push(FieldError::required(
+                &config_field,
+                "must provide `dnsConfig` when `dnsPolicy` is None",
+            )),
+            Some(config) if items(config.nameservers.as_ref()).is_empty() => {
+                errors.push(FieldError::required(
+                    config_field.child("nameservers"),
+                    "must provide at least one DNS nameserver when `dnsPolicy` is None",
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    if let Some(config) = &spec.dns_config {
+        errors.extend(dns_config(config, &config_field));
+    }
+    errors
+}
+
+fn dns_config(config: &PodDNSConfig, field: &Path) -> Vec<FieldError> {
+    const NAMESERVERS_MAX: usize = 3;
+    const SEARCHES_MAX: usize = 32;
+    let mut errors = Vec::new();
+    let nameservers = items(config.nameservers.as_ref());
+    let nameservers_field = field.child("nameservers");
+    if nameservers.len() > NAMESERVERS_MAX {
+        errors.push(FieldError::invalid(
+            &nameservers_field,
+            nameservers,
+            "must not have more than 3 nameservers",
+        ));
+    }
+    for (index, address) in nameservers.iter().enumerate() {
+        errors.extend(ip(address, nameservers_field.index(index)));
+    }
+    let searches = items(config.searches.as_ref());
+    if searches.len() > SEARCHES_MAX {
+        errors.push(FieldError::invalid(
+            field.child("searches"),
+            searches,
+            "must not have more than 32 search paths",
+        ));
+    }
+    for (index, option) in items(config.options.as_ref()).iter().enumerate() {
+        if text(option.name.as_ref()).is_empty() {
+            let field = field.child("options").index(index);
+            errors.push(FieldError::required(field, "must not be empty"));
+        }
+    }
+    errors
+}
+
+fn host_aliases(aliases: &[HostAlias], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, alias) in aliases.iter().enumerate() {
+        errors.extend(ip(&alias.ip, field.index(index).child("ip")));
+        for (position, name) in items(alias.hostnames.as_ref()).iter().enumerate() {
+            let field = field.index(index).child("hostnames").index(position);
+            errors.extend(invalid_each(&field, name, names::dns_subdomain(name)));
+        }
+    }
+    errors
+}
+
+fn host_network_ports(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if spec.host_network != Some(true) {
+        return errors;
+    }
+    for (index, container) in spec.containers.iter().enumerate() {
+        for (position, port) in items(container.ports.as_ref()).iter().enumerate() {
+            let host_port = port.host_port.unwrap_or(0);
+            let checked = match holder {
+                Holder::Pod => true,
+                Holder::Template => host_port != 0,
+            };
+            if checked && host_port != port.container_port {
+                let field = field.child("containers").index(index).child("ports").index(position);
+                errors.push(FieldError::invalid(
+                    field.child("hostPort"),
+                    host_port,
+                    "must match `containerPort` when `hostNetwork` is true",
+                ));
+            }
+        }
+    }
+    errors
+}
+
+fn ip(address: &str, field: Path) -> Option<FieldError> {
+    address.parse::<std::net::IpAddr>().is_err().then(|| {
+        FieldError::invalid(
+            field,
+            address,
+            "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        )
+    })
+}

@@ -1,0 +1,168 @@
+//! What an update of a Pod may change: images, activeDeadlineSeconds (only shorter), more tolerations.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Toleration};
+use serde_json::Value;
+
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, items, numbers, text};
+
+use super::placement;
+
+const IMMUTABLE: &str = "pod updates may not change fields other than \
+                         `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
+                         `spec.tolerations` (only additions to existing tolerations),\
+                         `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// The most changed fields an error names.
+const CHANGES_SHOWN_MAX: usize = 16;
+
+/// Everything wrong with the change from `old`.
+pub(crate) fn pod_update(new: &Pod, old: &Pod) -> Vec<FieldError> {
+    let empty = PodSpec::default();
+    let (new, old) = (new.spec.as_ref().unwrap_or(&empty), old.spec.as_ref().unwrap_or(&empty));
+    let field = Path::new("spec");
+    let mut errors = Vec::new();
+    let lists = [
+        ("containers", new.containers.as_slice(), old.containers.as_slice()),
+        (
+            "initContainers",
+            items(new.init_containers.as_ref()),
+            items(old.init_containers.as_ref()),
+        ),
+    ];
+    for (name, new, old) in lists {
+        let field = field.child(name);
+        if new.len() != old.len() {
+            errors.push(FieldError::forbidden(
+                &field,
+                "pod updates may not add or remove containers",
+            ));
+        }
+        errors.extend(images(new, &field));
+    }
+    if !errors.is_empty() {
+        return errors;
+    }
+    errors.extend(deadline(new, old, &field.child("activeDeadlineSeconds")));
+    errors.extend(only_added(
+        items(new.tolerations.as_ref()),
+        items(old.tolerations.as_ref()),
+        &field.child("tolerations"),
+    ));
+    let changed = changes(&with_what_may_change(new, old), old);
+    if !changed.is_empty() {
+        let shown = changed.join(", ");
+        errors.push(FieldError::forbidden(field, format!("{IMMUTABLE}\nchanged: {shown}")));
+    }
+    errors
+}
+
+fn images(containers: &[Container], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, container) in containers.iter().enumerate() {
+        let field = field.index(index).child("image");
+        let image = text(container.image.as_ref());
+        if image.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        } else if image.trim() != image {
+            errors.push(FieldError::invalid(
+                field,
+                image,
+                "must not have leading or trailing whitespace",
+            ));
+        }
+    }
+    errors
+}
+
+fn deadline(new: &PodSpec, old: &PodSpec, field: &Path) -> Option<FieldError> {
+    match (new.active_deadline_seconds, old.active_deadline_seconds) {
+        (Some(new), Some(old)) if new > old => {
+            Some(FieldError::invalid(field, new, "must be less than or equal to previous value"))
+        }
+        (Some(new), _) => numbers::in_range(new, 0, i64::from(i32::MAX), field),
+        (None, Some(old)) => Some(FieldError::invalid(
+            field,
+            old,
+            "must not update from a positive integer to nil value",
+        )),
+        (None, None) => None,
+    }
+}
+
+fn only_added(new: &[Toleration], old: &[Toleration], field: &Path) -> Vec<FieldError> {
+    let kept = |old: &Toleration| {
+        new.iter().any(|new| {
+            let old = Toleration { toleration_seconds: new.toleration_seconds, ..old.clone() };
+            old == *new
+        })
+    };
+    if !old.iter().all(kept) {
+        return vec![FieldError::forbidden(
+            field,
+            "existing toleration can not be modified except its tolerationSeconds",
+        )];
+    }
+    placement::tolerations(new, field)
+}
+
+/// The new spec with everything that may change as it was.
+fn with_what_may_change(new: &PodSpec, old: &PodSpec) -> PodSpec {
+    let mut spec = new.clone();
+    let old_init = items(old.init_containers.as_ref());
+    let pairs = spec.containers.iter_mut().zip(&old.containers);
+    let init_pairs = spec.init_containers.iter_mut().flatten().zip(old_init);
+    for (new, old) in pairs.chain(init_pairs) {
+        new.image.clone_from(&old.image);
+    }
+    spec.active_deadline_seconds = old.active_deadline_seconds;
+    spec.tolerations.clone_from(&old.tolerations);
+    let was_negative = old.termination_grace_period_seconds.is_some_and(|seconds| seconds < 0);
+    if was_negative && new.termination_grace_period_seconds == Some(1) {
+        spec.termination_grace_period_seconds = old.termination_grace_period_seconds;
+    }
+    // A gate may be taken away, none may come.
+    let old_gates = items(old.scheduling_gates.as_ref());
+    if items(new.scheduling_gates.as_ref()).iter().all(|gate| old_gates.contains(gate)) {
+        spec.scheduling_gates.clone_from(&old.scheduling_gates);
+    }
+    spec
+}
+
+/// The paths that differ, deepest first named.
+fn changes(new: &PodSpec, old: &PodSpec) -> Vec<String> {
+    if new == old {
+        return Vec::new();
+    }
+    let json = |spec: &PodSpec| {
+        serde_json::to_value(spec).expect("a pod spec has text keys only, so JSON can hold it")
+    };
+    let mut found = Vec::new();
+    compare(Some(&json(new)), Some(&json(old)), &Path::new("spec"), &mut found);
+    if found.len() > CHANGES_SHOWN_MAX {
+        let more = found.len() - CHANGES_SHOWN_MAX;
+        found.truncate(CHANGES_SHOWN_MAX);
+        found.push(format!("and {more} more"));
+    }
+    found
+}
+
+fn compare(new: Option<&Value>, old: Option<&Value>, path: &Path, found: &mut Vec<String>) {
+    match (new, old) {
+        (Some(Value::Object(new)), Some(Value::Object(old))) => {
+            let mut names: Vec<&String> = new.keys().chain(old.keys()).collect();
+            names.sort();
+            names.dedup();
+            for name in names {
+                compare(new.get(name), old.get(name), &path.child(name), found);
+            }
+        }
+        (Some(Value::Array(new)), Some(Value::Array(old))) if new.len() == old.len() => {
+            for (index, (new, old)) in new.iter().zip(old).enumerate() {
+                compare(Some(new), Some(old), &path.index(index), found);
+            }
+        }
+        (new, old) if new != old => found.push(path.to_string()),
+        _ => {}
+    }
+}

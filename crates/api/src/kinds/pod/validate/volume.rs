@@ -1,0 +1,286 @@
+//! The pod's volumes.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource, KeyToPath,
+    ProjectedVolumeSource, Volume, VolumeProjection,
+};
+
+use super::{env, unsupported};
+use crate::kinds::pod::volumes::{SUPPORTED, sources};
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, invalid_each, items, names, numbers, quantities, text};
+
+const HOST_PATH_TYPES: [&str; 8] = [
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+];
+
+/// Checks `volumes`.
+pub(super) fn volumes(volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    for (index, volume) in volumes.iter().enumerate() {
+        let field = field.index(index);
+        if volume.name.is_empty() {
+            errors.push(FieldError::required(field.child("name"), ""));
+        } else {
+            let messages = names::dns_label(&volume.name);
+            errors.extend(invalid_each(&field.child("name"), &volume.name, messages));
+            if !taken.insert(&volume.name) {
+                errors.push(FieldError::duplicate(field.child("name"), &volume.name));
+            }
+        }
+        errors.extend(one_supported_source(volume, &field));
+        errors.extend(source(volume, &field));
+    }
+    errors
+}
+
+fn one_supported_source(volume: &Volume, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (position, name) in sources(volume).enumerate() {
+        if position > 0 {
+            errors.push(FieldError::forbidden(
+                field.child(name),
+                "may not specify more than 1 volume type",
+            ));
+        } else if !SUPPORTED.contains(&name) {
+            errors.push(unsupported(
+                field.child(name),
+                &format!(
+                    "the pod could not start; volumes may be of the types {}",
+                    SUPPORTED.join(", ")
+                ),
+            ));
+        }
+    }
+    errors
+}
+
+fn source(volume: &Volume, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let Some(source) = &volume.empty_dir {
+        errors.extend(empty_dir(source, &field.child("emptyDir")));
+    }
+    if let Some(source) = &volume.host_path {
+        errors.extend(host_path(source, &field.child("hostPath")));
+    }
+    if let Some(source) = &volume.config_map {
+        let field = field.child("configMap");
+        if source.name.is_empty() {
+            errors.push(FieldError::required(field.child("name"), ""));
+        }
+        errors.extend(mode(source.default_mode, &field.child("defaultMode")));
+        errors.extend(keys(items(source.items.as_ref()), &field.child("items")));
+    }
+    if let Some(source) = &volume.secret {
+        let field = field.child("secret");
+        if text(source.secret_name.as_ref()).is_empty() {
+            errors.push(FieldError::required(field.child("secretName"), ""));
+        }
+        errors.extend(mode(source.default_mode, &field.child("defaultMode")));
+        errors.extend(keys(items(source.items.as_ref()), &field.child("items")));
+    }
+    if let Some(source) = &volume.downward_api {
+        let field = field.child("downwardAPI");
+        errors.extend(mode(source.default_mode, &field.child("defaultMode")));
+        errors.extend(files(items(source.items.as_ref()), &field));
+    }
+    if let Some(source) = &volume.projected {
+        errors.extend(projected(source, &field.child("projected")));
+    }
+    errors
+}
+
+fn empty_dir(source: &EmptyDirVolumeSource, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match text(source.medium.as_ref()) {
+        "" | "Memory" => {}
+        medium if medium.starts_with("HugePages") => {
+            errors.push(unsupported(field.child("medium"), "there are no huge page volumes"));
+        }
+        medium => errors.push(FieldError::not_supported(
+            field.child("medium"),
+            medium,
+            &["", "HugePages", "Memory"],
+        )),
+    }
+    if let Some(limit) = &source.size_limit
+        && quantities::check_non_negative(limit, field).is_err()
+    {
+        errors.push(FieldError::forbidden(
+            field.child("sizeLimit"),
+            "SizeLimit field must be a valid resource quantity",
+        ));
+    }
+    errors.extend(mode(source.mode, &field.child("mode")));
+    errors
+}
+
+fn host_path(source: &HostPathVolumeSource, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let path = &source.path;
+    if path.is_empty() {
+        errors.push(FieldError::required(field.child("path"), ""));
+    } else if path.split('/').any(|part| part == "..") {
+        errors.push(FieldError::invalid(field.child("path"), path, "must not contain '..'"));
+    }
+    let kind = text(source.type_.as_ref());
+    if !HOST_PATH_TYPES.contains(&kind) {
+        errors.push(FieldError::not_supported(field.child("type"), kind, &HOST_PATH_TYPES));
+    }
+    errors
+}
+
+fn projected(source: &ProjectedVolumeSource, field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> =
+        mode(source.default_mode, &field.child("defaultMode")).into_iter().collect();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for (index, projection) in items(source.sources.as_ref()).iter().enumerate() {
+        let field = field.child("sources").index(index);
+        errors.extend(self::projection(projection, &field));
+        for path in projected_paths(projection) {
+            if !taken.insert(path.to_owned()) {
+                errors.push(FieldError::invalid(
+                    &field,
+                    path,
+                    format!("conflicting duplicate paths: {path}"),
+                ));
+            }
+        }
+    }
+    errors
+}
+
+fn projection(projection: &VolumeProjection, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let set = [
+        ("secret", projection.secret.is_some()),
+        ("configMap", projection.config_map.is_some()),
+        ("downwardAPI", projection.downward_api.is_some()),
+        ("serviceAccountToken", projection.service_account_token.is_some()),
+        ("clusterTrustBundle", projection.cluster_trust_bundle.is_some()),
+        ("podCertificate", projection.pod_certificate.is_some()),
+    ];
+    let set: Vec<&str> = set.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
+    if set.is_empty() {
+        errors.push(FieldError::required(field, "must specify a volume type"));
+    }
+    for (position, name) in set.iter().enumerate() {
+        if position > 0 {
+            errors.push(FieldError::forbidden(
+                field.child(name),
+                "may not specify more than 1 volume type",
+            ));
+        } else if matches!(*name, "serviceAccountToken" | "clusterTrustBundle" | "podCertificate") {
+            errors.push(unsupported(
+                field.child(name),
+                "the pod could not start; sources may be configMap, downwardAPI and secret",
+            ));
+        }
+    }
+    let secret = projection.secret.as_ref().map(|source| (&source.name, &source.items));
+    let config_map = projection.config_map.as_ref().map(|source| (&source.name, &source.items));
+    for (kind, source) in [("secret", secret), ("configMap", config_map)] {
+        let Some((name, keys)) = source else { continue };
+        let field = field.child(kind);
+        if name.is_empty() {
+            errors.push(FieldError::required(field.child("name"), ""));
+        }
+        errors.extend(self::keys(items(keys.as_ref()), &field.child("items")));
+    }
+    if let Some(source) = &projection.downward_api {
+        errors.extend(files(items(source.items.as_ref()), &field.child("downwardAPI")));
+    }
+    errors
+}
+
+fn projected_paths(projection: &VolumeProjection) -> impl Iterator<Item = &str> {
+    let secret = projection.secret.iter().flat_map(|source| source.items.iter().flatten());
+    let config_map = projection.config_map.iter().flat_map(|source| source.items.iter().flatten());
+    let files = projection.downward_api.iter().flat_map(|source| source.items.iter().flatten());
+    secret
+        .chain(config_map)
+        .map(|key| key.path.as_str())
+        .chain(files.map(|file| file.path.as_str()))
+}
+
+fn keys(keys: &[KeyToPath], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, key) in keys.iter().enumerate() {
+        let field = field.index(index);
+        if key.key.is_empty() {
+            errors.push(FieldError::required(field.child("key"), ""));
+        }
+        errors.extend(file_path(&key.path, &field.child("path")));
+        errors.extend(mode(key.mode, &field.child("mode")));
+    }
+    errors
+}
+
+fn files(files: &[DownwardAPIVolumeFile], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for file in files {
+        errors.extend(file_path(&file.path, &field.child("path")));
+        match (&file.field_ref, &file.resource_field_ref) {
+            (Some(selector), other) => {
+                let field = field.child("fieldRef");
+                errors.extend(env::field_selector(selector, &env::FILE_FIELDS, &field));
+                if other.is_some() {
+                    errors.push(FieldError::invalid(
+                        &field,
+                        "resource",
+                        "fieldRef and resourceFieldRef can not be specified simultaneously",
+                    ));
+                }
+            }
+            (None, Some(selector)) => {
+                let field = field.child("resourceFieldRef");
+                let container = env::ContainerName::Required;
+                errors.extend(env::resource_selector(selector, container, &field));
+            }
+            (None, None) => errors.push(FieldError::required(
+                field,
+                "one of fieldRef and resourceFieldRef is required",
+            )),
+        }
+        errors.extend(mode(file.mode, &field.child("mode")));
+    }
+    errors
+}
+
+fn mode(mode: Option<i32>, field: &Path) -> Option<FieldError> {
+    mode.and_then(|mode| numbers::file_mode(mode, field))
+}
+
+/// A path of a file inside a volume, which may not look like the names that atomic updates use.
+fn file_path(path: &str, field: &Path) -> Vec<FieldError> {
+    if path.is_empty() {
+        return vec![FieldError::required(field, "")];
+    }
+    let mut errors = descending_path(path, field);
+    if path.starts_with("..") && !path.starts_with("../") {
+        errors.push(FieldError::invalid(field, path, "must not start with '..'"));
+    }
+    errors
+}
+
+/// A relative path that never goes up.
+pub(super) fn descending_path(path: &str, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if path.starts_with('/') {
+        errors.push(FieldError::invalid(field, path, "must be a relative path"));
+    }
+    if path.split('/').any(|part| part == "..") {
+        errors.push(FieldError::invalid(field, path, "must not contain '..'"));
+    }
+    errors
+}

@@ -1,0 +1,129 @@
+//! PodRestart (rekindle.dev/v1alpha1).
+
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{API_VERSION, PodRestart, Rung};
+
+use super::fill::{self, Desired};
+use super::refresh;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, wide};
+use crate::validation::{Path, invalid_each, names, numbers, text};
+
+const REASON_BYTES_MAX: usize = 1024;
+const UID_BYTES_MAX: usize = 128;
+const MESSAGE_BYTES_MAX: usize = 4096;
+const GRACE_SECONDS_MAX: i64 = i32::MAX as i64;
+
+/// The rungs that a request can ask for: those that keep the Pod object.
+const IN_PLACE: [&str; 3] = ["Container", "Containers", "Pod"];
+
+impl ApiKind for PodRestart {
+    const NAMES: Names = Names {
+        singular: "podrestart",
+        short_names: &["pr"],
+        categories: &["rekindle"],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Pod", "string", "The pod that is to be restarted."),
+        column("Rung", "string", "What of it is restarted."),
+        column("Phase", "string", "Where the restart is."),
+        wide("Message", "string", "What happened."),
+        AGE,
+    ];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.podName", "status.phase"];
+
+    fn set_defaults(&mut self) {
+        API_VERSION.clone_into(&mut self.api_version);
+        "PodRestart".clone_into(&mut self.kind);
+        fill::drop_empty_text(&mut self.spec.pod_uid);
+        self.spec.rung.get_or_insert(Rung::Pod);
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+        self.status = None;
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        let desired = Desired::compare(&self.spec, &old.spec);
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.generation = old.metadata.generation;
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let field = Path::new("spec");
+        let spec = &self.spec;
+        let mut errors = Vec::new();
+        if spec.pod_name.is_empty() {
+            errors.push(FieldError::required(field.child("podName"), ""));
+        } else {
+            let messages = names::dns_subdomain(&spec.pod_name);
+            errors.extend(invalid_each(&field.child("podName"), &spec.pod_name, messages));
+        }
+        if text(spec.pod_uid.as_ref()).len() > UID_BYTES_MAX {
+            errors.push(FieldError::too_long(field.child("podUID"), UID_BYTES_MAX));
+        }
+        let rung = spec.rung.unwrap_or(Rung::Pod);
+        match rung {
+            Rung::Container | Rung::Containers | Rung::Pod => {}
+            Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
+                errors.push(FieldError::not_supported(field.child("rung"), rung.name(), &IN_PLACE))
+            }
+        }
+        errors.extend(refresh::check(rung, spec.refresh.as_deref(), &field.child("refresh")));
+        if text(spec.reason.as_ref()).len() > REASON_BYTES_MAX {
+            errors.push(FieldError::too_long(field.child("reason"), REASON_BYTES_MAX));
+        }
+        if let Some(seconds) = spec.grace_period_seconds {
+            let field = field.child("gracePeriodSeconds");
+            errors.extend(numbers::in_range(seconds, 0, GRACE_SECONDS_MAX, &field));
+        }
+        let message = self.status.as_ref().and_then(|status| status.message.as_ref());
+        if text(message).len() > MESSAGE_BYTES_MAX {
+            errors.push(FieldError::too_long("status.message", MESSAGE_BYTES_MAX));
+        }
+        errors
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        if self.spec == old.spec {
+            return Vec::new();
+        }
+        vec![FieldError::forbidden("spec", "a request cannot be changed once made; create another")]
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        vec![("spec.podName", self.spec.pod_name.clone()), ("status.phase", phase(self))]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let message = self.status.as_ref().and_then(|status| status.message.as_ref());
+        let phase = match phase(self) {
+            phase if phase.is_empty() => "Pending".to_owned(),
+            phase => phase,
+        };
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            self.spec.pod_name.as_str().into(),
+            self.spec.rung.unwrap_or(Rung::Pod).name().into(),
+            phase.into(),
+            text(message).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+/// The phase as text; empty while nobody has taken the request up.
+fn phase(object: &PodRestart) -> String {
+    let phase = object.status.as_ref().and_then(|status| status.phase);
+    phase.map_or_else(String::new, |phase| format!("{phase:?}"))
+}

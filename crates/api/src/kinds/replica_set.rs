@@ -1,0 +1,101 @@
+//! ReplicaSet (apps/v1).
+
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use rekindle_types::Tick;
+
+use super::fill::{self, Desired};
+use super::template;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
+use crate::validation::{Path, numbers, selector, text};
+
+impl ApiKind for ReplicaSet {
+    const NAMES: Names = Names {
+        singular: "replicaset",
+        short_names: &["rs"],
+        categories: &["all"],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Desired", "integer", "The number of desired pods."),
+        column("Current", "integer", "The most recently observed number of pods."),
+        column("Ready", "integer", "The number of pods with a Ready condition."),
+        AGE,
+        wide("Containers", "string", "Names of each container in the template."),
+        wide("Images", "string", "Images referenced by each container in the template."),
+        wide("Selector", "string", "Label selector for pods."),
+    ];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["status.replicas"];
+
+    fn set_defaults(&mut self) {
+        let spec = &mut self.spec;
+        template::set_defaults(spec.template.get_or_insert_default());
+        spec.replicas.get_or_insert(1);
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+        self.status = Some(ReplicaSetStatus::default());
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        let desired = Desired::compare(&self.spec, &old.spec);
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.generation = old.metadata.generation;
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let field = Path::new("spec");
+        let spec = &self.spec;
+        let mut errors = Vec::new();
+        for (name, value) in
+            [("replicas", spec.replicas), ("minReadySeconds", spec.min_ready_seconds)]
+        {
+            errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
+        }
+        let none = Default::default();
+        let pods = spec.template.as_ref().unwrap_or(&none);
+        errors.extend(template::check(&spec.selector, pods, &field));
+        errors
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let (new, old) = (&self.spec.selector, &old.spec.selector);
+        template::check_selector_update(new, old).into_iter().collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.spec.template.as_ref().map_or_else(Vec::new, template::warnings)
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        let replicas = self.status.as_ref().map_or(0, |status| status.replicas);
+        vec![("status.replicas", replicas.to_string())]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let no_status = ReplicaSetStatus::default();
+        let spec = &self.spec;
+        let status = self.status.as_ref().unwrap_or(&no_status);
+        let pods = spec.template.as_ref().and_then(|pods| pods.spec.as_ref());
+        let [containers, images] = containers_and_images(pods);
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            spec.replicas.unwrap_or(1).into(),
+            status.replicas.into(),
+            status.ready_replicas.unwrap_or(0).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            containers,
+            images,
+            selector::format(&spec.selector).into(),
+        ]
+    }
+}

@@ -1,0 +1,180 @@
+//! RestartLadder (rekindle.dev/v1alpha1).
+
+use rekindle_types::v1alpha1::{
+    API_VERSION, LadderRung, OnExhausted, RestartLadder, RestartLadderSpec, Rung,
+};
+use rekindle_types::{Tick, TickDuration};
+
+use super::fill::{self, Desired};
+use super::refresh;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, list_or_none};
+use crate::validation::{Path, duration, numbers, selector, text};
+
+const WINDOW_DEFAULT: &str = "10m";
+const AVOID_NODE_DEFAULT: &str = "30m";
+const ATTEMPTS_MAX: u32 = 1000;
+/// Neither a window nor an avoidance makes sense beyond this.
+const SPAN_MAX: TickDuration = TickDuration::from_secs(30 * 24 * 3600);
+
+impl ApiKind for RestartLadder {
+    const NAMES: Names = Names {
+        singular: "restartladder",
+        short_names: &["rl"],
+        categories: &["rekindle"],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Rungs", "string", "What is tried one after the other, each with its attempts."),
+        column("Window", "string", "Attempts count inside this window."),
+        AGE,
+    ];
+
+    fn set_defaults(&mut self) {
+        API_VERSION.clone_into(&mut self.api_version);
+        "RestartLadder".clone_into(&mut self.kind);
+        let spec = &mut self.spec;
+        fill::text(&mut spec.window, WINDOW_DEFAULT);
+        spec.on_exhausted.get_or_insert(OnExhausted::Hold);
+        for rung in &mut spec.rungs {
+            rung.attempts.get_or_insert(1);
+            if rung.rung == Rung::Reschedule {
+                fill::text(&mut rung.avoid_node_for, AVOID_NODE_DEFAULT);
+            }
+        }
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+        self.status = None;
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        let desired = Desired::compare(&self.spec, &old.spec);
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.generation = old.metadata.generation;
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        spec_errors(&self.spec, &Path::new("spec"))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (index, rung) in self.spec.rungs.iter().enumerate() {
+            match rung.rung {
+                Rung::Container | Rung::Pod => {}
+                Rung::Containers | Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
+                    warnings.push(format!(
+                        "spec.rungs[{index}].rung: {}: accepted, but not carried out by this version of Rekindle: the \
+                         ladder passes over it",
+                        rung.rung
+                    ));
+                }
+            }
+        }
+        warnings
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let rungs: Vec<String> = self
+            .spec
+            .rungs
+            .iter()
+            .map(|rung| format!("{}:{}", rung.rung, rung.attempts.unwrap_or(1)))
+            .collect();
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            list_or_none(rungs.iter().map(String::as_str)).into(),
+            text(self.spec.window.as_ref()).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+fn spec_errors(spec: &RestartLadderSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if selector::is_empty(&spec.selector) {
+        errors.push(FieldError::required(
+            field.child("selector"),
+            "a ladder must say which pods it is for",
+        ));
+    } else {
+        errors.extend(selector::check(&spec.selector, &field.child("selector")));
+    }
+    errors.extend(span(spec.window.as_ref(), &field.child("window")));
+    let rungs_field = field.child("rungs");
+    if spec.rungs.is_empty() {
+        errors.push(FieldError::required(&rungs_field, "a ladder needs a rung"));
+    }
+    for (index, rung) in spec.rungs.iter().enumerate() {
+        let before = &spec.rungs[..index];
+        errors.extend(rung_errors(rung, before, &rungs_field.index(index)));
+    }
+    if let Some(budget) = &spec.budget {
+        let field = field.child("budget");
+        for (name, value) in
+            [("maxConcurrent", budget.max_concurrent), ("perMinute", budget.per_minute)]
+        {
+            let limit = value.filter(|limit| *limit == 0);
+            errors.extend(limit.map(|limit| {
+                FieldError::invalid(
+                    field.child(name),
+                    limit,
+                    "must be at least 1; leave it out for no limit",
+                )
+            }));
+        }
+    }
+    errors
+}
+
+fn rung_errors(rung: &LadderRung, before: &[LadderRung], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if before.iter().any(|other| other.rung == rung.rung) {
+        errors.push(FieldError::duplicate(field.child("rung"), rung.rung.name()));
+    } else if let Some(higher) = before.iter().find(|other| other.rung > rung.rung) {
+        errors.push(FieldError::invalid(
+            field.child("rung"),
+            rung.rung.name(),
+            format!(
+                "must stand before {}: the order is Container, Containers, Pod, Recreate, Reschedule, Rollback",
+                higher.rung
+            ),
+        ));
+    }
+    if let Some(attempts) = rung.attempts {
+        errors.extend(numbers::in_range(attempts, 1, ATTEMPTS_MAX, &field.child("attempts")));
+    }
+    errors.extend(refresh::check(rung.rung, rung.refresh.as_deref(), &field.child("refresh")));
+    if rung.avoid_node_for.is_some() && rung.rung != Rung::Reschedule {
+        errors.push(FieldError::forbidden(
+            field.child("avoidNodeFor"),
+            "may only be set on the rung Reschedule",
+        ));
+    }
+    errors.extend(span(rung.avoid_node_for.as_ref(), &field.child("avoidNodeFor")));
+    errors
+}
+
+fn span(text: Option<&String>, field: &Path) -> Option<FieldError> {
+    let text = text?;
+    match duration::parse(text) {
+        Err(message) => Some(FieldError::invalid(field, text, message)),
+        Ok(span) if span == TickDuration::ZERO => {
+            Some(FieldError::invalid(field, text, "must be greater than zero"))
+        }
+        Ok(span) if span > SPAN_MAX => {
+            Some(FieldError::invalid(field, text, "must be no more than 720h"))
+        }
+        Ok(_) => None,
+    }
+}

@@ -1,0 +1,123 @@
+//! RestartLedger (rekindle.dev/v1alpha1).
+
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{API_VERSION, RestartLedger, RestartLedgerStatus};
+
+use super::fill::{self, Desired};
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, human};
+use crate::validation::{Path, items, text};
+
+const DECISIONS_MAX: usize = 32;
+const TEXT_BYTES_MAX: usize = 4096;
+/// Containers of a pod, and attempts of a rung: what a ledger may hold at most.
+const ENTRIES_MAX: usize = 1000;
+
+impl ApiKind for RestartLedger {
+    const NAMES: Names = Names {
+        singular: "restartledger",
+        short_names: &["rledger"],
+        categories: &["rekindle"],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Pod", "string", "The pod that carries the identity now."),
+        column("Rung", "string", "The rung the workload is on."),
+        column("Phase", "string", "What the ladder does."),
+        column("Failures", "integer", "Failures since the ledger was made."),
+        column("Next", "string", "In how long the next attempt is due."),
+        column("Message", "string", "Why."),
+        Column { priority: 1, ..AGE },
+    ];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.podName", "status.phase"];
+
+    fn set_defaults(&mut self) {
+        API_VERSION.clone_into(&mut self.api_version);
+        "RestartLedger".clone_into(&mut self.kind);
+    }
+
+    /// Status is kept: a ledger is written by Rekindle only, and its first entry must not need a second write to last.
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        let desired = Desired::compare(&self.spec, &old.spec);
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.generation = old.metadata.generation;
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        self.status
+            .as_ref()
+            .map_or_else(Vec::new, |status| status_errors(status, &Path::new("status")))
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        vec![("spec.podName", self.spec.pod_name.clone()), ("status.phase", phase(self))]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let status = self.status.as_ref();
+        let rung = status.and_then(|status| status.rung).map_or("<none>", |rung| rung.name());
+        let next = status.and_then(|status| status.next_attempt_at.as_ref()).map(Tick::from);
+        let next = match next {
+            None => "<none>".to_owned(),
+            Some(at) if at <= now => "now".to_owned(),
+            Some(at) => human(at.since(now)),
+        };
+        let failures = status.map_or(0, |status| status.failures_total);
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            self.spec.pod_name.as_str().into(),
+            rung.into(),
+            phase(self).into(),
+            Cell::Int(i64::try_from(failures).unwrap_or(i64::MAX)),
+            next.into(),
+            text(status.and_then(|status| status.message.as_ref())).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+fn status_errors(status: &RestartLedgerStatus, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if text(status.message.as_ref()).len() > TEXT_BYTES_MAX {
+        errors.push(FieldError::too_long(field.child("message"), TEXT_BYTES_MAX));
+    }
+    let decisions = items(status.decisions.as_ref());
+    let decisions_field = field.child("decisions");
+    if decisions.len() > DECISIONS_MAX {
+        errors.push(FieldError::too_many(&decisions_field, DECISIONS_MAX));
+    }
+    for (index, decision) in decisions.iter().enumerate() {
+        if decision.reason.len() > TEXT_BYTES_MAX {
+            let field = decisions_field.index(index).child("reason");
+            errors.push(FieldError::too_long(field, TEXT_BYTES_MAX));
+        }
+    }
+    for (index, rung) in items(status.attempts.as_ref()).iter().enumerate() {
+        if rung.at.len() > ENTRIES_MAX {
+            let field = field.child("attempts").index(index).child("at");
+            errors.push(FieldError::too_many(field, ENTRIES_MAX));
+        }
+    }
+    if items(status.observed.as_ref()).len() > ENTRIES_MAX {
+        errors.push(FieldError::too_many(field.child("observed"), ENTRIES_MAX));
+    }
+    errors
+}
+
+/// The phase as text; empty while there is none.
+fn phase(object: &RestartLedger) -> String {
+    let phase = object.status.as_ref().and_then(|status| status.phase);
+    phase.map_or_else(String::new, |phase| format!("{phase:?}"))
+}

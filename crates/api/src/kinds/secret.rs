@@ -1,0 +1,113 @@
+//! Secret (core/v1).
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use rekindle_types::Tick;
+
+use super::{fill, keyed_data};
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::object_meta::immutable;
+use crate::validation::{Path, text};
+
+impl ApiKind for Secret {
+    const NAMES: Names =
+        Names { singular: "secret", short_names: &[], categories: &[], scope: Scope::Namespaced };
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Type", "string", "Used to facilitate programmatic handling of secret data."),
+        column("Data", "string", "Data contains the secret data."),
+        AGE,
+    ];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["type"];
+
+    fn set_defaults(&mut self) {
+        fill::text(&mut self.type_, "Opaque");
+        // Write-only: what comes as text ends up in `data`.
+        if let Some(texts) = self.string_data.take() {
+            let data = self.data.get_or_insert_default();
+            data.extend(texts.into_iter().map(|(key, text)| (key, ByteString(text.into_bytes()))));
+        }
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let mut bytes = 0;
+        for (key, value) in self.data.iter().flatten() {
+            errors.extend(keyed_data::key(key, &Path::new("data").key(key)));
+            bytes += value.0.len();
+        }
+        errors.extend(keyed_data::size(bytes));
+        errors.extend(required_by_type(self));
+        errors
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if self.type_ != old.type_ {
+            errors.push(immutable(Path::new("type"), text(self.type_.as_ref())));
+        }
+        if old.immutable == Some(true) {
+            errors.extend(keyed_data::stays_immutable(self.immutable));
+            if self.data != old.data {
+                errors.push(keyed_data::frozen("data"));
+            }
+        }
+        errors
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        vec![("type", text(self.type_.as_ref()).to_owned())]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            text(self.type_.as_ref()).into(),
+            keyed_data::count(self.data.as_ref().map_or(0, |data| data.len())),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+/// What the well-known types must hold.
+fn required_by_type(secret: &Secret) -> Vec<FieldError> {
+    let field = |key: &str| Path::new("data").key(key);
+    let get = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
+    let missing = |keys: &[&str]| -> Vec<FieldError> {
+        let missing = keys.iter().filter(|key| get(key).is_none());
+        missing.map(|key| FieldError::required(field(key), "")).collect()
+    };
+    let json = |key: &str| -> Vec<FieldError> {
+        match get(key).map(|value| serde_json::from_slice::<serde::de::IgnoredAny>(&value.0)) {
+            None => vec![FieldError::required(field(key), "")],
+            Some(Err(error)) => {
+                vec![FieldError::invalid(
+                    field(key),
+                    "<secret contents redacted>",
+                    error.to_string(),
+                )]
+            }
+            Some(Ok(_)) => Vec::new(),
+        }
+    };
+    match text(secret.type_.as_ref()) {
+        "kubernetes.io/service-account-token" => {
+            let name = "kubernetes.io/service-account.name";
+            let named = secret.metadata.annotations.as_ref().and_then(|all| all.get(name));
+            if named.is_some_and(|account| !account.is_empty()) {
+                return Vec::new();
+            }
+            vec![FieldError::required(Path::new("metadata").child("annotations").key(name), "")]
+        }
+        "kubernetes.io/dockercfg" => json(".dockercfg"),
+        "kubernetes.io/dockerconfigjson" => json(".dockerconfigjson"),
+        "kubernetes.io/basic-auth" if get("username").is_none() && get("password").is_none() => {
+            missing(&["username", "password"])
+        }
+        "kubernetes.io/ssh-auth" => missing(&["ssh-privatekey"]),
+        "kubernetes.io/tls" => missing(&["tls.crt", "tls.key"]),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,31 @@
+//! ServiceAccount (core/v1).
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use rekindle_types::Tick;
+
+use super::keyed_data;
+use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::{items, text};
+
+impl ApiKind for ServiceAccount {
+    const NAMES: Names = Names {
+        singular: "serviceaccount",
+        short_names: &["sa"],
+        categories: &[],
+        scope: Scope::Namespaced,
+    };
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Secrets", "string", "The secrets that pods with this account may use."),
+        AGE,
+    ];
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            keyed_data::count(items(self.secrets.as_ref()).len()),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}

@@ -1,0 +1,85 @@
+//! What Deployments and ReplicaSets have in common: a selector and the template of their pods.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::pod::{self, defaults, validate};
+use crate::registry::field_error::{FieldError, Problem};
+use crate::validation::{Path, labels, selector, text};
+
+/// Fills the spec of the pods.
+pub(super) fn set_defaults(template: &mut PodTemplateSpec) {
+    defaults::pod_spec(template.spec.get_or_insert_default());
+}
+
+/// Everything wrong with the selector and the template.
+pub(super) fn check(
+    labels_selector: &LabelSelector,
+    template: &PodTemplateSpec,
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let metadata = template.metadata.as_ref();
+    let template_labels = metadata.and_then(|metadata| metadata.labels.as_ref());
+    let template_field = field.child("template");
+    if selector::is_empty(labels_selector) {
+        errors.push(FieldError::required(field.child("selector"), ""));
+    } else {
+        errors.extend(selector::check(labels_selector, &field.child("selector")));
+        if !selector::matches(labels_selector, template_labels) {
+            errors.push(FieldError {
+                field: template_field.child("metadata").child("labels").into(),
+                problem: Problem::Invalid(json(&template_labels.unwrap_or(&BTreeMap::new()))),
+                detail: "`selector` does not match template `labels`".to_owned(),
+            });
+        }
+    }
+    let metadata_field = template_field.child("metadata");
+    errors.extend(labels::labels(template_labels, &metadata_field.child("labels")));
+    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    errors.extend(labels::annotations(annotations, &metadata_field.child("annotations")));
+    errors.extend(check_spec(template, &template_field.child("spec")));
+    errors
+}
+
+fn check_spec(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
+    let Some(spec) = &template.spec else {
+        return vec![FieldError::required(field, "")];
+    };
+    let mut errors = validate::pod_spec(spec, validate::Holder::Template, field);
+    let policy = text(spec.restart_policy.as_ref());
+    if matches!(policy, "OnFailure" | "Never") {
+        errors.push(FieldError::not_supported(field.child("restartPolicy"), policy, &["Always"]));
+    }
+    if spec.active_deadline_seconds.is_some() {
+        errors.push(FieldError::forbidden(
+            field.child("activeDeadlineSeconds"),
+            "activeDeadlineSeconds in ReplicaSet is not Supported",
+        ));
+    }
+    errors
+}
+
+/// A selector decides which pods belong to whom, so it never changes.
+pub(super) fn check_selector_update(
+    new: &LabelSelector,
+    old: &LabelSelector,
+) -> Option<FieldError> {
+    (new != old).then(|| FieldError {
+        field: "spec.selector".to_owned(),
+        problem: Problem::Invalid(json(new)),
+        detail: "field is immutable".to_owned(),
+    })
+}
+
+/// The warnings of the pods that would be made.
+pub(super) fn warnings(template: &PodTemplateSpec) -> Vec<String> {
+    template.spec.as_ref().map_or_else(Vec::new, |spec| pod::warnings(spec, "spec.template.spec"))
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value)
+        .expect("labels and selectors have text keys, so JSON can hold them")
+}

@@ -1,0 +1,311 @@
+//! `paths`: which operations a resource and its subresources have.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    BINDING, DELETE_OPTIONS, PATCH, RESOURCE_LIST, SCALE, STATUS, list_schema, parameters,
+    reference,
+};
+use crate::registry::{KindEntry, Scope, Subresource};
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const PATCH_TYPES: [&str; 3] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+
+/// The paths of all kinds of a group version.
+pub(super) fn of(kinds: &[&KindEntry], group: &str, version: &str) -> Map<String, Value> {
+    let mut paths = Map::new();
+    let root = match group {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    };
+    let discovery = json!({
+        "get": {
+            "description": "get available resources",
+            "operationId": format!("get{}APIResources", title(group, version)),
+            "tags": [tag(group, version)],
+            "responses": answers(&[200], RESOURCE_LIST),
+        }
+    });
+    paths.insert(format!("{root}/"), discovery);
+    for entry in kinds {
+        Resource::new(entry).add_to(&mut paths, &root);
+    }
+    paths
+}
+
+/// A kind as its paths are made.
+struct Resource<'a> {
+    entry: &'a KindEntry,
+    schema: String,
+}
+
+/// What an operation is about, for its marks.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    schema: &'a str,
+    gvk: [&'a str; 3],
+    /// Of a subresource, in title case: `Status`.
+    suffix: &'a str,
+}
+
+impl<'a> Resource<'a> {
+    fn new(entry: &'a KindEntry) -> Self {
+        Self { entry, schema: (entry.schema_name)().into_owned() }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        let entry = self.entry;
+        Subject { schema: &self.schema, gvk: [entry.group, entry.version, entry.kind], suffix: "" }
+    }
+
+    fn add_to(&self, paths: &mut Map<String, Value>, root: &str) {
+        let plural = self.entry.plural;
+        let (base, mut common) = match self.entry.scope {
+            Scope::Cluster => (format!("{root}/{plural}"), vec![parameters::pretty()]),
+            Scope::Namespaced => {
+                let mut everywhere = vec![parameters::pretty()];
+                everywhere.extend(parameters::list());
+                let list = json!({
+                    "get": self.list_operation("ForAllNamespaces"),
+                    "parameters": everywhere,
+                });
+                paths.insert(format!("{root}/{plural}"), list);
+                let common = vec![parameters::namespace(), parameters::pretty()];
+                (format!("{root}/namespaces/{{namespace}}/{plural}"), common)
+            }
+        };
+        paths.insert(base.clone(), self.collection(&common));
+        common.insert(0, parameters::name(self.entry.kind));
+        let item = format!("{base}/{{name}}");
+        paths.insert(item.clone(), self.item(&common));
+        for subresource in self.entry.subresources {
+            let (name, operations) = self.subresource(*subresource, &common);
+            paths.insert(format!("{item}/{name}"), operations);
+        }
+    }
+
+    fn list_operation(&self, suffix: &str) -> Value {
+        let subject = Subject { schema: &list_schema(&self.schema), ..self.subject() };
+        let subject = Subject { suffix, ..subject };
+        self.operation(
+            "list",
+            &subject,
+            "list or watch objects of kind",
+            json!({
+                "responses": answers(&[200], subject.schema),
+            }),
+        )
+    }
+
+    fn collection(&self, common: &[Value]) -> Value {
+        let subject = self.subject();
+        let mut list = self.list_operation("");
+        list["parameters"] = Value::Array(parameters::list());
+        let create = self.operation(
+            "post",
+            &subject,
+            "create a",
+            json!({
+                "parameters": parameters::write(),
+                "requestBody": body(self.schema.as_str()),
+                "responses": answers(&[200, 201, 202], &self.schema),
+            }),
+        );
+        let mut delete_parameters = parameters::list();
+        delete_parameters.extend(parameters::delete());
+        let delete = self.operation(
+            "deletecollection",
+            &subject,
+            "delete collection of",
+            json!({
+                "parameters": delete_parameters,
+                "requestBody": body(DELETE_OPTIONS),
+                "responses": answers(&[200], STATUS),
+            }),
+        );
+        json!({"get": list, "post": create, "delete": delete, "parameters": common})
+    }
+
+    fn item(&self, common: &[Value]) -> Value {
+        let subject = self.subject();
+        let mut operations = self.get_put_patch(&subject);
+        operations["delete"] = self.operation(
+            "delete",
+            &subject,
+            "delete a",
+            json!({
+                "parameters": parameters::delete(),
+                "requestBody": body(DELETE_OPTIONS),
+                "responses": answers(&[200, 202], STATUS),
+            }),
+        );
+        operations["parameters"] = json!(common);
+        operations
+    }
+
+    fn get_put_patch(&self, subject: &Subject<'_>) -> Value {
+        let mut patch_parameters = parameters::write();
+        patch_parameters.push(parameters::force());
+        let patch_content: Map<String, Value> = PATCH_TYPES
+            .iter()
+            .map(|format| ((*format).to_owned(), json!({"schema": reference(PATCH)})))
+            .collect();
+        json!({
+            "get": self.operation("get", subject, "read the specified", json!({
+                "responses": answers(&[200], subject.schema),
+            })),
+            "put": self.operation("put", subject, "replace the specified", json!({
+                "parameters": parameters::write(),
+                "requestBody": body(subject.schema),
+                "responses": answers(&[200, 201], subject.schema),
+            })),
+            "patch": self.operation("patch", subject, "partially update the specified", json!({
+                "parameters": patch_parameters,
+                "requestBody": {"required": true, "content": patch_content},
+                "responses": answers(&[200, 201], subject.schema),
+            })),
+        })
+    }
+
+    fn subresource(&self, subresource: Subresource, common: &[Value]) -> (&'static str, Value) {
+        let own = self.subject();
+        let (name, mut operations) = match subresource {
+            Subresource::Status => {
+                ("status", self.get_put_patch(&Subject { suffix: "Status", ..own }))
+            }
+            Subresource::Scale => {
+                let gvk = ["autoscaling", "v1", "Scale"];
+                ("scale", self.get_put_patch(&Subject { schema: SCALE, gvk, suffix: "Scale" }))
+            }
+            Subresource::Binding => {
+                let gvk = ["", "v1", "Binding"];
+                let subject = Subject { schema: BINDING, gvk, suffix: "Binding" };
+                let create = self.operation(
+                    "post",
+                    &subject,
+                    "create binding of a",
+                    json!({
+                        "parameters": parameters::write(),
+                        "requestBody": body(BINDING),
+                        "responses": answers(&[200, 201, 202], BINDING),
+                    }),
+                );
+                ("binding", json!({"post": create}))
+            }
+            Subresource::Log => {
+                let subject = Subject { suffix: "Log", ..own };
+                let read = self.operation(
+                    "get",
+                    &subject,
+                    "read log of the specified",
+                    json!({
+                        "parameters": parameters::log(),
+                        "responses": {"200": {
+                            "description": "OK",
+                            "content": {"text/plain": {"schema": {"type": "string"}}},
+                        }},
+                    }),
+                );
+                ("log", json!({"get": read}))
+            }
+            Subresource::Finalize => {
+                let subject = Subject { suffix: "Finalize", ..own };
+                let replace = self.operation(
+                    "put",
+                    &subject,
+                    "replace finalize of the specified",
+                    json!({
+                        "parameters": parameters::write(),
+                        "requestBody": body(&self.schema),
+                        "responses": answers(&[200, 201], &self.schema),
+                    }),
+                );
+                ("finalize", json!({"put": replace}))
+            }
+        };
+        operations["parameters"] = json!(common);
+        (name, operations)
+    }
+
+    /// An operation with its marks, beside what is its own.
+    fn operation(&self, action: &str, subject: &Subject<'_>, what: &str, own: Value) -> Value {
+        let entry = self.entry;
+        let verb = match action {
+            "get" => "read",
+            "post" => "create",
+            "put" => "replace",
+            "deletecollection" => "deleteCollection",
+            other => other,
+        };
+        let scope = match entry.scope {
+            Scope::Namespaced if subject.suffix != "ForAllNamespaces" => "Namespaced",
+            Scope::Namespaced | Scope::Cluster => "",
+        };
+        let title = title(entry.group, entry.version);
+        let [group, version, kind] = subject.gvk;
+        let mut operation = json!({
+            "description": format!("{what} {}", entry.kind),
+            "operationId": format!("{verb}{title}{scope}{}{}", entry.kind, subject.suffix),
+            "tags": [tag(entry.group, entry.version)],
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
+        });
+        if let (Some(operation), Value::Object(own)) = (operation.as_object_mut(), own) {
+            operation.extend(own);
+        }
+        operation
+    }
+}
+
+fn body(schema: &str) -> Value {
+    json!({"content": {
+        JSON: {"schema": reference(schema)},
+        YAML: {"schema": reference(schema)},
+    }})
+}
+
+fn answers(codes: &[u16], schema: &str) -> Value {
+    let mut responses = Map::new();
+    for code in codes {
+        let description = match code {
+            201 => "Created",
+            202 => "Accepted",
+            _ => "OK",
+        };
+        let content = json!({JSON: {"schema": reference(schema)}});
+        let answer = json!({"description": description, "content": content});
+        responses.insert(code.to_string(), answer);
+    }
+    responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
+    Value::Object(responses)
+}
+
+/// `CoreV1`, `AppsV1`, `RekindleDevV1alpha1`: a group version inside an operation's id.
+fn title(group: &str, version: &str) -> String {
+    let group = match group {
+        "" => "core",
+        group => group.strip_suffix(".k8s.io").unwrap_or(group),
+    };
+    group.split('.').chain([version]).map(capitalized).collect()
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
+}
+
+/// `core_v1`.
+fn tag(group: &str, version: &str) -> String {
+    let group = match group {
+        "" => "core",
+        group => group.strip_suffix(".k8s.io").unwrap_or(group),
+    };
+    format!("{}_{version}", group.replace('.', ""))
+}

@@ -1,0 +1,180 @@
+//! What becomes of a request: an answer at once, an answer when a write is durable, a watch, or a pod's log.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::StatusCode;
+use rekindle_store::{Pending, StoreError, Written};
+
+use crate::status::{ApiError, Status};
+use crate::subresources::log::LogQuery;
+use crate::verbs::watch::EventStream;
+
+/// What becomes of a request.
+pub enum Outcome {
+    /// It is answered.
+    Answer(Answer),
+    /// It is answered when its write is durable.
+    Write(WriteInFlight),
+    /// It is a watch.
+    Watch(Box<WatchAnswer>),
+    /// The node has the answer.
+    Log(LogQuery),
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status code.
+    pub code: StatusCode,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// For Warning headers, each once.
+    pub warnings: Vec<String>,
+    /// Headers beside these.
+    pub headers: Vec<(http::HeaderName, String)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// A watch that was accepted.
+pub struct WatchAnswer {
+    /// Its events.
+    pub stream: EventStream,
+    /// After so many seconds the server ends it; the client resumes.
+    pub timeout_seconds: u64,
+}
+
+const JSON: &str = "application/json";
+
+impl Answer {
+    /// A JSON answer.
+    pub fn json(code: StatusCode, body: impl Into<Bytes>) -> Self {
+        Self {
+            code,
+            content_type: JSON,
+            warnings: Vec::new(),
+            headers: Vec::new(),
+            body: body.into(),
+        }
+    }
+
+    /// A plain text.
+    pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Self {
+        Self { content_type: "text/plain; charset=utf-8", ..Self::json(code, body) }
+    }
+
+    /// A `Status`.
+    pub fn status(status: &Status) -> Self {
+        let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self::json(code, status.to_json())
+    }
+
+    /// The same, with warnings.
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        for warning in warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        self
+    }
+}
+
+impl From<ApiError> for Answer {
+    fn from(error: ApiError) -> Self {
+        let mut answer = Self::status(error.status()).with_warnings(error.warnings().to_vec());
+        let retry_after = error.status().details.as_ref().and_then(|d| d.retry_after_seconds);
+        if let Some(seconds) = retry_after {
+            answer.headers.push((http::header::RETRY_AFTER, seconds.to_string()));
+        }
+        answer
+    }
+}
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+type Finish = Box<dyn FnOnce(Vec<Written>) -> Answer + Send>;
+
+/// One or more writes on their way to the disk. Resolves to the answer when all are durable, or to the error when one
+/// failed. The writes go on if this is dropped.
+pub struct WriteInFlight {
+    waiting: Vec<Pending>,
+    results: Vec<Option<Result<Written, StoreError>>>,
+    finish: Option<Finish>,
+}
+
+impl WriteInFlight {
+    /// `finish` makes the answer, given the writes in the same order.
+    pub(crate) fn new(
+        waiting: Vec<Pending>,
+        finish: impl FnOnce(Vec<Written>) -> Answer + Send + 'static,
+    ) -> Self {
+        let results = waiting.iter().map(|_| None).collect();
+        Self { waiting, results, finish: Some(Box::new(finish)) }
+    }
+
+    /// The same writes, their answer changed by `convert`.
+    pub(crate) fn then(mut self, convert: impl FnOnce(Answer) -> Answer + Send + 'static) -> Self {
+        self.finish = self.finish.take().map(|finish| {
+            let converted: Finish = Box::new(move |written| convert(finish(written)));
+            converted
+        });
+        self
+    }
+
+    /// The answer, if all writes are durable already.
+    pub fn try_answer(&mut self) -> Option<Answer> {
+        for (pending, result) in self.waiting.iter().zip(&mut self.results) {
+            if result.is_none() {
+                *result = pending.try_get();
+            }
+        }
+        self.answer_if_complete()
+    }
+
+    /// Blocks until the writes are durable. Not for async code.
+    pub fn wait(mut self) -> Answer {
+        for (pending, result) in
+            std::mem::take(&mut self.waiting).into_iter().zip(&mut self.results)
+        {
+            *result = Some(pending.wait());
+        }
+        self.answer_if_complete().expect("every write has its result now")
+    }
+
+    fn answer_if_complete(&mut self) -> Option<Answer> {
+        if self.results.iter().any(Option::is_none) {
+            return None;
+        }
+        let finish = self.finish.take()?;
+        let written: Result<Vec<Written>, StoreError> =
+            std::mem::take(&mut self.results).into_iter().flatten().collect();
+        Some(match written {
+            Ok(written) => finish(written),
+            Err(error) => ApiError::from(error).into(),
+        })
+    }
+}
+
+impl Future for WriteInFlight {
+    type Output = Answer;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        let this = self.get_mut();
+        for (pending, result) in this.waiting.iter_mut().zip(&mut this.results) {
+            if result.is_none()
+                && let Poll::Ready(ready) = Pin::new(pending).poll(context)
+            {
+                *result = Some(ready);
+            }
+        }
+        this.answer_if_complete().map_or(Poll::Pending, Poll::Ready)
+    }
+}

@@ -1,0 +1,131 @@
+//! JSON patch, with the bounds that keep a small patch from making a huge object: operations, copied bytes, depth.
+
+use json_patch::{Patch, PatchOperation};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::PatchError;
+use crate::decode::{BODY_BYTES_MAX, DEPTH_MAX};
+use crate::status::ApiError;
+
+/// The most operations in one patch, as upstream.
+const OPERATIONS_MAX: usize = 10_000;
+
+pub(super) fn read(value: &Value) -> Result<Patch, ApiError> {
+    let operations = value.as_array().map_or(0, Vec::len);
+    if operations > OPERATIONS_MAX {
+        return Err(ApiError::too_large_because(&format!(
+            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {operations}"
+        )));
+    }
+    Patch::deserialize(value)
+        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
+}
+
+pub(super) fn apply(patch: &Patch, mut object: Value) -> Result<Value, PatchError> {
+    let mut copied_bytes = 0;
+    for (index, operation) in patch.0.iter().enumerate() {
+        check_growth(&object, operation, &mut copied_bytes)?;
+        json_patch::patch_unsafe(&mut object, std::slice::from_ref(operation)).map_err(
+            |error| {
+                let what = match operation {
+                    PatchOperation::Test(test) => format!("testing path {} failed", test.path),
+                    other => {
+                        format!("operation {index} at path {:?} failed", other.path().as_str())
+                    }
+                };
+                PatchError::DoesNotFit(format!("{what}: {}", error.kind))
+            },
+        )?;
+    }
+    Ok(object)
+}
+
+/// What an operation puts somewhere must not make the object too deep, and copies not too large.
+fn check_growth(
+    object: &Value,
+    operation: &PatchOperation,
+    copied_bytes: &mut usize,
+) -> Result<(), PatchError> {
+    let (path, value) = match operation {
+        PatchOperation::Add(add) => (&add.path, Some(&add.value)),
+        PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
+        PatchOperation::Move(moved) => (&moved.path, moved.from.resolve(object).ok()),
+        PatchOperation::Copy(copy) => {
+            let value = copy.from.resolve(object).ok();
+            *copied_bytes += value.map_or(0, |value| value.to_string().len());
+            (&copy.path, value)
+        }
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+    };
+    if *copied_bytes > BODY_BYTES_MAX {
+        return Err(PatchError::TooMuch(format!(
+            "the copy operations of a JSON patch may copy {BODY_BYTES_MAX} bytes in all"
+        )));
+    }
+    if path.count() + value.map_or(0, depth) > DEPTH_MAX {
+        return Err(PatchError::TooMuch(format!(
+            "the patched object exceeds the max depth of {DEPTH_MAX}"
+        )));
+    }
+    Ok(())
+}
+
+/// How deep a value nests. It is bounded by [`DEPTH_MAX`] wherever this is called, so it may recurse.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn patched(object: Value, patch: Value) -> Result<Value, PatchError> {
+        apply(&read(&patch).unwrap(), object)
+    }
+
+    #[test]
+    fn operations_apply_in_order_and_a_failed_test_says_where() {
+        let object = json!({"a": {"b": [1, 2]}});
+        let patch = json!([
+            {"op": "test", "path": "/a/b/0", "value": 1},
+            {"op": "add", "path": "/a/b/-", "value": 3},
+            {"op": "remove", "path": "/a/b/0"},
+            {"op": "copy", "from": "/a/b", "path": "/c"},
+        ]);
+        assert_eq!(
+            patched(object.clone(), patch).unwrap(),
+            json!({"a": {"b": [2, 3]}, "c": [2, 3]})
+        );
+        let patch = json!([{"op": "test", "path": "/a/b/0", "value": 2}]);
+        assert_eq!(
+            patched(object.clone(), patch).unwrap_err().to_string(),
+            "testing path /a/b/0 failed: value did not match"
+        );
+        let patch = json!([{"op": "remove", "path": "/x"}]);
+        assert_eq!(
+            patched(object, patch).unwrap_err().to_string(),
+            "operation 0 at path \"/x\" failed: path is invalid"
+        );
+    }
+
+    #[test]
+    fn a_patch_cannot_blow_up() {
+        let doubling: Vec<Value> =
+            (0..40).map(|_| json!({"op": "copy", "from": "/a", "path": "/a/-"})).collect();
+        let error = patched(json!({"a": ["x".repeat(1000)]}), json!(doubling)).unwrap_err();
+        assert!(matches!(error, PatchError::TooMuch(_)), "{error}");
+        let nesting: Vec<Value> =
+            (0..40).map(|_| json!({"op": "copy", "from": "/a", "path": "/a/a"})).collect();
+        let error = patched(json!({"a": {}}), json!(nesting));
+        assert!(error.is_ok() || matches!(error, Err(PatchError::TooMuch(_))));
+        let many: Vec<Value> = (0..10_001).map(|_| json!({"op": "remove", "path": "/a"})).collect();
+        assert_eq!(read(&json!(many)).unwrap_err().code().as_u16(), 413);
+    }
+}

@@ -1,0 +1,271 @@
+//! How strategic merge patch and apply merge each list: by which key, as a set, or not at all.
+//!
+//! Source: the `patchStrategy`, `patchMergeKey`, `listType` and `listMapKey` marks of the Kubernetes API reference 1.37.
+//! k8s-openapi's schemas carry none of them, so they stand here, by the schema's name and the field. A list that is not here
+//! is replaced as a whole. Tests compare every line with the schemas.
+
+/// How a list field merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListMerge {
+    /// Entries are objects with this key; entries of the same key merge.
+    ByKey(&'static str),
+    /// Entries are plain values; the lists unite.
+    Set,
+}
+
+/// A field through which merging goes on, or that merges in a way of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergeField {
+    /// The field's name in JSON.
+    pub name: &'static str,
+    /// The schema of the object in it, or of the entries of its list; empty when nothing inside merges in a way of its own.
+    pub child: &'static str,
+    /// How its list merges; absent for an object.
+    pub list: Option<ListMerge>,
+    /// The keys of `x-kubernetes-list-map-keys`: more than the merge key where that alone is not unique.
+    pub map_keys: &'static [&'static str],
+    /// Whether a client's patch drops the keys of the old object that it does not name (`retainKeys`): the fields of a union.
+    pub retain: RetainKeys,
+}
+
+/// Whether a client's patch carries `$retainKeys` for the objects in a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetainKeys {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// How the list in a field of the schema merges; absent when it is replaced as a whole (or no list).
+pub fn merge_key(schema_type: &str, field: &str) -> Option<ListMerge> {
+    merge_field(schema_type, field)?.list
+}
+
+/// The schema of the object in a field, or of the entries of its list, when anything inside it merges in a way of its own.
+pub fn field_type(schema_type: &str, field: &str) -> Option<&'static str> {
+    merge_field(schema_type, field).map(|field| field.child).filter(|child| !child.is_empty())
+}
+
+/// All that is known of a field.
+pub fn merge_field(schema_type: &str, field: &str) -> Option<&'static MergeField> {
+    let (_, fields) = SCHEMAS.iter().find(|(name, _)| *name == schema_type)?;
+    fields.iter().find(|candidate| candidate.name == field)
+}
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
+const POD_TEMPLATE_SPEC: &str = "io.k8s.api.core.v1.PodTemplateSpec";
+const CONTAINER: &str = "io.k8s.api.core.v1.Container";
+const EPHEMERAL_CONTAINER: &str = "io.k8s.api.core.v1.EphemeralContainer";
+const CONTAINER_STATUS: &str = "io.k8s.api.core.v1.ContainerStatus";
+
+const fn object(name: &'static str, child: &'static str) -> MergeField {
+    MergeField { name, child, list: None, map_keys: &[], retain: RetainKeys::No }
+}
+
+const fn keyed(name: &'static str, keys: &'static [&'static str]) -> MergeField {
+    keyed_objects(name, keys, "")
+}
+
+const fn keyed_objects(
+    name: &'static str,
+    keys: &'static [&'static str],
+    child: &'static str,
+) -> MergeField {
+    let list = Some(ListMerge::ByKey(keys[0]));
+    MergeField { name, child, list, map_keys: keys, retain: RetainKeys::No }
+}
+
+const fn keyed_unions(name: &'static str, keys: &'static [&'static str]) -> MergeField {
+    let list = Some(ListMerge::ByKey(keys[0]));
+    MergeField { name, child: "", list, map_keys: keys, retain: RetainKeys::Yes }
+}
+
+const fn set(name: &'static str) -> MergeField {
+    let list = Some(ListMerge::Set);
+    MergeField { name, child: "", list, map_keys: &[], retain: RetainKeys::No }
+}
+
+/// A list that is replaced as a whole while its entries' own schema is known.
+const fn atomic_objects(name: &'static str, child: &'static str) -> MergeField {
+    MergeField { name, child, list: None, map_keys: &[], retain: RetainKeys::No }
+}
+
+/// Every schema in which something merges in a way of its own, by name.
+pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
+    ("dev.rekindle.v1alpha1.PodRestart", &[object("metadata", META)]),
+    (
+        "dev.rekindle.v1alpha1.RestartLadder",
+        &[
+            object("metadata", META),
+            object("spec", "dev.rekindle.v1alpha1.RestartLadderSpec"),
+            object("status", "dev.rekindle.v1alpha1.RestartLadderStatus"),
+        ],
+    ),
+    // A rung stands once and validation keeps the order, so that it is its own key; then defaults inside a rung do not
+    // look like a change to `kubectl apply`.
+    ("dev.rekindle.v1alpha1.RestartLadderSpec", &[keyed("rungs", &["rung"])]),
+    ("dev.rekindle.v1alpha1.RestartLadderStatus", &[keyed("conditions", &["type"])]),
+    (
+        "dev.rekindle.v1alpha1.RestartLedger",
+        &[object("metadata", META), object("status", "dev.rekindle.v1alpha1.RestartLedgerStatus")],
+    ),
+    ("dev.rekindle.v1alpha1.RestartLedgerStatus", &[keyed("conditions", &["type"])]),
+    (
+        "io.k8s.api.apps.v1.Deployment",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.apps.v1.DeploymentSpec"),
+            object("status", "io.k8s.api.apps.v1.DeploymentStatus"),
+        ],
+    ),
+    (
+        "io.k8s.api.apps.v1.DeploymentSpec",
+        &[
+            MergeField {
+                name: "strategy",
+                child: "",
+                list: None,
+                map_keys: &[],
+                retain: RetainKeys::Yes,
+            },
+            object("template", POD_TEMPLATE_SPEC),
+        ],
+    ),
+    ("io.k8s.api.apps.v1.DeploymentStatus", &[keyed("conditions", &["type"])]),
+    (
+        "io.k8s.api.apps.v1.ReplicaSet",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.apps.v1.ReplicaSetSpec"),
+            object("status", "io.k8s.api.apps.v1.ReplicaSetStatus"),
+        ],
+    ),
+    ("io.k8s.api.apps.v1.ReplicaSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
+    ("io.k8s.api.apps.v1.ReplicaSetStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.coordination.v1.Lease", &[object("metadata", META)]),
+    ("io.k8s.api.core.v1.ConfigMap", &[object("metadata", META)]),
+    (CONTAINER, CONTAINER_FIELDS),
+    (
+        CONTAINER_STATUS,
+        &[keyed("allocatedResourcesStatus", &["name"]), keyed("volumeMounts", &["mountPath"])],
+    ),
+    (EPHEMERAL_CONTAINER, CONTAINER_FIELDS),
+    ("io.k8s.api.core.v1.Event", &[object("metadata", META)]),
+    (
+        "io.k8s.api.core.v1.Namespace",
+        &[object("metadata", META), object("status", "io.k8s.api.core.v1.NamespaceStatus")],
+    ),
+    ("io.k8s.api.core.v1.NamespaceStatus", &[keyed("conditions", &["type"])]),
+    (
+        "io.k8s.api.core.v1.Node",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.core.v1.NodeSpec"),
+            object("status", "io.k8s.api.core.v1.NodeStatus"),
+        ],
+    ),
+    ("io.k8s.api.core.v1.NodeSpec", &[set("podCIDRs")]),
+    (
+        "io.k8s.api.core.v1.NodeStatus",
+        &[keyed("addresses", &["type"]), keyed("conditions", &["type"])],
+    ),
+    (
+        "io.k8s.api.core.v1.Pod",
+        &[
+            object("metadata", META),
+            object("spec", POD_SPEC),
+            object("status", "io.k8s.api.core.v1.PodStatus"),
+        ],
+    ),
+    (
+        POD_SPEC,
+        &[
+            keyed_objects("containers", &["name"], CONTAINER),
+            keyed_objects("ephemeralContainers", &["name"], EPHEMERAL_CONTAINER),
+            keyed("evictionResponders", &["name"]),
+            keyed("hostAliases", &["ip"]),
+            keyed("imagePullSecrets", &["name"]),
+            keyed_objects("initContainers", &["name"], CONTAINER),
+            keyed_unions("resourceClaims", &["name"]),
+            keyed("schedulingGates", &["name"]),
+            keyed("topologySpreadConstraints", &["topologyKey", "whenUnsatisfiable"]),
+            keyed_unions("volumes", &["name"]),
+        ],
+    ),
+    (
+        "io.k8s.api.core.v1.PodStatus",
+        &[
+            keyed("conditions", &["type"]),
+            atomic_objects("containerStatuses", CONTAINER_STATUS),
+            atomic_objects("ephemeralContainerStatuses", CONTAINER_STATUS),
+            keyed("hostIPs", &["ip"]),
+            atomic_objects("initContainerStatuses", CONTAINER_STATUS),
+            keyed("podIPs", &["ip"]),
+            keyed_unions("resourceClaimStatuses", &["name"]),
+        ],
+    ),
+    (POD_TEMPLATE_SPEC, &[object("metadata", META), object("spec", POD_SPEC)]),
+    ("io.k8s.api.core.v1.Secret", &[object("metadata", META)]),
+    (
+        "io.k8s.api.core.v1.Service",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.core.v1.ServiceSpec"),
+            object("status", "io.k8s.api.core.v1.ServiceStatus"),
+        ],
+    ),
+    ("io.k8s.api.core.v1.ServiceAccount", &[object("metadata", META), keyed("secrets", &["name"])]),
+    ("io.k8s.api.core.v1.ServiceSpec", &[keyed("ports", &["port", "protocol"])]),
+    ("io.k8s.api.core.v1.ServiceStatus", &[keyed("conditions", &["type"])]),
+    (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
+];
+
+const CONTAINER_FIELDS: &[MergeField] = &[
+    keyed("env", &["name"]),
+    keyed("ports", &["containerPort", "protocol"]),
+    keyed("volumeDevices", &["devicePath"]),
+    keyed("volumeMounts", &["mountPath"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_merge_as_the_api_reference_says() {
+        for (schema, field, expected) in [
+            (POD_SPEC, "containers", Some(ListMerge::ByKey("name"))),
+            (POD_SPEC, "tolerations", None),
+            (CONTAINER, "ports", Some(ListMerge::ByKey("containerPort"))),
+            (CONTAINER, "args", None),
+            ("io.k8s.api.core.v1.ServiceSpec", "ports", Some(ListMerge::ByKey("port"))),
+            ("io.k8s.api.core.v1.NodeSpec", "taints", None),
+            (META, "finalizers", Some(ListMerge::Set)),
+            (META, "ownerReferences", Some(ListMerge::ByKey("uid"))),
+        ] {
+            assert_eq!(merge_key(schema, field), expected, "{schema} {field}");
+        }
+    }
+
+    #[test]
+    fn the_way_from_a_deployment_to_its_environment_is_known() {
+        let mut schema = "io.k8s.api.apps.v1.Deployment";
+        for field in ["spec", "template", "spec", "containers"] {
+            schema = field_type(schema, field).expect(field);
+        }
+        assert_eq!(merge_key(schema, "env"), Some(ListMerge::ByKey("name")));
+    }
+
+    #[test]
+    fn every_child_has_a_line_of_its_own() {
+        for (schema, fields) in SCHEMAS {
+            for field in *fields {
+                let known = field.child.is_empty()
+                    || SCHEMAS.iter().any(|(candidate, _)| *candidate == field.child);
+                assert!(known, "{schema} {}", field.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The patch formats: JSON patch (RFC 6902), merge patch (RFC 7386), strategic merge patch.
+
+mod json_patch;
+mod list;
+pub mod merge_keys;
+mod strategic;
+
+use serde_json::Value;
+
+use crate::decode;
+use crate::status::ApiError;
+
+/// A patch as read.
+#[derive(Debug)]
+pub struct Patch {
+    format: Format,
+    value: Value,
+    duplicate_fields: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Format {
+    Json(::json_patch::Patch),
+    Merge,
+    StrategicMerge,
+}
+
+/// A patch that does not fit, or asks too much.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// It cannot be applied to this object.
+    #[error("{0}")]
+    DoesNotFit(String),
+    /// It would make something larger or deeper than allowed.
+    #[error("{0}")]
+    TooMuch(String),
+}
+
+const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, \
+                        application/strategic-merge-patch+json";
+
+impl Patch {
+    /// Reads a patch in the format that its content type names.
+    pub fn read(content_type: &str, body: &[u8]) -> Result<Self, ApiError> {
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        let read = || decode::read_patch(body);
+        let (format, body) = match media_type {
+            "application/json-patch+json" => {
+                let body = read()?;
+                (Format::Json(json_patch::read(&body.value)?), body)
+            }
+            "application/merge-patch+json" => (Format::Merge, read()?),
+            "application/strategic-merge-patch+json" => (Format::StrategicMerge, read()?),
+            "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
+                return Err(ApiError::unsupported_media_type(format!(
+                    "server-side apply ({media_type}) is not supported yet - accepted media types include: {ACCEPTED}. \
+                     Use kubectl apply without --server-side"
+                )));
+            }
+            other => {
+                return Err(ApiError::unsupported_media_type(format!(
+                    "the body of the request was in an unknown format ({other}) - accepted media types include: \
+                     {ACCEPTED}"
+                )));
+            }
+        };
+        if !body.value.is_object() && !matches!(format, Format::Json(_)) {
+            return Err(ApiError::bad_request(
+                "error decoding patch: json: cannot unmarshal a value that is not an object into a patch",
+            ));
+        }
+        Ok(Self { format, value: body.value, duplicate_fields: body.duplicate_fields })
+    }
+
+    /// The object after the patch. `schema` names its type, for the merge keys of strategic merge.
+    pub fn apply(&self, schema: &str, object: Value) -> Result<Value, ApiError> {
+        let patched = match &self.format {
+            Format::Json(operations) => json_patch::apply(operations, object),
+            Format::Merge => {
+                let mut object = object;
+                ::json_patch::merge(&mut object, &self.value);
+                Ok(object)
+            }
+            Format::StrategicMerge => strategic::apply(schema, object, &self.value),
+        };
+        patched.map_err(|error| match (&self.format, error) {
+            (Format::Json(_), PatchError::DoesNotFit(why)) => ApiError::unprocessable_patch(&why),
+            (Format::Merge | Format::StrategicMerge, PatchError::DoesNotFit(why)) => {
+                ApiError::bad_request(why)
+            }
+            (_, PatchError::TooMuch(why)) => ApiError::too_large_because(&why),
+        })
+    }
+
+    /// The patch as error texts show it.
+    pub fn shown(&self) -> String {
+        const SHOWN_CHARS_MAX: usize = 2_000;
+        let text = self.value.to_string();
+        if text.chars().count() <= SHOWN_CHARS_MAX {
+            return text;
+        }
+        text.chars().take(SHOWN_CHARS_MAX).chain("...".chars()).collect()
+    }
+
+    /// Fields that stood twice in the patch. In a JSON patch they are no fields of the object.
+    pub fn duplicate_fields(&self) -> &[String] {
+        match self.format {
+            Format::Json(_) => &[],
+            Format::Merge | Format::StrategicMerge => &self.duplicate_fields,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A kind without its type: what the machinery holds so that one code path serves every kind.
+
+use std::any::Any;
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::Tick;
+use serde_json::Value;
+
+use super::field_error::FieldError;
+use super::resource::{ApiKind, Cell, Column, Context, NameRule, Scope, Subresource};
+
+/// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's own.
+pub trait AnyObject: Send + Sync + 'static {
+    /// Its metadata.
+    fn meta(&self) -> &ObjectMeta;
+    /// Its metadata, to be changed.
+    fn meta_mut(&mut self) -> &mut ObjectMeta;
+    /// See [`ApiKind::set_defaults`].
+    fn set_defaults(&mut self);
+    /// See [`ApiKind::prepare_for_create`].
+    fn prepare_for_create(&mut self, ctx: &Context<'_>);
+    /// See [`ApiKind::prepare_for_update`]. `old` must be of the same kind.
+    fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
+    /// See [`ApiKind::prepare_for_status_update`]. `old` must be of the same kind.
+    fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
+    /// See [`ApiKind::validate`].
+    fn validate(&self) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_update`]. `old` must be of the same kind.
+    fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
+    /// See [`ApiKind::warnings`].
+    fn warnings(&self) -> Vec<String>;
+    /// See [`ApiKind::selectable_fields`].
+    fn selectable_fields(&self) -> Vec<(&'static str, String)>;
+    /// See [`ApiKind::deletion_grace_period_seconds`].
+    fn deletion_grace_period_seconds(&self) -> i64;
+    /// See [`ApiKind::row`].
+    fn row(&self, now: Tick) -> Vec<Cell>;
+    /// As JSON text with `apiVersion` and `kind`: what is stored and what clients get.
+    fn to_json(&self) -> Vec<u8>;
+    /// As a JSON tree.
+    fn to_value(&self) -> Value;
+    /// Whether both are the same kind with the same content.
+    fn same_as(&self, other: &dyn AnyObject) -> bool;
+    /// A copy.
+    fn boxed_clone(&self) -> Box<dyn AnyObject>;
+    /// For a look at the type behind it.
+    fn as_any(&self) -> &dyn Any;
+    /// For a change to the type behind it.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+fn same_kind<K: ApiKind>(object: &dyn AnyObject) -> &K {
+    object.as_any().downcast_ref().expect("old and new object come from the same registry entry")
+}
+
+impl<K: ApiKind> AnyObject for K {
+    fn meta(&self) -> &ObjectMeta {
+        self.metadata()
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.metadata_mut()
+    }
+    fn set_defaults(&mut self) {
+        ApiKind::set_defaults(self);
+    }
+    fn prepare_for_create(&mut self, ctx: &Context<'_>) {
+        ApiKind::prepare_for_create(self, ctx);
+    }
+    fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
+        ApiKind::prepare_for_update(self, same_kind(old), ctx);
+    }
+    fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
+        ApiKind::prepare_for_status_update(self, same_kind(old), ctx);
+    }
+    fn validate(&self) -> Vec<FieldError> {
+        ApiKind::validate(self)
+    }
+    fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
+        ApiKind::validate_update(self, same_kind(old))
+    }
+    fn warnings(&self) -> Vec<String> {
+        ApiKind::warnings(self)
+    }
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        ApiKind::selectable_fields(self)
+    }
+    fn deletion_grace_period_seconds(&self) -> i64 {
+        ApiKind::deletion_grace_period_seconds(self)
+    }
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        ApiKind::row(self, now)
+    }
+    fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("API objects have text keys only, so JSON can hold them")
+    }
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect("API objects have text keys only, so JSON can hold them")
+    }
+    fn same_as(&self, other: &dyn AnyObject) -> bool {
+        other.as_any().downcast_ref::<K>() == Some(self)
+    }
+    fn boxed_clone(&self) -> Box<dyn AnyObject> {
+        Box::new(self.clone())
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Reads an object that this registry wrote.
+pub type DecodeStored = fn(&[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error>;
+
+/// One served kind: its names and how to read its objects.
+#[derive(Clone)]
+pub struct KindEntry {
+    /// The group; empty for the core group.
+    pub group: &'static str,
+    /// The version.
+    pub version: &'static str,
+    /// `v1`, or `apps/v1`.
+    pub api_version: &'static str,
+    /// `Pod`.
+    pub kind: &'static str,
+    /// `PodList`.
+    pub list_kind: &'static str,
+    /// `pods`.
+    pub plural: &'static str,
+    /// `pod`.
+    pub singular: &'static str,
+    /// `po`.
+    pub short_names: &'static [&'static str],
+    /// `all`.
+    pub categories: &'static [&'static str],
+    /// Whether objects live in a namespace.
+    pub scope: Scope,
+    /// The subresources.
+    pub subresources: &'static [Subresource],
+    /// How names must look.
+    pub name_rule: NameRule,
+    /// The columns of a table.
+    pub columns: &'static [Column],
+    /// What field selectors may ask for, beyond metadata.name and metadata.namespace.
+    pub selectable_fields: &'static [&'static str],
+    /// Reads an object strictly; see [`crate::decode`].
+    pub decode: fn(&Value) -> Result<Decoded, DecodeError>,
+    /// Reads an object that this registry wrote.
+    pub decode_stored: DecodeStored,
+    /// Its schema, for OpenAPI.
+    pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
+    /// The name of its schema, for example `io.k8s.api.core.v1.Pod`.
+    pub schema_name: fn() -> Cow<'static, str>,
+}
+
+/// An object as read, with what the kind does not know.
+pub struct Decoded {
+    /// The object.
+    pub object: Box<dyn AnyObject>,
+    /// The paths of fields that the kind does not have, in reading order.
+    pub unknown_fields: Vec<String>,
+}
+
+/// A field whose value has the wrong type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {problem}")]
+pub struct DecodeError {
+    /// The path, for example `spec.replicas`; `.` for the object itself.
+    pub path: String,
+    /// What was found and what was expected.
+    pub problem: String,
+}
+
+impl KindEntry {
+    /// The entry of a kind.
+    pub fn of<K: ApiKind>() -> Self {
+        Self {
+            group: K::GROUP,
+            version: K::VERSION,
+            api_version: K::API_VERSION,
+            kind: K::KIND,
+            list_kind: K::LIST_KIND,
+            plural: K::URL_PATH_SEGMENT,
+            singular: K::NAMES.singular,
+            short_names: K::NAMES.short_names,
+            categories: K::NAMES.categories,
+            scope: K::NAMES.scope,
+            subresources: K::SUBRESOURCES,
+            name_rule: K::NAME_RULE,
+            columns: K::COLUMNS,
+            selectable_fields: K::SELECTABLE_FIELDS,
+            decode: decode::<K>,
+            decode_stored: decode_stored::<K>,
+            schema: |generator| generator.subschema_for::<K>(),
+            schema_name: K::schema_name,
+        }
+    }
+
+    /// `pods`, or `deployments.apps`: the resource as error texts name it.
+    pub fn resource(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// `Pod`, or `Deployment.apps`: the kind as error texts name it.
+    pub fn group_kind(&self) -> String {
+        if self.group.is_empty() {
+            self.kind.to_owned()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        }
+    }
+}
+
+impl Subresource {
+    /// Its path segment.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Binding => "binding",
+            Self::Log => "log",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
+impl std::fmt::Debug for KindEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.api_version, self.kind)
+    }
+}
+
+fn decode<K: ApiKind>(value: &Value) -> Result<Decoded, DecodeError> {
+    let mut unknown_fields = Vec::new();
+    let mut note = |path: serde_ignored::Path<'_>| unknown_fields.push(ignored_path(&path));
+    let noting = serde_ignored::Deserializer::new(value, &mut note);
+    let object: K = serde_path_to_error::deserialize(noting).map_err(|error| DecodeError {
+        path: error.path().to_string(),
+        problem: error.inner().to_string(),
+    })?;
+    Ok(Decoded { object: Box::new(object), unknown_fields })
+}
+
+fn decode_stored<K: ApiKind>(json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error> {
+    serde_json::from_slice::<K>(json).map(|object| Box::new(object) as Box<dyn AnyObject>)
+}
+
+/// A path as the API writes it: `spec.containers[0].foo`.
+fn ignored_path(path: &serde_ignored::Path<'_>) -> String {
+    use serde_ignored::Path;
+    match path {
+        Path::Root => String::new(),
+        Path::Seq { parent, index } => format!("{}[{index}]", ignored_path(parent)),
+        Path::Map { parent, key } => {
+            let parent = ignored_path(parent);
+            if parent.is_empty() { key.clone() } else { format!("{parent}.{key}") }
+        }
+        Path::Some { parent }
+        | Path::NewtypeStruct { parent }
+        | Path::NewtypeVariant { parent } => ignored_path(parent),
+    }
+}

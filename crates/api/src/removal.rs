@@ -1,0 +1,37 @@
+//! When an object really goes: a deletion was asked for, its grace is over, and nobody holds it with a finalizer.
+
+use k8s_openapi::api::core::v1::Namespace;
+
+use crate::registry::AnyObject;
+
+/// The finalizer that keeps an owner until its dependents are gone (foreground deletion).
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that keeps an owner until its dependents were let go.
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// Whether nothing keeps the object any more.
+pub(crate) fn may_go(object: &dyn AnyObject) -> bool {
+    let meta = object.meta();
+    meta.deletion_timestamp.is_some()
+        && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
+        && !is_held(object)
+}
+
+/// Whether a finalizer holds the object; a namespace has some in its spec, too.
+pub(crate) fn is_held(object: &dyn AnyObject) -> bool {
+    let holds = |list: Option<&Vec<String>>| list.is_some_and(|list| !list.is_empty());
+    let namespace = object.as_any().downcast_ref::<Namespace>();
+    holds(object.meta().finalizers.as_ref())
+        || holds(namespace.and_then(|namespace| namespace.spec.as_ref()?.finalizers.as_ref()))
+}
+
+/// The old object with nothing but the namespace finalizers (and those in the metadata) of the new one.
+pub(crate) fn with_finalizers_of(new: &dyn AnyObject, old: &dyn AnyObject) -> Box<dyn AnyObject> {
+    let mut object = old.boxed_clone();
+    object.meta_mut().finalizers.clone_from(&new.meta().finalizers);
+    let wanted = new.as_any().downcast_ref::<Namespace>().and_then(|new| new.spec.clone());
+    if let Some(namespace) = object.as_any_mut().downcast_mut::<Namespace>() {
+        namespace.spec = wanted;
+    }
+    object
+}

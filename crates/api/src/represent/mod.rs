@@ -1,0 +1,164 @@
+//! From stored objects to the bytes that a client gets: the objects themselves, a table, or only their metadata.
+
+mod table;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rekindle_store::{Object, Revision};
+use rekindle_types::Tick;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::registry::KindEntry;
+use crate::request::Representation;
+use crate::status::ApiError;
+
+/// What a list says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListMeta {
+    /// The revision at which it was read.
+    pub resource_version: String,
+    /// The token for the next page; empty at the end.
+    #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+    /// How many are left after this page, when that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_item_count: Option<usize>,
+}
+
+impl ListMeta {
+    /// Of a whole list.
+    pub fn complete(revision: Revision) -> Self {
+        Self { resource_version: revision.to_string(), ..Self::default() }
+    }
+}
+
+/// Turns objects of one kind into one form.
+#[derive(Clone, Copy)]
+pub struct Renderer<'a> {
+    /// The kind.
+    pub entry: &'a KindEntry,
+    /// The form.
+    pub form: Representation,
+    /// The time, for ages in tables.
+    pub now: Tick,
+}
+
+impl Renderer<'_> {
+    /// One object, given as JSON.
+    pub fn object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
+        match self.form {
+            Representation::Objects => Ok(json.clone()),
+            Representation::Metadata => Ok(metadata_only(json)?.into()),
+            Representation::Table(include) => {
+                let meta =
+                    ListMeta { resource_version: resource_version(json)?, ..ListMeta::default() };
+                table::table(self.entry, &meta, include, std::slice::from_ref(json), self.now)
+            }
+        }
+    }
+
+    /// A list.
+    pub fn list(&self, meta: &ListMeta, objects: &[Arc<Object>]) -> Result<Bytes, ApiError> {
+        let (kind, api_version) = match self.form {
+            Representation::Objects => (self.entry.list_kind, self.entry.api_version),
+            Representation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+            Representation::Table(include) => {
+                let values: Vec<Bytes> =
+                    objects.iter().map(|object| object.value.clone()).collect();
+                return table::table(self.entry, meta, include, &values, self.now);
+            }
+        };
+        let size: usize = objects.iter().map(|object| object.value.len() + 1).sum();
+        let mut json = Vec::with_capacity(size + 200);
+        let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":");
+        json.extend_from_slice(head.as_bytes());
+        json.extend_from_slice(&to_json(meta)?);
+        json.extend_from_slice(b",\"items\":[");
+        for (index, object) in objects.iter().enumerate() {
+            if index > 0 {
+                json.push(b',');
+            }
+            match self.form {
+                Representation::Metadata => json.extend_from_slice(&metadata_only(&object.value)?),
+                Representation::Objects | Representation::Table(_) => {
+                    json.extend_from_slice(&object.value);
+                }
+            }
+        }
+        json.extend_from_slice(b"]}");
+        Ok(json.into())
+    }
+
+    /// What a bookmark carries: an object of the kind with nothing but a revision.
+    pub fn bookmark(&self, revision: Revision, initial_events_end: InitialEventsEnd) -> Bytes {
+        let (kind, api_version) = match self.form {
+            Representation::Objects => (self.entry.kind, self.entry.api_version),
+            Representation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            Representation::Table(_) => ("Table", "meta.k8s.io/v1"),
+        };
+        let annotations = match initial_events_end {
+            InitialEventsEnd::Yes => ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}",
+            InitialEventsEnd::No => "",
+        };
+        let metadata = format!("\"metadata\":{{\"resourceVersion\":\"{revision}\"{annotations}}}");
+        let rest = match self.form {
+            Representation::Objects | Representation::Metadata => metadata,
+            // A table's metadata has no annotations: clients that stream lists ask for objects.
+            Representation::Table(_) => format!(
+                "\"metadata\":{{\"resourceVersion\":\"{revision}\"}},\"columnDefinitions\":{},\"rows\":[]",
+                table::columns_json(self.entry)
+            ),
+        };
+        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",{rest}}}").into()
+    }
+}
+
+/// Whether a bookmark says that the state at the start of the watch was sent completely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialEventsEnd {
+    /// It does.
+    Yes,
+    /// It is an ordinary one.
+    No,
+}
+
+#[derive(Deserialize)]
+struct WithMetadata<'a> {
+    #[serde(borrow)]
+    metadata: &'a RawValue,
+}
+
+/// The text of the metadata inside an object's JSON.
+fn metadata(json: &[u8]) -> Result<&RawValue, ApiError> {
+    serde_json::from_slice::<WithMetadata<'_>>(json)
+        .map(|object| object.metadata)
+        .map_err(|error| ApiError::internal(format!("read a stored object: {error}")))
+}
+
+fn resource_version(json: &[u8]) -> Result<String, ApiError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Meta {
+        #[serde(default)]
+        resource_version: String,
+    }
+    serde_json::from_str::<Meta>(metadata(json)?.get())
+        .map(|meta| meta.resource_version)
+        .map_err(|error| ApiError::internal(format!("read a stored object: {error}")))
+}
+
+/// A `PartialObjectMetadata`.
+fn metadata_only(json: &[u8]) -> Result<Vec<u8>, ApiError> {
+    let metadata = metadata(json)?.get();
+    Ok(format!(
+        "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"
+    )
+    .into_bytes())
+}
+
+fn to_json(value: &impl Serialize) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(value).map_err(ApiError::internal)
+}

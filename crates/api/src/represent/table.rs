@@ -1,0 +1,109 @@
+//! Server-side tables (meta.k8s.io/v1 `Table`): what `kubectl get` prints.
+
+use bytes::Bytes;
+use rekindle_types::Tick;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{ListMeta, metadata_only, to_json};
+use crate::registry::{Cell, Column, KindEntry};
+use crate::request::IncludeObject;
+use crate::status::ApiError;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Table<'a> {
+    kind: &'a str,
+    api_version: &'a str,
+    metadata: &'a ListMeta,
+    column_definitions: Vec<ColumnDefinition>,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct ColumnDefinition {
+    name: &'static str,
+    #[serde(rename = "type")]
+    type_: &'static str,
+    format: &'static str,
+    description: &'static str,
+    priority: i32,
+}
+
+#[derive(Serialize)]
+struct Row {
+    cells: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<Box<RawValue>>,
+}
+
+impl From<&Column> for ColumnDefinition {
+    fn from(column: &Column) -> Self {
+        Self {
+            name: column.name,
+            type_: column.type_,
+            format: column.format,
+            description: column.description,
+            priority: column.priority,
+        }
+    }
+}
+
+/// The columns of a kind as JSON.
+pub(super) fn columns_json(entry: &KindEntry) -> String {
+    serde_json::to_string(&columns(entry)).expect("columns are plain texts and numbers")
+}
+
+fn columns(entry: &KindEntry) -> Vec<ColumnDefinition> {
+    entry.columns.iter().map(ColumnDefinition::from).collect()
+}
+
+/// A table of these objects, given as JSON.
+pub(super) fn table(
+    entry: &KindEntry,
+    meta: &ListMeta,
+    include: IncludeObject,
+    objects: &[Bytes],
+    now: Tick,
+) -> Result<Bytes, ApiError> {
+    let rows =
+        objects.iter().map(|json| row(entry, include, json, now)).collect::<Result<_, _>>()?;
+    let table = Table {
+        kind: "Table",
+        api_version: "meta.k8s.io/v1",
+        metadata: meta,
+        column_definitions: columns(entry),
+        rows,
+    };
+    Ok(to_json(&table)?.into())
+}
+
+fn row(
+    entry: &KindEntry,
+    include: IncludeObject,
+    json: &Bytes,
+    now: Tick,
+) -> Result<Row, ApiError> {
+    let object = (entry.decode_stored)(json)
+        .map_err(|error| ApiError::internal(format!("read a stored {}: {error}", entry.kind)))?;
+    let cells = object.row(now).into_iter().map(cell).collect::<Result<_, _>>()?;
+    let object = match include {
+        IncludeObject::Metadata => Some(raw(metadata_only(json)?)?),
+        IncludeObject::Object => Some(raw(json.to_vec())?),
+        IncludeObject::None => None,
+    };
+    Ok(Row { cells, object })
+}
+
+fn cell(cell: Cell) -> Result<Box<RawValue>, ApiError> {
+    match cell {
+        Cell::Text(text) => to_raw_value(&text),
+        Cell::Int(number) => to_raw_value(&number),
+    }
+    .map_err(ApiError::internal)
+}
+
+fn raw(json: Vec<u8>) -> Result<Box<RawValue>, ApiError> {
+    let text = String::from_utf8(json).map_err(ApiError::internal)?;
+    RawValue::from_string(text).map_err(ApiError::internal)
+}

@@ -1,0 +1,154 @@
+//! In which form a client wants its answer.
+
+use crate::status::ApiError;
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Representation {
+    /// The objects themselves.
+    Objects,
+    /// Rows of a `Table` (meta.k8s.io/v1), as `kubectl get` asks for.
+    Table(IncludeObject),
+    /// Only their metadata (`PartialObjectMetadata`, `PartialObjectMetadataList`).
+    Metadata,
+}
+
+/// What a table row carries beside its cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// The metadata; the default.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+    /// Nothing.
+    None,
+}
+
+/// One media range of an `Accept` header.
+struct Clause<'a> {
+    media_type: &'a str,
+    params: Vec<(&'a str, &'a str)>,
+}
+
+impl Clause<'_> {
+    fn param(&self, name: &str) -> &str {
+        self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| *value)
+    }
+}
+
+/// The clauses of an `Accept` header, best first: by `q`, then in order.
+fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut all: Vec<(u32, Clause<'_>)> = accept
+        .split(',')
+        .filter(|clause| !clause.trim().is_empty())
+        .map(|clause| {
+            let mut parts = clause.split(';').map(str::trim);
+            let media_type = parts.next().unwrap_or_default();
+            let params: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
+            let quality = params.iter().find(|(key, _)| *key == "q");
+            let quality: f32 = quality.and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
+            ((quality.clamp(0.0, 1.0) * 1000.0) as u32, Clause { media_type, params })
+        })
+        .filter(|(quality, _)| *quality > 0)
+        .collect();
+    all.sort_by_key(|(quality, _)| std::cmp::Reverse(*quality));
+    all.into_iter().map(|(_, clause)| clause).collect()
+}
+
+fn is_json(media_type: &str) -> bool {
+    matches!(media_type, "application/json" | "application/*" | "*/*")
+}
+
+/// The first form that the client accepts and we serve.
+pub fn negotiate(accept: &str, include_object: &str) -> Result<Representation, ApiError> {
+    if accept.trim().is_empty() {
+        return Ok(Representation::Objects);
+    }
+    for clause in clauses(accept) {
+        if !is_json(clause.media_type) {
+            continue;
+        }
+        let ours = clause.param("g") == "meta.k8s.io" && clause.param("v") == "v1";
+        match clause.param("as") {
+            "" => return Ok(Representation::Objects),
+            "Table" if ours => return Ok(Representation::Table(include(include_object)?)),
+            "PartialObjectMetadata" | "PartialObjectMetadataList" if ours => {
+                return Ok(Representation::Metadata);
+            }
+            _ => {}
+        }
+    }
+    Err(ApiError::not_acceptable())
+}
+
+fn include(value: &str) -> Result<IncludeObject, ApiError> {
+    match value {
+        "" | "Metadata" => Ok(IncludeObject::Metadata),
+        "Object" => Ok(IncludeObject::Object),
+        "None" => Ok(IncludeObject::None),
+        other => Err(ApiError::bad_request(format!(
+            "includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+        ))),
+    }
+}
+
+/// Whether the client would rather have aggregated discovery of this version (`v2` or `v2beta1`) than the old form.
+pub fn wants_aggregated_discovery(accept: &str) -> bool {
+    for clause in clauses(accept) {
+        if !is_json(clause.media_type) {
+            continue;
+        }
+        match clause.param("as") {
+            "" => return false,
+            "APIGroupDiscoveryList"
+                if clause.param("g") == "apidiscovery.k8s.io" && clause.param("v") == "v2" =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_acceptable_form_wins() {
+        let table = Representation::Table(IncludeObject::Metadata);
+        for (accept, form) in [
+            ("", Some(Representation::Objects)),
+            ("*/*", Some(Representation::Objects)),
+            ("application/json", Some(Representation::Objects)),
+            ("application/vnd.kubernetes.protobuf,application/json", Some(Representation::Objects)),
+            ("application/vnd.kubernetes.protobuf", None),
+            ("application/yaml", None),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(table)),
+            (
+                "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                Some(Representation::Objects),
+            ),
+            ("application/json;q=0.5,application/json;as=Table;v=v1;g=meta.k8s.io", Some(table)),
+            (
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                Some(Representation::Metadata),
+            ),
+        ] {
+            assert_eq!(negotiate(accept, "").ok(), form, "{accept}");
+        }
+        assert!(negotiate("application/json;as=Table;v=v1;g=meta.k8s.io", "All").is_err());
+    }
+
+    #[test]
+    fn aggregated_discovery_is_given_only_to_clients_that_ask() {
+        // What kubectl 1.37 sends, newest first.
+        let kubectl =
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+        assert!(wants_aggregated_discovery(kubectl));
+        assert!(!wants_aggregated_discovery("application/json"));
+        assert!(!wants_aggregated_discovery(""));
+    }
+}

@@ -1,0 +1,89 @@
+//! A request as the machinery sees it: who asks what of which resource. No HTTP types but the method; no IO.
+
+pub mod accept;
+pub mod options;
+pub mod path;
+
+use bytes::Bytes;
+use http::Method;
+use rekindle_types::Tick;
+
+use crate::auth::Identity;
+
+pub use accept::{IncludeObject, Representation};
+pub use options::Options;
+pub use path::{ResourcePath, Target};
+
+/// One request, its body read.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The HTTP method.
+    pub method: Method,
+    /// The path, for example `/api/v1/namespaces/default/pods`.
+    pub path: String,
+    /// What follows the `?`; empty when there is none.
+    pub query: String,
+    /// The `Accept` header; empty when there is none.
+    pub accept: String,
+    /// The `Content-Type` header; empty when there is none.
+    pub content_type: String,
+    /// The body; the front has cut it off beyond [`crate::decode::BODY_BYTES_MAX`].
+    pub body: Bytes,
+    /// Who asks.
+    pub identity: Identity,
+    /// When.
+    pub now: Tick,
+}
+
+/// What a request does, in the words of authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Reads one object.
+    Get,
+    /// Reads many.
+    List,
+    /// Follows changes.
+    Watch,
+    /// Makes a new object.
+    Create,
+    /// Replaces an object.
+    Update,
+    /// Changes an object in part.
+    Patch,
+    /// Removes an object.
+    Delete,
+    /// Removes many.
+    DeleteCollection,
+}
+
+impl Verb {
+    /// As RBAC and error texts spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    /// What the method does to the target; none when it does nothing there.
+    pub fn of(method: &Method, path: &ResourcePath, options: &Options) -> Option<Self> {
+        let named = !path.name.is_empty();
+        match *method {
+            Method::GET | Method::HEAD if named => Some(Self::Get),
+            Method::GET | Method::HEAD if options.watch => Some(Self::Watch),
+            Method::GET | Method::HEAD => Some(Self::List),
+            Method::POST => Some(Self::Create),
+            Method::PUT if named => Some(Self::Update),
+            Method::PATCH if named => Some(Self::Patch),
+            Method::DELETE if named => Some(Self::Delete),
+            Method::DELETE => Some(Self::DeleteCollection),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The options in a query string.
+
+use super::path::{Plus, decode_percent};
+use crate::decode::FieldValidation;
+use crate::status::ApiError;
+
+/// Every option that some verb knows. Options that a verb does not know are ignored, as upstream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `watch`.
+    pub watch: bool,
+    /// `labelSelector`.
+    pub label_selector: String,
+    /// `fieldSelector`.
+    pub field_selector: String,
+    /// `resourceVersion`.
+    pub resource_version: String,
+    /// `resourceVersionMatch`.
+    pub resource_version_match: Option<RevisionMatch>,
+    /// `limit`; 0 and less is no limit.
+    pub limit: Option<usize>,
+    /// `continue`.
+    pub continue_token: String,
+    /// `allowWatchBookmarks`.
+    pub allow_watch_bookmarks: bool,
+    /// `sendInitialEvents`.
+    pub send_initial_events: Option<bool>,
+    /// `timeoutSeconds`.
+    pub timeout_seconds: Option<u64>,
+    /// `dryRun=All`.
+    pub dry_run: DryRun,
+    /// `fieldValidation`.
+    pub field_validation: FieldValidation,
+    /// `gracePeriodSeconds` of a delete.
+    pub grace_period_seconds: Option<i64>,
+    /// `propagationPolicy` of a delete.
+    pub propagation_policy: Option<String>,
+    /// `includeObject` of a table.
+    pub include_object: String,
+    /// All pairs, for subresources with options of their own (`log`).
+    pub pairs: Vec<(String, String)>,
+}
+
+/// How `resourceVersion` of a list is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevisionMatch {
+    /// Exactly at that revision.
+    Exact,
+    /// At that revision or a newer one.
+    NotOlderThan,
+}
+
+/// Whether a write happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DryRun {
+    /// It does.
+    #[default]
+    No,
+    /// Everything but the write happens.
+    All,
+}
+
+impl Options {
+    /// Reads a query string.
+    pub fn parse(query: &str) -> Result<Self, ApiError> {
+        let mut options = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = decode_percent(name, Plus::IsBlank).into_owned();
+            let value = decode_percent(value, Plus::IsBlank).into_owned();
+            options.set(&name, &value)?;
+            options.pairs.push((name, value));
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
+        match name {
+            "watch" => self.watch = boolean(value),
+            "labelSelector" => value.clone_into(&mut self.label_selector),
+            "fieldSelector" => value.clone_into(&mut self.field_selector),
+            "resourceVersion" => value.clone_into(&mut self.resource_version),
+            "resourceVersionMatch" => self.resource_version_match = revision_match(value)?,
+            "limit" => {
+                let limit: i64 = number(name, value)?.unwrap_or(0);
+                self.limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
+            }
+            "continue" => value.clone_into(&mut self.continue_token),
+            "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value),
+            "sendInitialEvents" => self.send_initial_events = Some(boolean(value)),
+            "timeoutSeconds" => {
+                let seconds: Option<i64> = number(name, value)?;
+                self.timeout_seconds =
+                    seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
+            }
+            "dryRun" => self.dry_run = dry_run(value)?,
+            "fieldValidation" => self.field_validation = field_validation(value)?,
+            "gracePeriodSeconds" => self.grace_period_seconds = number(name, value)?,
+            "propagationPolicy" => self.propagation_policy = Some(value.to_owned()),
+            "orphanDependents" => {
+                self.propagation_policy =
+                    Some(if boolean(value) { "Orphan" } else { "Background" }.to_owned());
+            }
+            "includeObject" => value.clone_into(&mut self.include_object),
+            // Upstream ignores what it does not know as well.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The last value given for an option.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// An option that is a truth value; upstream reads everything but `0` and `false` as true.
+    pub fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(boolean)
+    }
+
+    /// An option that is a number.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        self.get(name).map_or(Ok(None), |value| number(name, value))
+    }
+}
+
+/// As upstream converts query parameters: present means true, unless it says `0` or `false`.
+fn boolean(value: &str) -> bool {
+    !matches!(value, "0" | "false" | "False" | "FALSE")
+}
+
+fn number(name: &str, value: &str) -> Result<Option<i64>, ApiError> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    value.parse().map(Some).map_err(|_| {
+        ApiError::bad_request(format!("invalid value for {name}: {value:?} is not a whole number"))
+    })
+}
+
+fn revision_match(value: &str) -> Result<Option<RevisionMatch>, ApiError> {
+    match value {
+        "" => Ok(None),
+        "Exact" => Ok(Some(RevisionMatch::Exact)),
+        "NotOlderThan" => Ok(Some(RevisionMatch::NotOlderThan)),
+        other => Err(ApiError::bad_request(format!(
+            "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\""
+        ))),
+    }
+}
+
+/// The value of `dryRun`, in a query or in the options of a delete.
+pub fn dry_run(value: &str) -> Result<DryRun, ApiError> {
+    match value {
+        "" => Ok(DryRun::No),
+        "All" => Ok(DryRun::All),
+        other => Err(ApiError::bad_request(format!(
+            "dryRun: Unsupported value: {other:?}: supported values: \"All\""
+        ))),
+    }
+}
+
+fn field_validation(value: &str) -> Result<FieldValidation, ApiError> {
+    match value {
+        "" | "Warn" => Ok(FieldValidation::Warn),
+        "Strict" => Ok(FieldValidation::Strict),
+        "Ignore" => Ok(FieldValidation::Ignore),
+        other => Err(ApiError::bad_request(format!(
+            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_as_upstream_reads_them() {
+        let options = Options::parse(
+            "watch&limit=500&labelSelector=a%3Db%2Cc&dryRun=All&fieldValidation=Strict&timeoutSeconds=30&unknown=1",
+        )
+        .unwrap();
+        assert!(options.watch);
+        assert_eq!(options.limit, Some(500));
+        assert_eq!(options.label_selector, "a=b,c");
+        assert_eq!(options.dry_run, DryRun::All);
+        assert_eq!(options.field_validation, FieldValidation::Strict);
+        assert_eq!(options.timeout_seconds, Some(30));
+        assert_eq!(options.get("unknown"), Some("1"));
+        let off = Options::parse("watch=false&limit=0&timeoutSeconds=0").unwrap();
+        assert!(!off.watch);
+        assert_eq!((off.limit, off.timeout_seconds), (None, None));
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused_by_name() {
+        for (query, message) in [
+            ("limit=x", "invalid value for limit: \"x\" is not a whole number"),
+            ("dryRun=some", "dryRun: Unsupported value: \"some\": supported values: \"All\""),
+            (
+                "fieldValidation=hard",
+                "fieldValidation: Unsupported value: \"hard\": supported values: \"Ignore\", \"Strict\", \"Warn\"",
+            ),
+            (
+                "resourceVersionMatch=x",
+                "resourceVersionMatch: Unsupported value: \"x\": supported values: \"Exact\", \"NotOlderThan\"",
+            ),
+        ] {
+            assert_eq!(Options::parse(query).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Label selectors in their text form: `app=web,tier in (a, b),!canary`.
+
+use std::collections::BTreeMap;
+
+use crate::validation::names;
+
+/// Requirements that must all hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector {
+    requirements: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    condition: Condition,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Condition {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    DoesNotExist,
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+impl LabelSelector {
+    /// Reads a selector. The empty text selects everything.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut tokens = Tokens::of(text);
+        let mut requirements = Vec::new();
+        while tokens.peek() != Token::End {
+            requirements.push(parse_requirement(&mut tokens)?);
+            match tokens.next() {
+                Token::End => break,
+                Token::Comma if tokens.peek() != Token::End => {}
+                Token::Comma => return Err("found '', expected: identifier after ','".to_owned()),
+                other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
+            }
+        }
+        Ok(Self { requirements })
+    }
+
+    /// True when it selects everything.
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// Whether labels satisfy all requirements.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.requirements.iter().all(|requirement| {
+            let value = labels.get(&requirement.key);
+            let number = || value.and_then(|value| value.parse::<i64>().ok());
+            match &requirement.condition {
+                Condition::In(values) => value.is_some_and(|value| values.contains(value)),
+                Condition::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Condition::Exists => value.is_some(),
+                Condition::DoesNotExist => value.is_none(),
+                Condition::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+                Condition::LessThan(bound) => number().is_some_and(|number| number < *bound),
+            }
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Comma,
+    Open,
+    Close,
+    Not,
+    Equal,
+    NotEqual,
+    Greater,
+    Less,
+    End,
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Word(word) => word,
+            Self::Comma => ",",
+            Self::Open => "(",
+            Self::Close => ")",
+            Self::Not => "!",
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Greater => ">",
+            Self::Less => "<",
+            Self::End => "",
+        })
+    }
+}
+
+/// A cursor over the text.
+struct Tokens<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Tokens<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { rest: text.trim() }
+    }
+
+    fn peek(&self) -> Token {
+        Self { rest: self.rest }.next()
+    }
+
+    fn next(&mut self) -> Token {
+        self.rest = self.rest.trim_start();
+        for (symbol, token) in [
+            ("!=", Token::NotEqual),
+            ("==", Token::Equal),
+            ("=", Token::Equal),
+            ("!", Token::Not),
+            (",", Token::Comma),
+            ("(", Token::Open),
+            (")", Token::Close),
+            (">", Token::Greater),
+            ("<", Token::Less),
+        ] {
+            if let Some(rest) = self.rest.strip_prefix(symbol) {
+                self.rest = rest;
+                return token;
+            }
+        }
+        let end = self
+            .rest
+            .find(|char: char| char.is_whitespace() || "!=,()<>".contains(char))
+            .unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        if word.is_empty() { Token::End } else { Token::Word(word.to_owned()) }
+    }
+}
+
+fn parse_requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
+    if tokens.peek() == Token::Not {
+        tokens.next();
+        let key = parse_key(tokens)?;
+        return Ok(Requirement { key, condition: Condition::DoesNotExist });
+    }
+    let key = parse_key(tokens)?;
+    if matches!(tokens.peek(), Token::End | Token::Comma) {
+        return Ok(Requirement { key, condition: Condition::Exists });
+    }
+    let condition = match tokens.next() {
+        Token::Equal => Condition::In(vec![parse_value(&key, tokens)?]),
+        Token::NotEqual => Condition::NotIn(vec![parse_value(&key, tokens)?]),
+        Token::Word(word) if word == "in" => Condition::In(parse_set(&key, tokens)?),
+        Token::Word(word) if word == "notin" => Condition::NotIn(parse_set(&key, tokens)?),
+        Token::Greater => Condition::GreaterThan(parse_bound(&key, tokens)?),
+        Token::Less => Condition::LessThan(parse_bound(&key, tokens)?),
+        other => {
+            return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"));
+        }
+    };
+    Ok(Requirement { key, condition })
+}
+
+fn parse_key(tokens: &mut Tokens<'_>) -> Result<String, String> {
+    match tokens.next() {
+        Token::Word(key) => match names::qualified(&key).as_slice() {
+            [] => Ok(key),
+            messages => Err(format!("key: Invalid value: {key:?}: {}", messages.join("; "))),
+        },
+        other => Err(format!("found '{other}', expected: !, identifier, or 'end of string'")),
+    }
+}
+
+/// A value; an empty one may stand before a comma or the end.
+fn parse_value(key: &str, tokens: &mut Tokens<'_>) -> Result<String, String> {
+    match tokens.peek() {
+        Token::End | Token::Comma | Token::Close => Ok(String::new()),
+        Token::Word(value) => {
+            tokens.next();
+            match names::label_value(&value).as_slice() {
+                [] => Ok(value),
+                messages => Err(format!(
+                    "values[0][{key}]: Invalid value: {value:?}: {}",
+                    messages.join("; ")
+                )),
+            }
+        }
+        other => Err(format!("found '{other}', expected: identifier")),
+    }
+}
+
+fn parse_set(key: &str, tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
+    match tokens.next() {
+        Token::Open => {}
+        other => return Err(format!("found '{other}' expected: '('")),
+    }
+    let mut values = Vec::new();
+    loop {
+        values.push(parse_value(key, tokens)?);
+        match tokens.next() {
+            Token::Comma => {}
+            Token::Close => return Ok(values),
+            other => return Err(format!("found '{other}', expected: ',' or ')'")),
+        }
+    }
+}
+
+fn parse_bound(key: &str, tokens: &mut Tokens<'_>) -> Result<i64, String> {
+    let value = parse_value(key, tokens)?;
+    value.parse().map_err(|_| {
+        format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn requirements_hold_as_the_api_reference_says() {
+        let web = labels(&[("app", "web"), ("tier", "a"), ("size", "10")]);
+        for (selector, selected) in [
+            ("", true),
+            ("app=web", true),
+            ("app==web,tier=a", true),
+            ("app=web,tier=b", false),
+            ("app!=web", false),
+            ("other!=x", true),
+            ("app in (web, db)", true),
+            ("app in (db)", false),
+            ("app notin (db),tier", true),
+            ("other notin (db)", true),
+            ("app", true),
+            ("!app", false),
+            ("! other", true),
+            ("size>9", true),
+            ("size<10", false),
+            ("app>1", false),
+            ("app=", false),
+            ("example.com/x notin (,a)", true),
+        ] {
+            let parsed = LabelSelector::parse(selector).expect(selector);
+            assert_eq!(parsed.matches(&web), selected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_selectors_are_refused() {
+        for text in [
+            "app=web tier=a",
+            "=a",
+            "a in b",
+            "a in (b",
+            "a,",
+            ",",
+            "a>b",
+            "-a=b",
+            "a=-",
+            "a in ()x",
+            "a=(b)",
+            "!",
+        ] {
+            assert!(LabelSelector::parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-c/.=!,()<> -]{0,30}") {
+            let _ = LabelSelector::parse(&text);
+        }
+
+        #[test]
+        fn a_selector_selects_as_its_terms_do(
+            pairs in proptest::collection::btree_map("[a-c]", "[x-z]", 0..3),
+            terms in proptest::collection::vec(("[a-c]", "[x-z]", any::<bool>()), 0..4),
+        ) {
+            let text: Vec<String> = terms.iter()
+                .map(|(key, value, equal)| format!("{key}{}{value}", if *equal { "=" } else { "!=" }))
+                .collect();
+            let expected = terms.iter()
+                .all(|(key, value, equal)| (pairs.get(key) == Some(value)) == *equal);
+            prop_assert_eq!(LabelSelector::parse(&text.join(",")).unwrap().matches(&pairs), expected);
+        }
+    }
+}

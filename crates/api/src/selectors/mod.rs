@@ -1,0 +1,123 @@
+//! Selectors of lists, watches and bulk deletes.
+
+pub mod field;
+pub mod label;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use rekindle_store::Object;
+use serde::Deserialize;
+
+use crate::registry::{AnyObject, KindEntry, Scope};
+use crate::request::Options;
+use crate::status::ApiError;
+
+pub use field::FieldSelector;
+pub use label::LabelSelector;
+
+/// What an object must be to be selected.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    /// The selection that the options of a request name, for objects of this kind.
+    pub fn of(entry: &KindEntry, options: &Options) -> Result<Self, ApiError> {
+        let labels = LabelSelector::parse(&options.label_selector)
+            .map_err(|why| ApiError::bad_request(format!("unable to parse requirement: {why}")))?;
+        let fields =
+            FieldSelector::parse(&options.field_selector).map_err(ApiError::bad_request)?;
+        fields.check(entry)?;
+        Ok(Self { labels, fields })
+    }
+
+    /// True when it selects everything.
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    /// The one name that an object must have, if the selection says so.
+    pub fn exact_name(&self) -> Option<&str> {
+        self.fields.exact("metadata.name")
+    }
+
+    /// The one namespace that an object must be in, if the selection says so.
+    pub fn exact_namespace(&self) -> Option<&str> {
+        self.fields.exact("metadata.namespace")
+    }
+
+    /// Whether a stored object is selected. Decodes only as much of it as it must.
+    pub fn selects(&self, entry: &KindEntry, object: &Object) -> bool {
+        if self.is_everything() {
+            return true;
+        }
+        let (namespace, name) = names_of_key(entry, object.key.as_str());
+        if self.fields.needs_only_names() {
+            return self.fields.matches(|field| name_field(field, namespace, name))
+                && (self.labels.is_everything() || self.labels.matches(&labels_of(&object.value)));
+        }
+        // What this registry wrote it can read; if not, the object is shown to nobody rather than to the wrong one.
+        (entry.decode_stored)(&object.value)
+            .is_ok_and(|object| self.selects_object(object.as_ref()))
+    }
+
+    /// Whether a decoded object is selected.
+    pub fn selects_object(&self, object: &dyn AnyObject) -> bool {
+        let meta = object.meta();
+        let none = BTreeMap::new();
+        if !self.labels.matches(meta.labels.as_ref().unwrap_or(&none)) {
+            return false;
+        }
+        if self.fields.is_everything() {
+            return true;
+        }
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let name = meta.name.as_deref().unwrap_or_default();
+        let fields = object.selectable_fields();
+        self.fields.matches(|field| {
+            name_field(field, namespace, name).or_else(|| {
+                let value = fields.iter().find(|(path, _)| *path == field);
+                value.map(|(_, value)| Cow::Borrowed(value.as_str()))
+            })
+        })
+    }
+}
+
+fn name_field<'a>(field: &str, namespace: &'a str, name: &'a str) -> Option<Cow<'a, str>> {
+    match field {
+        "metadata.name" => Some(Cow::Borrowed(name)),
+        "metadata.namespace" => Some(Cow::Borrowed(namespace)),
+        _ => None,
+    }
+}
+
+/// Namespace and name in a key (`/pods/default/web-0`, `/nodes/one`).
+pub fn names_of_key<'a>(entry: &KindEntry, key: &'a str) -> (&'a str, &'a str) {
+    let inside = key.get(1..).and_then(|key| key.split_once('/')).map_or("", |(_, rest)| rest);
+    match entry.scope {
+        Scope::Namespaced => inside.split_once('/').unwrap_or(("", inside)),
+        Scope::Cluster => ("", inside),
+    }
+}
+
+#[derive(Deserialize)]
+struct Labelled {
+    #[serde(default)]
+    metadata: Labels,
+}
+
+#[derive(Default, Deserialize)]
+struct Labels {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+fn labels_of(json: &[u8]) -> BTreeMap<String, String> {
+    // Stored objects are our own JSON; one that cannot be read has no labels.
+    serde_json::from_slice::<Labelled>(json)
+        .map(|object| object.metadata.labels)
+        .unwrap_or_default()
+}

@@ -1,0 +1,429 @@
+//! Every error that a client sees: a `Status` object in the words of the Kubernetes API server, so that people, tools and
+//! search engines recognise it.
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use crate::registry::{FieldError, KindEntry};
+
+/// The `Status` object of meta/v1, as far as the server fills it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Always `Status`.
+    pub kind: String,
+    /// Always `v1`.
+    pub api_version: String,
+    /// Always empty here.
+    pub metadata: Empty,
+    /// `Success` or `Failure`.
+    pub status: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// For programs, for example `NotFound`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+    /// The HTTP status code.
+    pub code: u16,
+}
+
+/// `{}` in JSON, with room for the token of an expired list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Empty {
+    /// A token to go on with after a list expired.
+    #[serde(default, rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+}
+
+/// What a `Status` is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    /// The object's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The resource, or the kind of an invalid object.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The object's uid.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The single mistakes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// Seconds after which a new attempt makes sense.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// One mistake.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// For programs, for example `FieldValueRequired`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The path of the field.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+/// A request that failed. Boxed, because it travels through every `Result` of the machinery.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.message)]
+pub struct ApiError(Box<Status>, Vec<String>);
+
+impl ApiError {
+    fn new(code: StatusCode, reason: &str, message: impl Into<String>) -> Self {
+        Self(
+            Box::new(Status {
+                kind: "Status".to_owned(),
+                api_version: "v1".to_owned(),
+                metadata: Empty::default(),
+                status: "Failure".to_owned(),
+                message: message.into(),
+                reason: reason.to_owned(),
+                details: None,
+                code: code.as_u16(),
+            }),
+            Vec::new(),
+        )
+    }
+
+    /// The same, with Warning headers that the request deserves all the same.
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.1.extend(warnings);
+        self
+    }
+
+    /// What goes into Warning headers.
+    pub fn warnings(&self) -> &[String] {
+        &self.1
+    }
+
+    fn about(mut self, entry: &KindEntry, name: &str) -> Self {
+        self.0.details = Some(Details {
+            name: name.to_owned(),
+            group: entry.group.to_owned(),
+            kind: entry.plural.to_owned(),
+            ..Details::default()
+        });
+        self
+    }
+
+    /// The same with one more cause.
+    pub fn with_cause(mut self, cause: Cause) -> Self {
+        self.0.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
+    /// The `Status` that the client gets.
+    pub fn status(&self) -> &Status {
+        &self.0
+    }
+
+    /// Its HTTP status code.
+    pub fn code(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// 400: the request makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// 401: the client did not say who it is, or not credibly.
+    pub fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403: an object may not be touched that way.
+    pub fn forbidden(entry: &KindEntry, name: &str, why: &str) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", entry.resource());
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(entry, name)
+    }
+
+    /// 403: this user may not do that. `message` is complete.
+    pub fn not_allowed(group: &str, resource: &str, name: &str, message: String) -> Self {
+        let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message);
+        error.0.details = Some(Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: resource.to_owned(),
+            ..Details::default()
+        });
+        error
+    }
+
+    /// 404: no such object.
+    pub fn not_found(entry: &KindEntry, name: &str) -> Self {
+        let message = format!("{} {name:?} not found", entry.resource());
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(entry, name)
+    }
+
+    /// 404: no such path.
+    pub fn no_such_path() -> Self {
+        let mut error = Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            "the server could not find the requested resource",
+        );
+        error.0.details = Some(Details::default());
+        error
+    }
+
+    /// 405: the resource does not know that method.
+    pub fn method_not_allowed() -> Self {
+        let mut error = Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+        error.0.details = Some(Details::default());
+        error
+    }
+
+    /// 406: none of the media types that the client accepts is served.
+    pub fn not_acceptable() -> Self {
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
+    }
+
+    /// 409: an object of that name is there.
+    pub fn already_exists(entry: &KindEntry, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", entry.resource());
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(entry, name)
+    }
+
+    /// 409: the object is not as the client thinks.
+    pub fn conflict(entry: &KindEntry, name: &str, why: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} {name:?}: {why}", entry.resource());
+        Self::new(StatusCode::CONFLICT, "Conflict", message).about(entry, name)
+    }
+
+    /// 409: somebody else changed the object since the client read it.
+    pub fn modified(entry: &KindEntry, name: &str) -> Self {
+        Self::conflict(
+            entry,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 410: the revision that a list or watch asks for is gone.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 410 for a continue token, with one to go on inconsistently.
+    pub fn expired_continue(token: String) -> Self {
+        let mut error = Self::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+             without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
+             results. Continuing with the provided token results in an inconsistent list - objects that were created, \
+             modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+        );
+        error.0.metadata.continue_token = token;
+        error
+    }
+
+    /// 413: the body is beyond the limit.
+    pub fn too_large(limit_bytes: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit_bytes}"),
+        )
+    }
+
+    /// 413: what was asked for is too much.
+    pub fn too_large_because(why: &str) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: {why}"),
+        )
+    }
+
+    /// 415: a body of that type is not understood.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    /// 422: the object is wrong in these fields.
+    pub fn invalid(entry: &KindEntry, name: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_named(&entry.group_kind(), entry.group, entry.kind, name, errors)
+    }
+
+    /// 422: a patch is wrong; it has no kind and no name of its own.
+    pub fn invalid_patch(error: &FieldError) -> Self {
+        Self::invalid_named("", "", "", "", std::slice::from_ref(error))
+    }
+
+    fn invalid_named(
+        group_kind: &str,
+        group: &str,
+        kind: &str,
+        name: &str,
+        errors: &[FieldError],
+    ) -> Self {
+        let mut messages: Vec<String> = Vec::new();
+        for message in errors.iter().map(FieldError::to_string) {
+            if !messages.contains(&message) {
+                messages.push(message);
+            }
+        }
+        let message = match messages.as_slice() {
+            [one] => format!("{group_kind} {name:?} is invalid: {one}"),
+            many => format!("{group_kind} {name:?} is invalid: [{}]", many.join(", ")),
+        };
+        let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        let causes = errors.iter().map(|error| Cause {
+            reason: error.cause_reason().to_owned(),
+            message: error.body(),
+            field: error.field.clone(),
+        });
+        error.0.details = Some(Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            causes: causes.collect(),
+            ..Details::default()
+        });
+        error
+    }
+
+    /// 422: a patch that was understood but does not fit the object, for example a failed `test`. Upstream says only the
+    /// first half.
+    pub fn unprocessable_patch(why: &str) -> Self {
+        let mut error = Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Invalid",
+            format!("the server rejected our request due to an error in our request: {why}"),
+        );
+        error.0.details = Some(Details::default());
+        error
+    }
+
+    /// 429: try again after so many seconds.
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        error.0.details =
+            Some(Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() });
+        error
+    }
+
+    /// 500: it is our fault, or the disk's.
+    pub fn internal(what: impl std::fmt::Display) -> Self {
+        let mut error = Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            format!("Internal error occurred: {what}"),
+        );
+        let cause = Cause { message: what.to_string(), ..Cause::default() };
+        error.0.details = Some(Details { causes: vec![cause], ..Details::default() });
+        error
+    }
+
+    /// 503: not now.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+    }
+
+    /// 504: the revision asked for lies in the future.
+    pub fn too_large_revision(asked: u64, newest: u64) -> Self {
+        let mut error = Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            format!("Timeout: Too large resource version: {asked}, current: {newest}"),
+        );
+        let cause = Cause {
+            reason: "ResourceVersionTooLarge".to_owned(),
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        };
+        error.0.details = Some(Details {
+            causes: vec![cause],
+            retry_after_seconds: Some(1),
+            ..Details::default()
+        });
+        error
+    }
+}
+
+impl Status {
+    /// The answer to a deletion that took effect at once.
+    pub fn deleted(entry: &KindEntry, name: &str, uid: &str) -> Self {
+        Self {
+            kind: "Status".to_owned(),
+            api_version: "v1".to_owned(),
+            metadata: Empty::default(),
+            status: "Success".to_owned(),
+            message: String::new(),
+            reason: String::new(),
+            details: Some(Details {
+                name: name.to_owned(),
+                group: entry.group.to_owned(),
+                kind: entry.plural.to_owned(),
+                uid: uid.to_owned(),
+                ..Details::default()
+            }),
+            code: 200,
+        }
+    }
+
+    /// The answer to a binding.
+    pub fn created() -> Self {
+        Self {
+            kind: "Status".to_owned(),
+            api_version: "v1".to_owned(),
+            metadata: Empty::default(),
+            status: "Success".to_owned(),
+            message: String::new(),
+            reason: String::new(),
+            details: None,
+            code: 201,
+        }
+    }
+
+    /// As JSON text.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a Status has text keys only")
+    }
+}
+
+impl From<rekindle_store::StoreError> for ApiError {
+    /// What is left of a store's error when the machinery has dealt with conflicts: the disk, overload, the end.
+    fn from(error: rekindle_store::StoreError) -> Self {
+        use rekindle_store::StoreError;
+        match &error {
+            StoreError::Overloaded { .. } => Self::too_many_requests(error.to_string(), 1),
+            StoreError::Closed => Self::unavailable(error.to_string()),
+            StoreError::TooLarge { limit_bytes, .. } => Self::too_large(*limit_bytes),
+            StoreError::Compacted { asked, oldest } => {
+                Self::expired(format!("too old resource version: {asked} ({oldest})"))
+            }
+            StoreError::Future { asked, newest } => Self::too_large_revision(asked.0, newest.0),
+            StoreError::Disk { source } | StoreError::Open { source } => {
+                Self::internal(format!("{error}: {source}"))
+            }
+            StoreError::AlreadyExists { .. }
+            | StoreError::NotFound { .. }
+            | StoreError::Conflict { .. }
+            | StoreError::Locked { .. } => Self::internal(&error),
+        }
+    }
+}

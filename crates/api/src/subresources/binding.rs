@@ -1,0 +1,94 @@
+//! `pods/binding`: the scheduler's decision, written once.
+
+use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
+use rekindle_store::Expect;
+
+use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::registry::{AnyObject, FieldError};
+use crate::request::options::DryRun;
+use crate::status::{ApiError, Status};
+use crate::verbs::{Call, put};
+use crate::{decode, object_meta};
+
+pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let format = decode::body_format(&call.request.content_type)?;
+    let body = decode::read(format, &call.request.body)?;
+    let binding: Binding = serde_json::from_value(body.value)
+        .map_err(|error| ApiError::bad_request(format!("Binding cannot be read: {error}")))?;
+    let node = target(call, &binding)?;
+    call.with_retries(|| {
+        let stored = call.newest()?;
+        let mut object = call.decode_stored(&stored)?;
+        bind(call, object.as_mut(), &node, &binding)?;
+        let answer = Answer::status(&Status::created());
+        if call.options.dry_run == DryRun::All {
+            return Ok(answer.into());
+        }
+        let expect = Expect::Revision(stored.revision);
+        let pending = put(call.api, stored.key.as_str(), expect, object)?;
+        Ok(Outcome::Write(WriteInFlight::new(vec![pending], move |_| answer)))
+    })
+}
+
+/// The node that a binding names.
+fn target(call: &Call<'_>, binding: &Binding) -> Result<String, ApiError> {
+    let target = &binding.target;
+    let kind = target.kind.as_deref().unwrap_or_default();
+    let name = target.name.clone().unwrap_or_default();
+    let mut errors = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        errors.push(FieldError::not_supported("target.kind", kind, &["Node", "<empty>"]));
+    }
+    if name.is_empty() {
+        errors.push(FieldError::required("target.name", ""));
+    }
+    if errors.is_empty() {
+        Ok(name)
+    } else {
+        Err(ApiError::invalid(call.entry, &call.path.name, &errors))
+    }
+}
+
+fn bind(
+    call: &Call<'_>,
+    object: &mut dyn AnyObject,
+    node: &str,
+    binding: &Binding,
+) -> Result<(), ApiError> {
+    let name = &call.path.name;
+    let conflict = |why: String| Err(ApiError::conflict(call.entry, name, &why));
+    let wanted = binding.metadata.uid.as_deref().unwrap_or_default();
+    let actual = object.meta().uid.clone().unwrap_or_default();
+    if !wanted.is_empty() && wanted != actual {
+        return conflict(format!(
+            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
+        ));
+    }
+    if object_meta::is_being_deleted(object.meta()) {
+        return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    let annotations = binding.metadata.annotations.clone().unwrap_or_default();
+    if !annotations.is_empty() {
+        object.meta_mut().annotations.get_or_insert_default().extend(annotations);
+    }
+    if let Some(generation) = &mut object.meta_mut().generation {
+        *generation += 1;
+    }
+    let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else {
+        return Err(ApiError::method_not_allowed());
+    };
+    let spec = pod.spec.get_or_insert_default();
+    match spec.node_name.as_deref().unwrap_or_default() {
+        "" => spec.node_name = Some(node.to_owned()),
+        taken => return conflict(format!("pod {name} is already assigned to node {taken:?}")),
+    }
+    let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+    conditions.retain(|condition| condition.type_ != "PodScheduled");
+    conditions.push(PodCondition {
+        type_: "PodScheduled".to_owned(),
+        status: "True".to_owned(),
+        last_transition_time: Some(call.request.now.to_time()),
+        ..PodCondition::default()
+    });
+    Ok(())
+}

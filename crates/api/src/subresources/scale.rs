@@ -1,0 +1,126 @@
+//! `scale`: the replica count of a workload as an `autoscaling/v1` Scale, whatever the workload's kind.
+
+use http::StatusCode;
+use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde_json::Value;
+
+use crate::decode;
+use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::patch::Patch;
+use crate::registry::{AnyObject, FieldError, KindEntry};
+use crate::status::ApiError;
+use crate::validation::selector;
+use crate::verbs::update::{Proposal, change};
+use crate::verbs::{Call, Part};
+
+const SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let stored = call.stored()?;
+    let scale = scale_of(call.decode_stored(&stored)?.as_ref());
+    Ok(Answer::json(StatusCode::OK, to_json(&scale)?).into())
+}
+
+pub(crate) fn update(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let format = decode::body_format(&call.request.content_type)?;
+    let body = decode::read(format, &call.request.body)?;
+    let scale = read(body.value)?;
+    change_scale(call, |_| Ok(scale.clone()))
+}
+
+pub(crate) fn patch(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let patch = Patch::read(&call.request.content_type, &call.request.body)?;
+    change_scale(call, |old| {
+        let before = serde_json::to_value(scale_of(old)).map_err(ApiError::internal)?;
+        read(patch.apply(SCHEMA, before)?)
+    })
+}
+
+fn read(value: Value) -> Result<Scale, ApiError> {
+    serde_json::from_value(value)
+        .map_err(|error| ApiError::bad_request(format!("Scale cannot be read: {error}")))
+}
+
+/// Writes the replica count that `wanted` asks for; the answer is the Scale of the object as written.
+fn change_scale(
+    call: &Call<'_>,
+    mut wanted: impl FnMut(&dyn AnyObject) -> Result<Scale, ApiError>,
+) -> Result<Outcome, ApiError> {
+    let outcome = change(call, Part::Main, |old| {
+        let scale = wanted(old)?;
+        let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
+        if replicas < 0 {
+            let error = FieldError::invalid(
+                "spec.replicas",
+                replicas,
+                "must be greater than or equal to 0",
+            );
+            return Err(ApiError::invalid(call.entry, &call.path.name, &[error]));
+        }
+        let mut value = old.to_value();
+        value["spec"]["replicas"] = replicas.into();
+        let decoded = (call.entry.decode)(&value).map_err(ApiError::internal)?;
+        let mut object = decoded.object;
+        object.meta_mut().resource_version = scale.metadata.resource_version;
+        if let Some(uid) = scale.metadata.uid {
+            object.meta_mut().uid = Some(uid);
+        }
+        Ok(Proposal { object, warnings: Vec::new() })
+    })?;
+    Ok(as_scale(call.entry, outcome))
+}
+
+/// Turns an answer with the object into one with its Scale.
+fn as_scale(entry: &KindEntry, outcome: Outcome) -> Outcome {
+    let convert = |entry: &KindEntry, answer: Answer| {
+        if !answer.code.is_success() {
+            return answer;
+        }
+        let scale = (entry.decode_stored)(&answer.body)
+            .map_err(ApiError::internal)
+            .and_then(|object| to_json(&scale_of(object.as_ref())));
+        match scale {
+            Ok(json) => Answer { body: json.into(), ..answer },
+            Err(error) => error.into(),
+        }
+    };
+    match outcome {
+        Outcome::Answer(answer) => Outcome::Answer(convert(entry, answer)),
+        Outcome::Write(write) => {
+            let entry = entry.clone();
+            Outcome::Write(WriteInFlight::then(write, move |answer| convert(&entry, answer)))
+        }
+        other @ (Outcome::Watch(_) | Outcome::Log(_)) => other,
+    }
+}
+
+/// The Scale of a workload: every kind that serves it has `spec.replicas`, `spec.selector` and `status.replicas`.
+fn scale_of(object: &dyn AnyObject) -> Scale {
+    let value = object.to_value();
+    let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
+    let selector: Option<LabelSelector> =
+        serde_json::from_value(value["spec"]["selector"].clone()).ok();
+    let meta = object.meta();
+    Scale {
+        metadata: ObjectMeta {
+            name: meta.name.clone(),
+            namespace: meta.namespace.clone(),
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+            creation_timestamp: meta.creation_timestamp.clone(),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ScaleSpec { replicas: number(&value["spec"]["replicas"]) }),
+        status: Some(ScaleStatus {
+            replicas: number(&value["status"]["replicas"]).unwrap_or(0),
+            selector: selector
+                .filter(|selector| !selector::is_empty(selector))
+                .map(|s| selector::format(&s)),
+        }),
+    }
+}
+
+fn to_json(scale: &Scale) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(scale).map_err(ApiError::internal)
+}

@@ -1,0 +1,63 @@
+//! Columns and cells that many tables share.
+
+use crate::registry::resource::{Cell, Column};
+
+/// The name column.
+pub const NAME: Column = Column {
+    name: "Name",
+    type_: "string",
+    format: "name",
+    description: "Name must be unique within a namespace.",
+    priority: 0,
+};
+
+/// The age column.
+pub const AGE: Column = column(
+    "Age",
+    "string",
+    "CreationTimestamp is a timestamp representing the server time when this object was created.",
+);
+
+/// A column that is always shown.
+pub const fn column(name: &'static str, type_: &'static str, description: &'static str) -> Column {
+    Column { name, type_, format: "", description, priority: 0 }
+}
+
+/// A column of `-o wide`.
+pub const fn wide(name: &'static str, type_: &'static str, description: &'static str) -> Column {
+    Column { name, type_, format: "", description, priority: 1 }
+}
+
+/// The text, or `<none>` where there is none.
+pub fn or_none(value: Option<&String>) -> Cell {
+    Cell::Text(value.filter(|text| !text.is_empty()).cloned().unwrap_or("<none>".to_owned()))
+}
+
+/// The text, or `<unset>` where there is none.
+pub fn or_unset(value: Option<&String>) -> Cell {
+    Cell::Text(value.filter(|text| !text.is_empty()).cloned().unwrap_or("<unset>".to_owned()))
+}
+
+/// The texts with commas between them, or `<none>`.
+pub fn list_or_none<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+    let values: Vec<&str> = values.into_iter().collect();
+    if values.is_empty() { "<none>".to_owned() } else { values.join(",") }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Cell::Text(text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<i32> for Cell {
+    fn from(number: i32) -> Self {
+        Cell::Int(number.into())
+    }
+}

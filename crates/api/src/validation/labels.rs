@@ -1,0 +1,37 @@
+//! Labels and annotations.
+
+use std::collections::BTreeMap;
+
+use super::{Path, invalid_each, names};
+use crate::registry::field_error::FieldError;
+
+/// All annotations of an object together, keys and values.
+pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+
+/// Checks the keys and values of labels or of a node selector.
+pub fn labels(labels: Option<&BTreeMap<String, String>>, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (key, value) in labels.into_iter().flatten() {
+        errors.extend(invalid_each(field, key, names::qualified(key)));
+        errors.extend(invalid_each(&field.key(key), value, names::label_value(value)));
+    }
+    errors
+}
+
+/// Checks the keys of annotations and their size together.
+pub fn annotations(
+    annotations: Option<&BTreeMap<String, String>>,
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut bytes = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        // Upstream accepts upper case in the prefix here, unlike in labels.
+        errors.extend(invalid_each(field, key, names::qualified(&key.to_lowercase())));
+        bytes += key.len() + value.len();
+    }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        errors.push(FieldError::too_long(field, ANNOTATIONS_BYTES_MAX));
+    }
+    errors
+}

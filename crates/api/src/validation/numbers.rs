@@ -1,0 +1,41 @@
+//! Numbers within bounds.
+
+use std::fmt;
+
+use super::Path;
+use crate::registry::field_error::FieldError;
+
+/// The highest user or group id.
+const ID_MAX: i64 = 0xffff_ffff;
+
+/// At least zero.
+pub fn non_negative(value: impl Into<i64>, field: &Path) -> Option<FieldError> {
+    let value = value.into();
+    (value < 0).then(|| FieldError::invalid(field, value, "must be greater than or equal to 0"))
+}
+
+/// Inside a range, both ends included.
+pub fn in_range<N>(value: N, min: N, max: N, field: &Path) -> Option<FieldError>
+where
+    N: Copy + PartialOrd + fmt::Display + fmt::Debug,
+{
+    (value < min || value > max).then(|| {
+        FieldError::invalid(field, value, format!("must be between {min} and {max}, inclusive"))
+    })
+}
+
+/// A user or group id.
+pub fn unix_id(id: i64, field: &Path) -> Option<FieldError> {
+    in_range(id, 0, ID_MAX, field)
+}
+
+/// The mode of a file in a volume.
+pub fn file_mode(mode: i32, field: &Path) -> Option<FieldError> {
+    (!(0..=0o777).contains(&mode)).then(|| {
+        FieldError::invalid(
+            field,
+            mode,
+            "must be a number between 0 and 0777 (octal), both inclusive",
+        )
+    })
+}

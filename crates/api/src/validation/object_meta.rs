@@ -1,0 +1,161 @@
+//! `metadata`, whatever the kind.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::{Path, invalid_each, items, labels, names, text};
+use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::resource::{NameRule, Scope};
+
+/// Checks the metadata of a new object, and those parts of a changed one that may change.
+pub fn check(meta: &ObjectMeta, rule: NameRule, scope: Scope, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let generate_name = text(meta.generate_name.as_ref());
+    let name = text(meta.name.as_ref());
+    if !generate_name.is_empty() {
+        let messages = names::by_rule_prefix(rule, generate_name);
+        errors.extend(invalid_each(&field.child("generateName"), generate_name, messages));
+    }
+    if name.is_empty() {
+        errors.push(FieldError::required(field.child("name"), "name or generateName is required"));
+    } else {
+        errors.extend(invalid_each(&field.child("name"), name, names::by_rule(rule, name)));
+    }
+    errors.extend(check_namespace(text(meta.namespace.as_ref()), scope, &field.child("namespace")));
+    if meta.generation.is_some_and(|generation| generation < 0) {
+        errors.push(FieldError::invalid(
+            field.child("generation"),
+            meta.generation.unwrap_or_default(),
+            "must be greater than or equal to 0",
+        ));
+    }
+    errors.extend(labels::labels(meta.labels.as_ref(), &field.child("labels")));
+    errors.extend(labels::annotations(meta.annotations.as_ref(), &field.child("annotations")));
+    errors.extend(check_owners(
+        items(meta.owner_references.as_ref()),
+        &field.child("ownerReferences"),
+    ));
+    errors.extend(check_finalizers(items(meta.finalizers.as_ref()), &field.child("finalizers")));
+    errors
+}
+
+fn check_namespace(namespace: &str, scope: Scope, field: &Path) -> Vec<FieldError> {
+    match scope {
+        Scope::Namespaced if namespace.is_empty() => vec![FieldError::required(field, "")],
+        Scope::Namespaced => invalid_each(field, namespace, names::dns_label(namespace)).collect(),
+        Scope::Cluster if namespace.is_empty() => Vec::new(),
+        Scope::Cluster => vec![FieldError::forbidden(field, "not allowed on this type")],
+    }
+}
+
+fn check_owners(owners: &[OwnerReference], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut controller: Option<&OwnerReference> = None;
+    for (index, owner) in owners.iter().enumerate() {
+        let entry = field.index(index);
+        if owner.api_version.is_empty() || owner.api_version.starts_with('/') {
+            errors.push(FieldError::invalid(
+                entry.child("apiVersion"),
+                &owner.api_version,
+                "version must not be empty",
+            ));
+        }
+        for (name, value) in [("kind", &owner.kind), ("name", &owner.name), ("uid", &owner.uid)] {
+            if value.is_empty() {
+                errors.push(FieldError::invalid(entry.child(name), value, "must not be empty"));
+            }
+        }
+        if owner.kind == "Event" && matches!(owner.api_version.as_str(), "v1" | "events.k8s.io/v1")
+        {
+            let detail =
+                format!("{}, Kind=Event is disallowed from being an owner", owner.api_version);
+            errors.push(FieldError::invalid(&entry, &owner.name, detail));
+        }
+        if owner.controller == Some(true) {
+            if let Some(first) = controller {
+                errors.push(FieldError::invalid(
+                    field,
+                    &owner.name,
+                    format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
+                        first.kind, first.name, owner.kind, owner.name
+                    ),
+                ));
+            } else {
+                controller = Some(owner);
+            }
+        }
+    }
+    errors
+}
+
+fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for finalizer in finalizers {
+        errors.extend(invalid_each(field, finalizer, names::qualified(finalizer)));
+        // Upstream: unqualified names are kept for its own two and for the namespace's.
+        if !finalizer.contains('/')
+            && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes")
+        {
+            errors.push(FieldError::invalid(
+                field,
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
+    }
+    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
+    if has("orphan") && has("foregroundDeletion") {
+        errors.push(FieldError {
+            field: field.into(),
+            problem: Problem::Invalid(format!("{finalizers:?}")),
+            detail: "finalizer orphan and foregroundDeletion cannot be both set".to_owned(),
+        });
+    }
+    errors
+}
+
+/// Checks what may never change. The machinery has filled the fields that a client may leave out.
+pub fn check_update(new: &ObjectMeta, old: &ObjectMeta, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let texts = [
+        ("name", &new.name, &old.name),
+        ("namespace", &new.namespace, &old.namespace),
+        ("uid", &new.uid, &old.uid),
+    ];
+    for (name, new, old) in texts {
+        if new != old {
+            errors.push(immutable(field.child(name), text(new.as_ref())));
+        }
+    }
+    let times = [
+        ("creationTimestamp", &new.creation_timestamp, &old.creation_timestamp),
+        ("deletionTimestamp", &new.deletion_timestamp, &old.deletion_timestamp),
+    ];
+    for (name, new, old) in times {
+        if new != old {
+            let shown = new.as_ref().map_or_else(String::new, |time| time.0.to_string());
+            errors.push(immutable(field.child(name), &shown));
+        }
+    }
+    if new.deletion_timestamp.is_some() {
+        let old_finalizers = items(old.finalizers.as_ref());
+        let added: Vec<&String> = items(new.finalizers.as_ref())
+            .iter()
+            .filter(|finalizer| !old_finalizers.contains(finalizer))
+            .collect();
+        if !added.is_empty() {
+            errors.push(FieldError::forbidden(
+                field.child("finalizers"),
+                format!(
+                    "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+                ),
+            ));
+        }
+    }
+    errors
+}
+
+/// `field is immutable`, in upstream's words.
+pub fn immutable(field: Path, value: &str) -> FieldError {
+    FieldError::invalid(field, value, "field is immutable")
+}

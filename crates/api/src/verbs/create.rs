@@ -1,0 +1,105 @@
+//! create: a new object under its own or a generated name.
+
+use http::StatusCode;
+use rekindle_store::{Expect, Pending, StoreError};
+
+use super::{Call, put};
+use crate::outcome::Outcome;
+use crate::registry::AnyObject;
+use crate::request::options::DryRun;
+use crate::status::ApiError;
+use crate::validation::{self, Path};
+use crate::{admission, decode, keys, object_meta};
+
+/// How many generated names are tried before giving up.
+const NAMES_TRIED_MAX: usize = 8;
+
+pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let format = decode::body_format(&call.request.content_type)?;
+    let body = decode::read(format, &call.request.body)?;
+    let decoded = decode::object(call.entry, body, call.options.field_validation)?;
+    let (mut object, mut warnings) = (decoded.object, decoded.warnings);
+    check_new(call, object.as_mut())?;
+    admission::namespaces::check_create(call, object.as_ref())?;
+
+    let context = call.context();
+    object_meta::prepare_new(object.meta_mut(), call.api.new_uid(), call.request.now);
+    object.set_defaults();
+    object.prepare_for_create(&context);
+    warnings.extend(object.warnings());
+
+    let prefix = object.meta().generate_name.clone().unwrap_or_default();
+    let generated = object_meta::name(object.as_ref()).is_empty() && !prefix.is_empty();
+    for attempt in 0..NAMES_TRIED_MAX {
+        let mut object = object.boxed_clone();
+        if generated {
+            object.meta_mut().name = Some(call.api.generated_name(&prefix));
+        }
+        admission::complete(call.entry, object.as_mut());
+        validate(call, object.as_ref()).map_err(|error| error.with_warnings(warnings.clone()))?;
+        match write(call, object, &warnings)? {
+            Ok(outcome) => return Ok(outcome),
+            Err(name) if !generated || attempt + 1 == NAMES_TRIED_MAX => {
+                return Err(ApiError::already_exists(call.entry, &name));
+            }
+            Err(_) => {}
+        }
+    }
+    Err(ApiError::internal("no free name was found"))
+}
+
+/// What is refused before anything else is looked at.
+fn check_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+    let meta = object.meta_mut();
+    if !matches!(meta.resource_version.as_deref().unwrap_or_default(), "" | "0") {
+        return Err(ApiError::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    if call.entry.scope == crate::registry::Scope::Namespaced && call.path.namespace.is_empty() {
+        return Err(ApiError::method_not_allowed());
+    }
+    object_meta::settle_namespace(call.entry, meta, call.path)
+}
+
+fn validate(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
+    let mut errors = validation::object_meta::check(
+        object.meta(),
+        call.entry.name_rule,
+        call.entry.scope,
+        &Path::new("metadata"),
+    );
+    errors.extend(object.validate());
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(call.entry, object_meta::name(object), &errors))
+}
+
+/// Queues the write. The inner error is the name that was taken already.
+fn write(
+    call: &Call<'_>,
+    object: Box<dyn AnyObject>,
+    warnings: &[String],
+) -> Result<Result<Outcome, String>, ApiError> {
+    let name = object_meta::name(object.as_ref()).to_owned();
+    let key = keys::object(call.entry, &call.path.namespace, &name);
+    match call.options.dry_run {
+        DryRun::All if call.api.store.newest(&key).is_some() => return Ok(Err(name)),
+        DryRun::All => {
+            let answer =
+                call.answer_object(object.as_ref(), StatusCode::CREATED, warnings.to_vec());
+            return answer.map(Ok);
+        }
+        DryRun::No => {}
+    }
+    let mut pending: Vec<Pending> = Vec::new();
+    match put(call.api, &key, Expect::Absent, object) {
+        Ok(write) => pending.push(write),
+        Err(StoreError::AlreadyExists { .. }) => return Ok(Err(name)),
+        Err(error) => return Err(error.into()),
+    }
+    pending.extend(admission::after_create(call, &name)?);
+    call.note_event_write(&key);
+    call.when_written(pending, StatusCode::CREATED, warnings.to_vec()).map(Ok)
+}

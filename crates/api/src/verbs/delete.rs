@@ -1,0 +1,304 @@
+//! delete: one object or many, with preconditions, grace and propagation.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
+use rekindle_store::{Expect, Object, Pending, Written};
+use rekindle_types::{Tick, TickDuration};
+
+use super::{Call, WriteFailure, list, put, remove};
+use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::registry::AnyObject;
+use crate::represent::{ListMeta, Renderer};
+use crate::request::options::{self, DryRun};
+use crate::selectors::{Selection, names_of_key};
+use crate::status::{ApiError, Status};
+use crate::{admission, decode, keys, removal};
+
+/// What a client wants to happen with the dependents of what it deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Propagation {
+    /// As the object's finalizers say.
+    Unsaid,
+    /// The garbage collector deletes them afterwards.
+    Background,
+    /// They go first.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+/// The options of a delete, from body and query.
+#[derive(Clone, Debug)]
+struct Wish {
+    grace_period_seconds: Option<i64>,
+    propagation: Propagation,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    dry_run: DryRun,
+}
+
+pub(crate) fn delete(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let wish = Wish::of(call)?;
+    admission::check_delete(call.entry, &call.path.name)?;
+    call.with_retries(|| {
+        let stored = call.newest()?;
+        let object = call.decode_stored(&stored)?;
+        wish.check_preconditions(call, object.as_ref(), &stored)?;
+        match Step::decide(object, &wish, call.request.now) {
+            Step::Remove(object) => remove_now(call, &stored, object.as_ref(), &wish),
+            Step::Mark(object) if wish.dry_run == DryRun::All => {
+                Ok(call.answer_object(object.as_ref(), StatusCode::OK, Vec::new())?)
+            }
+            Step::Mark(object) => {
+                let key = stored.key.as_str();
+                let pending = put(call.api, key, Expect::Revision(stored.revision), object)?;
+                Ok(call.when_written(vec![pending], StatusCode::OK, Vec::new())?)
+            }
+            Step::Leave(object) => {
+                let pending = call.api.store.barrier()?;
+                Ok(call.answer_object_after(vec![pending], object.as_ref(), Vec::new())?)
+            }
+        }
+    })
+}
+
+fn remove_now(
+    call: &Call<'_>,
+    stored: &Object,
+    object: &dyn AnyObject,
+    wish: &Wish,
+) -> Result<Outcome, WriteFailure> {
+    let answer = removed_answer(call, object)?;
+    if wish.dry_run == DryRun::All {
+        return Ok(answer.into());
+    }
+    let mut pending = vec![remove(call.api, stored)?];
+    pending.extend(admission::after_remove(call, &call.path.namespace, &call.path.name)?);
+    Ok(Outcome::Write(WriteInFlight::new(pending, move |_| answer)))
+}
+
+/// Some kinds answer with the object as it last was, the others with a `Status`, as upstream.
+fn removed_answer(call: &Call<'_>, object: &dyn AnyObject) -> Result<Answer, ApiError> {
+    if matches!((call.entry.group, call.entry.kind), ("", "Pod" | "Service" | "ServiceAccount")) {
+        let body = call.renderer()?.object(&object.to_json().into())?;
+        return Ok(Answer::json(StatusCode::OK, body));
+    }
+    let uid = object.meta().uid.as_deref().unwrap_or_default();
+    Ok(Answer::status(&Status::deleted(call.entry, &call.path.name, uid)))
+}
+
+impl Wish {
+    fn of(call: &Call<'_>) -> Result<Self, ApiError> {
+        let body = if call.request.body.is_empty() {
+            DeleteOptions::default()
+        } else {
+            let format = decode::body_format(&call.request.content_type)?;
+            let body = decode::read(format, &call.request.body)?;
+            serde_json::from_value(body.value).map_err(|error| {
+                ApiError::bad_request(format!("DeleteOptions cannot be read: {error}"))
+            })?
+        };
+        let dry_run = match body.dry_run.as_ref().and_then(|list| list.first()) {
+            Some(value) => options::dry_run(value)?,
+            None => call.options.dry_run,
+        };
+        let orphan =
+            body.orphan_dependents.map(|orphan| if orphan { "Orphan" } else { "Background" });
+        let propagation = body
+            .propagation_policy
+            .as_deref()
+            .or(orphan)
+            .or(call.options.propagation_policy.as_deref());
+        let preconditions = body.preconditions.unwrap_or_default();
+        Ok(Self {
+            grace_period_seconds: body.grace_period_seconds.or(call.options.grace_period_seconds),
+            propagation: Propagation::parse(propagation.unwrap_or_default())?,
+            uid: preconditions.uid,
+            resource_version: preconditions.resource_version,
+            dry_run,
+        })
+    }
+
+    fn check_preconditions(
+        &self,
+        call: &Call<'_>,
+        object: &dyn AnyObject,
+        stored: &Object,
+    ) -> Result<(), ApiError> {
+        let name = &call.path.name;
+        let actual = object.meta().uid.as_deref().unwrap_or_default();
+        if let Some(wanted) = self.uid.as_deref().filter(|wanted| *wanted != actual) {
+            let why = format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({actual}). The object might \
+                 have been deleted and then recreated"
+            );
+            return Err(ApiError::conflict(call.entry, name, &why));
+        }
+        let actual = stored.revision.to_string();
+        if let Some(wanted) = self.resource_version.as_deref().filter(|wanted| *wanted != actual) {
+            let why = format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+                 ({actual}). The object might have been modified"
+            );
+            return Err(ApiError::conflict(call.entry, name, &why));
+        }
+        Ok(())
+    }
+}
+
+impl Propagation {
+    fn parse(text: &str) -> Result<Self, ApiError> {
+        match text {
+            "" => Ok(Self::Unsaid),
+            "Background" => Ok(Self::Background),
+            "Foreground" => Ok(Self::Foreground),
+            "Orphan" => Ok(Self::Orphan),
+            other => Err(ApiError::bad_request(format!(
+                "propagationPolicy: Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \
+                 \"Orphan\", \"nil\""
+            ))),
+        }
+    }
+
+    /// The finalizers after this wish.
+    fn apply(self, meta: &mut ObjectMeta) {
+        let wanted = match self {
+            Self::Unsaid => return,
+            Self::Background => None,
+            Self::Foreground => Some(removal::FOREGROUND),
+            Self::Orphan => Some(removal::ORPHAN),
+        };
+        let mut finalizers = meta.finalizers.take().unwrap_or_default();
+        finalizers.retain(|finalizer| {
+            !matches!(finalizer.as_str(), removal::FOREGROUND | removal::ORPHAN)
+        });
+        finalizers.extend(wanted.map(str::to_owned));
+        meta.finalizers = Some(finalizers).filter(|finalizers| !finalizers.is_empty());
+    }
+}
+
+/// What a delete does to an object.
+enum Step {
+    /// It goes at once.
+    Remove(Box<dyn AnyObject>),
+    /// It gets (or changes) its deletion timestamp, and goes later.
+    Mark(Box<dyn AnyObject>),
+    /// It is going already; nothing changes.
+    Leave(Box<dyn AnyObject>),
+}
+
+impl Step {
+    fn decide(before: Box<dyn AnyObject>, wish: &Wish, now: Tick) -> Self {
+        let mut object = before.boxed_clone();
+        wish.propagation.apply(object.meta_mut());
+        let grace = grace_seconds(object.as_ref(), wish);
+        let meta = object.meta_mut();
+        match &meta.deletion_timestamp {
+            None => {
+                meta.deletion_timestamp = Some((now + seconds(grace)).to_time());
+                meta.deletion_grace_period_seconds = Some(grace);
+                // Upstream: observers may want to act on the deletion, so it counts as a change of the spec.
+                meta.generation = meta.generation.map(|generation| generation + 1);
+            }
+            Some(deadline) => {
+                let known = meta.deletion_grace_period_seconds.unwrap_or(0);
+                if wish.grace_period_seconds.is_some() && grace < known {
+                    // Counted from the first delete: a second one can only shorten the time.
+                    let began = Tick::from(deadline) - seconds(known);
+                    meta.deletion_timestamp = Some((began + seconds(grace)).to_time());
+                    meta.deletion_grace_period_seconds = Some(grace);
+                }
+            }
+        }
+        if let Some(namespace) = object.as_any_mut().downcast_mut::<Namespace>() {
+            namespace.status.get_or_insert_default().phase = Some("Terminating".to_owned());
+        }
+        if removal::may_go(object.as_ref()) {
+            Self::Remove(object)
+        } else if object.same_as(before.as_ref()) {
+            Self::Leave(object)
+        } else {
+            Self::Mark(object)
+        }
+    }
+}
+
+fn seconds(seconds: i64) -> TickDuration {
+    TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+/// How long the object may still take, in seconds. Only pods have time; those without a node, or at their end, need none.
+fn grace_seconds(object: &dyn AnyObject, wish: &Wish) -> i64 {
+    let default = object.deletion_grace_period_seconds();
+    let Some(pod) = object.as_any().downcast_ref::<Pod>() else { return default };
+    let has_node = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_name.as_deref())
+        .is_some_and(|node| !node.is_empty());
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    if !has_node || matches!(phase, Some("Failed" | "Succeeded")) {
+        return 0;
+    }
+    match wish.grace_period_seconds {
+        // Upstream: a negative period becomes one second.
+        Some(wanted) if wanted < 0 => 1,
+        Some(wanted) => wanted,
+        None => default,
+    }
+}
+
+/// Deletes every selected object of a collection; the answer lists them.
+pub(crate) fn delete_collection(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let selection = Selection::of(call.entry, &call.options)?;
+    let wish = Wish::of(call)?;
+    let mut pending = Vec::new();
+    let mut deleted = Vec::new();
+    for object in list::selected(call, &selection)? {
+        if let Some(write) = delete_one_of_many(call, object.key.as_str(), &wish)? {
+            pending.push(write);
+            let (namespace, name) = names_of_key(call.entry, object.key.as_str());
+            pending.extend(admission::after_remove(call, namespace, name)?);
+            deleted.push(Arc::clone(&object));
+        }
+    }
+    let (entry, form, now) = (call.entry.clone(), call.form()?, call.request.now);
+    pending.push(call.api.store.barrier()?);
+    Ok(Outcome::Write(WriteInFlight::new(pending, move |written: Vec<Written>| {
+        let revision = written.iter().map(|written| written.revision).max().unwrap_or_default();
+        let list =
+            Renderer { entry: &entry, form, now }.list(&ListMeta::complete(revision), &deleted);
+        list.map_or_else(Answer::from, |body| Answer::json(StatusCode::OK, body))
+    })))
+}
+
+/// None when it is gone, or nothing is to be written.
+fn delete_one_of_many(
+    call: &Call<'_>,
+    key: &str,
+    wish: &Wish,
+) -> Result<Option<Pending>, ApiError> {
+    for _ in 0..super::ATTEMPTS_MAX {
+        let Some(stored) = call.api.store.newest(key) else { return Ok(None) };
+        let (namespace, name) = names_of_key(call.entry, key);
+        debug_assert_eq!(keys::object(call.entry, namespace, name), key);
+        let object = call.decode_stored(&stored)?;
+        admission::check_delete(call.entry, name)?;
+        let result = match Step::decide(object, wish, call.request.now) {
+            _ if wish.dry_run == DryRun::All => return Ok(None),
+            Step::Leave(_) => return Ok(None),
+            Step::Remove(_) => remove(call.api, &stored),
+            Step::Mark(object) => put(call.api, key, Expect::Revision(stored.revision), object),
+        };
+        match result.map_err(WriteFailure::from) {
+            Ok(pending) => return Ok(Some(pending)),
+            Err(WriteFailure::Raced) => {}
+            Err(WriteFailure::Api(error)) => return Err(error),
+        }
+    }
+    let (_, name) = names_of_key(call.entry, key);
+    Err(ApiError::modified(call.entry, name))
+}

@@ -1,0 +1,188 @@
+//! list: a collection at one revision, in pages.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::StatusCode;
+use rekindle_store::{Key, Object, RangeQuery, Revision, StoreError};
+use serde::{Deserialize, Serialize};
+
+use super::Call;
+use crate::outcome::{Answer, Outcome};
+use crate::registry::Scope;
+use crate::represent::ListMeta;
+use crate::request::options::RevisionMatch;
+use crate::selectors::Selection;
+use crate::status::ApiError;
+use crate::{keys, revision};
+
+/// Where the next page begins, as a client hands it back.
+#[derive(Debug, Serialize, Deserialize)]
+struct Continue {
+    v: String,
+    /// The revision of the first page; -1: whatever is newest.
+    rv: i64,
+    /// The last key of the page before.
+    start: String,
+}
+
+const CONTINUE_VERSION: &str = "meta.k8s.io/v1";
+
+pub(crate) fn list(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let selection = Selection::of(call.entry, &call.options)?;
+    let renderer = call.renderer()?;
+    let page = page(call, &selection)?;
+    let mut meta = ListMeta::complete(page.revision);
+    if let Some(last) = page.more_after {
+        meta.continue_token = token(page.revision, last.as_str())?;
+        meta.remaining_item_count = page.remaining;
+    }
+    Ok(Answer::json(StatusCode::OK, renderer.list(&meta, &page.objects)?).into())
+}
+
+/// Everything that is selected, at the newest durable revision.
+pub(super) fn selected(
+    call: &Call<'_>,
+    selection: &Selection,
+) -> Result<Vec<Arc<Object>>, ApiError> {
+    let query = RangeQuery { prefix: prefix(call, selection), ..RangeQuery::default() };
+    let range = call.api.store.range(&query)?;
+    Ok(range.objects.into_iter().filter(|object| selection.selects(call.entry, object)).collect())
+}
+
+/// What all keys that may be selected begin with.
+pub(super) fn prefix(call: &Call<'_>, selection: &Selection) -> String {
+    let namespace = if call.path.namespace.is_empty() {
+        selection.exact_namespace().unwrap_or_default()
+    } else {
+        &call.path.namespace
+    };
+    let collection = keys::collection(call.entry, namespace);
+    match selection.exact_name() {
+        Some(name) if !namespace.is_empty() || call.entry.scope == Scope::Cluster => {
+            format!("{collection}{name}")
+        }
+        Some(_) | None => collection,
+    }
+}
+
+struct Page {
+    objects: Vec<Arc<Object>>,
+    revision: Revision,
+    more_after: Option<Key>,
+    remaining: Option<usize>,
+}
+
+fn page(call: &Call<'_>, selection: &Selection) -> Result<Page, ApiError> {
+    let (at, mut start_after, inconsistent) = start(call)?;
+    let limit = call.options.limit;
+    let mut objects: Vec<Arc<Object>> = Vec::new();
+    let mut at = at;
+    loop {
+        let wanted = limit.map(|limit| limit - objects.len());
+        let query = RangeQuery {
+            prefix: prefix(call, selection),
+            start_after: start_after.clone(),
+            limit: wanted,
+            at,
+        };
+        let range = call
+            .api
+            .store
+            .range(&query)
+            .map_err(|error| expired_page(error, start_after.as_ref(), &inconsistent))?;
+        let (revision, remaining) = (range.revision, range.remaining);
+        at = Some(revision);
+        start_after = range.objects.last().map(|object| object.key.clone());
+        objects.extend(
+            range.objects.into_iter().filter(|object| selection.selects(call.entry, object)),
+        );
+        let full = limit.is_some_and(|limit| objects.len() >= limit);
+        if remaining == 0 || full {
+            let more_after = start_after.filter(|_| remaining > 0);
+            let remaining = selection.is_everything().then_some(remaining);
+            return Ok(Page { objects, revision, more_after, remaining });
+        }
+    }
+}
+
+/// Whether a page continues a list that was promised to be consistent.
+enum Consistency {
+    /// It is the first page, or continues inconsistently.
+    Unpromised,
+    /// It continues at a revision.
+    Promised,
+}
+
+/// The revision to read at, and the key to start after.
+fn start(call: &Call<'_>) -> Result<(Option<Revision>, Option<Key>, Consistency), ApiError> {
+    let options = &call.options;
+    let newest = call.api.store.revision();
+    if !options.continue_token.is_empty() {
+        if !matches!(options.resource_version.as_str(), "" | "0") {
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        let token = parse_token(&options.continue_token)?;
+        let start = Some(Key::from(token.start));
+        return Ok(match u64::try_from(token.rv) {
+            Ok(revision) => (Some(Revision(revision)), start, Consistency::Promised),
+            Err(_) => (None, start, Consistency::Unpromised),
+        });
+    }
+    let asked = revision::check_reached(newest, &options.resource_version)?;
+    if options.resource_version_match.is_some() && asked.is_none() {
+        return Err(ApiError::bad_request(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ));
+    }
+    let exact = match (options.resource_version_match, asked) {
+        (Some(RevisionMatch::Exact), Some(Revision(0))) => {
+            return Err(ApiError::bad_request(
+                "resourceVersionMatch: Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+            ));
+        }
+        (Some(RevisionMatch::Exact), asked) => asked,
+        (Some(RevisionMatch::NotOlderThan), _) | (None, None | Some(Revision(0))) => None,
+        // Upstream: without a match, a limit makes the revision exact.
+        (None, asked) => asked.filter(|_| options.limit.is_some()),
+    };
+    Ok((exact, None, Consistency::Unpromised))
+}
+
+fn expired_page(error: StoreError, start: Option<&Key>, consistency: &Consistency) -> ApiError {
+    match (&error, consistency, start) {
+        (StoreError::Compacted { .. }, Consistency::Promised, Some(start)) => {
+            match encode_token(&Continue {
+                v: CONTINUE_VERSION.to_owned(),
+                rv: -1,
+                start: start.to_string(),
+            }) {
+                Ok(token) => ApiError::expired_continue(token),
+                Err(error) => error,
+            }
+        }
+        (StoreError::Compacted { .. }, _, _) => {
+            ApiError::expired("The resourceVersion for the provided list is too old.")
+        }
+        _ => error.into(),
+    }
+}
+
+fn token(revision: Revision, last: &str) -> Result<String, ApiError> {
+    let rv = i64::try_from(revision.0).map_err(ApiError::internal)?;
+    encode_token(&Continue { v: CONTINUE_VERSION.to_owned(), rv, start: last.to_owned() })
+}
+
+fn encode_token(token: &Continue) -> Result<String, ApiError> {
+    Ok(URL_SAFE_NO_PAD.encode(serde_json::to_vec(token).map_err(ApiError::internal)?))
+}
+
+fn parse_token(text: &str) -> Result<Continue, ApiError> {
+    let invalid = || ApiError::bad_request(format!("continue key is not valid: {text:?}"));
+    let json = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid())?;
+    let token: Continue = serde_json::from_slice(&json).map_err(|_| invalid())?;
+    if token.v == CONTINUE_VERSION { Ok(token) } else { Err(invalid()) }
+}

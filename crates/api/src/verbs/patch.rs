@@ -1,0 +1,49 @@
+//! patch: changes an object in part, in one of the patch formats.
+
+use super::update::{Proposal, change};
+use super::{Call, Part};
+use crate::decode::{self, FieldValidation};
+use crate::object_meta;
+use crate::outcome::Outcome;
+use crate::patch::Patch;
+use crate::registry::{AnyObject, FieldError};
+use crate::status::ApiError;
+
+pub(crate) fn patch(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
+    let patch = Patch::read(&call.request.content_type, &call.request.body)?;
+    change(call, part, |old| propose(call, &patch, old))
+}
+
+/// The object that a patch makes of the current one.
+fn propose(call: &Call<'_>, patch: &Patch, old: &dyn AnyObject) -> Result<Proposal, ApiError> {
+    let schema = (call.entry.schema_name)();
+    let patched = patch.apply(&schema, old.to_value())?;
+    let invalid = |why: String| {
+        let shown = patch.shown();
+        ApiError::invalid_patch(&FieldError::invalid("patch", shown, why))
+    };
+    let body = decode::Body { value: patched, duplicate_fields: patch.duplicate_fields().to_vec() };
+    let fields = body.value.as_object();
+    let same = |name: &str, expected: &str| {
+        fields.and_then(|fields| fields.get(name)).and_then(serde_json::Value::as_str)
+            == Some(expected)
+    };
+    if !same("apiVersion", call.entry.api_version) || !same("kind", call.entry.kind) {
+        return Err(ApiError::bad_request(format!(
+            "the patch would make something else of the {}: apiVersion and kind cannot change",
+            call.entry.kind
+        )));
+    }
+    let (mut object, strict_errors) =
+        decode::object_and_strict_errors(call.entry, body).map_err(&invalid)?;
+    let warnings = match call.options.field_validation {
+        FieldValidation::Strict if !strict_errors.is_empty() => {
+            return Err(invalid(format!("strict decoding error: {}", strict_errors.join(", "))));
+        }
+        FieldValidation::Warn => strict_errors,
+        FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
+    };
+    object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
+    object_meta::settle_name(object.meta_mut(), call.path)?;
+    Ok(Proposal { object, warnings })
+}

@@ -1,0 +1,140 @@
+//! update: replaces an object. The steps that a patch shares are here too.
+
+use http::StatusCode;
+use rekindle_store::{Expect, Object};
+
+use super::{Call, Part, WriteFailure, put, remove};
+use crate::outcome::Outcome;
+use crate::registry::AnyObject;
+use crate::request::options::DryRun;
+use crate::status::ApiError;
+use crate::validation::{self, Path};
+use crate::{admission, decode, object_meta, removal, revision};
+
+pub(crate) fn update(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
+    let format = decode::body_format(&call.request.content_type)?;
+    let body = decode::read(format, &call.request.body)?;
+    let decoded = decode::object(call.entry, body, call.options.field_validation)?;
+    let mut object = decoded.object;
+    object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
+    object_meta::settle_name(object.meta_mut(), call.path)?;
+    change(call, part, |_| {
+        Ok(Proposal { object: object.boxed_clone(), warnings: decoded.warnings.clone() })
+    })
+}
+
+/// What an object should become.
+pub(crate) struct Proposal {
+    /// The object.
+    pub(crate) object: Box<dyn AnyObject>,
+    /// For Warning headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Changes an object into what `propose` makes of its current state, again when somebody else writes in between.
+pub(crate) fn change(
+    call: &Call<'_>,
+    part: Part,
+    mut propose: impl FnMut(&dyn AnyObject) -> Result<Proposal, ApiError>,
+) -> Result<Outcome, ApiError> {
+    call.with_retries(|| {
+        let stored = call.newest()?;
+        let old = call.decode_stored(&stored)?;
+        let mut proposal = propose(old.as_ref())?;
+        check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)?;
+        let object = settle(call, part, proposal.object, old.as_ref())
+            .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
+        if part == Part::Main {
+            proposal.warnings.extend(object.warnings());
+        }
+        store_change(call, &stored, old.as_ref(), object, proposal.warnings)
+    })
+}
+
+/// `resourceVersion` and `uid`, when given, must be those of the object.
+fn check_preconditions(
+    call: &Call<'_>,
+    new: &dyn AnyObject,
+    old: &dyn AnyObject,
+    stored: &Object,
+) -> Result<(), ApiError> {
+    let name = &call.path.name;
+    let given = new.meta().resource_version.as_deref().unwrap_or_default();
+    let given = revision::parse(given)?.filter(|given| given.0 != 0);
+    if given.is_some_and(|given| given != stored.revision) {
+        return Err(ApiError::modified(call.entry, name));
+    }
+    let (given, actual) = (&new.meta().uid, &old.meta().uid);
+    let given = given.as_deref().unwrap_or_default();
+    let actual = actual.as_deref().unwrap_or_default();
+    if !given.is_empty() && given != actual {
+        let why = format!(
+            "Precondition failed: UID in precondition: {given}, UID in object meta: {actual}"
+        );
+        return Err(ApiError::conflict(call.entry, name, &why));
+    }
+    Ok(())
+}
+
+/// Defaults, separation of spec and status, validation: what turns a proposal into the object to store.
+fn settle(
+    call: &Call<'_>,
+    part: Part,
+    mut object: Box<dyn AnyObject>,
+    old: &dyn AnyObject,
+) -> Result<Box<dyn AnyObject>, ApiError> {
+    let context = call.context();
+    object_meta::prepare_changed(object.meta_mut(), old.meta());
+    object.meta_mut().resource_version.clone_from(&old.meta().resource_version);
+    object.set_defaults();
+    match part {
+        Part::Main => object.prepare_for_update(old, &context),
+        Part::Status => object.prepare_for_status_update(old, &context),
+        Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
+    }
+    admission::complete(call.entry, object.as_mut());
+    let path = Path::new("metadata");
+    let mut errors = validation::object_meta::check_update(object.meta(), old.meta(), &path);
+    errors.extend(validation::object_meta::check(
+        object.meta(),
+        call.entry.name_rule,
+        call.entry.scope,
+        &path,
+    ));
+    if part == Part::Main {
+        errors.extend(object.validate());
+        errors.extend(object.validate_update(old));
+    }
+    if errors.is_empty() {
+        Ok(object)
+    } else {
+        Err(ApiError::invalid(call.entry, &call.path.name, &errors))
+    }
+}
+
+/// Writes the object, or removes it when that was all it waited for.
+pub(crate) fn store_change(
+    call: &Call<'_>,
+    stored: &Object,
+    old: &dyn AnyObject,
+    object: Box<dyn AnyObject>,
+    warnings: Vec<String>,
+) -> Result<Outcome, WriteFailure> {
+    let goes = removal::may_go(object.as_ref());
+    if call.options.dry_run == DryRun::All {
+        return Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?);
+    }
+    if goes {
+        let pending = remove(call.api, stored)?;
+        return Ok(call.answer_object_after(vec![pending], object.as_ref(), warnings)?);
+    }
+    if object.same_as(old) {
+        // Nothing to write; but what is shown must be durable.
+        let pending = call.api.store.barrier()?;
+        return Ok(call.answer_object_after(vec![pending], object.as_ref(), warnings)?);
+    }
+    let key = stored.key.as_str();
+    let pending = put(call.api, key, Expect::Revision(stored.revision), object)?;
+    call.note_event_write(key);
+    Ok(call.when_written(vec![pending], StatusCode::OK, warnings)?)
+}

@@ -1,0 +1,606 @@
+//! create, update, patch, delete: what they do and what they say when they refuse. Wording: apimachinery `api/errors`,
+//! apiserver `registry/rest` and `endpoints/handlers`.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod harness;
+
+use expect_test::expect;
+use harness::{Bench, CONFIG_MAPS, DEPLOYMENTS, PODS, Reply, config_map, deployment, pod};
+use serde_json::json;
+
+fn texts(replies: Vec<Reply>) -> String {
+    replies.iter().map(Reply::text).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_created_object_has_what_the_server_gives() {
+    let mut bench = Bench::new();
+    let made = bench.create(CONFIG_MAPS, json!({
+        "metadata": {"name": "a", "generation": 7, "selfLink": "x", "managedFields": [], "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "data": {"k": "v"},
+    }));
+    expect![[r#"
+        {
+          "apiVersion": "v1",
+          "data": {
+            "k": "v"
+          },
+          "kind": "ConfigMap",
+          "metadata": {
+            "creationTimestamp": "2026-11-18T11:06:40Z",
+            "name": "a",
+            "namespace": "default",
+            "resourceVersion": "13",
+            "uid": "84a0c14c-f5d6-45d4-b5ab-6f50afbf0af9"
+          }
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&made).unwrap());
+    assert_eq!(bench.get(&format!("{CONFIG_MAPS}/a")), made);
+    assert_eq!(
+        bench.api.store().revision().to_string(),
+        made["metadata"]["resourceVersion"].as_str().unwrap()
+    );
+}
+
+#[test]
+fn generated_names_are_unique() {
+    let mut bench = Bench::new();
+    let mut names = std::collections::BTreeSet::new();
+    for _ in 0..50 {
+        let made = bench.create(CONFIG_MAPS, json!({"metadata": {"generateName": "web-"}}));
+        let name = made["metadata"]["name"].as_str().unwrap().to_owned();
+        assert_eq!((name.len(), &name[..4]), (9, "web-"));
+        assert!(names.insert(name));
+    }
+}
+
+#[test]
+fn refused_creates_say_why_as_upstream() {
+    let mut bench = Bench::new();
+    bench.create(CONFIG_MAPS, config_map("there"));
+    let nowhere = "/api/v1/namespaces/nowhere/configmaps";
+    let replies = vec![
+        bench.call("POST", CONFIG_MAPS, &config_map("there").to_string()),
+        bench.call("POST", nowhere, &config_map("a").to_string()),
+        bench.call("POST", CONFIG_MAPS, "{}"),
+        bench.call("POST", CONFIG_MAPS, r#"{"metadata":{"name":"A b"}}"#),
+        bench.call("POST", CONFIG_MAPS, r#"{"metadata":{"name":"a","namespace":"other"}}"#),
+        bench.call("POST", CONFIG_MAPS, r#"{"metadata":{"name":"a","resourceVersion":"5"}}"#),
+        bench.call("POST", CONFIG_MAPS, r#"{"kind":"Pod","metadata":{"name":"a"}}"#),
+        bench.call("POST", CONFIG_MAPS, r#"{"apiVersion":"v2","metadata":{"name":"a"}}"#),
+        bench.call("POST", CONFIG_MAPS, "[]"),
+        bench.call("POST", CONFIG_MAPS, "{"),
+        bench.call("POST", CONFIG_MAPS, r#"{"metadata":{"name":"a"},"data":{"x":{"y":1}}}"#),
+        bench.call("POST", DEPLOYMENTS, r#"{"metadata":{"name":"a"},"spec":{"replicas":"two"}}"#),
+        bench.call("POST", &format!("{CONFIG_MAPS}/a"), "{}"),
+        bench.call("POST", "/api/v1/configmaps", "{}"),
+        bench.call("POST", "/api/v1/namespaces/default/nosuch", "{}"),
+        bench.call("PUT", CONFIG_MAPS, "{}"),
+    ];
+    expect![[r#"
+        409 AlreadyExists: configmaps "there" already exists
+        404 NotFound: namespaces "nowhere" not found
+        422 Invalid: ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required
+        422 Invalid: ConfigMap "A b" is invalid: metadata.name: Invalid value: "A b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+        400 BadRequest: the namespace of the provided object does not match the namespace sent on the request
+        400 BadRequest: resourceVersion should not be set on objects to be created
+        400 BadRequest: Pod in version "v1" cannot be handled as a ConfigMap: the kind in the data does not match the resource configmaps
+        400 BadRequest: the API version in the data (v2) does not match the expected API version (v1)
+        400 BadRequest: couldn't get version/kind; json parse error: json: cannot unmarshal array into a ConfigMap
+        400 BadRequest: couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1
+        400 BadRequest: ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal object into field data.x of type string
+        400 BadRequest: Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into field spec.replicas of type int32
+        405 MethodNotAllowed: the server does not allow this method on the requested resource
+        405 MethodNotAllowed: the server does not allow this method on the requested resource
+        404 NotFound: the server could not find the requested resource
+        405 MethodNotAllowed: the server does not allow this method on the requested resource"#]].assert_eq(&texts(replies));
+}
+
+#[test]
+fn fields_that_do_not_belong_are_refused_warned_of_or_ignored() {
+    let mut bench = Bench::new();
+    let body = r#"{"metadata":{"name":"NAME","x":1},"data":{"a":"1","a":"2"},"spec":{}}"#;
+    let mut replies = Vec::new();
+    for (name, mode) in [("a", "Strict"), ("b", "Warn"), ("c", "Ignore"), ("d", "")] {
+        let target = format!("{CONFIG_MAPS}?fieldValidation={mode}");
+        replies.push(bench.call("POST", &target, &body.replace("NAME", name)));
+    }
+    replies.push(bench.call("POST", &format!("{CONFIG_MAPS}?fieldValidation=Loose"), "{}"));
+    expect![[r#"
+        400 BadRequest: ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: duplicate field "data.a", unknown field "metadata.x", unknown field "spec"
+        201 : 
+          warning: duplicate field "data.a"
+          warning: unknown field "metadata.x"
+          warning: unknown field "spec"
+        201 : 
+        201 : 
+          warning: duplicate field "data.a"
+          warning: unknown field "metadata.x"
+          warning: unknown field "spec"
+        400 BadRequest: fieldValidation: Unsupported value: "Loose": supported values: "Ignore", "Strict", "Warn""#]].assert_eq(&texts(replies));
+    assert_eq!(bench.get(&format!("{CONFIG_MAPS}/b"))["data"]["a"], "2", "the last one counts");
+}
+
+#[test]
+fn nulls_are_absent_fields() {
+    let mut bench = Bench::new();
+    let body = json!({
+        "metadata": {"name": "a", "labels": null, "creationTimestamp": null},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "rungs": [{"rung": "Pod", "attempts": null}], "window": null},
+        "status": null,
+    });
+    bench.create("/apis/rekindle.dev/v1alpha1/namespaces/default/restartladders", body);
+    let mut web = pod("p");
+    web["spec"]["containers"][0]["env"] = serde_json::Value::Null;
+    web["spec"]["terminationGracePeriodSeconds"] = serde_json::Value::Null;
+    let made = bench.create(PODS, web);
+    assert_eq!(made["spec"]["terminationGracePeriodSeconds"], 30);
+}
+
+#[test]
+fn yaml_is_read_like_json_and_protobuf_of_unknown_kinds_is_refused_by_name() {
+    let mut bench = Bench::new();
+    let mut request =
+        bench.request("POST", CONFIG_MAPS, "metadata:\n  name: ya\ndata: {a: \"1\"}\n");
+    request.content_type = "application/yaml".to_owned();
+    assert_eq!(Reply(bench.answer(&request)).ok()["data"]["a"], "1");
+    let mut replies = Vec::new();
+    for (content_type, body) in [
+        ("application/vnd.kubernetes.protobuf", "k8s\0\n\x0f\n\x08batch/v1\x12\x03Job"),
+        ("application/vnd.kubernetes.protobuf", "{}"),
+        ("application/cbor", "x"),
+        ("text/plain", "x"),
+    ] {
+        let mut request = bench.request("POST", CONFIG_MAPS, body);
+        request.content_type = content_type.to_owned();
+        replies.push(Reply(bench.answer(&request)));
+    }
+    expect![[r#"
+        415 UnsupportedMediaType: the body of the request (application/vnd.kubernetes.protobuf) cannot be read: Job in "batch/v1" is not known in protobuf: send it as JSON
+        400 BadRequest: protobuf parse error: the body does not begin as Kubernetes protobuf does
+        415 UnsupportedMediaType: the body of the request was in an unknown format (application/cbor) - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf
+        415 UnsupportedMediaType: the body of the request was in an unknown format (text/plain) - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"#]].assert_eq(&texts(replies));
+}
+
+#[test]
+fn updates_replace_with_and_without_a_resource_version() {
+    let mut bench = Bench::new();
+    let made = bench.create(CONFIG_MAPS, config_map("a"));
+    let target = format!("{CONFIG_MAPS}/a");
+    let mut changed = made.clone();
+    changed["data"] = json!({"b": "2"});
+    let second = bench.call("PUT", &target, &changed.to_string()).ok();
+    assert_eq!(second["data"], json!({"b": "2"}));
+    assert_eq!(second["metadata"]["uid"], made["metadata"]["uid"]);
+    assert_ne!(second["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
+    // without resourceVersion, uid and timestamps: they are kept
+    let third = bench.call("PUT", &target, r#"{"metadata":{"name":"a"},"data":{"c":"3"}}"#).ok();
+    assert_eq!(third["metadata"]["uid"], made["metadata"]["uid"]);
+    assert_eq!(third["metadata"]["creationTimestamp"], made["metadata"]["creationTimestamp"]);
+    // the same again writes nothing
+    let same = bench.call("PUT", &target, r#"{"metadata":{"name":"a"},"data":{"c":"3"}}"#).ok();
+    assert_eq!(same, third);
+
+    let mut other_uid = third.clone();
+    other_uid["metadata"]["uid"] = "x".into();
+    let replies = vec![
+        bench.call("PUT", &target, &changed.to_string()),
+        bench.call("PUT", &target, &other_uid.to_string()),
+        bench.call("PUT", &format!("{CONFIG_MAPS}/b"), "{}"),
+        bench.call("PUT", &target, r#"{"metadata":{"name":"b"}}"#),
+        bench.call("PUT", &target, r#"{"metadata":{"namespace":"b"}}"#),
+        bench.call("PUT", &target, r#"{"metadata":{"resourceVersion":"abc"}}"#),
+    ];
+    expect![[r#"
+        409 Conflict: Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again
+        409 Conflict: Operation cannot be fulfilled on configmaps "a": Precondition failed: UID in precondition: x, UID in object meta: 84a0c14c-f5d6-45d4-b5ab-6f50afbf0af9
+        404 NotFound: configmaps "b" not found
+        400 BadRequest: the name of the object (b) does not match the name on the URL (a)
+        400 BadRequest: the namespace of the provided object does not match the namespace sent on the request
+        400 BadRequest: invalid resource version "abc": it must be a whole number"#]].assert_eq(&texts(replies));
+}
+
+#[test]
+fn each_patch_format_changes_what_it_names() {
+    let mut bench = Bench::new();
+    bench.create(DEPLOYMENTS, deployment("web"));
+    let target = format!("{DEPLOYMENTS}/web");
+    let env = |value: &serde_json::Value| value["spec"]["template"]["spec"]["containers"].clone();
+    let strategic = r#"{"spec":{"template":{"spec":{"containers":[{"name":"c","env":[{"name":"A","value":"1"}]},{"name":"d","image":"localhost/demo"}]}}}}"#;
+    let patched = bench.patch("strategic-merge-patch+json", &target, strategic).ok();
+    assert_eq!(patched["metadata"]["generation"], 2);
+    let names: Vec<_> =
+        env(&patched).as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
+    assert_eq!(names, ["c", "d"]);
+    let delete =
+        r#"{"spec":{"template":{"spec":{"containers":[{"name":"d","$patch":"delete"}]}}}}"#;
+    let patched = bench.patch("strategic-merge-patch+json", &target, delete).ok();
+    assert_eq!(env(&patched).as_array().unwrap().len(), 1);
+    let patched = bench
+        .patch(
+            "merge-patch+json",
+            &target,
+            r#"{"spec":{"replicas":5},"metadata":{"labels":{"x":"y"}}}"#,
+        )
+        .ok();
+    assert_eq!(
+        (&patched["spec"]["replicas"], &patched["metadata"]["labels"]["x"]),
+        (&json!(5), &json!("y"))
+    );
+    let json_patch = r#"[{"op":"test","path":"/spec/replicas","value":5},{"op":"replace","path":"/spec/replicas","value":6}]"#;
+    let patched = bench.patch("json-patch+json", &target, json_patch).ok();
+    assert_eq!(patched["spec"]["replicas"], 6);
+    let before = patched["metadata"]["resourceVersion"].clone();
+    let patched = bench.patch("merge-patch+json", &target, "{}").ok();
+    assert_eq!(patched["metadata"]["resourceVersion"], before, "an empty patch writes nothing");
+}
+
+#[test]
+fn refused_patches_say_why() {
+    let mut bench = Bench::new();
+    bench.create(DEPLOYMENTS, deployment("web"));
+    let target = format!("{DEPLOYMENTS}/web");
+    let strict = format!("{target}?fieldValidation=Strict");
+    let replies = vec![
+        bench.patch(
+            "json-patch+json",
+            &target,
+            r#"[{"op":"test","path":"/spec/replicas","value":9}]"#,
+        ),
+        bench.patch("json-patch+json", &target, r#"[{"op":"jump","path":"/spec"}]"#),
+        bench.patch("json-patch+json", &target, "{}"),
+        bench.patch("merge-patch+json", &target, "[]"),
+        bench.patch("merge-patch+json", &target, "{"),
+        bench.patch("merge-patch+json", &strict, r#"{"spec":{"foo":1}}"#),
+        bench.patch("merge-patch+json", &target, r#"{"spec":{"foo":1}}"#),
+        bench.patch("merge-patch+json", &target, r#"{"spec":{"replicas":"x"}}"#),
+        bench.patch("merge-patch+json", &target, r#"{"spec":{"replicas":-1}}"#),
+        bench.patch("merge-patch+json", &target, r#"{"kind":"Pod"}"#),
+        bench.patch("merge-patch+json", &target, r#"{"metadata":{"name":"other"}}"#),
+        bench.patch("merge-patch+json", &target, r#"{"metadata":{"resourceVersion":"1"}}"#),
+        bench.patch(
+            "strategic-merge-patch+json",
+            &target,
+            r#"{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}"#,
+        ),
+        bench.patch("apply-patch+yaml", &target, "{}"),
+        bench.patch("xml", &target, "{}"),
+        bench.patch("merge-patch+json", &format!("{DEPLOYMENTS}/nosuch"), "{}"),
+    ];
+    expect![[r#"
+        422 Invalid: the server rejected our request due to an error in our request: testing path /spec/replicas failed: value did not match
+        400 BadRequest: error decoding patch: unknown variant `jump`, expected one of `add`, `remove`, `replace`, `move`, `copy`, `test`
+        400 BadRequest: error decoding patch: invalid type: map, expected a sequence
+        400 BadRequest: error decoding patch: json: cannot unmarshal a value that is not an object into a patch
+        400 BadRequest: error decoding patch: couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1
+        422 Invalid:  "" is invalid: patch: Invalid value: "{\"spec\":{\"foo\":1}}": strict decoding error: unknown field "spec.foo"
+        200 : 
+          warning: unknown field "spec.foo"
+        422 Invalid:  "" is invalid: patch: Invalid value: "{\"spec\":{\"replicas\":\"x\"}}": json: cannot unmarshal string into field spec.replicas of type int32
+        422 Invalid: Deployment.apps "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0
+        400 BadRequest: the patch would make something else of the Deployment: apiVersion and kind cannot change
+        400 BadRequest: the name of the object (other) does not match the name on the URL (web)
+        409 Conflict: Operation cannot be fulfilled on deployments.apps "web": the object has been modified; please apply your changes to the latest version and try again
+        400 BadRequest: map: {"image":"x"} does not contain declared merge key: name
+        415 UnsupportedMediaType: server-side apply (application/apply-patch+yaml) is not supported yet - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json. Use kubectl apply without --server-side
+        415 UnsupportedMediaType: the body of the request was in an unknown format (application/xml) - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json
+        404 NotFound: deployments.apps "nosuch" not found"#]].assert_eq(&texts(replies));
+}
+
+#[test]
+fn status_and_spec_are_written_apart() {
+    let mut bench = Bench::new();
+    bench.create(DEPLOYMENTS, deployment("web"));
+    let target = format!("{DEPLOYMENTS}/web");
+    let through_main =
+        bench.patch("merge-patch+json", &target, r#"{"status":{"replicas":7}}"#).ok();
+    assert_eq!(through_main["status"]["replicas"], serde_json::Value::Null);
+    let body = r#"{"spec":{"replicas":9},"status":{"replicas":7}}"#;
+    let through_status = bench.patch("merge-patch+json", &format!("{target}/status"), body).ok();
+    assert_eq!(
+        (&through_status["spec"]["replicas"], &through_status["status"]["replicas"]),
+        (&json!(2), &json!(7))
+    );
+    assert_eq!(through_status["metadata"]["generation"], 1);
+    assert_eq!(bench.get(&format!("{target}/status")), through_status);
+}
+
+#[test]
+fn scale_reads_and_writes_replicas() {
+    let mut bench = Bench::new();
+    bench.create(DEPLOYMENTS, deployment("web"));
+    let target = format!("{DEPLOYMENTS}/web/scale");
+    let scale = bench.get(&target);
+    assert_eq!(
+        (&scale["kind"], &scale["spec"]["replicas"], &scale["status"]["selector"]),
+        (&json!("Scale"), &json!(2), &json!("app=web"))
+    );
+    let patched = bench.patch("merge-patch+json", &target, r#"{"spec":{"replicas":4}}"#).ok();
+    assert_eq!(patched["spec"]["replicas"], 4);
+    assert_eq!(bench.get(&format!("{DEPLOYMENTS}/web"))["spec"]["replicas"], 4);
+    let stale = bench.call("PUT", &target, &scale.to_string());
+    assert_eq!(stale.code(), 409);
+    let negative = bench.patch("merge-patch+json", &target, r#"{"spec":{"replicas":-4}}"#);
+    assert_eq!(
+        negative.text(),
+        "422 Invalid: Deployment.apps \"web\" is invalid: spec.replicas: Invalid value: -4: must be greater than or equal to 0"
+    );
+}
+
+#[test]
+fn a_binding_is_written_once() {
+    let mut bench = Bench::new();
+    bench.create(PODS, pod("p"));
+    let target = format!("{PODS}/p/binding");
+    let body = r#"{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}"#;
+    assert_eq!(bench.call("POST", &target, body).ok()["status"], "Success");
+    let bound = bench.get(&format!("{PODS}/p"));
+    assert_eq!(bound["spec"]["nodeName"], "n1");
+    let scheduled = &bound["status"]["conditions"][0];
+    assert_eq!(
+        (&scheduled["type"], &scheduled["status"]),
+        (&json!("PodScheduled"), &json!("True"))
+    );
+    let replies = vec![
+        bench.call("POST", &target, body),
+        bench.call("POST", &target, r#"{"target":{"kind":"Pod"}}"#),
+        bench.call("POST", &format!("{PODS}/q/binding"), body),
+    ];
+    expect![[r#"
+        409 Conflict: Operation cannot be fulfilled on pods "p": pod p is already assigned to node "n1"
+        422 Invalid: Pod "p" is invalid: [target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>", target.name: Required value]
+        404 NotFound: pods "q" not found"#]].assert_eq(&texts(replies));
+}
+
+#[test]
+fn a_dry_run_answers_and_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.create(CONFIG_MAPS, config_map("a"));
+    let before = bench.api.store().revision();
+    let dry = "dryRun=All";
+    assert_eq!(
+        bench.call("POST", &format!("{CONFIG_MAPS}?{dry}"), &config_map("b").to_string()).code(),
+        201
+    );
+    assert_eq!(
+        bench.call("POST", &format!("{CONFIG_MAPS}?{dry}"), &config_map("a").to_string()).code(),
+        409
+    );
+    let changed = bench
+        .patch("merge-patch+json", &format!("{CONFIG_MAPS}/a?{dry}"), r#"{"data":{"z":"1"}}"#)
+        .ok();
+    assert_eq!(changed["data"]["z"], "1");
+    bench.call("DELETE", &format!("{CONFIG_MAPS}/a?{dry}"), "").ok();
+    bench.call("DELETE", &format!("{CONFIG_MAPS}/a"), r#"{"dryRun":["All"]}"#).ok();
+    bench.call("DELETE", &format!("{CONFIG_MAPS}?{dry}"), "").ok();
+    assert_eq!(bench.api.store().revision(), before);
+}
+
+#[test]
+fn deletes_obey_preconditions() {
+    let mut bench = Bench::new();
+    bench.create(CONFIG_MAPS, config_map("a"));
+    let target = format!("{CONFIG_MAPS}/a");
+    let replies = vec![
+        bench.call("DELETE", &target, r#"{"preconditions":{"uid":"x"}}"#),
+        bench.call("DELETE", &target, r#"{"preconditions":{"resourceVersion":"1"}}"#),
+        bench.call("DELETE", &target, r#"{"propagationPolicy":"Sideways"}"#),
+        bench.call("DELETE", &target, r#"{"dryRun":["Some"]}"#),
+        bench.call("DELETE", &format!("{CONFIG_MAPS}/b"), ""),
+        bench.call("DELETE", "/api/v1/namespaces/default", ""),
+    ];
+    expect![[r#"
+        409 Conflict: Operation cannot be fulfilled on configmaps "a": the UID in the precondition (x) does not match the UID in record (84a0c14c-f5d6-45d4-b5ab-6f50afbf0af9). The object might have been deleted and then recreated
+        409 Conflict: Operation cannot be fulfilled on configmaps "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (13). The object might have been modified
+        400 BadRequest: propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil"
+        400 BadRequest: dryRun: Unsupported value: "Some": supported values: "All"
+        404 NotFound: configmaps "b" not found
+        403 Forbidden: namespaces "default" is forbidden: this namespace may not be deleted"#]].assert_eq(&texts(replies));
+    let gone = bench.call("DELETE", &target, "").ok();
+    assert_eq!(
+        (&gone["kind"], &gone["status"], &gone["details"]["name"]),
+        (&json!("Status"), &json!("Success"), &json!("a"))
+    );
+    assert_eq!(bench.call("GET", &target, "").code(), 404);
+}
+
+#[test]
+fn a_pod_on_a_node_gets_its_grace_and_a_second_delete_only_shortens_it() {
+    let mut bench = Bench::new();
+    let mut on_node = pod("p");
+    on_node["spec"]["nodeName"] = "n1".into();
+    bench.create(PODS, on_node);
+    bench.create(PODS, pod("unscheduled"));
+    let target = format!("{PODS}/p");
+    let times = |value: &serde_json::Value| {
+        (
+            value["metadata"]["deletionTimestamp"].as_str().unwrap().to_owned(),
+            value["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap(),
+        )
+    };
+    let first = bench.call("DELETE", &target, "").ok();
+    assert_eq!(times(&first), ("2026-11-18T11:07:10Z".to_owned(), 30));
+    bench.pass(5);
+    assert_eq!(
+        times(&bench.call("DELETE", &target, "").ok()),
+        times(&first),
+        "again: nothing changes"
+    );
+    let longer = bench.call("DELETE", &target, r#"{"gracePeriodSeconds":60}"#).ok();
+    assert_eq!(times(&longer), times(&first), "longer: nothing changes");
+    let shorter = bench.call("DELETE", &format!("{target}?gracePeriodSeconds=10"), "").ok();
+    assert_eq!(
+        times(&shorter),
+        ("2026-11-18T11:06:50Z".to_owned(), 10),
+        "counted from the first delete"
+    );
+    // nobody can take the deletion back
+    let kept = bench.patch(
+        "merge-patch+json",
+        &target,
+        r#"{"metadata":{"deletionTimestamp":null,"deletionGracePeriodSeconds":null}}"#,
+    );
+    assert_eq!(times(&kept.ok()), times(&shorter));
+    bench.call("DELETE", &target, r#"{"gracePeriodSeconds":0}"#).ok();
+    assert_eq!(bench.call("GET", &target, "").code(), 404);
+    bench.call("DELETE", &format!("{PODS}/unscheduled"), r#"{"gracePeriodSeconds":30}"#).ok();
+    assert_eq!(
+        bench.call("GET", &format!("{PODS}/unscheduled"), "").code(),
+        404,
+        "a pod without a node goes at once"
+    );
+}
+
+#[test]
+fn finalizers_hold_an_object_until_the_last_is_gone() {
+    let mut bench = Bench::new();
+    let mut held = config_map("a");
+    held["metadata"]["finalizers"] = json!(["example.com/one"]);
+    bench.create(CONFIG_MAPS, held);
+    let target = format!("{CONFIG_MAPS}/a");
+    let marked = bench.call("DELETE", &target, "").ok();
+    assert_eq!(
+        (
+            &marked["metadata"]["deletionGracePeriodSeconds"],
+            &marked["metadata"]["deletionTimestamp"]
+        ),
+        (&json!(0), &json!("2026-11-18T11:06:40Z"))
+    );
+    let more = bench.patch(
+        "merge-patch+json",
+        &target,
+        r#"{"metadata":{"finalizers":["example.com/one","example.com/two"]}}"#,
+    );
+    expect![[r#"422 Invalid: ConfigMap "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers ["example.com/two"]"#]].assert_eq(&more.text());
+    bench.patch("merge-patch+json", &target, r#"{"metadata":{"finalizers":null}}"#).ok();
+    assert_eq!(bench.call("GET", &target, "").code(), 404);
+}
+
+#[test]
+fn propagation_leaves_its_finalizer_for_the_garbage_collector() {
+    let mut bench = Bench::new();
+    for (policy, finalizers) in
+        [("Orphan", json!(["orphan"])), ("Foreground", json!(["foregroundDeletion"]))]
+    {
+        let name = policy.to_lowercase();
+        bench.create(DEPLOYMENTS, deployment(&name));
+        let body = json!({"propagationPolicy": policy}).to_string();
+        let marked = bench.call("DELETE", &format!("{DEPLOYMENTS}/{name}"), &body).ok();
+        assert_eq!(marked["metadata"]["finalizers"], finalizers);
+        assert_eq!(marked["metadata"]["generation"], 2, "a deletion is a change");
+    }
+    bench.create(DEPLOYMENTS, deployment("background"));
+    bench
+        .call("DELETE", &format!("{DEPLOYMENTS}/background?propagationPolicy=Background"), "")
+        .ok();
+    assert_eq!(bench.call("GET", &format!("{DEPLOYMENTS}/background"), "").code(), 404);
+}
+
+#[test]
+fn a_collection_is_deleted_by_selector() {
+    let mut bench = Bench::new();
+    for (name, tier) in [("a", "x"), ("b", "x"), ("c", "y")] {
+        let mut map = config_map(name);
+        map["metadata"]["labels"] = json!({"tier": tier});
+        bench.create(CONFIG_MAPS, map);
+    }
+    let deleted = bench.call("DELETE", &format!("{CONFIG_MAPS}?labelSelector=tier%3Dx"), "").ok();
+    assert_eq!(deleted["items"].as_array().unwrap().len(), 2);
+    let left = bench.get(&format!("{CONFIG_MAPS}?labelSelector=tier"));
+    assert_eq!(left["items"][0]["metadata"]["name"], "c");
+}
+
+#[test]
+fn a_namespace_comes_furnished_and_goes_when_it_is_finalized() {
+    let mut bench = Bench::new();
+    let made = bench.create("/api/v1/namespaces", json!({"metadata": {"name": "shop"}}));
+    assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], "shop");
+    assert_eq!(
+        (&made["spec"]["finalizers"], &made["status"]["phase"]),
+        (&json!(["kubernetes"]), &json!("Active"))
+    );
+    bench.get("/api/v1/namespaces/shop/serviceaccounts/default");
+    let bundle = "/api/v1/namespaces/shop/configmaps/kube-root-ca.crt";
+    assert_eq!(bench.get(bundle)["data"]["ca.crt"], "CA\n");
+    bench.call("DELETE", bundle, "").ok();
+    assert_eq!(bench.get(bundle)["data"]["ca.crt"], "CA\n", "it is made again");
+
+    let going = bench.call("DELETE", "/api/v1/namespaces/shop", "").ok();
+    assert_eq!(going["status"]["phase"], "Terminating");
+    let refused =
+        bench.call("POST", "/api/v1/namespaces/shop/configmaps", &config_map("a").to_string());
+    expect![[r#"403 Forbidden: configmaps "a" is forbidden: unable to create new content in namespace shop because it is being terminated"#]].assert_eq(&refused.text());
+    assert_eq!(refused.json()["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    bench.call("DELETE", bundle, "").ok();
+    assert_eq!(
+        bench.call("GET", bundle, "").code(),
+        404,
+        "not made again in a namespace that goes"
+    );
+    let mut finalized = going.clone();
+    finalized["spec"]["finalizers"] = json!([]);
+    bench.call("PUT", "/api/v1/namespaces/shop/finalize", &finalized.to_string()).ok();
+    assert_eq!(bench.call("GET", "/api/v1/namespaces/shop", "").code(), 404);
+}
+
+#[test]
+fn a_failed_commit_fails_the_request_and_leaves_everything_as_it_was() {
+    let mut bench = Bench::new();
+    bench.create(CONFIG_MAPS, config_map("a"));
+    let before = bench.api.store().revision();
+    bench.committer.disk_mut().inject(rekindle_store::memory::Fault::Refused);
+    let failed =
+        bench.patch("merge-patch+json", &format!("{CONFIG_MAPS}/a"), r#"{"data":{"z":"1"}}"#);
+    assert_eq!(failed.code(), 500, "{}", failed.text());
+    assert_eq!(bench.api.store().revision(), before);
+    let again =
+        bench.patch("merge-patch+json", &format!("{CONFIG_MAPS}/a"), r#"{"data":{"z":"2"}}"#).ok();
+    assert_eq!(again["data"]["z"], "2");
+}
+
+#[test]
+fn unconditional_changes_race_without_losing_one() {
+    let mut bench = Bench::new();
+    bench.create(CONFIG_MAPS, config_map("a"));
+    // None of these waits for the disk before the next begins.
+    let mut writes = Vec::new();
+    for index in 0..20 {
+        let request = bench.request(
+            "PATCH",
+            &format!("{CONFIG_MAPS}/a"),
+            &json!({"data": {format!("k{index}"): "v"}}).to_string(),
+        );
+        match bench.api.handle(&request) {
+            rekindle_api::Outcome::Write(write) => writes.push(write),
+            _ => panic!("a patch is a write"),
+        }
+    }
+    bench.committer.commit_pending().unwrap();
+    for mut write in writes {
+        assert_eq!(write.try_answer().unwrap().code.as_u16(), 200);
+    }
+    assert_eq!(bench.get(&format!("{CONFIG_MAPS}/a"))["data"].as_object().unwrap().len(), 21);
+}
+
+#[test]
+fn events_go_an_hour_after_their_last_write() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.api.next_expiry(), None);
+    let event = json!({
+        "metadata": {"name": "e"}, "reason": "Started", "message": "m", "type": "Normal",
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+    });
+    let target = "/api/v1/namespaces/default/events";
+    bench.create(target, event);
+    bench.pass(1800);
+    bench.patch("merge-patch+json", &format!("{target}/e"), r#"{"count":2}"#).ok();
+    let due = bench.api.next_expiry().unwrap();
+    assert_eq!(due, bench.now + rekindle_types::TickDuration::from_secs(3600));
+    bench.api.prune(due - rekindle_types::TickDuration::from_secs(1)).unwrap();
+    bench.committer.commit_pending().unwrap();
+    bench.get(&format!("{target}/e"));
+    bench.api.prune(due).unwrap();
+    bench.committer.commit_pending().unwrap();
+    assert_eq!(bench.call("GET", &format!("{target}/e"), "").code(), 404);
+    assert_eq!(bench.api.next_expiry(), None);
+}
