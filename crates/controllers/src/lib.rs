@@ -1,1 +1,42 @@
-//! (being written)
+//! The workload controllers, as pure functions of what was observed.
+//!
+//! A driver keeps a [`View`] up to date from watches, asks [`affected`] which [`Key`]s a change touches, and calls
+//! [`reconcile`] for each of them. The answer is a [`Plan`]: writes in batches, events, and the time at which the key wants
+//! to be looked at again. The driver carries the plan out and tells the view how each write went ([`View::settle`]).
+//!
+//! ```text
+//!   watch event ─► View::apply ─► Change ─► affected ─► Key ─► reconcile ─► Plan ─► driver ─► View::settle ─► Change ─► …
+//! ```
+//!
+//! What keeps a stale view from doing harm:
+//! - **Own writes are in the view at once.** The server's answer to a write goes into the view before its key is looked at
+//!   again, and an older watch event does not take it back (`view::own_writes`). This replaces client-go's expectations.
+//! - **Names of created objects are deterministic** ([`names`]): creating the same pod twice is a conflict, never a double.
+//! - **Deletes name the UID, updates the resourceVersion** they were decided on.
+//! - **Absence is checked at the server** before anything is deleted because of it ([`Write::CheckAbsent`]).
+#![forbid(unsafe_code)]
+
+pub mod change;
+pub mod deployment;
+pub mod events;
+pub mod garbage;
+pub mod key;
+pub mod kind;
+pub mod names;
+pub mod namespace;
+pub mod object;
+pub mod owners;
+pub mod plan;
+pub mod pod_gc;
+pub mod pod_restart;
+pub mod pods;
+pub mod replica_set;
+pub mod scheduler;
+pub mod view;
+
+pub use change::Change;
+pub use key::{Key, affected, reconcile};
+pub use kind::Kind;
+pub use object::{NamespacedName, Object, ObjectId};
+pub use plan::{Outcome, Plan, Refusal, Report, Settled, Step, Write};
+pub use view::View;

@@ -1,1 +1,37 @@
-//! (being written)
+//! Runs the controllers and the restart ladder against any Kubernetes API, through a `kube::Client`: ours in process, or a
+//! cluster's over HTTPS.
+//!
+//! ```text
+//!            watches                        plans                     writes
+//!   API ────────────► feed ─► View ─► queue ─────► executor ─► writer ────────► API
+//!                              ▲                       │
+//!                              └──── settle ───────────┘  the answers to our own writes
+//! ```
+//!
+//! Everything is decided in pure crates ([`rekindle_controllers`], [`rekindle_ladder`]); here are only one loop that owns the
+//! view, and the tasks that talk to the API. The loop sleeps until a watch, an answer or a deadline wakes it.
+#![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, reason = "a driver: it talks to an API and keeps time")]
+
+mod engine;
+mod feed;
+mod ladder;
+mod queue;
+mod work;
+mod writer;
+
+use std::sync::Arc;
+
+use kube::Client;
+use rekindle_types::Tick;
+
+/// Tells the time.
+pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
+
+/// Runs until `stop` resolves. Dropping the future stops it at any point; whatever was begun is put right by the next run.
+pub async fn run(client: Client, clock: Clock, stop: impl Future<Output = ()>) {
+    tokio::select! {
+        () = engine::Engine::new(client, clock).run() => {}
+        () = stop => {}
+    }
+}

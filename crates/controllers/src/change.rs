@@ -1,0 +1,34 @@
+//! One change of the view: an object before and after.
+
+use crate::{Object, ObjectId};
+
+/// What changed. At least one of the two sides is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Which object.
+    pub id: ObjectId,
+    /// How it was; absent when it is new.
+    pub before: Option<Object>,
+    /// How it is; absent when it is gone.
+    pub after: Option<Object>,
+}
+
+impl Change {
+    /// The object as it is, or as it last was.
+    pub fn latest(&self) -> &Object {
+        self.after
+            .as_ref()
+            .or(self.before.as_ref())
+            .expect("a change has at least one side: View makes it from an object")
+    }
+
+    /// True when it is gone.
+    pub fn is_removal(&self) -> bool {
+        self.after.is_none()
+    }
+
+    /// Both sides that are there.
+    pub fn sides(&self) -> impl Iterator<Item = &Object> {
+        self.before.iter().chain(self.after.iter())
+    }
+}

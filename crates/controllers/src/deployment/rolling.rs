@@ -1,0 +1,93 @@
+//! The rolling update: never more pods than `replicas + maxSurge`, never fewer available than `replicas - maxUnavailable`.
+
+use super::fenceposts;
+use super::new_set::NewSet;
+use super::rollout::{Rollout, Scaled};
+use super::status;
+
+impl Rollout<'_> {
+    /// One step of a rolling update.
+    pub(super) fn roll(&mut self) {
+        match self.ensure_new_set() {
+            NewSet::InTheMaking | NewSet::Absent => return,
+            NewSet::Ready => {}
+        }
+        if self.scale_up_new() == Scaled::No && self.scale_down_old() == Scaled::No {
+            let calculated = self.calculate_status();
+            if status::is_complete(self.deployment, &calculated) {
+                self.clean_up_history();
+            }
+        }
+        self.sync_rollout_status();
+    }
+
+    /// How large the new ReplicaSet may be now, if it has `current` pods.
+    pub(super) fn room_for_new(&self, current: i32) -> i32 {
+        let wanted = self.wanted();
+        let max_total = wanted.saturating_add(fenceposts::max_surge(self.deployment));
+        let total = self.total();
+        if total >= max_total {
+            return current;
+        }
+        current + (max_total - total).min(wanted - current).max(0)
+    }
+
+    fn scale_up_new(&mut self) -> Scaled {
+        let Some(index) = self.new else { return Scaled::No };
+        let current = self.sets[index].replicas;
+        let wanted = self.wanted();
+        let target = if current > wanted { wanted } else { self.room_for_new(current) };
+        if target == current { Scaled::No } else { self.resize(index, target) }
+    }
+
+    fn scale_down_old(&mut self) -> Scaled {
+        let Some(new) = self.new else { return Scaled::No };
+        if self.old_total() == 0 {
+            return Scaled::No;
+        }
+        let min_available = self.wanted() - fenceposts::max_unavailable(self.deployment);
+        let new_unavailable = self.sets[new].replicas - self.sets[new].available();
+        let spare = self.total() - min_available - new_unavailable;
+        if spare <= 0 {
+            return Scaled::No;
+        }
+        let cleaned = self.drop_unhealthy(spare);
+        let dropped = self.drop_available(min_available);
+        if cleaned + dropped > 0 { Scaled::Yes } else { Scaled::No }
+    }
+
+    /// Old pods that are not available go first: they serve nobody. The result is how many.
+    fn drop_unhealthy(&mut self, at_most: i32) -> i32 {
+        let mut dropped = 0;
+        for index in self.old() {
+            let replicas = self.sets[index].replicas;
+            let unhealthy = replicas - self.sets[index].available();
+            if dropped >= at_most || replicas == 0 || unhealthy <= 0 {
+                continue;
+            }
+            let count = unhealthy.min(at_most - dropped);
+            self.resize(index, replicas - count);
+            dropped += count;
+        }
+        dropped
+    }
+
+    /// Then those that are more than must be available. The result is how many.
+    fn drop_available(&mut self, min_available: i32) -> i32 {
+        // What was dropped as unhealthy in this look was not available, so the sum still holds.
+        let available: i32 = self.sets.iter().map(|member| member.available()).sum();
+        let mut left = available - min_available;
+        let mut dropped = 0;
+        for index in self.old() {
+            let replicas = self.sets[index].replicas;
+            if left <= 0 || replicas == 0 {
+                continue;
+            }
+            let count = replicas.min(left);
+            self.resize(index, replicas - count);
+            left -= count;
+            dropped += count;
+        }
+        dropped
+    }
+}

@@ -1,0 +1,101 @@
+//! The units of work: which controller looks at which object.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use rekindle_types::Tick;
+
+use crate::{
+    Change, Kind, NamespacedName, ObjectId, Plan, View, deployment, garbage, namespace, pod_gc,
+    pod_restart, replica_set, scheduler,
+};
+
+/// One thing to look at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// The ReplicaSet controller at a ReplicaSet.
+    ReplicaSet(NamespacedName),
+    /// The Deployment controller at a Deployment.
+    Deployment(NamespacedName),
+    /// The scheduler at a Pod.
+    Schedule(NamespacedName),
+    /// The garbage collector at an object.
+    Garbage(ObjectId),
+    /// The namespace controller at a Namespace.
+    Namespace(String),
+    /// The pod garbage collector at a Pod: bound to a node that is gone, or terminating without one.
+    PodGc(NamespacedName),
+    /// The PodRestart controller at a PodRestart: requests that no node will answer, and old ones.
+    PodRestart(NamespacedName),
+    /// An object that we wrote and that a list did not show: is it there?
+    Doubt(ObjectId),
+}
+
+impl Key {
+    /// The object it looks at.
+    pub fn object(&self) -> ObjectId {
+        let id = |kind, name: &NamespacedName| ObjectId::new(kind, name.clone());
+        match self {
+            Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
+            Key::Deployment(name) => id(Kind::Deployment, name),
+            Key::Schedule(name) | Key::PodGc(name) => id(Kind::Pod, name),
+            Key::Namespace(name) => {
+                ObjectId::new(Kind::Namespace, NamespacedName::new("", name.as_str()))
+            }
+            Key::PodRestart(name) => id(Kind::PodRestart, name),
+            Key::Garbage(object) | Key::Doubt(object) => object.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
+            Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
+            Key::Schedule(name) => write!(f, "schedule Pod {name}"),
+            Key::Garbage(object) => write!(f, "collect {object}"),
+            Key::Namespace(name) => write!(f, "empty Namespace {name}"),
+            Key::PodGc(name) => write!(f, "clear away Pod {name}"),
+            Key::PodRestart(name) => write!(f, "look after PodRestart {name}"),
+            Key::Doubt(object) => write!(f, "look for {object}"),
+        }
+    }
+}
+
+/// The keys that a change of the view touches.
+pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
+    let mut keys = BTreeSet::new();
+    replica_set::affected(view, change, &mut keys);
+    deployment::affected(view, change, &mut keys);
+    scheduler::affected(view, change, &mut keys);
+    garbage::affected(view, change, &mut keys);
+    namespace::affected(view, change, &mut keys);
+    pod_gc::affected(view, change, &mut keys);
+    pod_restart::affected(view, change, &mut keys);
+    keys
+}
+
+/// What is to be done for a key, as the view shows the world at `now`.
+pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
+    match key {
+        Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
+        Key::Deployment(name) => deployment::reconcile(view, name, now),
+        Key::Schedule(name) => scheduler::reconcile(view, name, now),
+        Key::Garbage(id) => garbage::reconcile(view, id),
+        Key::Namespace(name) => namespace::reconcile(view, name, now),
+        Key::PodGc(name) => pod_gc::reconcile(view, name, now),
+        Key::PodRestart(name) => pod_restart::reconcile(view, name, now),
+        Key::Doubt(id) => resolve_doubt(view, id),
+    }
+}
+
+/// Asks the server for an object that a list did not show. When it is absent, the view drops it.
+fn resolve_doubt(view: &View, id: &ObjectId) -> Plan {
+    let mut plan = Plan::default();
+    if let Some(object) = view.get(id).filter(|_| view.is_unconfirmed(id)) {
+        let uid = Some(object.uid().to_owned());
+        plan.then(crate::Write::CheckAbsent { id: id.clone(), uid });
+    }
+    plan
+}

@@ -1,0 +1,173 @@
+//! The kinds the controllers know. Adding one is a variant, a line in the table and, if it is watched whole, an
+//! [`Object`](crate::Object) variant.
+
+use std::fmt;
+
+/// One kind of object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// apps/v1 Deployment.
+    Deployment,
+    /// apps/v1 ReplicaSet.
+    ReplicaSet,
+    /// v1 Pod.
+    Pod,
+    /// rekindle.dev/v1alpha1 RestartLadder.
+    RestartLadder,
+    /// rekindle.dev/v1alpha1 PodRestart.
+    PodRestart,
+    /// rekindle.dev/v1alpha1 RestartLedger.
+    RestartLedger,
+    /// v1 Service.
+    Service,
+    /// v1 ConfigMap.
+    ConfigMap,
+    /// v1 Secret.
+    Secret,
+    /// v1 ServiceAccount.
+    ServiceAccount,
+    /// coordination.k8s.io/v1 Lease.
+    Lease,
+    /// v1 Event.
+    Event,
+    /// v1 Node.
+    Node,
+    /// v1 Namespace.
+    Namespace,
+}
+
+/// The names of a kind, and how much of it is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct KindInfo {
+    /// `kind` as objects carry it.
+    pub kind: &'static str,
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The version.
+    pub version: &'static str,
+    /// The path segment.
+    pub plural: &'static str,
+    /// Whether it lives in a namespace.
+    pub scope: Scope,
+    /// How much of it the view holds.
+    pub held: Held,
+}
+
+/// Whether objects of a kind live in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In a namespace.
+    Namespaced,
+    /// In none.
+    Cluster,
+}
+
+/// How much of a kind's objects the view holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The whole object.
+    Whole,
+    /// Its metadata: enough for garbage collection and namespace deletion.
+    Metadata,
+    /// Nothing: it is not watched.
+    Nothing,
+}
+
+impl Kind {
+    /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
+    /// re-created meanwhile.
+    pub const ALL: [Kind; 14] = [
+        Kind::Deployment,
+        Kind::ReplicaSet,
+        Kind::Pod,
+        Kind::RestartLadder,
+        Kind::PodRestart,
+        Kind::RestartLedger,
+        Kind::Service,
+        Kind::ConfigMap,
+        Kind::Secret,
+        Kind::ServiceAccount,
+        Kind::Lease,
+        Kind::Event,
+        Kind::Node,
+        Kind::Namespace,
+    ];
+
+    /// Its names.
+    pub const fn info(self) -> KindInfo {
+        use Held::{Metadata, Nothing, Whole};
+        match self {
+            Kind::Deployment => namespaced("Deployment", "apps", "v1", "deployments", Whole),
+            Kind::ReplicaSet => namespaced("ReplicaSet", "apps", "v1", "replicasets", Whole),
+            Kind::Pod => namespaced("Pod", "", "v1", "pods", Whole),
+            Kind::RestartLadder => ours("RestartLadder", "restartladders"),
+            Kind::PodRestart => ours("PodRestart", "podrestarts"),
+            Kind::RestartLedger => ours("RestartLedger", "restartledgers"),
+            Kind::Service => namespaced("Service", "", "v1", "services", Metadata),
+            Kind::ConfigMap => namespaced("ConfigMap", "", "v1", "configmaps", Metadata),
+            Kind::Secret => namespaced("Secret", "", "v1", "secrets", Metadata),
+            Kind::ServiceAccount => {
+                namespaced("ServiceAccount", "", "v1", "serviceaccounts", Metadata)
+            }
+            Kind::Lease => namespaced("Lease", "coordination.k8s.io", "v1", "leases", Metadata),
+            Kind::Event => namespaced("Event", "", "v1", "events", Nothing),
+            Kind::Node => cluster("Node", "nodes"),
+            Kind::Namespace => cluster("Namespace", "namespaces"),
+        }
+    }
+
+    /// `v1`, `apps/v1`, …
+    pub fn api_version(self) -> String {
+        let info = self.info();
+        if info.group.is_empty() {
+            info.version.to_owned()
+        } else {
+            format!("{}/{}", info.group, info.version)
+        }
+    }
+
+    /// The kind that an owner reference names. The version does not matter: it is the same object in each.
+    pub fn of_reference(api_version: &str, kind: &str) -> Option<Kind> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        Kind::ALL.into_iter().find(|k| k.info().kind == kind && k.info().group == group)
+    }
+}
+
+const fn namespaced(
+    kind: &'static str,
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    held: Held,
+) -> KindInfo {
+    KindInfo { kind, group, version, plural, scope: Scope::Namespaced, held }
+}
+
+const fn ours(kind: &'static str, plural: &'static str) -> KindInfo {
+    use rekindle_types::v1alpha1::{GROUP, VERSION};
+    namespaced(kind, GROUP, VERSION, plural, Held::Whole)
+}
+
+const fn cluster(kind: &'static str, plural: &'static str) -> KindInfo {
+    KindInfo { kind, group: "", version: "v1", plural, scope: Scope::Cluster, held: Held::Whole }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.info().kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_reference_is_resolved_by_group_and_kind_whatever_the_version() {
+        assert_eq!(Kind::of_reference("apps/v1", "ReplicaSet"), Some(Kind::ReplicaSet));
+        assert_eq!(Kind::of_reference("apps/v1beta2", "ReplicaSet"), Some(Kind::ReplicaSet));
+        assert_eq!(Kind::of_reference("v1", "Pod"), Some(Kind::Pod));
+        assert_eq!(Kind::of_reference("apps/v1", "Pod"), None);
+        assert_eq!(Kind::of_reference("example.com/v1", "Widget"), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Names and hashes of created objects, without randomness.
+//!
+//! Upstream gives pods random suffixes. Here the suffix follows from the owner's UID and a number: creating the same pod
+//! twice, because a view was stale or an answer was lost, is refused by the server as AlreadyExists instead of making a
+//! second pod. The alphabet is the one of Kubernetes' own suffixes: no vowels, nothing to be taken for another letter.
+
+/// The letters of suffixes.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Letters in a pod's suffix.
+const SUFFIX_LEN: usize = 5;
+
+/// The `number`th suffix of an owner: five letters.
+pub fn suffix(owner_uid: &str, number: u32) -> String {
+    let mut hash = Fnv64::new();
+    hash.write(owner_uid.as_bytes());
+    hash.write(&number.to_le_bytes());
+    let mut rest = hash.finish();
+    let mut text = String::with_capacity(SUFFIX_LEN);
+    for _ in 0..SUFFIX_LEN {
+        text.push(letter(rest % 27));
+        rest /= 27;
+    }
+    text
+}
+
+/// The hash of a pod template as `pod-template-hash` shows it. `collisions` is the Deployment's `status.collisionCount`:
+/// a raised one gives another hash for the same template.
+pub fn template_hash(
+    template: &k8s_openapi::api::core::v1::PodTemplateSpec,
+    collisions: Option<i32>,
+) -> String {
+    let mut hash = Fnv64::new();
+    let text = serde_json::to_vec(template)
+        .expect("a pod template has string keys only, so it always encodes");
+    hash.write(&text);
+    if let Some(collisions) = collisions {
+        hash.write(&collisions.to_le_bytes());
+    }
+    let folded = (hash.finish() >> 32) ^ (hash.finish() & 0xffff_ffff);
+    folded.to_string().bytes().map(|digit| letter(u64::from(digit) % 27)).collect()
+}
+
+/// A short name for a longer identity: eight letters.
+pub fn short_hash(parts: &[&str]) -> String {
+    let mut hash = Fnv64::new();
+    for part in parts {
+        hash.write(part.as_bytes());
+        hash.write(&[0]);
+    }
+    let mut rest = hash.finish();
+    let mut text = String::with_capacity(8);
+    for _ in 0..8 {
+        text.push(letter(rest % 27));
+        rest /= 27;
+    }
+    text
+}
+
+fn letter(index: u64) -> char {
+    let index = usize::try_from(index).expect("an index below 27 fits");
+    char::from(ALPHABET[index])
+}
+
+/// FNV-1a with 64 bits, and a final mix so that low digits depend on every byte.
+struct Fnv64(u64);
+
+impl Fnv64 {
+    const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed ^ (mixed >> 33)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn suffixes_of_one_owner_differ_and_are_the_same_every_time() {
+        let first: BTreeSet<String> = (0..1000).map(|n| suffix("uid-1", n)).collect();
+        assert!(first.len() >= 998, "five letters leave room for a collision or two");
+        assert_eq!(suffix("uid-1", 7), suffix("uid-1", 7));
+        assert_ne!(suffix("uid-1", 7), suffix("uid-2", 7));
+        assert!(suffix("uid-1", 7).bytes().all(|b| ALPHABET.contains(&b)));
+    }
+
+    #[test]
+    fn a_collision_count_changes_the_template_hash() {
+        let template = k8s_openapi::api::core::v1::PodTemplateSpec::default();
+        let plain = template_hash(&template, None);
+        assert_eq!(plain, template_hash(&template, None));
+        assert_ne!(plain, template_hash(&template, Some(1)));
+        assert_ne!(template_hash(&template, Some(1)), template_hash(&template, Some(2)));
+        assert!((1..=10).contains(&plain.len()));
+    }
+}

@@ -1,0 +1,159 @@
+//! Objects as the view holds them, shared and immutable.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
+
+use crate::Kind;
+
+/// Namespace and name. The namespace of a cluster-scoped object is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespacedName {
+    /// The namespace, or empty.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl NamespacedName {
+    /// From its parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// As the metadata of an object has it.
+    pub fn of(meta: &ObjectMeta) -> Self {
+        Self::new(
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        )
+    }
+}
+
+impl fmt::Display for NamespacedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// Kind, namespace and name: what an object is called. Ordered by kind, then namespace, then name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// The kind.
+    pub kind: Kind,
+    /// Namespace and name.
+    pub name: NamespacedName,
+}
+
+impl ObjectId {
+    /// From its parts.
+    pub fn new(kind: Kind, name: NamespacedName) -> Self {
+        Self { kind, name }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+/// One object of the view: whole, or its metadata only.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Object {
+    /// A Deployment.
+    Deployment(Arc<Deployment>),
+    /// A ReplicaSet.
+    ReplicaSet(Arc<ReplicaSet>),
+    /// A Pod.
+    Pod(Arc<Pod>),
+    /// A RestartLadder.
+    RestartLadder(Arc<RestartLadder>),
+    /// A PodRestart.
+    PodRestart(Arc<PodRestart>),
+    /// A RestartLedger.
+    RestartLedger(Arc<RestartLedger>),
+    /// A Node.
+    Node(Arc<Node>),
+    /// A Namespace.
+    Namespace(Arc<Namespace>),
+    /// The metadata of an object of another kind.
+    Metadata(Kind, Arc<ObjectMeta>),
+}
+
+impl Object {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Object::Deployment(_) => Kind::Deployment,
+            Object::ReplicaSet(_) => Kind::ReplicaSet,
+            Object::Pod(_) => Kind::Pod,
+            Object::RestartLadder(_) => Kind::RestartLadder,
+            Object::PodRestart(_) => Kind::PodRestart,
+            Object::RestartLedger(_) => Kind::RestartLedger,
+            Object::Node(_) => Kind::Node,
+            Object::Namespace(_) => Kind::Namespace,
+            Object::Metadata(kind, _) => *kind,
+        }
+    }
+
+    /// Its metadata.
+    pub fn meta(&self) -> &ObjectMeta {
+        match self {
+            Object::Deployment(o) => &o.metadata,
+            Object::ReplicaSet(o) => &o.metadata,
+            Object::Pod(o) => &o.metadata,
+            Object::RestartLadder(o) => &o.metadata,
+            Object::PodRestart(o) => &o.metadata,
+            Object::RestartLedger(o) => &o.metadata,
+            Object::Node(o) => &o.metadata,
+            Object::Namespace(o) => &o.metadata,
+            Object::Metadata(_, meta) => meta,
+        }
+    }
+
+    /// What it is called.
+    pub fn id(&self) -> ObjectId {
+        ObjectId::new(self.kind(), NamespacedName::of(self.meta()))
+    }
+
+    /// Its UID; empty when the server has not given one.
+    pub fn uid(&self) -> &str {
+        self.meta().uid.as_deref().unwrap_or_default()
+    }
+}
+
+macro_rules! object_from {
+    ($($kind:ident),*) => {
+        $(
+            impl From<$kind> for Object {
+                fn from(object: $kind) -> Self {
+                    Object::$kind(Arc::new(object))
+                }
+            }
+            impl From<Arc<$kind>> for Object {
+                fn from(object: Arc<$kind>) -> Self {
+                    Object::$kind(object)
+                }
+            }
+        )*
+    };
+}
+object_from!(
+    Deployment,
+    ReplicaSet,
+    Pod,
+    RestartLadder,
+    PodRestart,
+    RestartLedger,
+    Node,
+    Namespace
+);

@@ -1,0 +1,46 @@
+//! Owner references.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use crate::Kind;
+
+/// The reference that says which controller manages the object.
+pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    references(meta).iter().find(|reference| reference.controller == Some(true))
+}
+
+/// All owner references.
+pub fn references(meta: &ObjectMeta) -> &[OwnerReference] {
+    meta.owner_references.as_deref().unwrap_or_default()
+}
+
+/// A controller reference to an object.
+pub fn controller_reference(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
+    OwnerReference {
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+        ..reference(kind, owner)
+    }
+}
+
+/// A plain owner reference: the object goes when its owner goes.
+pub fn reference(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
+    OwnerReference {
+        api_version: kind.api_version(),
+        kind: kind.info().kind.to_owned(),
+        name: owner.name.clone().unwrap_or_default(),
+        uid: owner.uid.clone().unwrap_or_default(),
+        controller: None,
+        block_owner_deletion: None,
+    }
+}
+
+/// True when the object is being deleted.
+pub fn is_terminating(meta: &ObjectMeta) -> bool {
+    meta.deletion_timestamp.is_some()
+}
+
+/// True when it carries this finalizer.
+pub fn has_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
+    meta.finalizers.iter().flatten().any(|f| f == finalizer)
+}

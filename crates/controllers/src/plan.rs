@@ -1,0 +1,240 @@
+//! What a reconcile wants done, and how it went.
+
+use k8s_openapi::api::core::v1::Namespace;
+use rekindle_types::Tick;
+use serde_json::Value;
+
+use crate::events::Note;
+use crate::{Change, Object, ObjectId};
+
+/// The answer of a reconcile. Empty when nothing is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Writes in order of the batches. Those of a batch may be carried out at the same time; a batch is begun only when
+    /// every write of the one before succeeded.
+    pub batches: Vec<Vec<Step>>,
+    /// Events to record whatever becomes of the writes.
+    pub notes: Vec<Note>,
+    /// When the key must be looked at again although nothing changed. The driver keeps one such time per key.
+    pub again_at: Option<Tick>,
+}
+
+/// One write and what is said about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What is written.
+    pub write: Write,
+    /// The events about its success or failure.
+    pub report: Option<Report>,
+}
+
+/// The events about a write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Recorded when it succeeds.
+    pub success: Note,
+    /// Recorded when the server refuses it; the server's message is appended to this one's.
+    pub failure: Note,
+}
+
+/// One write, or a check that must hold before the next batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Create it. A name that is taken already is a refusal, never a double.
+    Create(Object),
+    /// Replace it, if it still has the resourceVersion that it carries.
+    Update(Object),
+    /// Replace its status, if it still has the resourceVersion that it carries.
+    UpdateStatus(Object),
+    /// A JSON merge patch. It carries `metadata.uid`, and `metadata.resourceVersion` where a stale view could harm.
+    Patch {
+        /// What is patched.
+        id: ObjectId,
+        /// Which part.
+        part: Part,
+        /// The merge patch.
+        patch: Value,
+    },
+    /// Delete it.
+    Delete(Delete),
+    /// Delete everything of a kind in a namespace, in the background.
+    DeleteAll {
+        /// The kind and the namespace; the name is empty.
+        of: ObjectId,
+    },
+    /// Bind a pod to a node.
+    Bind {
+        /// The pod.
+        pod: ObjectId,
+        /// Its UID: another pod of that name is not bound.
+        uid: String,
+        /// The node.
+        node: String,
+    },
+    /// Write a namespace's finalizers (subresource `finalize`).
+    Finalize(Box<Namespace>),
+    /// Succeeds when the server has no object of this id (with this UID, when given).
+    CheckAbsent {
+        /// What must not be there.
+        id: ObjectId,
+        /// Only this one counts.
+        uid: Option<String>,
+    },
+    /// Succeeds when the server has no object of this kind in the namespace.
+    CheckEmpty {
+        /// The kind and the namespace; the name is empty.
+        of: ObjectId,
+    },
+}
+
+/// The part of an object that a patch goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The object itself.
+    Whole,
+    /// Its status subresource.
+    Status,
+}
+
+/// A delete with what it must find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delete {
+    /// What is deleted.
+    pub id: ObjectId,
+    /// Only the object with this UID.
+    pub uid: String,
+    /// What becomes of its dependents.
+    pub propagation: Propagation,
+    /// How much grace it gets.
+    pub grace: Grace,
+}
+
+/// What becomes of the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// As the server's default is (background).
+    Default,
+    /// They are deleted after it.
+    Background,
+    /// They are deleted before it.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+/// The grace period of a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grace {
+    /// The object's own.
+    Own,
+    /// None: it goes now.
+    Now,
+}
+
+/// How a write went.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Done, and this is the object now.
+    Stored(Object),
+    /// Done; there is no object to show.
+    Done,
+    /// The object is gone: deleted just now, or it was absent already.
+    Gone,
+    /// The server said no.
+    Refused {
+        /// Of what kind.
+        refusal: Refusal,
+        /// Its message.
+        message: String,
+    },
+    /// Nobody knows whether it was done: the connection broke.
+    Unknown {
+        /// What was seen.
+        message: String,
+    },
+}
+
+/// Why the server said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The object changed meanwhile, or a precondition does not hold.
+    Conflict,
+    /// The name is taken.
+    AlreadyExists,
+    /// A check found something that should not be there.
+    StillThere,
+    /// The namespace is being deleted: nothing can be created in it.
+    NamespaceTerminating,
+    /// Anything else: invalid, forbidden, too many requests, …
+    Other,
+}
+
+/// What the view made of an outcome.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settled {
+    /// What changed by it; the driver queues the keys that are affected.
+    pub changes: Vec<Change>,
+    /// Events to record.
+    pub notes: Vec<Note>,
+    /// Whether the rest of the plan may go on.
+    pub verdict: Verdict,
+}
+
+/// Whether the rest of a plan may go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    #[default]
+    Continue,
+    /// It may not: the key is looked at again after a while.
+    Retry,
+    /// It may not, and trying again changes nothing until something else does.
+    Stop,
+}
+
+impl Plan {
+    /// True when nothing is to be written and nothing to be said.
+    pub fn is_empty(&self) -> bool {
+        self.batches.iter().all(Vec::is_empty) && self.notes.is_empty()
+    }
+
+    /// Adds a batch of one write without report.
+    pub fn then(&mut self, write: Write) {
+        self.batches.push(vec![Step::from(write)]);
+    }
+
+    /// Adds a batch; an empty one is left out.
+    pub fn then_all(&mut self, batch: Vec<Step>) {
+        if !batch.is_empty() {
+            self.batches.push(batch);
+        }
+    }
+
+    /// Asks to be looked at again at `at`, or earlier if that was asked before.
+    pub fn look_again(&mut self, at: Tick) {
+        self.again_at = Some(self.again_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// All writes in order.
+    pub fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.batches.iter().flatten().map(|step| &step.write)
+    }
+}
+
+impl From<Write> for Step {
+    fn from(write: Write) -> Self {
+        Self { write, report: None }
+    }
+}
+
+impl Write {
+    /// A delete of this object with its own grace.
+    pub fn delete(object: &Object, propagation: Propagation) -> Self {
+        Write::Delete(Delete {
+            id: object.id(),
+            uid: object.uid().to_owned(),
+            propagation,
+            grace: Grace::Own,
+        })
+    }
+}

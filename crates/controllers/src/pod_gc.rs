@@ -1,0 +1,92 @@
+//! Clears away pods that no node will ever answer for.
+//!
+//! A pod bound to a node that does not exist (for 40 s, upstream's quarantine) ends as Failed and is deleted; a pod that is
+//! being deleted and was never bound is removed.
+
+use std::collections::BTreeSet;
+
+use rekindle_types::{Tick, TickDuration};
+use serde_json::json;
+
+use crate::plan::{Delete, Grace, Part, Propagation, Step, Write};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
+
+/// How long a node may be missing before its pods are given up (upstream's `quarantineTime`).
+const QUARANTINE: TickDuration = TickDuration::from_secs(40);
+
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    match &change.after {
+        Some(Object::Pod(pod)) => {
+            let is_lost = pods::node(pod).is_some_and(|node| !has_node(view, node));
+            let is_unbound = pods::node(pod).is_none() && pods::is_terminating(pod);
+            if is_lost || is_unbound {
+                keys.insert(Key::PodGc(change.id.name.clone()));
+            }
+        }
+        None if change.id.kind == Kind::Node => {
+            let orphans = view.pods_on(&change.id.name.name);
+            keys.extend(orphans.map(|pod| Key::PodGc(NamespacedName::of(&pod.metadata))));
+        }
+        _ => {}
+    }
+}
+
+fn has_node(view: &View, name: &str) -> bool {
+    view.node(&NamespacedName::new("", name)).is_some()
+}
+
+pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let Some(pod) = view.pod(name) else { return plan };
+    let object = Object::Pod(pod.clone());
+    let removal = Write::Delete(Delete {
+        id: object.id(),
+        uid: object.uid().to_owned(),
+        propagation: Propagation::Default,
+        grace: Grace::Now,
+    });
+    let Some(node) = pods::node(pod) else {
+        if pods::is_terminating(pod) {
+            plan.then(removal);
+        }
+        return plan;
+    };
+    if has_node(view, node) {
+        return plan;
+    }
+    let node_id = ObjectId::new(Kind::Node, NamespacedName::new("", node));
+    let Some(lost_at) = view.lost_at(&node_id) else { return plan };
+    if now.since(lost_at) < QUARANTINE {
+        plan.look_again(lost_at + QUARANTINE);
+        return plan;
+    }
+    plan.then(Write::CheckAbsent { id: node_id, uid: None });
+    if !pods::is_finished(pod) {
+        plan.then_all(vec![failed(pod, now)]);
+    }
+    plan.then(removal);
+    plan
+}
+
+/// Ends the pod as Failed, with the condition that names why (DisruptionTarget).
+fn failed(pod: &k8s_openapi::api::core::v1::Pod, now: Tick) -> Step {
+    let mut conditions: Vec<_> =
+        pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
+    conditions.retain(|c| c.type_ != "DisruptionTarget");
+    conditions.push(k8s_openapi::api::core::v1::PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("DeletionByPodGC".to_owned()),
+        message: Some("PodGC: node no longer exists".to_owned()),
+        last_transition_time: Some(pods::whole_seconds(now)),
+        ..Default::default()
+    });
+    Step::from(Write::Patch {
+        id: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
+        part: Part::Status,
+        patch: json!({
+            "metadata": {"uid": pod.metadata.uid},
+            "status": {"phase": "Failed", "conditions": conditions},
+        }),
+    })
+}

@@ -1,0 +1,155 @@
+//! Looks after PodRestarts that no node will answer, and clears away old ones.
+//!
+//! A request for a pod that does not exist, has another UID or is on no node is Refused here; everything else is the
+//! node's to answer. A finished request is deleted ten minutes after it finished, unless a ledger still has to read it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+use rekindle_types::{Tick, TickDuration};
+
+use crate::plan::{Propagation, Write};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
+
+/// How long a finished request stays to be looked at.
+pub const TTL_AFTER_FINISH: TickDuration = TickDuration::from_secs(10 * 60);
+
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    match change.latest() {
+        Object::PodRestart(_) if !change.is_removal() => {
+            keys.insert(Key::PodRestart(change.id.name.clone()));
+        }
+        // The node answers for its pods; a request is ours only when its pod is gone.
+        Object::Pod(_) if change.is_removal() => {
+            let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+            keys.extend(restarts.filter_map(|object| match object {
+                Object::PodRestart(restart) if restart.spec.pod_name == change.id.name.name => {
+                    Some(Key::PodRestart(NamespacedName::of(&restart.metadata)))
+                }
+                _ => None,
+            }));
+        }
+        Object::RestartLedger(ledger) => {
+            let pending = ledger.status.as_ref().and_then(|s| s.pending_restart.clone());
+            let before = change.before.as_ref().and_then(|before| match before {
+                Object::RestartLedger(ledger) => ledger.status.as_ref()?.pending_restart.clone(),
+                _ => None,
+            });
+            // One that was pending and is not any more may be old enough to go.
+            if let Some(name) = before.filter(|name| Some(name) != pending.as_ref()) {
+                let namespace = change.id.name.namespace.as_str();
+                keys.insert(Key::PodRestart(NamespacedName::new(namespace, name)));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What is to be done for a request.
+pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let Some(restart) = view.pod_restart(name) else { return plan };
+    match restart.status.as_ref().and_then(|status| status.phase) {
+        Some(phase) if phase.is_final() => expire(view, restart, now, &mut plan),
+        None => refuse_impossible(view, restart, now, &mut plan),
+        Some(_) => fail_abandoned(view, restart, now, &mut plan),
+    }
+    plan
+}
+
+/// Deletes it when it is old enough and nobody has to read it any more.
+fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+    let finished = restart.status.as_ref().and_then(|status| status.finished_at.as_ref());
+    let created = restart.metadata.creation_timestamp.as_ref();
+    let Some(finished) = finished.or(created).map(Tick::from) else { return };
+    if is_awaited(view, restart) {
+        return; // the ledger's next write brings us here again
+    }
+    let due = finished + TTL_AFTER_FINISH;
+    if due > now {
+        plan.look_again(due);
+    } else {
+        plan.then(Write::delete(&Object::PodRestart(restart.clone()), Propagation::Background));
+    }
+}
+
+/// True when a ledger waits for its end.
+fn is_awaited(view: &View, restart: &PodRestart) -> bool {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    let ledger = view.restart_ledger(&NamespacedName::new(namespace, restart.spec.pod_name.as_str()));
+    ledger
+        .and_then(|ledger| ledger.status.as_ref())
+        .and_then(|status| status.pending_restart.as_ref())
+        .is_some_and(|pending| Some(pending) == restart.metadata.name.as_ref())
+}
+
+/// Why no node will ever take a request up.
+enum Impossible {
+    /// There is no such pod: to be checked at the server, for the view may be behind.
+    NoPod,
+    /// The pod of that name is another one.
+    OtherUid(String),
+    /// It has no node.
+    Unscheduled,
+}
+
+fn impossible(restart: &PodRestart, pod: Option<&Arc<Pod>>) -> Option<Impossible> {
+    let Some(pod) = pod else { return Some(Impossible::NoPod) };
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    match &restart.spec.pod_uid {
+        Some(wanted) if wanted != uid => Some(Impossible::OtherUid(uid.to_owned())),
+        _ if pods::node(pod).is_none() => Some(Impossible::Unscheduled),
+        _ => None,
+    }
+}
+
+fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+    let pod_name = pod_of(restart);
+    let Some(why) = impossible(restart, view.pod(&pod_name)) else { return };
+    let message = match why {
+        Impossible::NoPod => {
+            let id = ObjectId::new(Kind::Pod, pod_name.clone());
+            plan.then(Write::CheckAbsent { id, uid: None });
+            format!("there is no pod {pod_name}")
+        }
+        Impossible::OtherUid(uid) => {
+            let wanted = restart.spec.pod_uid.as_deref().unwrap_or_default();
+            let id = ObjectId::new(Kind::Pod, pod_name.clone());
+            plan.then(Write::CheckAbsent { id, uid: Some(wanted.to_owned()) });
+            format!("pod {pod_name} has UID {uid}, the request is for {wanted}: it was re-created")
+        }
+        Impossible::Unscheduled => {
+            format!("pod {pod_name} is not on a node yet: there is nothing to restart")
+        }
+    };
+    plan.then(finish(restart, PodRestartPhase::Refused, message, now));
+}
+
+/// A request that was begun and whose pod is gone will not be finished.
+fn fail_abandoned(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+    let pod_name = pod_of(restart);
+    if view.pod(&pod_name).is_none() {
+        plan.then(Write::CheckAbsent { id: ObjectId::new(Kind::Pod, pod_name.clone()), uid: None });
+        let message = format!("pod {pod_name} was deleted meanwhile");
+        plan.then(finish(restart, PodRestartPhase::Failed, message, now));
+    }
+}
+
+fn pod_of(restart: &PodRestart) -> NamespacedName {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    NamespacedName::new(namespace, restart.spec.pod_name.as_str())
+}
+
+fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Tick) -> Write {
+    let mut restart = restart.clone();
+    let status = restart.status.get_or_insert_default();
+    status.phase = Some(phase);
+    status.message = Some(message);
+    status.finished_at = Some(pods::whole_seconds(now));
+    Write::UpdateStatus(restart.into())
+}
+
+#[cfg(test)]
+mod tests;

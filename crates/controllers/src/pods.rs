@@ -1,0 +1,81 @@
+//! What the controllers ask of a pod.
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use rekindle_types::{Tick, TickDuration};
+
+/// `status.phase`, or empty.
+pub fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+/// True when it has ended for good: Succeeded or Failed.
+pub fn is_finished(pod: &Pod) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+/// True when it is being deleted.
+pub fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// True when a ReplicaSet counts it: neither finished nor being deleted.
+pub fn is_active(pod: &Pod) -> bool {
+    !is_finished(pod) && !is_terminating(pod)
+}
+
+/// The node it is bound to, if any.
+pub fn node(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
+}
+
+/// A condition by type.
+pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
+    pod.status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref())
+        .and_then(|conditions| conditions.iter().find(|c| c.type_ == type_))
+}
+
+/// True when condition Ready is True.
+pub fn is_ready(pod: &Pod) -> bool {
+    condition(pod, "Ready").is_some_and(|c| c.status == "True")
+}
+
+/// Whether a pod counts as available: ready for at least `minReadySeconds`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// It does.
+    Available,
+    /// It is ready, and will count from then on.
+    From(Tick),
+    /// It is not ready.
+    NotReady,
+}
+
+/// Whether it counts as available at `now`.
+pub fn availability(pod: &Pod, min_ready: TickDuration, now: Tick) -> Availability {
+    let Some(ready) = condition(pod, "Ready").filter(|c| c.status == "True") else {
+        return Availability::NotReady;
+    };
+    if min_ready == TickDuration::ZERO {
+        return Availability::Available;
+    }
+    let since = ready.last_transition_time.as_ref().map_or(now, Tick::from);
+    let from = since + min_ready;
+    if from <= now { Availability::Available } else { Availability::From(from) }
+}
+
+/// The highest restart count of its containers.
+pub fn restarts(pod: &Pod) -> i32 {
+    pod.status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten())
+        .map(|container| container.restart_count)
+        .max()
+        .unwrap_or(0)
+}
+
+/// The time of day `now`, cut to whole seconds as status fields show it: so that what is written equals what is read back.
+pub fn whole_seconds(now: Tick) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+    Tick::from_secs(now.as_micros() / 1_000_000).to_time()
+}

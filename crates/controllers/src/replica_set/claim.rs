@@ -1,0 +1,65 @@
+//! Adoption and release of objects by their labels, the same for pods of a ReplicaSet and ReplicaSets of a Deployment.
+//!
+//! The patch names the UID and the resourceVersion it was decided on: an object that changed meanwhile is looked at again
+//! instead of being taken from somebody.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use crate::plan::{Part, Write};
+use crate::{Kind, Object, owners};
+
+/// What an object is to an owner.
+pub(crate) enum Claim {
+    /// It is the owner's.
+    Own,
+    /// It should be: this patch makes it so.
+    Adopt(Write),
+    /// It should no longer be: this patch lets it go.
+    Release(Write),
+    /// It is none of the owner's business.
+    Leave,
+}
+
+/// What `object` is to the owner, whose selector matches it or not.
+pub(crate) fn claim(kind: Kind, owner: &ObjectMeta, object: &Object, is_selected: bool) -> Claim {
+    let owner_uid = owner.uid.as_deref().unwrap_or_default();
+    let is_owner_kept = !owners::is_terminating(owner);
+    match owners::controller_of(object.meta()) {
+        Some(controller) if controller.uid != owner_uid => Claim::Leave,
+        Some(_) if is_selected || !is_owner_kept => Claim::Own,
+        Some(_) => Claim::Release(release(object, owner_uid)),
+        None if is_selected && is_owner_kept && !owners::is_terminating(object.meta()) => {
+            let is_finished_pod =
+                matches!(object, Object::Pod(pod) if crate::pods::is_finished(pod));
+            if is_finished_pod { Claim::Leave } else { Claim::Adopt(adopt(kind, owner, object)) }
+        }
+        None => Claim::Leave,
+    }
+}
+
+fn adopt(kind: Kind, owner: &ObjectMeta, object: &Object) -> Write {
+    let mut references = owners::references(object.meta()).to_vec();
+    references.push(owners::controller_reference(kind, owner));
+    references_patch(object, json!(references))
+}
+
+fn release(object: &Object, owner_uid: &str) -> Write {
+    let references: Vec<_> =
+        owners::references(object.meta()).iter().filter(|r| r.uid != owner_uid).collect();
+    references_patch(object, json!(references))
+}
+
+/// Replaces the owner references of the object as it was seen.
+pub(crate) fn references_patch(object: &Object, references: serde_json::Value) -> Write {
+    let meta = object.meta();
+    Write::Patch {
+        id: object.id(),
+        part: Part::Whole,
+        patch: json!({"metadata": {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "ownerReferences": references,
+        }}),
+    }
+}

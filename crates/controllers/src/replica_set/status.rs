@@ -1,0 +1,109 @@
+//! A ReplicaSet's status.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::Tick;
+
+use crate::pods::{self, Availability};
+use crate::{Kind, NamespacedName, ObjectId, Plan, View, Write};
+
+/// The condition that says a pod could not be created or deleted.
+pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// Adds the write of the status if it changed. Not while pods are being created or deleted: their answers bring us here
+/// again. But when such writes were refused, the status goes first, so that it tells why even if they are refused again.
+pub(super) fn update(
+    view: &View,
+    rs: &Arc<ReplicaSet>,
+    active: &[&Arc<Pod>],
+    terminating: usize,
+    now: Tick,
+    plan: &mut Plan,
+) {
+    let (status, available_from) = calculate(view, rs, active, terminating, now);
+    if let Some(at) = available_from {
+        plan.look_again(at);
+    }
+    let id = ObjectId::new(Kind::ReplicaSet, NamespacedName::of(&rs.metadata));
+    let is_failing = view.failure(&id).is_some();
+    if rs.status.as_ref() == Some(&status) || (!plan.batches.is_empty() && !is_failing) {
+        return;
+    }
+    let mut updated = rs.as_ref().clone();
+    updated.status = Some(status);
+    plan.batches.insert(0, vec![Write::UpdateStatus(updated.into()).into()]);
+}
+
+fn calculate(
+    view: &View,
+    rs: &ReplicaSet,
+    active: &[&Arc<Pod>],
+    terminating: usize,
+    now: Tick,
+) -> (ReplicaSetStatus, Option<Tick>) {
+    let template = rs.spec.template.as_ref();
+    let wanted_labels =
+        template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.labels.as_ref());
+    let min_ready = super::min_ready(rs);
+    let (mut labeled, mut ready, mut available) = (0, 0, 0);
+    let mut available_from: Option<Tick> = None;
+    for pod in active {
+        let labels = pod.metadata.labels.as_ref();
+        let has_all = wanted_labels
+            .is_none_or(|wanted| wanted.iter().all(|(k, v)| labels.and_then(|l| l.get(k)) == Some(v)));
+        labeled += i32::from(has_all);
+        match pods::availability(pod, min_ready, now) {
+            Availability::NotReady => {}
+            Availability::Available => {
+                ready += 1;
+                available += 1;
+            }
+            Availability::From(at) => {
+                ready += 1;
+                available_from = Some(available_from.map_or(at, |earlier| earlier.min(at)));
+            }
+        }
+    }
+    let status = ReplicaSetStatus {
+        replicas: count(active.len()),
+        fully_labeled_replicas: non_zero(labeled),
+        ready_replicas: non_zero(ready),
+        available_replicas: non_zero(available),
+        terminating_replicas: Some(count(terminating)),
+        observed_generation: rs.metadata.generation,
+        conditions: conditions(view, rs, now),
+    };
+    (status, available_from)
+}
+
+/// Upstream leaves zero counts out of the encoded status.
+const fn non_zero(count: i32) -> Option<i32> {
+    if count == 0 { None } else { Some(count) }
+}
+
+fn count(of: usize) -> i32 {
+    i32::try_from(of).unwrap_or(i32::MAX)
+}
+
+/// The conditions with ReplicaFailure as the latest writes went.
+fn conditions(view: &View, rs: &ReplicaSet, now: Tick) -> Option<Vec<ReplicaSetCondition>> {
+    let id = ObjectId::new(Kind::ReplicaSet, NamespacedName::of(&rs.metadata));
+    let current = rs.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+    let mut conditions: Vec<_> =
+        current.iter().filter(|c| c.type_.as_deref() != Some(REPLICA_FAILURE)).cloned().collect();
+    if let Some(failure) = view.failure(&id) {
+        let same = current.iter().find(|c| {
+            c.type_.as_deref() == Some(REPLICA_FAILURE) && c.reason.as_deref() == Some(failure.reason)
+        });
+        conditions.push(same.cloned().unwrap_or_else(|| ReplicaSetCondition {
+            type_: Some(REPLICA_FAILURE.to_owned()),
+            status: Some("True".to_owned()),
+            reason: Some(failure.reason.to_owned()),
+            message: Some(failure.message.clone()),
+            last_transition_time: Some(pods::whole_seconds(now)),
+        }));
+    }
+    Some(conditions).filter(|conditions| !conditions.is_empty())
+}

@@ -1,0 +1,50 @@
+//! `nodeSelector` and the required part of node affinity: both must match.
+
+use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod};
+
+/// True when the pod may go to the node as far as its labels are concerned.
+pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
+    let Some(spec) = &pod.spec else { return true };
+    let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
+    if !spec.node_selector.iter().flatten().all(|(key, value)| label(key) == Some(value)) {
+        return false;
+    }
+    let required = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref())
+        .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    required
+        .is_none_or(|required| required.node_selector_terms.iter().any(|t| term_matches(t, node)))
+}
+
+/// Terms are alternatives; an empty one matches nothing (API reference).
+fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let expressions = term.match_expressions.as_deref().unwrap_or_default();
+    let fields = term.match_fields.as_deref().unwrap_or_default();
+    if expressions.is_empty() && fields.is_empty() {
+        return false;
+    }
+    let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
+    expressions.iter().all(|r| requirement_holds(r, label(&r.key).map(String::as_str)))
+        && fields.iter().all(|r| {
+            r.key == "metadata.name" && requirement_holds(r, node.metadata.name.as_deref())
+        })
+}
+
+fn requirement_holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let listed = value.is_some_and(|value| values.iter().any(|v| v == value));
+    let numbers = || -> Option<(i64, i64)> {
+        Some((value?.parse().ok()?, values.first()?.parse().ok()?))
+    };
+    match requirement.operator.as_str() {
+        "In" => listed,
+        "NotIn" => !listed,
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => numbers().is_some_and(|(has, bound)| has > bound),
+        "Lt" => numbers().is_some_and(|(has, bound)| has < bound),
+        _ => false,
+    }
+}

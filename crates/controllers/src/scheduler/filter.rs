@@ -1,0 +1,54 @@
+//! Whether a pod fits a node, and how well. Reasons are worded as upstream's plugins word them.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::requests::Requests;
+use super::{affinity, taints};
+
+/// Why the node cannot take the pod; empty when it can. As upstream: the first plugin that refuses speaks, and the
+/// resources plugin names every resource that is short.
+pub(super) fn reasons_against(
+    pod: &Pod,
+    requests: &Requests,
+    node: &Node,
+    used: &Requests,
+) -> Vec<String> {
+    let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    if is_cordoned && !taints::tolerates_unschedulable(pod) {
+        return vec!["node(s) were unschedulable".to_owned()];
+    }
+    if let Some(taint) = taints::first_untolerated(pod, node) {
+        return vec![format!("node(s) had untolerated taint {}", taints::text(taint))];
+    }
+    if !affinity::matches(pod, node) {
+        return vec!["node(s) didn't match Pod's node affinity/selector".to_owned()];
+    }
+    shortages(requests, &Requests::allocatable(node), used)
+}
+
+fn shortages(requests: &Requests, allocatable: &Requests, used: &Requests) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if used.pods + 1 > allocatable.pods {
+        reasons.push("Too many pods".to_owned());
+    }
+    let mut check = |name: &str, wanted: i64, has: i64, taken: i64| {
+        if wanted > 0 && wanted > has - taken {
+            reasons.push(format!("Insufficient {name}"));
+        }
+    };
+    check("cpu", requests.cpu_millis, allocatable.cpu_millis, used.cpu_millis);
+    check("memory", requests.memory_bytes, allocatable.memory_bytes, used.memory_bytes);
+    check("ephemeral-storage", requests.storage_bytes, allocatable.storage_bytes, used.storage_bytes);
+    reasons
+}
+
+/// How much of CPU and memory stays free, 0..=200, and on equal terms fewer pods: upstream's LeastAllocated.
+pub(super) fn free_share(node: &Node, used: &Requests, requests: &Requests) -> i64 {
+    let has = Requests::allocatable(node);
+    let share = |has: i64, taken: i64, wanted: i64| {
+        if has <= 0 { 0 } else { (has - taken - wanted).max(0).saturating_mul(100) / has }
+    };
+    let resources = share(has.cpu_millis, used.cpu_millis, requests.cpu_millis)
+        + share(has.memory_bytes, used.memory_bytes, requests.memory_bytes);
+    resources * 1000 + share(has.pods, used.pods, requests.pods)
+}

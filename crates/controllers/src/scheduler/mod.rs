@@ -1,0 +1,194 @@
+//! The scheduler: finds a node for each pod that has none.
+//!
+//! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
+//! less loaded. Nothing is polled. Of the nodes that fit, the least allocated one is taken, then the first by name.
+//!
+//! Not here yet: preemption, inter-pod affinity, topology spread, volumes' node affinity. The API warns about those fields.
+
+pub mod requests;
+
+mod affinity;
+mod filter;
+mod taints;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use rekindle_types::Tick;
+use rekindle_types::reasons::event;
+use serde_json::json;
+
+use crate::events::{Note, Severity};
+use crate::plan::{Part, Report, Step, Write};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
+use requests::Requests;
+
+/// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
+pub const NAME: &str = "default-scheduler";
+
+/// The pods that a change may give a node.
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    match (&change.before, &change.after) {
+        (_, Some(Object::Pod(pod))) if is_waiting(pod) => {
+            let had_same_needs = matches!(&change.before, Some(Object::Pod(before))
+                if is_waiting(before) && before.spec == pod.spec);
+            if !had_same_needs {
+                keys.insert(Key::Schedule(change.id.name.clone()));
+            }
+        }
+        (Some(Object::Pod(before)), after) => {
+            let freed = pods::node(before).is_some()
+                && !pods::is_finished(before)
+                && match after {
+                    Some(Object::Pod(pod)) => pods::is_finished(pod) || pods::node(pod).is_none(),
+                    _ => true,
+                };
+            if freed {
+                keys.extend(waiting(view));
+            }
+        }
+        (before, Some(Object::Node(node))) => {
+            let is_same = matches!(before, Some(Object::Node(before)) if looks_alike(before, node));
+            if !is_same {
+                keys.extend(waiting(view));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// True when nothing differs that the scheduler looks at: a heartbeat must not wake every waiting pod.
+fn looks_alike(a: &Node, b: &Node) -> bool {
+    a.spec == b.spec
+        && a.metadata.labels == b.metadata.labels
+        && a.metadata.deletion_timestamp == b.metadata.deletion_timestamp
+        && Requests::allocatable(a) == Requests::allocatable(b)
+}
+
+fn waiting(view: &View) -> impl Iterator<Item = Key> {
+    view.unscheduled()
+        .filter(|pod| is_waiting(pod))
+        .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
+}
+
+/// True when this scheduler should find a node for it now.
+fn is_waiting(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    pods::node(pod).is_none()
+        && pods::is_active(pod)
+        && spec.scheduler_name.as_deref().is_none_or(|name| name == NAME)
+        && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+}
+
+/// Binds the pod, or says why no node fits.
+pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let Some(pod) = view.pod(name).filter(|pod| is_waiting(pod)) else { return plan };
+    let requests = Requests::of(pod);
+    let mut best: Option<(i64, &Arc<Node>)> = None;
+    let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
+    let mut node_count = 0;
+    for (id, object) in view.of_kind(Kind::Node) {
+        let Object::Node(node) = object else { continue };
+        node_count += 1;
+        let used = view.requested_on(&id.name.name);
+        let reasons = filter::reasons_against(pod, &requests, node, &used);
+        if reasons.is_empty() {
+            let score = filter::free_share(node, &used, &requests);
+            if best.is_none_or(|(best_score, _)| score > best_score) {
+                best = Some((score, node));
+            }
+        }
+        for reason in reasons {
+            *refusals.entry(reason).or_insert(0) += 1;
+        }
+    }
+    match best {
+        Some((_, node)) => bind(pod, node, &mut plan),
+        None => refuse(pod, &explain(node_count, &refusals), now, &mut plan),
+    }
+    plan
+}
+
+fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
+    let about = Object::Pod(pod.clone());
+    let node = node.metadata.name.clone().unwrap_or_default();
+    let name = NamespacedName::of(&pod.metadata);
+    let success = Note::new(
+        &about,
+        Severity::Normal,
+        event::SCHEDULED,
+        format!("Successfully assigned {name} to {node}"),
+        NAME,
+    );
+    let failure = Note::new(
+        &about,
+        Severity::Warning,
+        event::FAILED_SCHEDULING,
+        format!("binding rejected by node {node}: "),
+        NAME,
+    );
+    let uid = about.uid().to_owned();
+    let write = Write::Bind { pod: about.id(), uid, node };
+    plan.then_all(vec![Step { write, report: Some(Report { success, failure }) }]);
+}
+
+/// `0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.`, as upstream words and orders it.
+fn explain(node_count: usize, refusals: &BTreeMap<String, usize>) -> String {
+    if node_count == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    let mut parts: Vec<String> =
+        refusals.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    parts.sort();
+    format!("0/{node_count} nodes are available: {}.", parts.join(", "))
+}
+
+/// Says so in an event and in condition PodScheduled, each only when it is news.
+fn refuse(pod: &Arc<Pod>, message: &str, now: Tick, plan: &mut Plan) {
+    let about = Object::Pod(pod.clone());
+    plan.notes.push(Note::new(
+        &about,
+        Severity::Warning,
+        event::FAILED_SCHEDULING,
+        message,
+        NAME,
+    ));
+    let current = pods::condition(pod, "PodScheduled");
+    let is_told = current.is_some_and(|c| {
+        c.status == "False"
+            && c.reason.as_deref() == Some("Unschedulable")
+            && c.message.as_deref() == Some(message)
+    });
+    if is_told {
+        return;
+    }
+    let since = current
+        .filter(|c| c.status == "False")
+        .and_then(|c| c.last_transition_time.clone())
+        .unwrap_or_else(|| pods::whole_seconds(now));
+    let mut conditions: Vec<PodCondition> =
+        pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
+    conditions.retain(|c| c.type_ != "PodScheduled");
+    conditions.push(PodCondition {
+        type_: "PodScheduled".to_owned(),
+        status: "False".to_owned(),
+        reason: Some("Unschedulable".to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: Some(since),
+        observed_generation: pod.metadata.generation,
+        ..Default::default()
+    });
+    plan.then(Write::Patch {
+        id: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
+        part: Part::Status,
+        patch: json!({
+            "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
+            "status": {"conditions": conditions},
+        }),
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Taints and tolerations. `PreferNoSchedule` keeps nobody away.
+
+use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+
+/// The taint that stands for `spec.unschedulable`.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// The first taint of the node that the pod does not tolerate.
+pub(super) fn first_untolerated<'a>(pod: &Pod, node: &'a Node) -> Option<&'a Taint> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    taints
+        .iter()
+        .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
+        .find(|taint| !tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+/// True when the pod may go to a cordoned node.
+pub(super) fn tolerates_unschedulable(pod: &Pod) -> bool {
+    let taint = Taint {
+        key: UNSCHEDULABLE.to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Default::default()
+    };
+    tolerations(pod).iter().any(|toleration| tolerates(toleration, &taint))
+}
+
+/// `{key: value}`, as upstream's message has it.
+pub(super) fn text(taint: &Taint) -> String {
+    format!("{{{}: {}}}", taint.key, taint.value.as_deref().unwrap_or_default())
+}
+
+fn tolerations(pod: &Pod) -> &[Toleration] {
+    pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default()
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    let key = toleration.key.as_deref().unwrap_or_default();
+    if (!effect.is_empty() && effect != taint.effect) || (!key.is_empty() && key != taint.key) {
+        return false;
+    }
+    let value = toleration.value.as_deref().unwrap_or_default();
+    let tainted = taint.value.as_deref().unwrap_or_default();
+    match toleration.operator.as_deref().unwrap_or("Equal") {
+        "Exists" => true,
+        "" | "Equal" => !key.is_empty() && value == tainted,
+        "Lt" => compare(value, tainted).is_some_and(std::cmp::Ordering::is_gt),
+        "Gt" => compare(value, tainted).is_some_and(std::cmp::Ordering::is_lt),
+        _ => false,
+    }
+}
+
+/// The numbers of a numeric toleration (KEP-5471): `Lt` tolerates a taint whose value is less than the toleration's.
+fn compare(toleration: &str, taint: &str) -> Option<std::cmp::Ordering> {
+    let toleration: i64 = toleration.parse().ok()?;
+    let taint: i64 = taint.parse().ok()?;
+    Some(toleration.cmp(&taint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tolerations_match_as_the_api_reference_says() {
+        let taint = Taint {
+            key: "gpu".to_owned(),
+            value: Some("a100".to_owned()),
+            effect: "NoSchedule".to_owned(),
+            ..Default::default()
+        };
+        for (key, operator, value, effect, expected) in [
+            (Some("gpu"), None, Some("a100"), None, true),
+            (Some("gpu"), Some("Equal"), Some("a100"), Some("NoSchedule"), true),
+            (Some("gpu"), Some("Equal"), Some("t4"), None, false),
+            (Some("gpu"), Some("Exists"), None, None, true),
+            (Some("gpu"), Some("Exists"), None, Some("NoExecute"), false),
+            (None, Some("Exists"), None, None, true),
+            (Some("tpu"), Some("Exists"), None, None, false),
+        ] {
+            let toleration = Toleration {
+                key: key.map(str::to_owned),
+                operator: operator.map(str::to_owned),
+                value: value.map(str::to_owned),
+                effect: effect.map(str::to_owned),
+                ..Default::default()
+            };
+            assert_eq!(tolerates(&toleration, &taint), expected, "{toleration:?}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What was observed: a synchronous index of objects.
+//!
+//! Fed by watches ([`View::reset`], [`View::apply`], [`View::delete`]) and by the answers to our own writes
+//! ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows which keys are affected.
+
+mod index;
+mod own_writes;
+mod settle;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
+
+use crate::scheduler::requests::Requests;
+use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
+use index::Index;
+use own_writes::OwnWrites;
+pub use settle::WriteFailure;
+
+/// The index.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    objects: BTreeMap<ObjectId, Object>,
+    index: Index,
+    own: OwnWrites,
+    failures: BTreeMap<ObjectId, WriteFailure>,
+    /// Nodes that pods are bound to and that do not exist, and when that was first noticed.
+    lost_nodes: BTreeMap<String, Tick>,
+    now: Tick,
+}
+
+/// What a fresh list of a kind changed.
+#[derive(Clone, Debug, Default)]
+pub struct Reset {
+    /// The changes.
+    pub changes: Vec<Change>,
+    /// Objects that we wrote and that the list does not show: either the list is older than the write, or they are gone.
+    /// They stay in the view until they are checked (`Key::Doubt`).
+    pub doubtful: Vec<ObjectId>,
+}
+
+impl View {
+    /// An empty view.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells the view the time. The driver does so before it feeds events; the view only notes when something was noticed.
+    pub fn set_time(&mut self, now: Tick) {
+        self.now = now;
+    }
+
+    /// A watch shows this object. `None` when that is not news.
+    pub fn apply(&mut self, object: Object) -> Option<Change> {
+        let id = object.id();
+        if self.own.is_deleted(object.uid()) {
+            return None;
+        }
+        let known = self.objects.get(&id);
+        if known.is_some_and(|known| own_writes::is_newer(known, &object)) {
+            return None;
+        }
+        self.own.confirm(&id, &object);
+        let object = self.own.with_assumed_node(object);
+        self.put(id, object)
+    }
+
+    /// A watch shows that this object is gone.
+    pub fn delete(&mut self, id: &ObjectId, uid: &str) -> Option<Change> {
+        self.own.deletion_seen(uid);
+        let known = self.objects.get(id)?;
+        if known.uid() != uid {
+            return None; // another object has the name already: our own write was faster than the watch
+        }
+        self.remove(id)
+    }
+
+    /// A fresh list of all objects of a kind: what is not in it is gone.
+    pub fn reset(&mut self, kind: Kind, objects: Vec<Object>) -> Reset {
+        let listed: BTreeSet<ObjectId> = objects.iter().map(Object::id).collect();
+        let missing: Vec<ObjectId> =
+            self.of_kind(kind).map(|(id, _)| id.clone()).filter(|id| !listed.contains(id)).collect();
+        let mut reset = Reset::default();
+        for object in objects {
+            reset.changes.extend(self.apply(object));
+        }
+        for id in missing {
+            if self.own.is_unconfirmed(&id) {
+                reset.doubtful.push(id);
+            } else {
+                reset.changes.extend(self.remove(&id));
+            }
+        }
+        self.own.forget_deletions(kind);
+        reset
+    }
+
+    /// Puts an object in, whatever was there.
+    fn put(&mut self, id: ObjectId, object: Object) -> Option<Change> {
+        let before = self.objects.insert(id.clone(), object.clone());
+        if before.as_ref() == Some(&object) {
+            return None;
+        }
+        if let Some(before) = &before {
+            self.index.remove(&id, before);
+        }
+        self.index.insert(&id, &object);
+        self.note_nodes(&object, Presence::Present);
+        Some(Change { id, before, after: Some(object) })
+    }
+
+    /// Keeps track of nodes that pods name and that do not exist.
+    fn note_nodes(&mut self, object: &Object, presence: Presence) {
+        match (object, presence) {
+            (Object::Node(node), Presence::Present) => {
+                self.lost_nodes.remove(node.metadata.name.as_deref().unwrap_or_default());
+            }
+            (Object::Node(node), Presence::Removed) => {
+                let name = node.metadata.name.clone().unwrap_or_default();
+                if self.index.pods_on(&name).next().is_some() {
+                    self.lost_nodes.insert(name, self.now);
+                }
+            }
+            (Object::Pod(pod), Presence::Present) => {
+                if let Some(node) = pods::node(pod)
+                    && self.node(&NamespacedName::new("", node)).is_none()
+                {
+                    self.lost_nodes.entry(node.to_owned()).or_insert(self.now);
+                }
+            }
+            (Object::Pod(pod), Presence::Removed) => {
+                if let Some(node) = pods::node(pod)
+                    && self.index.pods_on(node).next().is_none()
+                {
+                    self.lost_nodes.remove(node);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, id: &ObjectId) -> Option<Change> {
+        let before = self.objects.remove(id)?;
+        self.index.remove(id, &before);
+        self.index.retire_name(id, &before);
+        self.note_nodes(&before, Presence::Removed);
+        self.own.forget(id, before.uid());
+        self.failures.remove(id);
+        Some(Change { id: id.clone(), before: Some(before), after: None })
+    }
+
+    /// The object of this id.
+    pub fn get(&self, id: &ObjectId) -> Option<&Object> {
+        self.objects.get(id)
+    }
+
+    /// The object with this UID.
+    pub fn by_uid(&self, uid: &str) -> Option<&Object> {
+        self.index.by_uid(uid).and_then(|id| self.objects.get(id))
+    }
+
+    /// The objects that name this UID as an owner.
+    pub fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &Object> {
+        self.index.dependents(owner_uid).filter_map(|id| self.objects.get(id))
+    }
+
+    /// All objects of a kind.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&ObjectId, &Object)> {
+        let first = ObjectId::new(kind, NamespacedName::default());
+        self.objects.range(first..).take_while(move |(id, _)| id.kind == kind)
+    }
+
+    /// All objects of a kind in a namespace.
+    pub fn in_namespace<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Object> {
+        let first = ObjectId::new(kind, NamespacedName::new(namespace, ""));
+        self.objects
+            .range(first..)
+            .take_while(move |(id, _)| id.kind == kind && id.name.namespace == namespace)
+            .map(|(_, object)| object)
+    }
+
+    /// The pods or ReplicaSets of a namespace that no controller manages.
+    pub fn unmanaged<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Object> {
+        self.index.unmanaged(kind, namespace).filter_map(|id| self.objects.get(id))
+    }
+
+    /// The pods bound to a node, or assumed to be.
+    pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
+        self.index.pods_on(node).filter_map(|id| match self.objects.get(id) {
+            Some(Object::Pod(pod)) => Some(pod),
+            _ => None,
+        })
+    }
+
+    /// What the pods of a node ask for, all together; finished pods ask for nothing.
+    pub fn requested_on(&self, node: &str) -> Requests {
+        self.index.requested_on(node)
+    }
+
+    /// The pods that wait for a node.
+    pub fn unscheduled(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.unscheduled().filter_map(|id| match self.objects.get(id) {
+            Some(Object::Pod(pod)) => Some(pod),
+            _ => None,
+        })
+    }
+
+    /// Since when a node that pods are bound to is known not to exist.
+    pub fn lost_at(&self, node: &ObjectId) -> Option<Tick> {
+        self.lost_nodes.get(&node.name.name).copied()
+    }
+
+    /// The latest write of a controller for this object that the server refused, until one succeeds.
+    pub fn failure(&self, id: &ObjectId) -> Option<&WriteFailure> {
+        self.failures.get(id)
+    }
+
+    /// True when a pod of this owner had the name lately, so that it is not given again at once.
+    pub fn is_retired_name(&self, owner_uid: &str, name: &str) -> bool {
+        self.index.is_retired_name(owner_uid, name)
+    }
+
+    /// True when the object was written by us and no watch has shown it since.
+    pub fn is_unconfirmed(&self, id: &ObjectId) -> bool {
+        self.own.is_unconfirmed(id)
+    }
+
+    /// The pods that a controller with this UID manages.
+    pub fn pods_of<'a>(&'a self, owner_uid: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
+        self.dependents(owner_uid).filter_map(move |object| match object {
+            Object::Pod(pod) if is_controlled_by(&pod.metadata, owner_uid) => Some(pod),
+            _ => None,
+        })
+    }
+
+    /// The ReplicaSets that a controller with this UID manages.
+    pub fn replica_sets_of<'a>(
+        &'a self,
+        owner_uid: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<ReplicaSet>> {
+        self.dependents(owner_uid).filter_map(move |object| match object {
+            Object::ReplicaSet(rs) if is_controlled_by(&rs.metadata, owner_uid) => Some(rs),
+            _ => None,
+        })
+    }
+}
+
+/// Whether an object came (or changed), or went.
+#[derive(Clone, Copy)]
+enum Presence {
+    Present,
+    Removed,
+}
+
+fn is_controlled_by(
+    meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    owner_uid: &str,
+) -> bool {
+    owners::controller_of(meta).is_some_and(|reference| reference.uid == owner_uid)
+}
+
+macro_rules! typed_getters {
+    ($($(#[$doc:meta])* $name:ident: $kind:ident;)*) => {
+        impl View {
+            $(
+                $(#[$doc])*
+                pub fn $name(&self, name: &NamespacedName) -> Option<&Arc<$kind>> {
+                    match self.objects.get(&ObjectId::new(Kind::$kind, name.clone()))? {
+                        Object::$kind(object) => Some(object),
+                        _ => None,
+                    }
+                }
+            )*
+        }
+    };
+}
+typed_getters! {
+    /// A Pod by name.
+    pod: Pod;
+    /// A ReplicaSet by name.
+    replica_set: ReplicaSet;
+    /// A Deployment by name.
+    deployment: Deployment;
+    /// A Node by name.
+    node: Node;
+    /// A Namespace by name.
+    namespace: Namespace;
+    /// A RestartLadder by name.
+    restart_ladder: RestartLadder;
+    /// A RestartLedger by name.
+    restart_ledger: RestartLedger;
+    /// A PodRestart by name.
+    pod_restart: PodRestart;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! What we wrote ourselves and no watch has shown yet.
+//!
+//! client-go's controllers count expected creations and deletions so that a stale cache makes no doubles. Here the server's
+//! answer to a write is put into the view at once, and these rules keep it there until a watch catches up:
+//! - a watch event with an older resourceVersion than the view's changes nothing;
+//! - an object we deleted does not come back through an older event;
+//! - a list that does not show an object we wrote does not remove it, but makes it doubtful;
+//! - a pod we bound (or are binding) counts on its node although its object does not say so yet.
+//!
+//! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our store guarantees.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::{Kind, Object, ObjectId, pods};
+
+/// Own writes ahead of the watches.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OwnWrites {
+    /// Objects put in by an answer, with the resourceVersion of the answer.
+    unconfirmed: BTreeMap<ObjectId, u64>,
+    /// UIDs of objects that the server said are gone.
+    deleted: BTreeMap<String, Kind>,
+    /// Pod UID → node, from the moment the binding is decided until a watch shows it.
+    assumed_nodes: BTreeMap<String, String>,
+}
+
+impl OwnWrites {
+    pub(super) fn wrote(&mut self, id: ObjectId, object: &Object) {
+        if let Some(version) = version(object) {
+            self.unconfirmed.insert(id, version);
+        }
+    }
+
+    pub(super) fn confirm(&mut self, id: &ObjectId, seen: &Object) {
+        if let Some(expected) = self.unconfirmed.get(id)
+            && version(seen).is_none_or(|seen| seen >= *expected)
+        {
+            self.unconfirmed.remove(id);
+        }
+    }
+
+    pub(super) fn is_unconfirmed(&self, id: &ObjectId) -> bool {
+        self.unconfirmed.contains_key(id)
+    }
+
+    pub(super) fn deleted(&mut self, kind: Kind, uid: &str) {
+        self.deleted.insert(uid.to_owned(), kind);
+    }
+
+    pub(super) fn is_deleted(&self, uid: &str) -> bool {
+        self.deleted.contains_key(uid)
+    }
+
+    pub(super) fn deletion_seen(&mut self, uid: &str) {
+        self.deleted.remove(uid);
+        self.assumed_nodes.remove(uid);
+    }
+
+    /// A fresh list is newer than every deletion the watch before it missed.
+    pub(super) fn forget_deletions(&mut self, kind: Kind) {
+        self.deleted.retain(|_, k| *k != kind);
+    }
+
+    pub(super) fn forget(&mut self, id: &ObjectId, uid: &str) {
+        self.unconfirmed.remove(id);
+        self.assumed_nodes.remove(uid);
+    }
+
+    pub(super) fn assume_node(&mut self, pod_uid: &str, node: &str) {
+        self.assumed_nodes.insert(pod_uid.to_owned(), node.to_owned());
+    }
+
+    /// Whether there was such an assumption.
+    pub(super) fn drop_assumed_node(&mut self, pod_uid: &str) -> bool {
+        self.assumed_nodes.remove(pod_uid).is_some()
+    }
+
+    /// The object with the node that it is assumed to be on; unchanged when a watch shows a node.
+    pub(super) fn with_assumed_node(&mut self, object: Object) -> Object {
+        let Object::Pod(pod) = &object else { return object };
+        let uid = object.uid();
+        if pods::node(pod).is_some() {
+            self.assumed_nodes.remove(uid);
+            return object;
+        }
+        match self.assumed_nodes.get(uid) {
+            None => object,
+            Some(node) => Object::Pod(Arc::new(bound(pod, node))),
+        }
+    }
+}
+
+/// The pod as it is once bound.
+pub(super) fn bound(
+    pod: &k8s_openapi::api::core::v1::Pod,
+    node: &str,
+) -> k8s_openapi::api::core::v1::Pod {
+    let mut pod = pod.clone();
+    pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+    pod
+}
+
+/// True when what the view has is the same object in a strictly newer version than what a watch shows.
+pub(super) fn is_newer(known: &Object, seen: &Object) -> bool {
+    match (version(known), version(seen)) {
+        (Some(known_version), Some(seen_version)) => known_version > seen_version,
+        _ => false, // versions that are not numbers cannot be compared: believe the watch
+    }
+}
+
+fn version(object: &Object) -> Option<u64> {
+    object.meta().resource_version.as_deref()?.parse().ok()
+}

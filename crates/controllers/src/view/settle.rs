@@ -1,0 +1,182 @@
+//! What our own writes change in the view: before they are sent, and when the answer is there.
+
+use std::sync::Arc;
+
+use super::{View, own_writes};
+use crate::plan::{Refusal, Settled, Step, Verdict, Write};
+use crate::{Change, Kind, Object, ObjectId, Outcome};
+
+/// The latest refused write of a controller for one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteFailure {
+    /// The reason of the event about it: `FailedCreate`, …
+    pub reason: &'static str,
+    /// The server's message.
+    pub message: String,
+}
+
+impl View {
+    /// A write is about to be sent. A binding counts from now on, so that the next pod is not put where this one goes.
+    pub fn begin(&mut self, step: &Step) -> Vec<Change> {
+        let Write::Bind { pod: id, uid, node } = &step.write else { return Vec::new() };
+        match self.objects.get(id) {
+            Some(Object::Pod(pod)) if pod.metadata.uid.as_deref() == Some(uid) => {
+                let bound = Object::Pod(Arc::new(own_writes::bound(pod, node)));
+                self.own.assume_node(uid, node);
+                self.put(id.clone(), bound).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The answer to a write that was carried out for `key_object` (the object whose controller planned it).
+    pub fn settle(&mut self, key_object: &ObjectId, step: &Step, outcome: Outcome) -> Settled {
+        let mut settled = Settled::default();
+        match &outcome {
+            Outcome::Stored(object) => settled.changes = self.stored(object),
+            Outcome::Gone => settled.changes = self.gone(&step.write),
+            Outcome::Done => self.done(&step.write, &mut settled.changes),
+            Outcome::Refused { refusal, .. } => {
+                settled.changes = self.take_back(&step.write);
+                settled.verdict = match refusal {
+                    Refusal::NamespaceTerminating => Verdict::Stop,
+                    Refusal::Conflict
+                    | Refusal::AlreadyExists
+                    | Refusal::StillThere
+                    | Refusal::Other => Verdict::Retry,
+                };
+            }
+            Outcome::Unknown { .. } => {
+                settled.changes = self.take_back(&step.write);
+                settled.verdict = Verdict::Retry;
+            }
+        }
+        self.account(key_object, step, &outcome, &mut settled);
+        settled
+    }
+
+    /// Notes and the failure that a status condition shows.
+    fn account(
+        &mut self,
+        key_object: &ObjectId,
+        step: &Step,
+        outcome: &Outcome,
+        settled: &mut Settled,
+    ) {
+        let Some(report) = &step.report else { return };
+        match outcome {
+            Outcome::Stored(_) | Outcome::Done | Outcome::Gone => {
+                settled.notes.push(report.success.clone());
+                if self.failures.remove(key_object).is_some() {
+                    settled.changes.extend(self.touched(key_object));
+                }
+            }
+            // The view is a step behind; the next look at the key puts it right. Not the user's concern.
+            Outcome::Refused { refusal: Refusal::Conflict | Refusal::AlreadyExists, .. } => {}
+            Outcome::Refused { refusal: Refusal::NamespaceTerminating, .. } => {}
+            Outcome::Refused { refusal: Refusal::StillThere | Refusal::Other, message }
+            | Outcome::Unknown { message } => {
+                settled.notes.push(report.failure.clone().with_detail(message));
+                let failure =
+                    WriteFailure { reason: report.failure.reason, message: message.clone() };
+                if self.failures.get(key_object) != Some(&failure)
+                    && self.objects.contains_key(key_object)
+                {
+                    self.failures.insert(key_object.clone(), failure);
+                    settled.changes.extend(self.touched(key_object));
+                }
+            }
+        }
+    }
+
+    /// A change without a difference: what is known about the object changed, not the object.
+    fn touched(&self, id: &ObjectId) -> Option<Change> {
+        let object = self.objects.get(id)?.clone();
+        Some(Change { id: id.clone(), before: Some(object.clone()), after: Some(object) })
+    }
+
+    fn stored(&mut self, object: &Object) -> Vec<Change> {
+        let id = object.id();
+        if self.objects.get(&id).is_some_and(|known| own_writes::is_newer(known, object)) {
+            return Vec::new(); // a watch was faster
+        }
+        if self.own.is_deleted(object.uid()) {
+            return Vec::new();
+        }
+        let already_seen = self.objects.get(&id).is_some_and(|known| {
+            known.meta().resource_version == object.meta().resource_version
+                && known.uid() == object.uid()
+        });
+        if !already_seen {
+            self.own.wrote(id.clone(), object);
+        }
+        let object = self.own.with_assumed_node(object.clone());
+        self.put(id, object).into_iter().collect()
+    }
+
+    fn done(&mut self, write: &Write, changes: &mut Vec<Change>) {
+        match write {
+            Write::CheckAbsent { id, uid } => {
+                let known = self.objects.get(id);
+                let matches =
+                    known.is_some_and(|o| uid.as_deref().is_none_or(|uid| o.uid() == uid));
+                if matches {
+                    changes.extend(self.remove(id));
+                }
+            }
+            Write::Create(_)
+            | Write::Update(_)
+            | Write::UpdateStatus(_)
+            | Write::Patch { .. }
+            | Write::Delete(_)
+            | Write::DeleteAll { .. }
+            | Write::Bind { .. }
+            | Write::Finalize(_)
+            | Write::CheckEmpty { .. } => {}
+        }
+    }
+
+    fn gone(&mut self, write: &Write) -> Vec<Change> {
+        let (id, uid) = match write {
+            Write::Delete(delete) => (delete.id.clone(), delete.uid.clone()),
+            Write::Update(object) | Write::UpdateStatus(object) => {
+                (object.id(), object.uid().to_owned())
+            }
+            Write::Bind { pod, uid, .. } => (pod.clone(), uid.clone()),
+            Write::Finalize(namespace) => {
+                let object = Object::from(namespace.as_ref().clone());
+                (object.id(), object.uid().to_owned())
+            }
+            Write::Patch { id, .. } => match self.objects.get(id) {
+                Some(object) => (id.clone(), object.uid().to_owned()),
+                None => return Vec::new(),
+            },
+            Write::Create(_)
+            | Write::DeleteAll { .. }
+            | Write::CheckAbsent { .. }
+            | Write::CheckEmpty { .. } => return Vec::new(),
+        };
+        if self.objects.get(&id).is_some_and(|known| known.uid() == uid) {
+            self.own.deleted(id.kind, &uid);
+            return self.remove(&id).into_iter().collect();
+        }
+        Vec::new()
+    }
+
+    /// An assumed binding did not happen.
+    fn take_back(&mut self, write: &Write) -> Vec<Change> {
+        let Write::Bind { pod: id, uid, .. } = write else { return Vec::new() };
+        if !self.own.drop_assumed_node(uid) {
+            return Vec::new(); // a watch showed the pod bound, by us or by another scheduler
+        }
+        let Some(Object::Pod(pod)) = self.objects.get(id) else { return Vec::new() };
+        if pod.metadata.uid.as_deref() != Some(uid) || id.kind != Kind::Pod {
+            return Vec::new();
+        }
+        let mut unbound = pod.as_ref().clone();
+        if let Some(spec) = &mut unbound.spec {
+            spec.node_name = None;
+        }
+        self.put(id.clone(), Object::from(unbound)).into_iter().collect()
+    }
+}

@@ -1,0 +1,153 @@
+//! Watches every kind that the view holds and hands on what they show, kind by kind in order.
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, PartialObjectMeta};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use rekindle_controllers::kind::Held;
+use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// What a watch shows.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// All objects of a kind; what is not among them is gone.
+    List(Kind, Vec<Object>),
+    /// An object as it is now.
+    Applied(Object),
+    /// An object is gone.
+    Deleted(ObjectId, String),
+}
+
+/// The watches. Dropping it ends them.
+pub(crate) struct Feed {
+    seen: mpsc::UnboundedReceiver<Seen>,
+    _watches: JoinSet<()>,
+}
+
+impl Feed {
+    /// Begins to watch.
+    pub(crate) fn start(client: &Client) -> Self {
+        let (sender, seen) = mpsc::unbounded_channel();
+        let mut watches = JoinSet::new();
+        for kind in kinds() {
+            let (client, sender) = (client.clone(), sender.clone());
+            match kind {
+                Kind::Deployment => watches.spawn(whole::<Deployment>(kind, client, sender)),
+                Kind::ReplicaSet => watches.spawn(whole::<ReplicaSet>(kind, client, sender)),
+                Kind::Pod => watches.spawn(whole::<Pod>(kind, client, sender)),
+                Kind::RestartLadder => watches.spawn(whole::<RestartLadder>(kind, client, sender)),
+                Kind::PodRestart => watches.spawn(whole::<PodRestart>(kind, client, sender)),
+                Kind::RestartLedger => watches.spawn(whole::<RestartLedger>(kind, client, sender)),
+                Kind::Node => watches.spawn(whole::<Node>(kind, client, sender)),
+                Kind::Namespace => watches.spawn(whole::<Namespace>(kind, client, sender)),
+                Kind::Service
+                | Kind::ConfigMap
+                | Kind::Secret
+                | Kind::ServiceAccount
+                | Kind::Lease
+                | Kind::Event => watches.spawn(metadata(kind, client, sender)),
+            };
+        }
+        Self { seen, _watches: watches }
+    }
+
+    /// The next thing seen. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<Seen> {
+        self.seen.recv().await
+    }
+
+    /// The next thing seen, if it is there already.
+    pub(crate) fn try_next(&mut self) -> Option<Seen> {
+        self.seen.try_recv().ok()
+    }
+}
+
+/// The kinds that are watched.
+pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(|kind| match kind.info().held {
+        Held::Whole | Held::Metadata => true,
+        Held::Nothing => false,
+    })
+}
+
+async fn whole<K>(kind: Kind, client: Client, seen: mpsc::UnboundedSender<Seen>)
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+    Object: From<K>,
+{
+    let events = watcher(Api::<K>::all(client), watcher::Config::default()).default_backoff();
+    pass_on(kind, events.map_ok(|event| convert(event, Object::from)).boxed(), seen).await;
+}
+
+async fn metadata(kind: Kind, client: Client, seen: mpsc::UnboundedSender<Seen>) {
+    let info = kind.info();
+    let resource = ApiResource {
+        group: info.group.to_owned(),
+        version: info.version.to_owned(),
+        api_version: kind.api_version(),
+        kind: info.kind.to_owned(),
+        plural: info.plural.to_owned(),
+    };
+    let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &resource);
+    let object = move |partial: PartialObjectMeta<DynamicObject>| {
+        Object::Metadata(kind, std::sync::Arc::new(partial.metadata))
+    };
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    pass_on(kind, events.map_ok(move |event| convert(event, object)).boxed(), seen).await;
+}
+
+fn convert<K>(event: Event<K>, object: impl Fn(K) -> Object) -> Event<Object> {
+    match event {
+        Event::Apply(o) => Event::Apply(object(o)),
+        Event::Delete(o) => Event::Delete(object(o)),
+        Event::Init => Event::Init,
+        Event::InitApply(o) => Event::InitApply(object(o)),
+        Event::InitDone => Event::InitDone,
+    }
+}
+
+/// Gathers the initial list and hands on everything after it as it comes. Ends when nobody listens.
+async fn pass_on(
+    kind: Kind,
+    mut events: futures::stream::BoxStream<'_, Result<Event<Object>, watcher::Error>>,
+    seen: mpsc::UnboundedSender<Seen>,
+) {
+    let mut listed = Vec::new();
+    while let Some(event) = events.next().await {
+        let news = match event {
+            Ok(Event::Init) => {
+                listed.clear();
+                continue;
+            }
+            Ok(Event::InitApply(object)) => {
+                listed.push(object);
+                continue;
+            }
+            Ok(Event::InitDone) => Seen::List(kind, std::mem::take(&mut listed)),
+            Ok(Event::Apply(object)) => Seen::Applied(object),
+            Ok(Event::Delete(object)) => Seen::Deleted(object.id(), object.uid().to_owned()),
+            Err(error) => {
+                // The watcher itself lists again, with backoff.
+                tracing::warn!(%kind, %error, "watch");
+                continue;
+            }
+        };
+        if seen.send(news).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Carries out one write at a time through the API and says how it went, in the words of the plan.
+
+use http::{Method, Request};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
+use kube::core::Status;
+use rekindle_controllers::events::EventWrite;
+use rekindle_controllers::kind::Scope;
+use rekindle_controllers::plan::{Delete, Grace, Part, Propagation};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// Writes through a client. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    client: Client,
+}
+
+/// What the server answered, before it is put into the words of the plan.
+enum Answer {
+    Object(Value),
+    Refused(Box<Status>),
+    Unknown(String),
+}
+
+impl Writer {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Carries the write out.
+    pub(crate) async fn carry_out(&self, write: &Write) -> Outcome {
+        match write {
+            Write::Create(object) => {
+                let path = collection(&object.id());
+                stored(object.kind(), self.send(Method::POST, &path, JSON, &body(object)).await)
+            }
+            Write::Update(object) => {
+                let path = path(&object.id(), "");
+                stored(object.kind(), self.send(Method::PUT, &path, JSON, &body(object)).await)
+            }
+            Write::UpdateStatus(object) => {
+                let path = path(&object.id(), "/status");
+                stored(object.kind(), self.send(Method::PUT, &path, JSON, &body(object)).await)
+            }
+            Write::Patch { id, part, patch } => {
+                let path = match part {
+                    Part::Whole => path(id, ""),
+                    Part::Status => path(id, "/status"),
+                };
+                stored(id.kind, self.send(Method::PATCH, &path, MERGE_PATCH, patch).await)
+            }
+            Write::Delete(delete) => self.delete(delete).await,
+            Write::DeleteAll { of } => {
+                let options = json!({"propagationPolicy": "Background"});
+                done(self.send(Method::DELETE, &collection(of), JSON, &options).await)
+            }
+            Write::Bind { pod, uid, node } => self.bind(pod, uid, node).await,
+            Write::Finalize(namespace) => self.finalize(namespace).await,
+            Write::CheckAbsent { id, uid } => self.check_absent(id, uid.as_deref()).await,
+            Write::CheckEmpty { of } => self.check_empty(of).await,
+        }
+    }
+
+    /// Writes an event; one that cannot be written is lost, and said in the log.
+    pub(crate) async fn record(&self, write: EventWrite) {
+        let (event, answer) = match write {
+            EventWrite::Create(event) => {
+                let path = collection(&event_id(&event.metadata));
+                let answer = self.send(Method::POST, &path, JSON, &*event).await;
+                (event, answer)
+            }
+            EventWrite::Repeat(event) => {
+                let id = event_id(&event.metadata);
+                let repeat = json!({"count": event.count, "lastTimestamp": event.last_timestamp});
+                let answer = self.send(Method::PATCH, &path(&id, ""), MERGE_PATCH, &repeat).await;
+                let answer = match answer {
+                    Answer::Refused(status) if status.code == 404 => {
+                        self.send(Method::POST, &collection(&id), JSON, &*event).await
+                    }
+                    other => other,
+                };
+                (event, answer)
+            }
+        };
+        match answer {
+            Answer::Object(_) => {}
+            // its namespace is gone or going: nobody will look for it
+            Answer::Refused(status) if status.code == 404 || status.code == 403 => {}
+            Answer::Refused(status) => {
+                tracing::warn!(reason = ?event.reason, message = status.message, "event refused");
+            }
+            Answer::Unknown(message) => {
+                tracing::warn!(reason = ?event.reason, message, "event lost")
+            }
+        }
+    }
+
+    async fn delete(&self, delete: &Delete) -> Outcome {
+        let mut options = json!({"preconditions": {"uid": delete.uid}});
+        let policy = match delete.propagation {
+            Propagation::Default => None,
+            Propagation::Background => Some("Background"),
+            Propagation::Foreground => Some("Foreground"),
+            Propagation::Orphan => Some("Orphan"),
+        };
+        if let Some(policy) = policy {
+            options["propagationPolicy"] = policy.into();
+        }
+        match delete.grace {
+            Grace::Own => {}
+            Grace::Now => options["gracePeriodSeconds"] = 0.into(),
+        }
+        let answer = self.send(Method::DELETE, &path(&delete.id, ""), JSON, &options).await;
+        match answer {
+            // A Status, or an object that nothing holds any more, is the last that is heard of it.
+            Answer::Object(object) if is_last_word(&object) => Outcome::Gone,
+            answer => stored(delete.id.kind, answer),
+        }
+    }
+
+    async fn bind(&self, pod: &ObjectId, uid: &str, node: &str) -> Outcome {
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name.name, "namespace": pod.name.namespace, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        done(self.send(Method::POST, &path(pod, "/binding"), JSON, &binding).await)
+    }
+
+    async fn finalize(&self, namespace: &Namespace) -> Outcome {
+        let object = Object::from(namespace.clone());
+        let path = path(&object.id(), "/finalize");
+        let answer = self.send(Method::PUT, &path, JSON, &body(&object)).await;
+        let holds = |object: &Value| {
+            let finalizers = [&object["spec"]["finalizers"], &object["metadata"]["finalizers"]];
+            finalizers.iter().any(|list| list.as_array().is_some_and(|list| !list.is_empty()))
+        };
+        match answer {
+            Answer::Object(left) if !holds(&left) && is_being_deleted(&left) => Outcome::Gone,
+            answer => stored(Kind::Namespace, answer),
+        }
+    }
+
+    async fn check_absent(&self, id: &ObjectId, uid: Option<&str>) -> Outcome {
+        let still_there = || Outcome::Refused {
+            refusal: Refusal::StillThere,
+            message: format!("{id} is still there"),
+        };
+        match self.read(&path(id, "")).await {
+            Answer::Object(found) => match uid {
+                Some(uid) if found["metadata"]["uid"] != uid => Outcome::Done,
+                Some(_) | None => still_there(),
+            },
+            Answer::Refused(status) if status.code == 404 => Outcome::Done,
+            answer => done(answer),
+        }
+    }
+
+    async fn check_empty(&self, of: &ObjectId) -> Outcome {
+        match self.read(&format!("{}?limit=1", collection(of))).await {
+            Answer::Object(list)
+                if list["items"].as_array().is_some_and(|items| !items.is_empty()) =>
+            {
+                Outcome::Refused {
+                    refusal: Refusal::StillThere,
+                    message: format!(
+                        "{} of namespace {} are left",
+                        of.kind.info().plural,
+                        of.name.namespace
+                    ),
+                }
+            }
+            answer => done(answer),
+        }
+    }
+
+    async fn read(&self, path: &str) -> Answer {
+        self.request(Request::get(path).body(Vec::new())).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: &impl Serialize,
+    ) -> Answer {
+        let bytes = match serde_json::to_vec(body) {
+            Ok(bytes) => bytes,
+            Err(error) => return Answer::Unknown(format!("encode a request: {error}")),
+        };
+        let request = Request::builder().method(method).uri(path).header("content-type", content);
+        self.request(request.body(bytes)).await
+    }
+
+    async fn request(&self, request: http::Result<Request<Vec<u8>>>) -> Answer {
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return Answer::Unknown(format!("build a request: {error}")),
+        };
+        match self.client.request::<Value>(request).await {
+            Ok(object) => Answer::Object(object),
+            Err(kube::Error::Api(status)) => Answer::Refused(status),
+            Err(error) => Answer::Unknown(error.to_string()),
+        }
+    }
+}
+
+fn event_id(meta: &ObjectMeta) -> ObjectId {
+    ObjectId::new(Kind::Event, NamespacedName::of(meta))
+}
+
+/// Where objects of the kind of `id` are created and listed.
+fn collection(id: &ObjectId) -> String {
+    let info = id.kind.info();
+    let root = if info.group.is_empty() {
+        format!("/api/{}", info.version)
+    } else {
+        format!("/apis/{}/{}", info.group, info.version)
+    };
+    match info.scope {
+        Scope::Namespaced => format!("{root}/namespaces/{}/{}", id.name.namespace, info.plural),
+        Scope::Cluster => format!("{root}/{}", info.plural),
+    }
+}
+
+fn path(id: &ObjectId, subresource: &str) -> String {
+    format!("{}/{}{subresource}", collection(id), id.name.name)
+}
+
+/// The object with its apiVersion and kind.
+fn body(object: &Object) -> Value {
+    match object {
+        Object::Deployment(o) => json!(o),
+        Object::ReplicaSet(o) => json!(o),
+        Object::Pod(o) => json!(o),
+        Object::RestartLadder(o) => json!(o),
+        Object::PodRestart(o) => json!(o),
+        Object::RestartLedger(o) => json!(o),
+        Object::Node(o) => json!(o),
+        Object::Namespace(o) => json!(o),
+        Object::Metadata(kind, meta) => {
+            json!({"apiVersion": kind.api_version(), "kind": kind.info().kind, "metadata": meta})
+        }
+    }
+}
+
+fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
+    fn typed<T: DeserializeOwned>(value: Value) -> Result<Object, serde_json::Error>
+    where
+        Object: From<T>,
+    {
+        serde_json::from_value::<T>(value).map(Object::from)
+    }
+    match kind {
+        Kind::Deployment => typed::<Deployment>(value),
+        Kind::ReplicaSet => typed::<ReplicaSet>(value),
+        Kind::Pod => typed::<Pod>(value),
+        Kind::RestartLadder => typed::<RestartLadder>(value),
+        Kind::PodRestart => typed::<PodRestart>(value),
+        Kind::RestartLedger => typed::<RestartLedger>(value),
+        Kind::Node => typed::<Node>(value),
+        Kind::Namespace => typed::<Namespace>(value),
+        Kind::Service
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::ServiceAccount
+        | Kind::Lease
+        | Kind::Event => {
+            let meta = value.get("metadata").cloned().unwrap_or_default();
+            Ok(Object::Metadata(kind, serde_json::from_value::<ObjectMeta>(meta)?.into()))
+        }
+    }
+}
+
+fn is_being_deleted(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// True when the answer to a delete says that the object is gone already.
+fn is_last_word(answer: &Value) -> bool {
+    let meta = &answer["metadata"];
+    let held = meta["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    let in_grace = meta["deletionGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds > 0);
+    answer["kind"] == "Status" || (!held && !in_grace)
+}
+
+fn stored(kind: Kind, answer: Answer) -> Outcome {
+    match answer {
+        Answer::Object(value) => match object_of(kind, value) {
+            Ok(object) => Outcome::Stored(object),
+            Err(error) => Outcome::Unknown { message: format!("read the answer: {error}") },
+        },
+        answer => done(answer),
+    }
+}
+
+fn done(answer: Answer) -> Outcome {
+    match answer {
+        Answer::Object(_) => Outcome::Done,
+        Answer::Refused(status) => refused(*status),
+        Answer::Unknown(message) => Outcome::Unknown { message },
+    }
+}
+
+fn refused(status: Status) -> Outcome {
+    let causes =
+        status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    let refusal = match (status.code, status.reason.as_str()) {
+        _ if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") => {
+            Refusal::NamespaceTerminating
+        }
+        (404, _) => return Outcome::Gone,
+        (_, "AlreadyExists") => Refusal::AlreadyExists,
+        (409, _) => Refusal::Conflict,
+        _ => Refusal::Other,
+    };
+    Outcome::Refused { refusal, message: status.message }
+}
