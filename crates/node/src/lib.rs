@@ -1,1 +1,36 @@
-//! (being written)
+//! The node agent: takes the pods that the API gives to this node, keeps one pure `PodCore` for each, and carries out what it
+//! asks for on the container runtime, the network and the file system.
+//!
+//! ```text
+//! API ──watch──► pods::manager ──► pods::worker (PodCore) ──► actions ──► Runtime, PodNetwork, volumes
+//!     ◄─status─┘ ◄─Events─┘ ◄─PodRestart status─┘
+//!     ◄─Node, Lease── register
+//! ```
+//! Everything that must survive kill -9 of the agent is on disk before the action that depends on it is begun (see
+//! `layout`), and containers do not depend on the agent to live. Nothing polls: the only timers of an idle node are the
+//! heartbeat's.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the node agent is a driver: it does the IO and reads the clock for the pure pod core"
+)]
+
+pub mod agent;
+pub mod clock;
+mod container_spec;
+mod context;
+mod env;
+mod layout;
+pub mod logs;
+pub mod network;
+mod objects;
+mod pods;
+mod register;
+#[cfg(test)]
+mod testing;
+mod volumes;
+
+pub use agent::{Config, Handle, Node, NodeError, StopMode};
+pub use clock::Clock;
+pub use network::{NetworkError, PodNetwork};

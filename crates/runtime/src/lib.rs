@@ -1,1 +1,22 @@
-//! (being written)
+//! The container runtime: the CRI-shaped [`Runtime`] trait, and the embedded implementation that puts a small shim process
+//! beside each pod.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a driver crate: files, processes and sockets are its subject"
+)]
+#![allow(
+    clippy::result_large_err,
+    reason = "an error names pod and container; the calls it comes from take milliseconds"
+)]
+
+pub mod embedded;
+pub mod error;
+pub mod image;
+pub mod runtime;
+pub mod spec;
+
+pub use error::{ImageErrorKind, RuntimeError};
+pub use runtime::*;
+pub use spec::*;

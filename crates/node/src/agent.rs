@@ -1,0 +1,227 @@
+//! The node agent as a whole: what it is given, how it starts and how it stops.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kube::Client;
+use rekindle_runtime::{Runtime, RuntimeError};
+use rekindle_types::TickDuration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::clock::Clock;
+use crate::context::NodeContext;
+use crate::layout::NodeDirs;
+use crate::logs::Logs;
+use crate::network::{NetworkError, PodNetwork};
+use crate::objects::ObjectCache;
+use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
+use crate::register::{Heartbeat, MachineFacts};
+
+/// What a node agent is given.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The Node object's name.
+    pub name: String,
+    /// Where the agent keeps its own things, beneath `node/`.
+    pub data_dir: PathBuf,
+    /// Where container logs go. It belongs to this node alone: logs of pods that are not here are removed.
+    pub log_dir: PathBuf,
+    /// InternalIP addresses of the node, and `status.hostIP` of its pods: usually the bridge's gateway.
+    pub addresses: Vec<IpAddr>,
+    /// The subnet that pods get addresses from, for `spec.podCIDR`.
+    pub pod_cidr: Option<String>,
+    /// Amounts that replace what the machine has, by resource name (`cpu`, `memory`, `pods`, …): several nodes on one machine
+    /// share it by this.
+    pub capacity: BTreeMap<String, String>,
+    /// Labels of the node beside the usual ones.
+    pub labels: BTreeMap<String, String>,
+    /// The kubelet's `crashLoopBackOff.maxContainerRestartPeriod`.
+    pub max_container_restart_period: TickDuration,
+    /// The domain of services, for /etc/hosts: `cluster.local`.
+    pub cluster_domain: String,
+    /// Shown as the node's kubelet version: `v1.37.0+rekindle.0.1.0`.
+    pub version: String,
+    /// Where ticks come from; the same clock as the runtime's.
+    pub clock: Clock,
+}
+
+impl Config {
+    /// The usual node of this name on these folders.
+    pub fn new(name: &str, data_dir: &Path, log_dir: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            data_dir: data_dir.to_owned(),
+            log_dir: log_dir.to_owned(),
+            addresses: Vec::new(),
+            pod_cidr: None,
+            capacity: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            max_container_restart_period: TickDuration::from_secs(300),
+            cluster_domain: "cluster.local".to_owned(),
+            version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// Why a node agent did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// A folder of the agent cannot be made.
+    #[error("create folder {} for the node agent", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The runtime does not say what runs.
+    #[error("ask the runtime what runs on node {node}")]
+    Runtime {
+        /// The node.
+        node: String,
+        /// Why.
+        #[source]
+        source: Box<RuntimeError>,
+    },
+    /// The network does not take the sandboxes that stand.
+    #[error("put the network of node {node} in order")]
+    Network {
+        /// The node.
+        node: String,
+        /// Why.
+        #[source]
+        source: NetworkError,
+    },
+}
+
+/// What becomes of the pods when the agent stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopMode {
+    /// Their containers end gracefully. The pods stay in the API, and come back when the node does.
+    EndPods,
+    /// They run on; the next agent on the same folders takes them up.
+    LeavePods,
+}
+
+/// Starts node agents.
+#[derive(Debug)]
+pub struct Node;
+
+/// A running node agent. Dropping it is like a crash: the pods run on.
+#[derive(Debug)]
+pub struct Handle {
+    name: String,
+    logs: Logs,
+    stop: mpsc::Sender<ManagerStop>,
+    manager: JoinHandle<()>,
+    heartbeat: Heartbeat,
+}
+
+impl Node {
+    /// Takes up what an earlier agent left, registers the node, and serves its pods.
+    pub async fn start<R: Runtime, N: PodNetwork>(
+        config: Config,
+        client: Client,
+        runtime: Arc<R>,
+        network: Arc<N>,
+    ) -> Result<Handle, NodeError> {
+        let dirs = NodeDirs::new(&config.data_dir, &config.log_dir);
+        make_folders(&dirs)?;
+        let found = runtime.snapshot().await.map_err(|source| NodeError::Runtime {
+            node: config.name.clone(),
+            source: Box::new(source),
+        })?;
+        // before any pod is served: what it attaches later is not in this list
+        network
+            .release_all_except(&sandbox_network_ids(&found))
+            .await
+            .map_err(|source| NodeError::Network { node: config.name.clone(), source })?;
+        let machine = MachineFacts::read(&config);
+        let index = PodIndex::default();
+        let node = Arc::new(NodeContext {
+            name: config.name.clone(),
+            clock: config.clock,
+            objects: ObjectCache::new(client.clone()),
+            recorder: Recorder::start(client.clone(), &config.name, config.clock),
+            index: index.clone(),
+            allocatable: machine.allocatable(),
+            host_ips: config.addresses.clone(),
+            core_config: rekindle_pod::Config {
+                max_container_restart_period: config.max_container_restart_period,
+                host_ips: config.addresses.clone(),
+            },
+            cluster_domain: config.cluster_domain.clone(),
+            client: client.clone(),
+            runtime,
+            network,
+            dirs: dirs.clone(),
+        });
+        let heartbeat = Heartbeat::start(client, &config, machine);
+        let (stop, stop_receiver) = mpsc::channel(1);
+        let manager = tokio::spawn(Manager::new(node, found).run(stop_receiver));
+        let logs = Logs::new(index, dirs, config.clock);
+        Ok(Handle { name: config.name, logs, stop, manager, heartbeat })
+    }
+}
+
+impl Handle {
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads the logs of this node's pods.
+    pub fn logs(&self) -> Logs {
+        self.logs.clone()
+    }
+
+    /// Waits until the node is registered and Ready in the API.
+    pub async fn ready(&mut self) {
+        self.heartbeat.ready().await;
+    }
+
+    /// Stops the agent; with `EndPods` it returns when the last container has ended, which takes at most the longest grace
+    /// period of a pod.
+    pub async fn stop(mut self, mode: StopMode) {
+        let manager_mode = match mode {
+            StopMode::EndPods => ManagerStop::EndPods,
+            StopMode::LeavePods => ManagerStop::LeavePods,
+        };
+        if self.stop.send(manager_mode).await.is_err() {
+            tracing::error!(node = self.name, "the node agent had ended before it was told to");
+        }
+        if let Err(error) = (&mut self.manager).await {
+            tracing::error!(node = self.name, %error, "the node agent failed inside");
+        }
+        match mode {
+            StopMode::EndPods => self.heartbeat.stop_not_ready().await,
+            StopMode::LeavePods => self.heartbeat.stop(),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.manager.abort();
+        self.heartbeat.stop();
+    }
+}
+
+fn make_folders(dirs: &NodeDirs) -> Result<(), NodeError> {
+    let make = |path: &Path, mode: u32| {
+        let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+        made.map_err(|source| NodeError::Folder { path: path.to_owned(), source })
+    };
+    make(dirs.root(), 0o700)?;
+    make(&dirs.pods(), 0o755)?;
+    make(&dirs.trash(), 0o700)?;
+    make(dirs.logs(), 0o755)
+}

@@ -1,0 +1,137 @@
+//! Putting a sandbox's and a container's spec together.
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use rekindle_runtime::{ContainerKey, ContainerSpec, LogLimits, SandboxKey, SandboxSpec};
+
+use super::hostname::{pod_hostname, uts_hostname};
+use super::mounts::{MountPaths, container_mounts};
+use super::resources::{container_resources, pod_resources};
+use super::security::container_security;
+use crate::env::expand_command;
+
+/// Bytes of a pod's /dev/shm, as container engines give it.
+const SHM_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Why a container cannot be made as its spec says: `CreateContainerConfigError`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SpecError {
+    /// The pod's spec does not name it.
+    #[error("container {0:?} is not in the pod's spec")]
+    NoSuchContainer(String),
+    /// A volumeMount names a volume that the pod does not have.
+    #[error("container {container:?}: volume {volume:?} is not in the pod's spec")]
+    NoSuchVolume {
+        /// The container.
+        container: String,
+        /// What it names.
+        volume: String,
+    },
+    /// runAsNonRoot with runAsUser 0. The kubelet's own text.
+    #[error("container's runAsUser breaks non-root policy (container: {container})")]
+    RootForbidden {
+        /// The container.
+        container: String,
+    },
+    /// A user or group id that Linux cannot have.
+    #[error("securityContext.{field}: {id} is not between 0 and 4294967295")]
+    IdRange {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        id: i64,
+    },
+    /// A seccomp profile that this node cannot load.
+    #[error(
+        "seccompProfile type {profile:?} is not supported here: use RuntimeDefault or Unconfined"
+    )]
+    SeccompProfile {
+        /// The type.
+        profile: String,
+    },
+    /// A subPath that would lead out of its volume.
+    #[error("volume {volume:?}: subPath {sub_path:?} must be a relative path without \"..\"")]
+    SubPath {
+        /// The volume.
+        volume: String,
+        /// The path.
+        sub_path: String,
+    },
+    /// subPathExpr refers to a variable that the container does not have.
+    #[error(
+        "container {container:?}: volume {volume:?}: subPathExpr refers to variable {variable:?}, which is not set"
+    )]
+    SubPathVariable {
+        /// The container.
+        container: String,
+        /// The volume.
+        volume: String,
+        /// The variable.
+        variable: String,
+    },
+}
+
+/// What a container is made from.
+#[derive(Clone, Debug)]
+pub(crate) struct ContainerInputs<'a> {
+    /// Which start.
+    pub key: ContainerKey,
+    /// The pod.
+    pub pod: &'a Pod,
+    /// The container in the pod's spec.
+    pub container: &'a Container,
+    /// Its variables.
+    pub env: Vec<(String, String)>,
+    /// Host paths.
+    pub paths: MountPaths<'a>,
+    /// Its log file; the folder exists.
+    pub log_path: PathBuf,
+}
+
+/// The sandbox of a pod.
+pub(crate) fn sandbox_spec(key: SandboxKey, pod: &Pod, cluster_domain: &str) -> SandboxSpec {
+    let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let sysctls = context.and_then(|context| context.sysctls.as_ref());
+    SandboxSpec {
+        key,
+        hostname: uts_hostname(pod, &pod_hostname(pod, cluster_domain)),
+        resources: pod_resources(pod),
+        sysctls: sysctls
+            .into_iter()
+            .flatten()
+            .map(|sysctl| (sysctl.name.clone(), sysctl.value.clone()))
+            .collect(),
+        shm_bytes: SHM_BYTES,
+    }
+}
+
+/// A container with everything resolved.
+pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpec, SpecError> {
+    let ContainerInputs { key, pod, container, env, paths, log_path } = inputs;
+    let words = |list: &Option<Vec<String>>| {
+        list.as_deref().map(|words| expand_command(words, &env)).unwrap_or_default()
+    };
+    Ok(ContainerSpec {
+        key,
+        image: container.image.clone().unwrap_or_default(),
+        command: words(&container.command),
+        args: words(&container.args),
+        working_dir: container.working_dir.clone().filter(|dir| !dir.is_empty()),
+        mounts: container_mounts(container, &paths, &env)?,
+        resources: container_resources(container),
+        security: container_security(pod, container)?,
+        log_path,
+        log_limits: LogLimits::default(),
+        env,
+    })
+}
+
+/// The container of that name, be it an init container or a regular one.
+pub(crate) fn find_container<'a>(pod: &'a Pod, name: &str) -> Result<&'a Container, SpecError> {
+    let spec = pod.spec.as_ref();
+    spec.iter()
+        .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()))
+        .find(|container| container.name == name)
+        .ok_or_else(|| SpecError::NoSuchContainer(name.to_owned()))
+}

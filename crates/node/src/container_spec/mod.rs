@@ -1,0 +1,14 @@
+//! From a pod's spec to what the runtime carries out: sandboxes, containers, their limits, rights and mounts.
+
+mod build;
+mod hostname;
+mod mounts;
+pub(crate) mod resources;
+mod security;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use build::{ContainerInputs, SpecError, container_spec, find_container, sandbox_spec};
+pub(crate) use hostname::{pod_hostname, uts_hostname};
+pub(crate) use mounts::{MountPaths, VolumePath};
+pub(crate) use security::fs_group;

@@ -1,0 +1,129 @@
+//! The bind mounts of a container.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{Container, VolumeMount};
+use rekindle_runtime::{Access, Mount};
+
+use super::build::SpecError;
+use crate::env::expand;
+
+/// Where a volume stands on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VolumePath {
+    /// Its folder (or file, of a hostPath).
+    pub path: PathBuf,
+    /// `ReadOnly` for what the agent projects: ConfigMaps, Secrets, the downward API.
+    pub access: Access,
+}
+
+/// Every host path that a container may get to see.
+#[derive(Clone, Debug)]
+pub(crate) struct MountPaths<'a> {
+    /// The pod's volumes by name.
+    pub volumes: &'a BTreeMap<String, VolumePath>,
+    /// The pod's /etc/hosts, /etc/hostname and /etc/resolv.conf: destination and source.
+    pub etc_files: &'a [(PathBuf, PathBuf)],
+    /// The file that stands at terminationMessagePath.
+    pub termination_log: Option<PathBuf>,
+}
+
+/// The mounts, parents before children: the volumes, then what the agent provides where no volume stands.
+pub(crate) fn container_mounts(
+    container: &Container,
+    paths: &MountPaths<'_>,
+    env: &[(String, String)],
+) -> Result<Vec<Mount>, SpecError> {
+    let mut mounts = Vec::new();
+    for mount in container.volume_mounts.iter().flatten() {
+        mounts.push(volume_mount(container, mount, paths, env)?);
+    }
+    for (destination, source) in paths.etc_files {
+        if !mounts.iter().any(|mount: &Mount| mount.destination == *destination) {
+            mounts.push(agent_file(source.clone(), destination.clone()));
+        }
+    }
+    let message_path = container.termination_message_path.as_deref().unwrap_or_default();
+    if let Some(source) = &paths.termination_log
+        && !message_path.is_empty()
+        && !mounts.iter().any(|mount| mount.destination == Path::new(message_path))
+    {
+        mounts.push(agent_file(source.clone(), PathBuf::from(message_path)));
+    }
+    // stable, so that mounts at one place keep the order of the spec
+    mounts.sort_by_key(|mount| mount.destination.components().count());
+    Ok(mounts)
+}
+
+fn agent_file(source: PathBuf, destination: PathBuf) -> Mount {
+    Mount { source, sub_path: None, destination, access: Access::ReadWrite }
+}
+
+fn volume_mount(
+    container: &Container,
+    mount: &VolumeMount,
+    paths: &MountPaths<'_>,
+    env: &[(String, String)],
+) -> Result<Mount, SpecError> {
+    let volume = paths.volumes.get(&mount.name).ok_or_else(|| SpecError::NoSuchVolume {
+        container: container.name.clone(),
+        volume: mount.name.clone(),
+    })?;
+    let access = match (volume.access, mount.read_only) {
+        (Access::ReadOnly, _) | (_, Some(true)) => Access::ReadOnly,
+        (Access::ReadWrite, Some(false) | None) => Access::ReadWrite,
+    };
+    Ok(Mount {
+        source: volume.path.clone(),
+        sub_path: sub_path(container, mount, env)?,
+        destination: Path::new("/").join(&mount.mount_path),
+        access,
+    })
+}
+
+fn sub_path(
+    container: &Container,
+    mount: &VolumeMount,
+    env: &[(String, String)],
+) -> Result<Option<PathBuf>, SpecError> {
+    let text = match (&mount.sub_path, &mount.sub_path_expr) {
+        (Some(path), _) if !path.is_empty() => path.clone(),
+        (_, Some(expression)) if !expression.is_empty() => {
+            expanded_sub_path(container, mount, expression, env)?
+        }
+        _ => return Ok(None),
+    };
+    let path = PathBuf::from(&text);
+    let stays_beneath =
+        path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !stays_beneath {
+        return Err(SpecError::SubPath { volume: mount.name.clone(), sub_path: text });
+    }
+    Ok(Some(path))
+}
+
+/// Every reference in subPathExpr must be known: a path is never made of half a text.
+fn expanded_sub_path(
+    container: &Container,
+    mount: &VolumeMount,
+    expression: &str,
+    env: &[(String, String)],
+) -> Result<String, SpecError> {
+    let missing = std::cell::RefCell::new(None);
+    let text = expand(expression, |name| {
+        let found = env.iter().rev().find(|(known, _)| known == name);
+        if found.is_none() {
+            missing.borrow_mut().get_or_insert_with(|| name.to_owned());
+        }
+        found.map(|(_, value)| value.as_str())
+    });
+    match missing.into_inner() {
+        None => Ok(text),
+        Some(variable) => Err(SpecError::SubPathVariable {
+            container: container.name.clone(),
+            volume: mount.name.clone(),
+            variable,
+        }),
+    }
+}

@@ -1,0 +1,30 @@
+//! What everything on one node shares.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use kube::Client;
+
+use crate::clock::Clock;
+use crate::env::Allocatable;
+use crate::layout::NodeDirs;
+use crate::objects::ObjectCache;
+use crate::pods::{PodIndex, Recorder};
+
+/// Shared by the tasks of one node agent.
+pub(crate) struct NodeContext<R, N> {
+    /// The node's name.
+    pub(crate) name: String,
+    pub(crate) clock: Clock,
+    pub(crate) client: Client,
+    pub(crate) runtime: Arc<R>,
+    pub(crate) network: Arc<N>,
+    pub(crate) dirs: NodeDirs,
+    pub(crate) objects: Arc<ObjectCache>,
+    pub(crate) recorder: Recorder,
+    pub(crate) index: PodIndex,
+    pub(crate) allocatable: Allocatable,
+    pub(crate) host_ips: Vec<IpAddr>,
+    pub(crate) core_config: rekindle_pod::Config,
+    pub(crate) cluster_domain: String,
+}

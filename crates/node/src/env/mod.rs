@@ -1,0 +1,13 @@
+//! The environment of a container: what the pod's spec says, resolved to plain names and values, as the kubelet does it.
+
+mod build;
+mod expansion;
+mod field_ref;
+mod resource_ref;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use build::{EnvInputs, build_environment};
+pub(crate) use expansion::{expand, expand_command};
+pub(crate) use field_ref::{FieldError, PodFacts, downward_field};
+pub(crate) use resource_ref::{Allocatable, ResourceError, resource_value};

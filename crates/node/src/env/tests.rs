@@ -1,0 +1,237 @@
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, EnvVar, Pod, PodSpec, ResourceFieldSelector, Secret,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::expansion::{expand, expand_command};
+use super::{Allocatable, EnvInputs, PodFacts, build_environment, downward_field, resource_value};
+use crate::objects::{FetchedObjects, Object, ObjectRef};
+
+fn pod() -> Pod {
+    Pod {
+        metadata: ObjectMeta {
+            name: Some("web-0".to_owned()),
+            namespace: Some("shop".to_owned()),
+            uid: Some("u-1".to_owned()),
+            labels: Some(
+                [("app".to_owned(), "web".to_owned()), ("tier".to_owned(), "a\"b\n".to_owned())]
+                    .into(),
+            ),
+            annotations: Some([("example.com/note".to_owned(), "x".to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PodSpec {
+            node_name: Some("node-a".to_owned()),
+            service_account_name: Some("robot".to_owned()),
+            ..PodSpec::default()
+        }),
+        ..Pod::default()
+    }
+}
+
+fn facts() -> PodFacts {
+    let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+    PodFacts { pod_ips: vec![ip("10.0.0.1"), ip("fd00::1")], host_ips: vec![ip("10.0.0.254")] }
+}
+
+fn objects() -> FetchedObjects {
+    let mut objects = FetchedObjects::default();
+    let map: ConfigMap = serde_json::from_value(json!({
+        "metadata": { "name": "settings" }, "data": { "MODE": "fast", "bad=name": "x", "two words": "y" },
+    }))
+    .unwrap();
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": { "name": "keys" }, "data": { "TOKEN": "czNjcjN0", "BINARY": "/w==" },
+    }))
+    .unwrap();
+    objects.insert(ObjectRef::config_map("shop", "settings"), Object::ConfigMap(Arc::new(map)));
+    objects.insert(ObjectRef::secret("shop", "keys"), Object::Secret(Arc::new(secret)));
+    objects
+}
+
+/// The environment of a container given as JSON: `NAME=value` lines, or the error.
+fn environment(container: serde_json::Value) -> String {
+    let mut value = container;
+    value["name"] = json!("app");
+    let container: Container = serde_json::from_value(value).unwrap();
+    let built = build_environment(EnvInputs {
+        pod: &pod(),
+        container: &container,
+        facts: &facts(),
+        allocatable: &Allocatable::default(),
+        objects: &objects(),
+    });
+    match built {
+        Ok(env) => {
+            let lines = env.variables.iter().map(|(name, value)| format!("{name}={value}"));
+            let skipped = env.skipped.iter().map(|name| format!("skipped {name}"));
+            lines.chain(skipped).collect::<Vec<_>>().join("\n")
+        }
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+#[test]
+fn variables_are_resolved_as_the_kubelet_does_it() {
+    let from = |source: serde_json::Value| json!({ "env": [{ "name": "X", "valueFrom": source }] });
+    for (container, expected) in [
+        (json!({}), ""),
+        (json!({ "env": [{ "name": "A", "value": "1" }, { "name": "B" }] }), "A=1\nB="),
+        // what stands before can be referred to, what comes after cannot
+        (
+            json!({ "env": [{ "name": "A", "value": "$(B)" }, { "name": "B", "value": "2" }, { "name": "C", "value": "$(B)3" }] }),
+            "A=$(B)\nB=2\nC=23",
+        ),
+        // the last of two of one name counts
+        (
+            json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "$(A)2" }] }),
+            "A=12",
+        ),
+        (
+            json!({ "envFrom": [{ "configMapRef": { "name": "settings" } }] }),
+            "MODE=fast\ntwo words=y\nskipped bad=name",
+        ),
+        (
+            json!({ "envFrom": [{ "prefix": "CFG_", "configMapRef": { "name": "settings" } }, { "secretRef": { "name": "absent", "optional": true } }],
+                "env": [{ "name": "CFG_MODE", "value": "was $(CFG_MODE)" }] }),
+            "CFG_MODE=was fast\nCFG_two words=y\nskipped CFG_bad=name",
+        ),
+        (
+            json!({ "envFrom": [{ "configMapRef": { "name": "absent" } }] }),
+            "error: configmap \"absent\" not found",
+        ),
+        (
+            json!({ "envFrom": [{ "secretRef": { "name": "absent" } }] }),
+            "error: secret \"absent\" not found",
+        ),
+        (from(json!({ "secretKeyRef": { "name": "keys", "key": "TOKEN" } })), "X=s3cr3t"),
+        (
+            from(json!({ "secretKeyRef": { "name": "keys", "key": "NO" } })),
+            "error: couldn't find key NO in Secret shop/keys",
+        ),
+        (from(json!({ "secretKeyRef": { "name": "keys", "key": "NO", "optional": true } })), ""),
+        (
+            from(json!({ "secretKeyRef": { "name": "keys", "key": "BINARY" } })),
+            "error: env \"X\": the value of key \"BINARY\" is not valid UTF-8",
+        ),
+        (
+            from(json!({ "configMapKeyRef": { "name": "settings", "key": "NO" } })),
+            "error: couldn't find key NO in ConfigMap shop/settings",
+        ),
+        (from(json!({ "configMapKeyRef": { "name": "no", "key": "NO", "optional": true } })), ""),
+        (from(json!({ "fieldRef": { "fieldPath": "status.podIPs" } })), "X=10.0.0.1,fd00::1"),
+        (
+            from(json!({ "fieldRef": { "fieldPath": "spec.nope" } })),
+            "error: unsupported fieldPath: spec.nope",
+        ),
+        (from(json!({})), "error: env \"X\": valueFrom names no source that is supported"),
+    ] {
+        assert_eq!(environment(container.clone()), expected, "{container}");
+    }
+}
+
+#[test]
+fn fields_of_the_downward_api() {
+    for (path, expected) in [
+        ("metadata.name", "web-0"),
+        ("metadata.namespace", "shop"),
+        ("metadata.uid", "u-1"),
+        ("metadata.labels['app']", "web"),
+        ("metadata.labels['absent']", ""),
+        ("metadata.annotations['example.com/note']", "x"),
+        ("metadata.labels", "app=\"web\"\ntier=\"a\\\"b\\n\""),
+        ("spec.nodeName", "node-a"),
+        ("spec.serviceAccountName", "robot"),
+        ("status.podIP", "10.0.0.1"),
+        ("status.hostIP", "10.0.0.254"),
+        ("status.hostIPs", "10.0.0.254"),
+    ] {
+        assert_eq!(downward_field(&pod(), &facts(), path).as_deref(), Ok(expected), "{path}");
+    }
+}
+
+/// Source: the API reference of `EnvVar.value` and upstream's expansion tests.
+#[test]
+fn references_expand_and_escapes_do_not() {
+    let lookup = |name: &str| match name {
+        "A" => Some("1"),
+        "EMPTY" => Some(""),
+        _ => None,
+    };
+    for (text, expected) in [
+        ("", ""),
+        ("plain", "plain"),
+        ("$(A)", "1"),
+        ("a$(A)b$(A)", "a1b1"),
+        ("$(EMPTY)", ""),
+        ("$(UNKNOWN)", "$(UNKNOWN)"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$$", "$"),
+        ("$", "$"),
+        ("$A", "$A"),
+        ("$(A", "$(A"),
+        ("$((A))", "$((A))"),
+        ("cost: 5$", "cost: 5$"),
+    ] {
+        assert_eq!(expand(text, lookup), expected, "{text}");
+    }
+    let env = [("A".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())];
+    assert_eq!(expand_command(&["x".to_owned(), "$(A)".to_owned()], &env), ["x", "2"]);
+}
+
+#[test]
+fn amounts_are_divided_and_rounded_up() {
+    let container: Container = serde_json::from_value(json!({
+        "name": "app",
+        "resources": { "limits": { "cpu": "1500m", "memory": "100Mi" }, "requests": { "memory": "64Mi" } },
+    }))
+    .unwrap();
+    let allocatable = Allocatable {
+        resources: [("ephemeral-storage".to_owned(), "10Gi".parse().unwrap())].into(),
+    };
+    let value = |resource: &str, divisor: Option<&str>| {
+        let selector = ResourceFieldSelector {
+            resource: resource.to_owned(),
+            divisor: divisor
+                .map(|d| k8s_openapi::apimachinery::pkg::api::resource::Quantity(d.to_owned())),
+            container_name: None,
+        };
+        resource_value(&container, &selector, &allocatable).map_err(|error| error.to_string())
+    };
+    assert_eq!(value("limits.cpu", None).unwrap(), "2");
+    assert_eq!(value("limits.cpu", Some("1m")).unwrap(), "1500");
+    assert_eq!(value("requests.cpu", Some("1m")).unwrap(), "1500", "a limit is the request, too");
+    assert_eq!(value("limits.memory", Some("1Mi")).unwrap(), "100");
+    assert_eq!(value("requests.memory", Some("1Gi")).unwrap(), "1");
+    assert_eq!(value("requests.memory", Some("0")).unwrap(), "67108864", "no divisor arrives as 0");
+    assert_eq!(value("limits.ephemeral-storage", Some("1Gi")).unwrap(), "10", "the node's amount");
+    assert_eq!(
+        value("limits.gpu", None).unwrap_err(),
+        "unsupported container resource : limits.gpu"
+    );
+}
+
+proptest! {
+    #[test]
+    fn expansion_never_fails_and_leaves_text_without_dollars_alone(text in "[^$]{0,40}", wild in ".{0,40}") {
+        prop_assert_eq!(expand(&text, |_| Some("x")), text);
+        let _any = expand(&wild, |_| None);
+    }
+
+    #[test]
+    fn an_expanded_value_is_not_expanded_again(value in "\\PC{0,20}") {
+        prop_assert_eq!(expand("$(A)", |_| Some(value.as_str())), value.clone());
+    }
+}
+
+#[test]
+fn a_variable_without_value_is_empty() {
+    let variable = EnvVar { name: "A".to_owned(), ..EnvVar::default() };
+    assert_eq!(environment(json!({ "env": [serde_json::to_value(variable).unwrap()] })), "A=");
+}

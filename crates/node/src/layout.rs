@@ -1,0 +1,128 @@
+//! Where the agent keeps things on disk.
+//!
+//! ```text
+//! <data_dir>/node/                    0700
+//!   pods/<uid>/journal.json           the pod core's durable state
+//!             /pod.json               the pod as last seen, so that it can be ended when the API has forgotten it
+//!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files
+//!             /files/                 a small tmpfs: /etc/hosts and its like, termination messages
+//!   trash/                            what is being deleted in the background
+//! <log_dir>/<ns>_<pod>_<uid>/<container>/<attempt>.log
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use rekindle_types::{ContainerAttempt, PodRef, PodUid};
+
+/// The agent's own folders.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeDirs {
+    root: PathBuf,
+    logs: PathBuf,
+}
+
+/// The folders of one pod.
+#[derive(Clone, Debug)]
+pub(crate) struct PodDirs {
+    root: PathBuf,
+    logs: PathBuf,
+    trash: PathBuf,
+}
+
+impl NodeDirs {
+    /// Beneath `data_dir`; the logs beneath `log_dir`, which belongs to this node alone.
+    pub(crate) fn new(data_dir: &Path, log_dir: &Path) -> Self {
+        Self { root: data_dir.join("node"), logs: log_dir.to_owned() }
+    }
+
+    /// The folder of everything but logs.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of all pods.
+    pub(crate) fn pods(&self) -> PathBuf {
+        self.root.join("pods")
+    }
+
+    /// What waits for deletion.
+    pub(crate) fn trash(&self) -> PathBuf {
+        self.root.join("trash")
+    }
+
+    /// The folder of all logs.
+    pub(crate) fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// One pod's folders.
+    pub(crate) fn pod(&self, pod: &PodRef) -> PodDirs {
+        PodDirs {
+            root: self.pod_root(&pod.uid),
+            logs: self.logs.join(log_folder(pod)),
+            trash: self.trash(),
+        }
+    }
+
+    /// The folder of one pod by its UID.
+    pub(crate) fn pod_root(&self, uid: &PodUid) -> PathBuf {
+        self.pods().join(&uid.0)
+    }
+}
+
+impl PodDirs {
+    /// The pod's folder.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The pod core's journal.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.root.join("journal.json")
+    }
+
+    /// The pod as last seen.
+    pub(crate) fn pod(&self) -> PathBuf {
+        self.root.join("pod.json")
+    }
+
+    /// The folder of its volumes.
+    pub(crate) fn volumes(&self) -> PathBuf {
+        self.root.join("volumes")
+    }
+
+    /// The small tmpfs of files that the agent provides and the pod may write to.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.root.join("files")
+    }
+
+    /// The file at a container's terminationMessagePath.
+    pub(crate) fn termination_log(&self, container: &str, attempt: ContainerAttempt) -> PathBuf {
+        self.files().join(format!("{container}.{attempt}.message"))
+    }
+
+    /// Where things wait for deletion; on the same file system.
+    pub(crate) fn trash(&self) -> &Path {
+        &self.trash
+    }
+
+    /// The folder of all its logs.
+    pub(crate) fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// The folder of one container's logs.
+    pub(crate) fn container_logs(&self, container: &str) -> PathBuf {
+        self.logs.join(container)
+    }
+
+    /// The log of one start.
+    pub(crate) fn log(&self, container: &str, attempt: ContainerAttempt) -> PathBuf {
+        self.container_logs(container).join(format!("{attempt}.log"))
+    }
+}
+
+/// `<namespace>_<name>_<uid>`, as the kubelet names it.
+fn log_folder(pod: &PodRef) -> String {
+    format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
+}

@@ -1,0 +1,42 @@
+//! The CRI log format: `<RFC 3339 time> <stdout|stderr> <P|F> <text>`, one entry a line; `P` is a part of a line that goes on
+//! in the next entry of the same stream.
+
+/// One entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    /// When it was written, as in the file.
+    pub time: &'a str,
+    /// Whether the line goes on.
+    pub end: LineEnd,
+    /// The bytes, without the end of line.
+    pub text: &'a [u8],
+}
+
+/// Whether an entry ends its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineEnd {
+    /// `F`.
+    Full,
+    /// `P`.
+    Partial,
+}
+
+/// Reads one line of a log file, without its `\n`; `None` when it is not in the format (torn by a crash, or not ours).
+pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
+    let (time, rest) = split_space(line)?;
+    let (_stream, rest) = split_space(rest)?;
+    // an empty text may come without the space before it
+    let (tags, text) = split_space(rest).unwrap_or((rest, &[]));
+    let time = std::str::from_utf8(time).ok()?;
+    let end = match tags.first()? {
+        b'F' => LineEnd::Full,
+        b'P' => LineEnd::Partial,
+        _ => return None,
+    };
+    Some(Entry { time, end, text })
+}
+
+fn split_space(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = bytes.iter().position(|byte| *byte == b' ')?;
+    Some((&bytes[..at], &bytes[at + 1..]))
+}

@@ -1,0 +1,209 @@
+//! From the files of one start to the text that a user sees: over rotated files in order, from the line asked for.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use rekindle_types::ContainerAttempt;
+
+use super::files::{OpenLog, files_of, identity, open};
+use super::format::{Entry, LineEnd, parse};
+use super::stream::Timestamps;
+use super::tail::start_of_tail;
+
+/// Bytes read from a file at a time.
+const READ_BYTES: usize = 64 * 1024;
+/// A record longer than this is not one: it is cut, so that a damaged file cannot take memory.
+const RECORD_MAX: usize = 1024 * 1024;
+
+/// Which part of the log is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection {
+    pub(super) timestamps: Timestamps,
+    pub(super) tail_lines: Option<u64>,
+    pub(super) since: Option<Timestamp>,
+    pub(super) limit_bytes: Option<u64>,
+}
+
+/// What a read brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Chunk {
+    /// Text to show.
+    Data(Bytes),
+    /// All that is written so far has been read.
+    CaughtUp,
+    /// As much as was asked for has been shown.
+    LimitReached,
+}
+
+/// Reads one start's log.
+#[derive(Debug)]
+pub(super) struct Reader {
+    folder: PathBuf,
+    attempt: ContainerAttempt,
+    current: Option<OpenLog>,
+    /// Files to be read after the current one, oldest first.
+    later: VecDeque<PathBuf>,
+    /// The beginning of a record that is not complete yet.
+    rest: Vec<u8>,
+    line: LinePosition,
+    since: Option<Timestamp>,
+    timestamps: Timestamps,
+    /// Bytes that may still be shown.
+    left: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinePosition {
+    Start,
+    Inside,
+}
+
+impl Reader {
+    /// Stands before the first line asked for.
+    pub(super) fn new(
+        folder: PathBuf,
+        attempt: ContainerAttempt,
+        selection: Selection,
+    ) -> io::Result<Self> {
+        let files = files_of(&folder, attempt);
+        let (first, offset) = match selection.tail_lines {
+            Some(lines) => start_of_tail(&files, lines)?,
+            None => (0, 0),
+        };
+        let mut later: VecDeque<PathBuf> = files.into_iter().skip(first).collect();
+        let current = match later.pop_front() {
+            Some(path) => {
+                let mut log = open(&path)?;
+                log.file.seek(SeekFrom::Start(offset))?;
+                Some(log)
+            }
+            None => None, // the container has not begun to write
+        };
+        Ok(Self {
+            folder,
+            attempt,
+            current,
+            later,
+            rest: Vec::new(),
+            line: LinePosition::Start,
+            since: selection.since,
+            timestamps: selection.timestamps,
+            left: selection.limit_bytes,
+        })
+    }
+
+    /// The next piece of text. Blocks on the disk, never on the writer.
+    pub(super) fn next_chunk(&mut self) -> io::Result<Chunk> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            if self.left == Some(0) {
+                return Ok(Chunk::LimitReached);
+            }
+            let count = match &mut self.current {
+                Some(log) => log.file.read(&mut buffer)?,
+                None => 0,
+            };
+            if count == 0 {
+                if self.next_file()? {
+                    continue;
+                }
+                return Ok(Chunk::CaughtUp);
+            }
+            let text = self.take(&buffer[..count]);
+            if !text.is_empty() {
+                return Ok(Chunk::Data(Bytes::from(text)));
+            }
+        }
+    }
+
+    /// Goes on to the file that follows; false when there is none yet.
+    fn next_file(&mut self) -> io::Result<bool> {
+        if self.later.is_empty() {
+            self.look_for_later();
+        }
+        let Some(path) = self.later.pop_front() else { return Ok(false) };
+        // what was cut by the end of a file is no record
+        self.rest.clear();
+        match open(&path) {
+            Ok(log) => self.current = Some(log),
+            // rotated away while we looked
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// The files newer than the one being read: rotation has given it another name meanwhile.
+    fn look_for_later(&mut self) {
+        let files = files_of(&self.folder, self.attempt);
+        let Some(current) = &self.current else {
+            self.later = files.into();
+            return;
+        };
+        let at = files.iter().position(|path| identity(path) == Some(current.identity));
+        // not found: it was deleted, so all that is there is newer
+        let newer = at.map_or(0, |at| at + 1);
+        self.later = files.into_iter().skip(newer).collect();
+    }
+
+    /// Takes bytes of the file in and answers the text they show.
+    fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut text = Vec::with_capacity(bytes.len());
+        let mut from = 0;
+        while let Some(end) = bytes[from..].iter().position(|byte| *byte == b'\n') {
+            let piece = &bytes[from..from + end];
+            from += end + 1;
+            if self.rest.is_empty() {
+                self.show(piece, &mut text);
+            } else {
+                let mut record = std::mem::take(&mut self.rest);
+                record.extend_from_slice(piece);
+                self.show(&record, &mut text);
+            }
+        }
+        let room = RECORD_MAX.saturating_sub(self.rest.len());
+        let tail = &bytes[from..];
+        self.rest.extend_from_slice(&tail[..tail.len().min(room)]);
+        self.limit(&mut text);
+        text
+    }
+
+    fn limit(&mut self, text: &mut Vec<u8>) {
+        let Some(left) = &mut self.left else { return };
+        let room = usize::try_from(*left).unwrap_or(usize::MAX);
+        text.truncate(room);
+        *left -= u64::try_from(text.len()).unwrap_or(0);
+    }
+
+    fn show(&mut self, record: &[u8], text: &mut Vec<u8>) {
+        let Some(entry) = parse(record) else { return };
+        if self.is_too_early(&entry) {
+            return;
+        }
+        if self.line == LinePosition::Start && self.timestamps == Timestamps::Yes {
+            text.extend_from_slice(entry.time.as_bytes());
+            text.push(b' ');
+        }
+        text.extend_from_slice(entry.text);
+        self.line = match entry.end {
+            LineEnd::Full => {
+                text.push(b'\n');
+                LinePosition::Start
+            }
+            LineEnd::Partial => LinePosition::Inside,
+        };
+    }
+
+    /// Times only rise, so that they are read until the first one that is late enough.
+    fn is_too_early(&mut self, entry: &Entry<'_>) -> bool {
+        let Some(since) = self.since else { return false };
+        if entry.time.parse::<Timestamp>().is_ok_and(|time| time < since) {
+            return true;
+        }
+        self.since = None;
+        false
+    }
+}

@@ -1,0 +1,238 @@
+//! A log as a stream of bytes.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::PodStatus;
+use rekindle_types::{ContainerAttempt, PodUid};
+use tokio::sync::watch;
+
+use super::follow::Growth;
+use super::reader::{Chunk, Reader, Selection};
+use super::run::{attempt_of, has_ended};
+use crate::clock::Clock;
+use crate::layout::NodeDirs;
+use crate::pods::PodIndex;
+
+/// The bytes of a log as they come; an error ends it.
+pub type LogStream = BoxStream<'static, io::Result<Bytes>>;
+
+/// What to read.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// Which start.
+    pub run: Run,
+    /// Whether to go on as new lines come.
+    pub follow: Follow,
+    /// Whether each line begins with its time.
+    pub timestamps: Timestamps,
+    /// At most so many lines from the end.
+    pub tail_lines: Option<u64>,
+    /// At most so many bytes.
+    pub limit_bytes: Option<u64>,
+    /// Only lines from this time on.
+    pub since: Option<Since>,
+}
+
+impl Default for LogOptions {
+    /// All of the current run, and then the end.
+    fn default() -> Self {
+        Self {
+            run: Run::Current,
+            follow: Follow::No,
+            timestamps: Timestamps::No,
+            tail_lines: None,
+            limit_bytes: None,
+            since: None,
+        }
+    }
+}
+
+/// Which start of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// The current one, or the last if none runs.
+    Current,
+    /// The one before it.
+    Previous,
+}
+
+/// Whether a log goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// Until the container ends.
+    Yes,
+    /// It ends with what is there.
+    No,
+}
+
+/// Whether lines carry their times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timestamps {
+    /// They do.
+    Yes,
+    /// They do not.
+    No,
+}
+
+/// From when on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// So many seconds ago.
+    Seconds(u64),
+    /// A point in time.
+    Time(Timestamp),
+}
+
+/// Why there is no log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// The pod is not on this node.
+    #[error("pod {0} is not on this node")]
+    NoSuchPod(String),
+    /// The container has not started, or has no earlier run.
+    #[error("{0}")]
+    NotThere(String),
+    /// The files cannot be read.
+    #[error("read the log of container {container:?} in pod {pod:?}: {problem}")]
+    Failed {
+        /// The pod.
+        pod: String,
+        /// The container.
+        container: String,
+        /// Why.
+        problem: String,
+    },
+}
+
+/// Reads the logs of a node's pods. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    index: PodIndex,
+    dirs: NodeDirs,
+    clock: Clock,
+}
+
+impl Logs {
+    pub(crate) fn new(index: PodIndex, dirs: NodeDirs, clock: Clock) -> Self {
+        Self { index, dirs, clock }
+    }
+
+    /// The log of a container. A stream that follows ends when the container does.
+    pub async fn read(
+        &self,
+        uid: &PodUid,
+        container: &str,
+        options: LogOptions,
+    ) -> Result<LogStream, LogError> {
+        let view = self.index.get(uid).ok_or_else(|| LogError::NoSuchPod(uid.to_string()))?;
+        let folder = self.dirs.pod(&view.pod_ref).container_logs(container);
+        let status = view.status.borrow().clone();
+        let pod = view.pod_ref.name;
+        let attempt = attempt_of(&status, &pod, container, options.run, &folder)?;
+        let failed = |error: io::Error| LogError::Failed {
+            pod: pod.clone(),
+            container: container.to_owned(),
+            problem: error.to_string(),
+        };
+        // watched before the first read, so that nothing written in between is missed
+        let growth = match options.follow {
+            Follow::Yes => Some(Growth::watch(&folder).map_err(failed)?),
+            Follow::No => None,
+        };
+        let selection = self.selection(options);
+        let reader = blocking(move || Reader::new(folder, attempt, selection)).await;
+        let reading = Reading {
+            reader: Some(reader.map_err(failed)?),
+            growth,
+            status: view.status,
+            container: container.to_owned(),
+            attempt,
+        };
+        let chunks = futures::stream::unfold(Some(reading), |reading| async {
+            let mut reading = reading?;
+            match reading.next().await {
+                Ok(Some(bytes)) => Some((Ok(bytes), Some(reading))),
+                Ok(None) => None,
+                Err(error) => Some((Err(error), None)),
+            }
+        });
+        Ok(chunks.boxed())
+    }
+
+    fn selection(&self, options: LogOptions) -> Selection {
+        let since = options.since.map(|since| match since {
+            Since::Time(time) => time,
+            Since::Seconds(seconds) => {
+                let now = self.clock.now().to_time().0;
+                let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+                now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)
+            }
+        });
+        Selection {
+            timestamps: options.timestamps,
+            tail_lines: options.tail_lines,
+            since,
+            limit_bytes: options.limit_bytes,
+        }
+    }
+}
+
+/// A log being read.
+struct Reading {
+    /// Away only while a thread reads with it.
+    reader: Option<Reader>,
+    growth: Option<Growth>,
+    status: watch::Receiver<Arc<PodStatus>>,
+    container: String,
+    attempt: ContainerAttempt,
+}
+
+impl Reading {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            // asked before reading: what an ended container wrote is there by then
+            let ended = has_ended(&self.status.borrow_and_update(), &self.container, self.attempt);
+            match self.next_chunk().await? {
+                Chunk::Data(bytes) => return Ok(Some(bytes)),
+                Chunk::LimitReached => return Ok(None),
+                Chunk::CaughtUp => {}
+            }
+            let Some(growth) = &self.growth else { return Ok(None) };
+            if ended {
+                return Ok(None);
+            }
+            tokio::select! {
+                grown = growth.changed() => grown?,
+                changed = self.status.changed() => {
+                    if changed.is_err() {
+                        self.growth = None; // the pod is gone: read what is left, and end
+                    }
+                }
+            }
+        }
+    }
+
+    async fn next_chunk(&mut self) -> io::Result<Chunk> {
+        let Some(mut reader) = self.reader.take() else {
+            return Err(io::Error::other("the log reader failed inside"));
+        };
+        let (reader, chunk) = blocking(move || {
+            let chunk = reader.next_chunk();
+            Ok((reader, chunk))
+        })
+        .await?;
+        self.reader = Some(reader);
+        chunk
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}

@@ -1,0 +1,60 @@
+//! What the agent needs of the pod network: an address per sandbox.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// Gives each sandbox its interface and address. Every call is idempotent by the sandbox's id.
+pub trait PodNetwork: Send + Sync + 'static {
+    /// Puts the sandbox whose network namespace is at `netns` on the network and answers its addresses. Asked again for an
+    /// id that stands, it answers the same addresses.
+    fn attach(
+        &self,
+        id: &str,
+        netns: &Path,
+    ) -> impl Future<Output = Result<Vec<IpAddr>, NetworkError>> + Send;
+
+    /// Takes the sandbox off the network and frees its address. Unknown is success.
+    fn detach(&self, id: &str) -> impl Future<Output = Result<(), NetworkError>> + Send;
+
+    /// Frees what belongs to no sandbox in `ids`: left by an agent that died in between.
+    fn release_all_except(
+        &self,
+        ids: &BTreeSet<String>,
+    ) -> impl Future<Output = Result<(), NetworkError>> + Send;
+}
+
+/// A failed network operation, in one line that names object, operation and cause.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NetworkError(pub String);
+
+impl PodNetwork for rekindle_net::Network {
+    async fn attach(&self, id: &str, netns: &Path) -> Result<Vec<IpAddr>, NetworkError> {
+        match Self::attach(self, id, netns).await {
+            Ok(attachment) => Ok(vec![IpAddr::V4(attachment.ip)]),
+            Err(error) => Err(in_one_line(&error)),
+        }
+    }
+
+    async fn detach(&self, id: &str) -> Result<(), NetworkError> {
+        Self::detach(self, id);
+        Ok(())
+    }
+
+    async fn release_all_except(&self, ids: &BTreeSet<String>) -> Result<(), NetworkError> {
+        Self::release_all_except(self, ids).await.map_err(|error| in_one_line(&error))
+    }
+}
+
+fn in_one_line(error: &dyn std::error::Error) -> NetworkError {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    NetworkError(text)
+}

@@ -1,0 +1,11 @@
+//! The ConfigMaps and Secrets that pods refer to: which ones, and their contents, watched only while a pod needs them.
+
+mod cache;
+mod references;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cache::{ObjectCache, PodObjects, Unavailable};
+#[cfg(test)]
+pub(crate) use references::Object;
+pub(crate) use references::{FetchedObjects, ObjectRef, container_references, pod_references};

@@ -1,0 +1,121 @@
+//! /etc/hosts, /etc/hostname and /etc/resolv.conf of a pod: on the pod's small tmpfs, so that a container that writes to them
+//! cannot fill the disk.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use rekindle_net::files::{
+    DnsConfig, DnsPolicy, HostAlias, host_resolver, hostname, hosts, pod_resolver, resolv_conf,
+};
+
+use crate::container_spec::{pod_hostname, uts_hostname};
+use crate::layout::PodDirs;
+
+/// The files' names beneath /etc.
+const NAMES: [&str; 3] = ["hosts", "hostname", "resolv.conf"];
+
+/// A pod's files cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EtcFileError {
+    /// The pod's spec asks for something that does not fit.
+    #[error(transparent)]
+    Content(#[from] rekindle_net::files::FileError),
+    /// The host's resolver cannot be read.
+    #[error(transparent)]
+    Host(#[from] rekindle_net::NetError),
+    /// The file system refused.
+    #[error("write /etc/{name}: {source}")]
+    Io {
+        /// Which file.
+        name: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Destination in the container and source on the host.
+pub(crate) fn mounts(dirs: &PodDirs) -> Vec<(PathBuf, PathBuf)> {
+    NAMES.iter().map(|name| (PathBuf::from("/etc").join(name), dirs.files().join(name))).collect()
+}
+
+/// Writes them for a sandbox with these addresses. Containers of a sandbox before it keep the files they have.
+pub(crate) fn write(
+    dirs: &PodDirs,
+    pod: &Pod,
+    ips: &[IpAddr],
+    cluster_domain: &str,
+) -> Result<(), EtcFileError> {
+    let name = pod_hostname(pod, cluster_domain);
+    let texts = [
+        hosts_text(pod, ips, &name.name, name.domain.as_deref())?,
+        hostname(&uts_hostname(pod, &name))?,
+        resolver_text(pod)?,
+    ];
+    for (name, text) in NAMES.into_iter().zip(texts) {
+        let failed = |source| EtcFileError::Io { name, source };
+        let path = dirs.files().join(name);
+        let new = path.with_extension("new");
+        fs::write(&new, text).map_err(failed)?;
+        fs::set_permissions(&new, Permissions::from_mode(0o644)).map_err(failed)?;
+        fs::rename(&new, &path).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn hosts_text(
+    pod: &Pod,
+    ips: &[IpAddr],
+    hostname: &str,
+    domain: Option<&str>,
+) -> Result<String, EtcFileError> {
+    let aliases = pod.spec.as_ref().and_then(|spec| spec.host_aliases.as_ref());
+    let aliases: Vec<HostAlias> = aliases
+        .into_iter()
+        .flatten()
+        .map(|alias| HostAlias {
+            ip: alias.ip.clone(),
+            hostnames: alias.hostnames.clone().unwrap_or_default(),
+        })
+        .collect();
+    let ip = ips.iter().find_map(|ip| match ip {
+        IpAddr::V4(ip) => Some(*ip),
+        IpAddr::V6(_) => None,
+    });
+    // a pod without an IPv4 address finds itself on its loopback
+    let ip = ip.unwrap_or(std::net::Ipv4Addr::LOCALHOST);
+    Ok(hosts(ip, hostname, domain, &aliases)?)
+}
+
+fn resolver_text(pod: &Pod) -> Result<String, EtcFileError> {
+    let spec = pod.spec.as_ref();
+    let policy = match spec.and_then(|spec| spec.dns_policy.as_deref()) {
+        Some("None") => DnsPolicy::None,
+        Some("Default") => DnsPolicy::Default,
+        // ClusterFirst is the default, and ClusterFirstWithHostNet the same for a pod with a network of its own
+        Some(_) | None => DnsPolicy::ClusterFirst,
+    };
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let found = pod_resolver(policy, namespace, &dns_config(spec), &host_resolver()?, None);
+    for omitted in &found.omitted {
+        tracing::warn!(pod = pod.metadata.name, omitted, "the pod's resolver is cut");
+    }
+    Ok(resolv_conf(&found.resolver)?)
+}
+
+fn dns_config(spec: Option<&PodSpec>) -> DnsConfig {
+    let Some(config) = spec.and_then(|spec| spec.dns_config.as_ref()) else {
+        return DnsConfig::default();
+    };
+    let options = config.options.iter().flatten();
+    DnsConfig {
+        nameservers: config.nameservers.clone().unwrap_or_default(),
+        searches: config.searches.clone().unwrap_or_default(),
+        options: options
+            .map(|option| (option.name.clone().unwrap_or_default(), option.value.clone()))
+            .collect(),
+    }
+}

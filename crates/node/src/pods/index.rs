@@ -1,0 +1,41 @@
+//! Which pods are here, for those who only look: log readers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use k8s_openapi::api::core::v1::PodStatus;
+use rekindle_types::{PodRef, PodUid};
+use tokio::sync::watch;
+
+/// One pod as this node sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct PodView {
+    /// Which one.
+    pub pod_ref: PodRef,
+    /// Its status, as the node knows it: at least as new as the API's.
+    pub status: watch::Receiver<Arc<PodStatus>>,
+}
+
+/// The pods of this node by UID. Cheap to clone; all clones are one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodIndex {
+    pods: Arc<RwLock<BTreeMap<PodUid, PodView>>>,
+}
+
+impl PodIndex {
+    /// Adds or replaces a pod.
+    pub(crate) fn insert(&self, view: PodView) {
+        let mut pods = self.pods.write().unwrap_or_else(PoisonError::into_inner);
+        pods.insert(view.pod_ref.uid.clone(), view);
+    }
+
+    /// Forgets a pod.
+    pub(crate) fn remove(&self, uid: &PodUid) {
+        self.pods.write().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// The pod with that UID.
+    pub(crate) fn get(&self, uid: &PodUid) -> Option<PodView> {
+        self.pods.read().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
+    }
+}

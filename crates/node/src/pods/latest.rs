@@ -1,0 +1,80 @@
+//! A writer that carries only the newest value to the API: one write in flight, retried with backoff, and what was not
+//! written yet is replaced by what is newer. So an older value is never written over a newer one.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// The first wait after a failed write.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+/// The longest wait between writes that fail.
+const RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// What became of one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteOutcome {
+    /// It stands in the API.
+    Written,
+    /// It could not be written now.
+    Retry,
+    /// The object is gone: nothing will ever be written again.
+    Gone,
+}
+
+/// How far a writer has come: the number of the last value that stands in the API, or that there is nothing to write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Up to this number.
+    Written(u64),
+    /// The object is gone.
+    Gone,
+}
+
+/// Waits until the value numbered `number` or a newer one stands in the API, or there is nothing to write to.
+pub(crate) async fn reached(progress: &mut watch::Receiver<Progress>, number: u64) {
+    let enough = |progress: &Progress| match progress {
+        Progress::Written(written) => *written >= number,
+        Progress::Gone => true,
+    };
+    // an error means that the writer has ended: nothing more will come
+    let _ended = progress.wait_for(enough).await;
+}
+
+/// Writes each newest value of `values` until its sender is gone and the last is written.
+pub(crate) async fn write_latest<T, W, F>(
+    mut values: watch::Receiver<(u64, T)>,
+    progress: watch::Sender<Progress>,
+    write: W,
+) where
+    T: Clone,
+    W: Fn(T) -> F,
+    F: Future<Output = WriteOutcome>,
+{
+    let mut wait = RETRY_MIN;
+    let mut written = 0;
+    loop {
+        let (number, value) = values.borrow_and_update().clone();
+        if number == written {
+            if values.changed().await.is_err() {
+                return;
+            }
+            continue;
+        }
+        match write(value).await {
+            WriteOutcome::Written => {
+                written = number;
+                wait = RETRY_MIN;
+                progress.send_replace(Progress::Written(number));
+            }
+            WriteOutcome::Retry => {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(RETRY_MAX);
+            }
+            WriteOutcome::Gone => {
+                progress.send_replace(Progress::Gone);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The pods of this node.
+//!
+//! ```text
+//!  API watch ─┐                       ┌► Worker (one task a pod): PodCore, its timers, its actions ─► runtime, network,
+//!  PodRestarts┼─► Manager ── inbox ───┤     │        │         │                                      volumes
+//!  runtime ───┘   (one task)          └► …  │        │         └► Recorder (one task): Events
+//!  events                                   │        └► StatusWriter: newest status wins, one write in flight
+//!                                           └► journal.json, written before the next action
+//! ```
+
+mod actions;
+mod etc_files;
+mod index;
+mod journal_file;
+mod latest;
+mod manager;
+mod recorder;
+mod recovery;
+mod restarts;
+mod signals;
+mod snapshot;
+mod spec_change;
+mod status_writer;
+mod termination_message;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub(crate) use index::PodIndex;
+#[cfg(test)]
+pub(crate) use index::PodView;
+pub(crate) use manager::{Manager, StopMode as ManagerStop};
+pub(crate) use recorder::Recorder;
+pub(crate) use snapshot::sandbox_network_ids;

@@ -1,0 +1,383 @@
+//! Events: repeats are counted in one object, and neither memory nor the API is flooded.
+//!
+//! - The same event again raises `count` and `lastTimestamp` of the object that stands.
+//! - An object that speaks too often is cut: 25 at once, then one more every 5 minutes, as client-go does it.
+//! - From the 11th different message of one reason on, they are one event, `(combined from similar events): …`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use rekindle_pod::{PodEvent, Severity};
+use rekindle_types::{PodRef, Tick, TickDuration};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::clock::Clock;
+
+/// Events that wait for the recorder; more are dropped, and said so in the log.
+const QUEUE_MAX: usize = 1024;
+/// Different events that are counted; the oldest are forgotten and would be new objects.
+const RECORDS_MAX: usize = 2048;
+/// Writes in flight.
+const WRITES_MAX: usize = 8;
+/// Failed writes of one event before it is given up.
+const ATTEMPTS_MAX: u32 = 5;
+/// Events of one object at once.
+const BURST: u64 = 25;
+/// After which one more is allowed.
+const REFILL: TickDuration = TickDuration::from_secs(300);
+/// Different messages of one reason before they are combined.
+const SIMILAR_MAX: usize = 10;
+/// Who is said to report; the name that people and tools look for.
+const COMPONENT: &str = "kubelet";
+
+/// Records Events without waiting for the API. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder {
+    queue: mpsc::Sender<Occurrence>,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct Occurrence {
+    about: ObjectReference,
+    severity: Severity,
+    reason: String,
+    message: String,
+    at: Tick,
+}
+
+impl Recorder {
+    /// Starts the task that writes; it ends with the last clone.
+    pub(crate) fn start(client: Client, node: &str, clock: Clock) -> Self {
+        let (queue, receiver) = mpsc::channel(QUEUE_MAX);
+        let source =
+            EventSource { component: Some(COMPONENT.to_owned()), host: Some(node.to_owned()) };
+        let records = Records::default();
+        tokio::spawn(
+            Writer { client, source, records, writes: FuturesUnordered::new() }.run(receiver),
+        );
+        Self { queue, clock }
+    }
+
+    /// Records an event of a pod.
+    pub(crate) fn pod_event(&self, pod: &PodRef, event: PodEvent) {
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: Some(pod.namespace.clone()),
+            name: Some(pod.name.clone()),
+            uid: Some(pod.uid.0.clone()),
+            field_path: event.field_path,
+            ..ObjectReference::default()
+        };
+        self.record(about, event.severity, event.reason, event.message);
+    }
+
+    /// Records an event of any object.
+    pub(crate) fn record(
+        &self,
+        about: ObjectReference,
+        severity: Severity,
+        reason: &str,
+        message: String,
+    ) {
+        let at = self.clock.now();
+        let occurrence = Occurrence { about, severity, reason: reason.to_owned(), message, at };
+        if let Err(error) = self.queue.try_send(occurrence) {
+            tracing::warn!(reason, %error, "an event is dropped: the recorder is behind");
+        }
+    }
+}
+
+/// What makes two events the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    group: GroupKey,
+    message: String,
+}
+
+/// What makes two events similar.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GroupKey {
+    uid: String,
+    field_path: String,
+    warning: bool,
+    reason: String,
+}
+
+/// One Event object.
+#[derive(Clone, Debug)]
+struct Record {
+    about: ObjectReference,
+    severity: Severity,
+    message: String,
+    name: String,
+    first: Tick,
+    last: Tick,
+    count: i32,
+    stored: Stored,
+    writing: Writing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    Nowhere,
+    InApi,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writing {
+    Idle,
+    InFlight,
+    /// It changed while a write was in flight.
+    Again,
+}
+
+/// How often an object may still speak.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    left: u64,
+    since: Tick,
+}
+
+/// All that is counted: bounded, and pure.
+#[derive(Debug, Default)]
+struct Records {
+    records: BTreeMap<Key, Record>,
+    order: VecDeque<Key>,
+    allowances: BTreeMap<String, Allowance>,
+    names: u64,
+}
+
+impl Records {
+    /// Counts an occurrence; answers which object to write, if any is to be written.
+    fn count(&mut self, occurrence: Occurrence) -> Option<Key> {
+        let Occurrence { about, severity, reason, message, at } = occurrence;
+        if !self.allow(about.uid.as_deref().unwrap_or_default(), at) {
+            return None;
+        }
+        let group = GroupKey {
+            uid: about.uid.clone().unwrap_or_default(),
+            field_path: about.field_path.clone().unwrap_or_default(),
+            warning: matches!(severity, Severity::Warning),
+            reason,
+        };
+        let key = self.key_of(group, message.clone());
+        let message = if key.message == message {
+            message
+        } else {
+            format!("(combined from similar events): {message}")
+        };
+        if let Some(record) = self.records.get_mut(&key) {
+            record.count = record.count.saturating_add(1);
+            record.last = at;
+            record.message = message;
+        } else {
+            self.names += 1;
+            let pod = about.name.clone().unwrap_or_default();
+            let name = format!("{pod}.{:x}", at.as_micros() * 1000 + self.names % 1000);
+            let (stored, writing) = (Stored::Nowhere, Writing::Idle);
+            let record = Record {
+                about,
+                severity,
+                message,
+                name,
+                first: at,
+                last: at,
+                count: 1,
+                stored,
+                writing,
+            };
+            self.order.push_back(key.clone());
+            self.records.insert(key.clone(), record);
+            self.forget_oldest();
+        }
+        Some(key)
+    }
+
+    /// The key of this message, or that of the combined event once there are too many.
+    fn key_of(&self, group: GroupKey, message: String) -> Key {
+        let exact = Key { group: group.clone(), message };
+        if self.records.contains_key(&exact) {
+            return exact;
+        }
+        let from = Key { group: group.clone(), message: String::new() };
+        let similar = self.records.range(from..).take_while(|(key, _)| key.group == group).count();
+        if similar < SIMILAR_MAX { exact } else { Key { group, message: String::new() } }
+    }
+
+    fn allow(&mut self, uid: &str, at: Tick) -> bool {
+        if self.allowances.len() >= RECORDS_MAX && !self.allowances.contains_key(uid) {
+            // those that have been silent long enough are as good as new ones
+            self.allowances
+                .retain(|_, allowance| at.since(allowance.since) < REFILL.saturating_mul(BURST));
+        }
+        let fresh = Allowance { left: BURST, since: at };
+        let allowance = self.allowances.entry(uid.to_owned()).or_insert(fresh);
+        let earned = at.since(allowance.since).as_micros() / REFILL.as_micros();
+        if earned > 0 {
+            allowance.left = (allowance.left + earned).min(BURST);
+            allowance.since = allowance.since + REFILL.saturating_mul(earned);
+        }
+        let allowed = allowance.left > 0;
+        allowance.left = allowance.left.saturating_sub(1);
+        allowed
+    }
+
+    fn forget_oldest(&mut self) {
+        while self.records.len() > RECORDS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.records.remove(&oldest);
+        }
+    }
+}
+
+type Write = Pin<Box<dyn Future<Output = (Key, Wrote)> + Send>>;
+
+/// What became of writing one Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrote {
+    Stored,
+    GaveUp,
+}
+
+struct Writer {
+    client: Client,
+    source: EventSource,
+    records: Records,
+    writes: FuturesUnordered<Write>,
+}
+
+impl Writer {
+    async fn run(mut self, mut queue: mpsc::Receiver<Occurrence>) {
+        loop {
+            tokio::select! {
+                Some((key, wrote)) = self.writes.next(), if !self.writes.is_empty() => self.written(key, wrote),
+                occurrence = queue.recv(), if self.writes.len() < WRITES_MAX => match occurrence {
+                    Some(occurrence) => {
+                        if let Some(key) = self.records.count(occurrence) {
+                            self.write(key);
+                        }
+                    }
+                    None => break,
+                },
+            }
+        }
+        // the last words of a node that stops
+        while let Some((key, wrote)) = self.writes.next().await {
+            self.written(key, wrote);
+        }
+    }
+
+    fn write(&mut self, key: Key) {
+        let Some(record) = self.records.records.get_mut(&key) else { return };
+        match record.writing {
+            Writing::Idle => record.writing = Writing::InFlight,
+            Writing::InFlight | Writing::Again => {
+                record.writing = Writing::Again;
+                return;
+            }
+        }
+        let write = write_event(
+            self.client.clone(),
+            self.source.clone(),
+            record.clone(),
+            key.group.reason.clone(),
+        );
+        self.writes.push(Box::pin(async move { (key, write.await) }));
+    }
+
+    fn written(&mut self, key: Key, wrote: Wrote) {
+        let Some(record) = self.records.records.get_mut(&key) else { return };
+        let again = std::mem::replace(&mut record.writing, Writing::Idle) == Writing::Again;
+        record.stored = match wrote {
+            Wrote::Stored => Stored::InApi,
+            Wrote::GaveUp => Stored::Nowhere,
+        };
+        if again {
+            self.write(key);
+        }
+    }
+}
+
+async fn write_event(client: Client, source: EventSource, record: Record, reason: String) -> Wrote {
+    // an event of an object without namespace lives in "default", as upstream
+    let namespace = record.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let api: Api<Event> = Api::namespaced(client, &namespace);
+    let mut stored = record.stored;
+    let mut wait = std::time::Duration::from_millis(100);
+    for _ in 0..ATTEMPTS_MAX {
+        let answer = match stored {
+            Stored::Nowhere => {
+                let event = new_event(&namespace, &source, &record, &reason);
+                api.create(&PostParams::default(), &event).await.map(|_| ())
+            }
+            Stored::InApi => {
+                let patch = json!({
+                    "count": record.count,
+                    "lastTimestamp": record.last.to_time(),
+                    "message": record.message,
+                });
+                let params = PatchParams::default();
+                api.patch(&record.name, &params, &Patch::Merge(patch)).await.map(|_| ())
+            }
+        };
+        match answer {
+            Ok(()) => return Wrote::Stored,
+            // it has expired: the next attempt makes a new one
+            Err(kube::Error::Api(answer)) if answer.code == 404 && stored == Stored::InApi => {
+                stored = Stored::Nowhere;
+                continue;
+            }
+            // the namespace is gone or going: nobody will read it
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 403 | 404 | 409) => {
+                tracing::debug!(event = record.name, error = %answer, "event not recorded");
+                return Wrote::GaveUp;
+            }
+            Err(error) => tracing::debug!(event = record.name, %error, "event not recorded yet"),
+        }
+        tokio::time::sleep(wait).await;
+        wait *= 4;
+    }
+    tracing::warn!(event = record.name, "an event could not be recorded");
+    Wrote::GaveUp
+}
+
+fn new_event(namespace: &str, source: &EventSource, record: &Record, reason: &str) -> Event {
+    Event {
+        metadata: ObjectMeta {
+            name: Some(record.name.clone()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: record.about.clone(),
+        reason: Some(reason.to_owned()),
+        message: Some(record.message.clone()),
+        type_: Some(
+            match record.severity {
+                Severity::Normal => "Normal",
+                Severity::Warning => "Warning",
+            }
+            .to_owned(),
+        ),
+        source: Some(source.clone()),
+        reporting_component: source.component.clone(),
+        reporting_instance: source.host.clone(),
+        first_timestamp: Some(record.first.to_time()),
+        last_timestamp: Some(record.last.to_time()),
+        count: Some(record.count),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! PodRestarts: from the API object to the core's request, and the core's reports into the object's status.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use rekindle_pod::RestartRequest;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Refresh, Rung};
+use rekindle_types::{Tick, TickDuration};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::latest::{Progress, WriteOutcome, write_latest};
+
+/// One report of a restart's progress.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Report {
+    pub(crate) phase: PodRestartPhase,
+    pub(crate) message: String,
+    pub(crate) started_at: Option<Time>,
+    pub(crate) finished_at: Option<Time>,
+}
+
+/// What the core needs to know of a PodRestart; `None` when it has no UID yet, which no stored object lacks.
+pub(crate) fn request_of(restart: &PodRestart) -> Option<RestartRequest> {
+    let spec = &restart.spec;
+    let grace = spec.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
+    Some(RestartRequest {
+        id: restart.metadata.uid.clone()?,
+        name: restart.metadata.name.clone().unwrap_or_default(),
+        rung: spec.rung.unwrap_or(Rung::Pod),
+        refresh: spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
+        grace: grace.map(TickDuration::from_secs),
+        reason: spec.reason.clone().unwrap_or_default(),
+    })
+}
+
+/// True when nothing more will happen to it.
+pub(crate) fn is_settled(restart: &PodRestart) -> bool {
+    restart.status.as_ref().and_then(|status| status.phase).is_some_and(PodRestartPhase::is_final)
+}
+
+/// Writes the reports of one pod's restarts.
+pub(crate) struct RestartReporter {
+    client: Client,
+    known: BTreeMap<String, Known>,
+}
+
+struct Known {
+    restart: Arc<PodRestart>,
+    reports: Option<watch::Sender<(u64, Option<Report>)>>,
+}
+
+impl RestartReporter {
+    /// Knows of no restart yet.
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, known: BTreeMap::new() }
+    }
+
+    /// Remembers which object reports of `id` belong to; false when it was known already.
+    pub(crate) fn register(&mut self, id: &str, restart: Arc<PodRestart>) -> bool {
+        if self.known.contains_key(id) {
+            return false;
+        }
+        self.known.insert(id.to_owned(), Known { restart, reports: None });
+        true
+    }
+
+    /// Hands in the newest report; a final one is the last.
+    pub(crate) fn report(&mut self, id: &str, phase: PodRestartPhase, message: String, at: Tick) {
+        let Some(known) = self.known.get_mut(id) else {
+            // the object was deleted while the restart went on: there is nobody left to tell
+            tracing::debug!(restart = id, ?phase, "report of a restart whose object is not known");
+            return;
+        };
+        let before = known.reports.as_ref().and_then(|reports| reports.borrow().1.clone());
+        let stored = known.restart.status.as_ref();
+        let started_before = before
+            .and_then(|report| report.started_at)
+            .or_else(|| stored.and_then(|status| status.started_at.clone()));
+        let (started_at, finished_at) = match phase {
+            PodRestartPhase::Running => (started_before.or_else(|| Some(at.to_time())), None),
+            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
+                (started_before, Some(at.to_time()))
+            }
+        };
+        let report = Report { phase, message, started_at, finished_at };
+        let client = self.client.clone();
+        let restart = known.restart.clone();
+        let reports = known.reports.get_or_insert_with(|| start_writer(client, &restart));
+        reports.send_modify(|(number, value)| {
+            *number += 1;
+            *value = Some(report);
+        });
+    }
+
+    /// The object is gone or final: its writer ends after the last report.
+    pub(crate) fn forget(&mut self, id: &str) {
+        self.known.remove(id);
+    }
+}
+
+fn start_writer(client: Client, restart: &PodRestart) -> watch::Sender<(u64, Option<Report>)> {
+    let (sender, receiver) = watch::channel((0, None));
+    let (progress, _) = watch::channel(Progress::Written(0));
+    let namespace = restart.metadata.namespace.clone().unwrap_or_default();
+    let name = restart.metadata.name.clone().unwrap_or_default();
+    let uid = restart.metadata.uid.clone();
+    let api: Api<PodRestart> = Api::namespaced(client, &namespace);
+    tokio::spawn(write_latest(receiver, progress, move |report: Option<Report>| {
+        let (api, name, uid) = (api.clone(), name.clone(), uid.clone());
+        async move {
+            match report {
+                Some(report) => write(&api, &name, uid, &report).await,
+                None => WriteOutcome::Written,
+            }
+        }
+    }));
+    sender
+}
+
+async fn write(
+    api: &Api<PodRestart>,
+    name: &str,
+    uid: Option<String>,
+    report: &Report,
+) -> WriteOutcome {
+    let patch = json!({
+        "metadata": { "uid": uid },
+        "status": {
+            "phase": report.phase,
+            "message": report.message,
+            "startedAt": report.started_at,
+            "finishedAt": report.finished_at,
+        },
+    });
+    match api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Ok(_) => WriteOutcome::Written,
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409 | 422) => {
+            tracing::debug!(restart = name, error = %answer, "the PodRestart is gone or another one");
+            WriteOutcome::Gone
+        }
+        Err(error) => {
+            tracing::debug!(restart = name, %error, "report of a restart failed; trying again");
+            WriteOutcome::Retry
+        }
+    }
+}

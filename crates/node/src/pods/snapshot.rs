@@ -1,0 +1,91 @@
+//! What the runtime found of one pod, in the pod core's words.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_pod::{ContainerSeen, ContainerSeenState, SandboxSeen, SandboxSeenState, Snapshot};
+use rekindle_runtime::{ContainerSnapshot, ContainerState, Runtime, SandboxSnapshot, SandboxState};
+
+use super::actions::{container_id, network_id};
+use super::termination_message::read_message;
+use crate::container_spec::find_container;
+use crate::context::NodeContext;
+use crate::layout::PodDirs;
+use crate::network::PodNetwork;
+
+/// Converts it; the addresses come from the network, and the last words of what has ended from its files.
+pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
+    node: &NodeContext<R, N>,
+    pod: &Pod,
+    dirs: &PodDirs,
+    found: Vec<SandboxSnapshot>,
+) -> Snapshot {
+    let mut sandboxes = Vec::with_capacity(found.len());
+    for sandbox in found {
+        let ips = addresses(node, pod, &sandbox).await;
+        sandboxes.push(SandboxSeen {
+            attempt: sandbox.attempt(),
+            state: match sandbox.state {
+                SandboxState::Ready => SandboxSeenState::Ready,
+                SandboxState::NotReady => SandboxSeenState::NotReady,
+            },
+            ips,
+            containers: sandbox
+                .containers
+                .into_iter()
+                .map(|container| container_seen(pod, dirs, container))
+                .collect(),
+        });
+    }
+    sandboxes.sort_by_key(|sandbox| sandbox.attempt);
+    Snapshot { sandboxes }
+}
+
+/// Attaching again answers what stands. When the network cannot say, what the API shows is believed: a pod is never torn
+/// down because of a question that failed.
+async fn addresses<R: Runtime, N: PodNetwork>(
+    node: &NodeContext<R, N>,
+    pod: &Pod,
+    sandbox: &SandboxSnapshot,
+) -> Vec<IpAddr> {
+    let (SandboxState::Ready, Some(info)) = (sandbox.state, &sandbox.info) else {
+        return Vec::new();
+    };
+    match node.network.attach(&network_id(&sandbox.key), &info.netns).await {
+        Ok(ips) => ips,
+        Err(error) => {
+            tracing::warn!(pod = %sandbox.key.pod, %error, "cannot ask for the addresses of a running sandbox; using those in its status");
+            status_addresses(pod)
+        }
+    }
+}
+
+fn status_addresses(pod: &Pod) -> Vec<IpAddr> {
+    let ips = pod.status.as_ref().and_then(|status| status.pod_ips.as_ref());
+    ips.into_iter().flatten().filter_map(|ip| ip.ip.parse().ok()).collect()
+}
+
+fn container_seen(pod: &Pod, dirs: &PodDirs, found: ContainerSnapshot) -> ContainerSeen {
+    let state = match found.state {
+        ContainerState::Created => ContainerSeenState::Created,
+        ContainerState::Running { started_at, .. } => ContainerSeenState::Running { started_at },
+        ContainerState::Exited { mut exit } => {
+            if let Ok(container) = find_container(pod, &found.key.name.0) {
+                exit.message = read_message(pod, container, dirs, found.key.attempt, &exit);
+            }
+            ContainerSeenState::Exited { exit }
+        }
+    };
+    ContainerSeen {
+        name: found.key.name,
+        attempt: found.key.attempt,
+        container_id: container_id(&found.id),
+        image_id: found.image_id,
+        state,
+    }
+}
+
+/// The ids on the network of these sandboxes.
+pub(crate) fn sandbox_network_ids(found: &[SandboxSnapshot]) -> std::collections::BTreeSet<String> {
+    found.iter().map(|sandbox| network_id(&sandbox.key)).collect()
+}

@@ -1,0 +1,179 @@
+//! Writing a pod's status to the API.
+//!
+//! The patch is conditional on the resourceVersion that was seen last, because it carries the whole list of conditions: one
+//! that somebody else owns (DisruptionTarget, a readiness gate) is taken over from the object as seen. When the object has
+//! changed meanwhile, it is read anew and the patch is made again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use rekindle_types::PodRef;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::latest::{Progress, WriteOutcome, reached, write_latest};
+
+/// Status fields that the node owns: one that the core leaves out is removed from the API.
+const OWNED: [&str; 12] = [
+    "containerStatuses",
+    "hostIP",
+    "hostIPs",
+    "initContainerStatuses",
+    "message",
+    "observedGeneration",
+    "phase",
+    "podIP",
+    "podIPs",
+    "qosClass",
+    "reason",
+    "startTime",
+];
+
+/// Conditions that the pod core writes; others belong to somebody else.
+const OWN_CONDITIONS: [&str; 6] = [
+    "PodScheduled",
+    "PodReadyToStartContainers",
+    "Initialized",
+    "ContainersReady",
+    "Ready",
+    "AllContainersRestarting",
+];
+
+/// What the API was last seen to hold.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    resource_version: Option<String>,
+    conditions: Vec<PodCondition>,
+}
+
+/// Writes one pod's status, newest first.
+pub(crate) struct StatusWriter {
+    values: watch::Sender<(u64, Arc<PodStatus>)>,
+    progress: watch::Receiver<Progress>,
+    seen: Arc<Mutex<Seen>>,
+    task: AbortHandle,
+}
+
+impl Drop for StatusWriter {
+    /// Nobody writes the status of a pod that nobody looks after.
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl StatusWriter {
+    /// A writer for this pod, which has been seen as `pod`.
+    pub(crate) fn start(client: Client, pod_ref: PodRef, pod: &Pod) -> Self {
+        let status = Arc::new(pod.status.clone().unwrap_or_default());
+        let (values, receiver) = watch::channel((0, status));
+        let (sender, progress) = watch::channel(Progress::Written(0));
+        let seen = Arc::new(Mutex::new(seen_in(pod)));
+        let writer_seen = seen.clone();
+        let api: Api<Pod> = Api::namespaced(client, &pod_ref.namespace);
+        let task = tokio::spawn(write_latest(receiver, sender, move |status: Arc<PodStatus>| {
+            let (api, pod_ref, seen) = (api.clone(), pod_ref.clone(), writer_seen.clone());
+            async move { write(&api, &pod_ref, &seen, &status).await }
+        }));
+        Self { values, progress, seen, task: task.abort_handle() }
+    }
+
+    /// Hands in a newer status.
+    pub(crate) fn submit(&self, status: Arc<PodStatus>) {
+        self.values.send_modify(|(number, value)| {
+            *number += 1;
+            *value = status;
+        });
+    }
+
+    /// The object was seen in the API.
+    pub(crate) fn observe(&self, pod: &Pod) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_older(pod.metadata.resource_version.as_deref(), seen.resource_version.as_deref()) {
+            *seen = seen_in(pod);
+        }
+    }
+
+    /// Waits until the newest status stands in the API, or the pod is gone from it.
+    pub(crate) async fn flush(&mut self) {
+        let (number, _) = *self.values.borrow();
+        reached(&mut self.progress, number).await;
+    }
+}
+
+fn seen_in(pod: &Pod) -> Seen {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.clone());
+    Seen {
+        resource_version: pod.metadata.resource_version.clone(),
+        conditions: conditions.unwrap_or_default(),
+    }
+}
+
+/// Whether version `a` was surely before `b`: resource versions are comparable as numbers (KEP-5504).
+fn is_older(a: Option<&str>, b: Option<&str>) -> bool {
+    let number = |version: Option<&str>| version.and_then(|version| version.parse::<u64>().ok());
+    number(a).zip(number(b)).is_some_and(|(a, b)| a < b)
+}
+
+async fn write(
+    api: &Api<Pod>,
+    pod_ref: &PodRef,
+    seen: &Mutex<Seen>,
+    status: &PodStatus,
+) -> WriteOutcome {
+    let base = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let patch = status_patch(pod_ref, &base, status);
+    let params = PatchParams::default();
+    match api.patch_status(&pod_ref.name, &params, &Patch::Merge(patch)).await {
+        Ok(pod) => {
+            remember(seen, &pod);
+            WriteOutcome::Written
+        }
+        Err(kube::Error::Api(answer)) if answer.code == 404 => WriteOutcome::Gone,
+        Err(error) => {
+            tracing::debug!(pod = %pod_ref, %error, "status write failed; reading the pod and trying again");
+            look_again(api, pod_ref, seen).await
+        }
+    }
+}
+
+fn remember(seen: &Mutex<Seen>, pod: &Pod) {
+    *seen.lock().unwrap_or_else(PoisonError::into_inner) = seen_in(pod);
+}
+
+async fn look_again(api: &Api<Pod>, pod_ref: &PodRef, seen: &Mutex<Seen>) -> WriteOutcome {
+    match api.get_opt(&pod_ref.name).await {
+        Ok(Some(pod)) if pod.metadata.uid.as_deref() == Some(&pod_ref.uid.0) => {
+            remember(seen, &pod);
+            WriteOutcome::Retry
+        }
+        Ok(_) => WriteOutcome::Gone,
+        Err(_) => WriteOutcome::Retry,
+    }
+}
+
+/// A merge patch of everything the node owns in the status.
+fn status_patch(pod_ref: &PodRef, base: &Seen, status: &PodStatus) -> Value {
+    let mut fields = match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        Ok(_) | Err(_) => Map::new(), // a PodStatus is an object
+    };
+    for name in OWNED {
+        fields.entry(name).or_insert(Value::Null);
+    }
+    let own = status.conditions.iter().flatten();
+    let foreign = base.conditions.iter().filter(|seen| {
+        let written = status.conditions.iter().flatten().any(|own| own.type_ == seen.type_);
+        !written && !OWN_CONDITIONS.contains(&seen.type_.as_str())
+    });
+    let conditions: Vec<&PodCondition> = own.chain(foreign).collect();
+    fields.insert("conditions".to_owned(), json!(conditions));
+    let mut metadata = Map::new();
+    metadata.insert("uid".to_owned(), json!(pod_ref.uid.0));
+    if let Some(version) = &base.resource_version {
+        metadata.insert("resourceVersion".to_owned(), json!(version));
+    }
+    json!({ "metadata": metadata, "status": fields })
+}

@@ -1,0 +1,44 @@
+//! The whole agent with the real pod core, against a fake API, runtime and network.
+
+mod crashes;
+mod restarts;
+mod running;
+
+use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Pod, Volume, VolumeMount};
+use serde_json::{Value, json};
+
+use crate::testing::{World, pod};
+
+/// How the API shows a container.
+fn shown(world: &World, pod: &str, container: &str) -> Value {
+    let status = world.status(pod);
+    let statuses = status["containerStatuses"].as_array().cloned().unwrap_or_default();
+    let of_name = |status: &Value| status["name"] == json!(container);
+    statuses.into_iter().find(of_name).unwrap_or_default()
+}
+
+/// The messages of all events of this reason.
+fn events(world: &World, reason: &str) -> Vec<String> {
+    let events = world.api.list("events").into_iter();
+    let of_reason = events.filter(|event| event["reason"] == json!(reason));
+    of_reason.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// A pod whose containers all mount one emptyDir at /scratch.
+fn pod_with_scratch(name: &str, containers: Vec<Container>) -> Pod {
+    let mut pod = pod(name, containers);
+    let spec = pod.spec.as_mut().unwrap();
+    spec.volumes = Some(vec![Volume {
+        name: "scratch".to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }]);
+    for container in &mut spec.containers {
+        container.volume_mounts = Some(vec![VolumeMount {
+            name: "scratch".to_owned(),
+            mount_path: "/scratch".to_owned(),
+            ..VolumeMount::default()
+        }]);
+    }
+    pod
+}

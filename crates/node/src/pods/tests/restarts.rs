@@ -1,0 +1,90 @@
+//! Restarts that a PodRestart asks for.
+
+use rekindle_types::v1alpha1::Rung;
+use serde_json::json;
+
+use super::{pod_with_scratch, shown};
+use crate::testing::{World, container, pod, restart};
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_pod_restart_makes_sandbox_address_and_empty_dir_new() {
+    let world = World::new();
+    world.api.create("pods", &pod_with_scratch("web", vec![container("app"), container("side")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let uid = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
+    let scratch = world
+        .machine
+        .spec("app")
+        .mounts
+        .iter()
+        .find(|m| m.destination.ends_with("scratch"))
+        .unwrap()
+        .source
+        .clone();
+    std::fs::write(scratch.join("poison"), "bad").unwrap();
+    world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
+    world
+        .api
+        .until("done", |api| {
+            api.get("podrestarts", "again").unwrap()["status"]["phase"] == "Succeeded"
+        })
+        .await;
+    world.until_running("web").await;
+    assert!(!scratch.join("poison").exists());
+    assert_eq!(world.machine.running(), ["app#1", "side#1"]);
+    assert_eq!(world.status("web")["podIP"], "10.88.0.2");
+    assert_eq!(world.api.get("pods", "web").unwrap()["metadata"]["uid"], uid);
+    assert_eq!(shown(&world, "web", "app")["restartCount"], 1);
+    world.machine.until("old sandbox gone", |machine| machine.sandboxes().len() == 1).await;
+    let phases: Vec<String> = world
+        .api
+        .history("podrestarts", "again")
+        .iter()
+        .map(|object| object["status"]["phase"].as_str().unwrap_or("none").to_owned())
+        .collect();
+    assert_eq!(phases, ["none", "Running", "Succeeded"]);
+    let status = &world.api.get("podrestarts", "again").unwrap()["status"];
+    assert!(status["startedAt"].is_string() && status["finishedAt"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_for_another_uid_is_left_to_the_controllers() {
+    let world = World::new();
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let mut other = restart("other", "web", Rung::Pod);
+    other.spec.pod_uid = Some("another".to_owned());
+    world.api.create("podrestarts", &other);
+    world.api.create("podrestarts", &restart("this", "web", Rung::Container));
+    world
+        .api
+        .until("done", |api| {
+            api.get("podrestarts", "this").unwrap()["status"]["phase"] == "Succeeded"
+        })
+        .await;
+    assert!(world.api.get("podrestarts", "other").unwrap()["status"].is_null());
+    assert_eq!(world.machine.count("sandbox"), 1);
+    assert_eq!(world.machine.starts("app"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_a_pod_that_has_ended_is_refused() {
+    let world = World::new();
+    world.machine.ends_at_once("app", 0);
+    let mut job = pod("job", vec![container("app")]);
+    job.spec.as_mut().unwrap().restart_policy = Some("Never".to_owned());
+    world.api.create("pods", &job);
+    let _agent = world.agent().await;
+    world.api.until("over", |_| world.status("job")["phase"] == "Succeeded").await;
+    world.api.create("podrestarts", &restart("again", "job", Rung::Pod));
+    world
+        .api
+        .until("refused", |api| {
+            api.get("podrestarts", "again").unwrap()["status"]["phase"] == "Refused"
+        })
+        .await;
+    let message = world.api.get("podrestarts", "again").unwrap()["status"]["message"].clone();
+    assert_eq!(message, json!("pod default/job has finished (phase Succeeded)"));
+}

@@ -1,0 +1,238 @@
+//! A pod's ordinary life.
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapEnvSource, EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector,
+};
+use rekindle_types::ExitStatus;
+use serde_json::json;
+
+use super::{events, pod_with_scratch, shown};
+use crate::agent::StopMode;
+use crate::testing::{World, container, pod};
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_run_and_shown() {
+    let world = World::new();
+    world.api.create("pods", &pod("web", vec![container("app"), container("side")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let status = world.status("web");
+    assert_eq!(status["phase"], "Running");
+    assert_eq!(status["podIP"], "10.88.0.1");
+    assert_eq!(status["hostIP"], "10.88.0.254");
+    let app = shown(&world, "web", "app");
+    assert_eq!(app["restartCount"], 0);
+    assert!(app["containerID"].as_str().unwrap().starts_with("rekindle://"));
+    assert_eq!(world.machine.running(), ["app#0", "side#0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_agent_mounts_hosts_hostname_and_resolver() {
+    let world = World::new();
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let spec = world.machine.spec("app");
+    let source = |destination: &str| {
+        let of = |mount: &&rekindle_runtime::Mount| {
+            mount.destination == std::path::Path::new(destination)
+        };
+        spec.mounts.iter().find(of).unwrap().source.clone()
+    };
+    let hosts = std::fs::read_to_string(source("/etc/hosts")).unwrap();
+    assert!(hosts.contains("10.88.0.1\tweb\n"), "{hosts}");
+    assert_eq!(std::fs::read_to_string(source("/etc/hostname")).unwrap(), "web\n");
+    assert!(source("/etc/resolv.conf").exists());
+    assert!(source("/dev/termination-log").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_is_started_again_with_its_last_words_kept() {
+    let world = World::new();
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let spec = world.machine.spec("app");
+    let last_words =
+        &spec.mounts.iter().find(|m| m.destination.ends_with("termination-log")).unwrap().source;
+    std::fs::write(last_words, "the database is gone").unwrap();
+    world.machine.end("app", ExitStatus::Code { code: 3 });
+    world.api.until("restarted", |_| shown(&world, "web", "app")["restartCount"] == 1).await;
+    world.until_running("web").await;
+    let last = shown(&world, "web", "app")["lastState"]["terminated"].clone();
+    assert_eq!(last["exitCode"], 3);
+    assert_eq!(last["message"], "the database is gone");
+    assert_eq!(world.machine.starts("app"), 2);
+}
+
+/// The kubelet's waits: 0, 10, 20, 40, … s; see kubernetes-facts, "Container restart and backoff".
+#[tokio::test(start_paused = true)]
+async fn a_crashing_container_backs_off() {
+    let world = World::new();
+    world.machine.ends_at_once("app", 1);
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.machine.until("five starts", |machine| machine.starts("app") == 5).await;
+    let passed = world.clock.now().since(rekindle_types::Tick::from_secs(1_760_000_000));
+    assert!((70..72).contains(&passed.as_secs()), "0 + 10 + 20 + 40 s, not {} s", passed.as_secs());
+    world
+        .api
+        .until("shown", |_| {
+            shown(&world, "web", "app")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        })
+        .await;
+    world.api.until("told", |_| !events(&world, "BackOff").is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_ends_gracefully_and_leaves_nothing() {
+    let world = World::new();
+    world.api.create("pods", &pod_with_scratch("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    assert!(!world.folder.mounts().is_empty());
+    world.api.delete_pod("web", 30);
+    world.api.until("gone", |api| api.get("pods", "web").is_none()).await;
+    assert_eq!(world.machine.count("signal app"), 1);
+    assert_eq!(world.machine.count("kill"), 0);
+    assert!(world.machine.sandboxes().is_empty());
+    assert!(world.network.attached().is_empty());
+    assert_eq!(world.folder.mounts(), Vec::<std::path::PathBuf>::new());
+    let last = world.api.history("pods", "web").pop().unwrap();
+    assert_eq!(last["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stubborn_container_is_killed_when_the_grace_is_over() {
+    let world = World::new();
+    world.machine.stubborn("app");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let before = world.clock.now();
+    world.api.delete_pod("web", 7);
+    world.api.until("gone", |api| api.get("pods", "web").is_none()).await;
+    assert_eq!(world.clock.now().since(before).as_secs(), 7);
+    assert_eq!(world.machine.count("kill app"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_environment_comes_from_the_pod_and_a_config_map() {
+    let world = World::new();
+    let mut app = container("app");
+    app.env_from = Some(vec![EnvFromSource {
+        config_map_ref: Some(ConfigMapEnvSource { name: "settings".to_owned(), optional: None }),
+        ..EnvFromSource::default()
+    }]);
+    app.env = Some(vec![EnvVar {
+        name: "IP".to_owned(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                field_path: "status.podIP".to_owned(),
+                api_version: None,
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }]);
+    world.api.create("pods", &pod("web", vec![app]));
+    let _agent = world.agent().await;
+    let waiting = |world: &World| shown(world, "web", "app")["state"]["waiting"].clone();
+    world.api.until("held", |_| waiting(&world)["reason"] == "CreateContainerConfigError").await;
+    assert_eq!(waiting(&world)["message"], "configmap \"settings\" not found");
+    world.api.create(
+        "configmaps",
+        &json!({ "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "settings", "namespace": "default" }, "data": { "MODE": "fast" } }),
+    );
+    world.until_running("web").await;
+    let env = world.machine.spec("app").env;
+    let expected = [("MODE", "fast"), ("IP", "10.88.0.1")];
+    assert_eq!(env, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_stops_can_end_its_pods_and_the_next_one_brings_them_back() {
+    let world = World::new();
+    world.api.create("pods", &pod_with_scratch("web", vec![container("app")]));
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    let scratch = world
+        .machine
+        .spec("app")
+        .mounts
+        .iter()
+        .find(|m| m.destination.ends_with("scratch"))
+        .unwrap()
+        .source
+        .clone();
+    std::fs::write(scratch.join("kept"), "kept").unwrap();
+    agent.stop(StopMode::EndPods).await;
+    assert!(world.machine.sandboxes().is_empty());
+    assert_eq!(world.machine.count("signal app"), 1);
+    assert!(world.folder.mounts().is_empty());
+    assert_eq!(world.status("web")["phase"], "Running", "the pod is not over");
+    let _next = world.agent().await;
+    world.machine.until("runs again", |machine| machine.running() == ["app#1"]).await;
+    world.api.until("shown", |_| shown(&world, "web", "app")["restartCount"] == 1).await;
+    assert_eq!(std::fs::read_to_string(scratch.join("kept")).unwrap(), "kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_ended_stays_until_it_is_deleted() {
+    let world = World::new();
+    world.machine.ends_at_once("app", 0);
+    let mut job = pod("job", vec![container("app")]);
+    job.spec.as_mut().unwrap().restart_policy = Some("Never".to_owned());
+    world.api.create("pods", &job);
+    let agent = world.agent().await;
+    world.api.until("over", |_| world.status("job")["phase"] == "Succeeded").await;
+    world.machine.until("cleaned up", |machine| machine.sandboxes().is_empty()).await;
+    world.crash(agent);
+    let _next = world.agent().await;
+    world.api.delete_pod("job", 0);
+    world.api.until("gone", |api| api.get("pods", "job").is_none()).await;
+    assert_eq!(world.machine.starts("app"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_cannot_be_written_is_written_later() {
+    let world = World::new();
+    world.api.fail_next("PATCH pods/status", 5);
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+}
+
+/// The status carries the whole list of conditions: what others wrote must survive it.
+#[tokio::test(start_paused = true)]
+async fn conditions_of_others_are_kept() {
+    let world = World::new();
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let mut conditions = world.status("web")["conditions"].as_array().unwrap().clone();
+    conditions.push(json!({ "type": "example.com/gate", "status": "True" }));
+    world.api.modify("pods", "web", &json!({ "status": { "conditions": conditions } }));
+    world.machine.end("app", ExitStatus::Code { code: 1 });
+    world.api.until("restarted", |_| shown(&world, "web", "app")["restartCount"] == 1).await;
+    let conditions = world.status("web")["conditions"].to_string();
+    assert!(conditions.contains("example.com/gate"), "{conditions}");
+}
+
+/// KEP-4960: lifecycle.stopSignal wins over the image's.
+#[tokio::test(start_paused = true)]
+async fn a_container_gets_the_stop_signal_of_its_spec() {
+    let world = World::new();
+    let mut app = container("app");
+    app.lifecycle = Some(k8s_openapi::api::core::v1::Lifecycle {
+        stop_signal: Some("SIGUSR1".to_owned()),
+        ..Default::default()
+    });
+    world.api.create("pods", &pod("web", vec![app]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    world.api.delete_pod("web", 30);
+    world.api.until("gone", |api| api.get("pods", "web").is_none()).await;
+    assert_eq!(world.machine.count("signal app Number(10)"), 1);
+}

@@ -1,0 +1,514 @@
+//! One pod: its core, its timers, and the actions under way. One task, so that nothing of a pod happens twice at a time.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rekindle_pod::{
+    Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Journal,
+    Outcome, PodCore,
+};
+use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+use rekindle_types::{PodRef, TickDuration};
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::actions::PodActions;
+use super::index::PodView;
+use super::journal_file::{BackgroundSync, read_json, write_json};
+use super::restarts::{RestartReporter, is_settled, request_of};
+use super::snapshot::snapshot_of;
+use super::spec_change::{concerns_core, concerns_downward_files};
+use super::status_writer::StatusWriter;
+use super::termination_message::read_message;
+use crate::container_spec::find_container;
+use crate::context::NodeContext;
+use crate::layout::PodDirs;
+use crate::network::PodNetwork;
+use crate::objects::{PodObjects, pod_references};
+
+/// How long to wait before a journal that could not be written (disk full) is tried again. Nothing else is begun meanwhile.
+const JOURNAL_RETRY: Duration = Duration::from_secs(1);
+/// Grace of a pod that gives none.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+/// What a worker is told besides new versions of its pod.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The runtime saw something of this pod.
+    Runtime(RuntimeEvent),
+    /// A PodRestart for this pod, or a newer version of one.
+    Restart(Arc<PodRestart>),
+    /// A PodRestart is no more.
+    RestartForgotten(String),
+    /// The object is gone from the API: everything of it ends.
+    Vanished,
+    /// The node stops: end the containers, keep what is needed to go on later.
+    NodeStops,
+}
+
+/// What a worker is started with.
+pub(crate) struct WorkerStart {
+    pub(crate) pod_ref: PodRef,
+    /// What the runtime had of it when the agent started.
+    pub(crate) found: Vec<SandboxSnapshot>,
+    pub(crate) updates: watch::Receiver<Arc<Pod>>,
+    pub(crate) inbox: mpsc::UnboundedReceiver<Input>,
+}
+
+/// Why the worker goes on as it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// The pod is to run as its spec says.
+    Serving,
+    /// The node stops: containers end, and nothing is written that would say the pod is over.
+    NodeStopping,
+}
+
+pub(crate) struct Worker<R, N> {
+    node: Arc<NodeContext<R, N>>,
+    pub(super) pod_ref: PodRef,
+    dirs: PodDirs,
+    pod: Arc<Pod>,
+    core: PodCore,
+    mode: Mode,
+    ips: Vec<IpAddr>,
+    updates: watch::Receiver<Arc<Pod>>,
+    inbox: mpsc::UnboundedReceiver<Input>,
+    under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<Outcome, ActionError>)>>,
+    /// A journal that could not be written yet: what was polled after it waits.
+    unwritten: Option<Box<Journal>>,
+    journal_sync: BackgroundSync,
+    shown: watch::Sender<Arc<PodStatus>>,
+    status: StatusWriter,
+    restarts: RestartReporter,
+    objects: Arc<PodObjects>,
+    objects_changed: Arc<Notify>,
+    /// Grace of the deletion as last told to the core, in seconds.
+    deletion_grace: Option<i64>,
+    existence: Existence,
+}
+
+/// Whether the API still has the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Existence {
+    Exists,
+    Vanished,
+}
+
+/// Whether the worker goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    Finished,
+}
+
+impl<R: Runtime, N: PodNetwork> Worker<R, N> {
+    /// Takes the pod up where an earlier agent left it, or from the beginning.
+    pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
+        let mut worker = Self::new(node, start.pod_ref, start.updates, start.inbox);
+        worker.keep_pod();
+        worker.look(start.found).await;
+        if worker.serve().await == Flow::Finished {
+            worker.finish().await;
+        }
+    }
+
+    fn new(
+        node: Arc<NodeContext<R, N>>,
+        pod_ref: PodRef,
+        mut updates: watch::Receiver<Arc<Pod>>,
+        inbox: mpsc::UnboundedReceiver<Input>,
+    ) -> Self {
+        let pod = updates.borrow_and_update().clone();
+        let dirs = node.dirs.pod(&pod_ref);
+        let now = node.clock.now();
+        let core = match read_json::<Journal>(&dirs.journal()) {
+            Some(journal) => PodCore::recover(now, pod.clone(), journal, node.core_config.clone()),
+            None => PodCore::new(now, pod.clone(), node.core_config.clone()),
+        };
+        let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
+        node.index.insert(PodView { pod_ref: pod_ref.clone(), status });
+        let objects_changed = Arc::new(Notify::new());
+        let objects = node.objects.subscribe(pod_references(&pod), objects_changed.clone());
+        Self {
+            status: StatusWriter::start(node.client.clone(), pod_ref.clone(), &pod),
+            restarts: RestartReporter::new(node.client.clone()),
+            objects: Arc::new(objects),
+            objects_changed,
+            dirs,
+            pod,
+            core,
+            mode: Mode::Serving,
+            ips: Vec::new(),
+            updates,
+            inbox,
+            under_way: FuturesUnordered::new(),
+            unwritten: None,
+            journal_sync: BackgroundSync::default(),
+            shown,
+            deletion_grace: None,
+            existence: Existence::Exists,
+            pod_ref,
+            node,
+        }
+    }
+
+    /// Keeps the pod beside its journal, so that it can be ended gracefully when the API forgets it while no agent runs.
+    fn keep_pod(&self) {
+        let path = self.dirs.pod();
+        let made = std::fs::create_dir_all(self.dirs.root());
+        if let Err(error) = made.map_err(|e| e.to_string()).and_then(|()| {
+            write_json(&path, self.pod.as_ref())
+                .map_err(|e| format!("{e}: {:?}", std::error::Error::source(&e)))
+        }) {
+            tracing::warn!(pod = %self.pod_ref, error, "cannot keep the pod's spec beside its journal");
+        }
+    }
+
+    async fn look(&mut self, found: Vec<SandboxSnapshot>) {
+        let snapshot = snapshot_of(&self.node, &self.pod, &self.dirs, found).await;
+        if let Some(newest) = snapshot.sandboxes.last() {
+            self.ips.clone_from(&newest.ips);
+        }
+        self.handle(Event::RuntimeSnapshot(snapshot));
+        self.tell_deletion();
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.core.handle(self.node.clock.now(), event);
+    }
+
+    /// Until the core is done, or the agent ends.
+    async fn serve(&mut self) -> Flow {
+        loop {
+            if self.begin_actions() == Flow::Finished {
+                return Flow::Finished;
+            }
+            let timeout = self.core.poll_timeout().map(|at| self.node.clock.instant_of(at));
+            tokio::select! {
+                biased;
+                input = self.inbox.recv() => match input {
+                    Some(input) => self.take(input),
+                    None => return Flow::Continue, // the agent ends and leaves the pods running
+                },
+                Some((id, result)) = self.under_way.next(), if !self.under_way.is_empty() => {
+                    self.answered(id, result);
+                }
+                Ok(()) = self.updates.changed() => self.updated(),
+                () = self.objects_changed.notified() => self.update_payloads(),
+                () = sleep_until(timeout), if timeout.is_some() => {
+                    self.core.handle_timeout(self.node.clock.now());
+                }
+                () = tokio::time::sleep(JOURNAL_RETRY), if self.unwritten.is_some() => {}
+            }
+        }
+    }
+
+    /// Begins everything that the core asks for.
+    fn begin_actions(&mut self) -> Flow {
+        if let Some(journal) = self.unwritten.take()
+            && !self.persist(journal)
+        {
+            return Flow::Continue;
+        }
+        while let Some((id, action)) = self.core.poll_action() {
+            match action {
+                Action::Persist(journal) => {
+                    if !self.persist(journal) {
+                        return Flow::Continue;
+                    }
+                }
+                Action::WriteStatus(status) => self.write_status(*status),
+                Action::EmitEvent(event) => {
+                    if self.mode == Mode::Serving {
+                        self.node.recorder.pod_event(&self.pod_ref, event);
+                    }
+                }
+                Action::ReportRestart { id, phase, message, at } => {
+                    if self.mode == Mode::Serving {
+                        self.restarts.report(&id, phase, message, at);
+                    }
+                }
+                Action::Finish => return Flow::Finished,
+                action @ (Action::MountVolumes
+                | Action::RefreshVolumes
+                | Action::SetUpSandbox { .. }
+                | Action::TearDownSandbox { .. }
+                | Action::PullImage { .. }
+                | Action::CreateContainer { .. }
+                | Action::StartContainer { .. }
+                | Action::SignalContainer { .. }
+                | Action::KillContainer { .. }
+                | Action::RemoveContainer { .. }) => self.begin(id, action),
+            }
+        }
+        Flow::Continue
+    }
+
+    fn begin(&mut self, id: ActionId, action: Action) {
+        let perform = AssertUnwindSafe(self.actions().perform(action)).catch_unwind();
+        self.under_way.push(Box::pin(async move {
+            let result = perform.await.unwrap_or_else(|_| {
+                // the panic hook has told where; the pod retries, and no other pod is touched
+                let message = "the node agent failed inside; see its log".to_owned();
+                Err(ActionError { kind: ActionErrorKind::Other, message })
+            });
+            (id, result)
+        }));
+    }
+
+    fn actions(&self) -> PodActions<R, N> {
+        PodActions {
+            node: self.node.clone(),
+            pod_ref: self.pod_ref.clone(),
+            dirs: self.dirs.clone(),
+            pod: self.pod.clone(),
+            ips: self.ips.clone(),
+            objects: self.objects.clone(),
+        }
+    }
+
+    /// Writes the journal; on failure keeps it, and with it everything polled later, for another try.
+    fn persist(&mut self, journal: Box<Journal>) -> bool {
+        if self.mode == Mode::NodeStopping {
+            return true; // what stands on disk is what the next agent shall go on from
+        }
+        let path = self.dirs.journal();
+        match write_json(&path, journal.as_ref()) {
+            Ok(()) => {
+                self.journal_sync.schedule(path);
+                true
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(pod = %self.pod_ref, %error, ?cause, "the journal cannot be written; the pod waits");
+                self.unwritten = Some(journal);
+                false
+            }
+        }
+    }
+
+    fn write_status(&mut self, status: PodStatus) {
+        let status = Arc::new(status);
+        self.shown.send_replace(status.clone());
+        if self.mode == Mode::Serving && self.existence == Existence::Exists {
+            self.status.submit(status);
+        }
+    }
+
+    fn answered(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
+        if let Ok(Outcome::SandboxReady { ips }) = &result {
+            self.ips.clone_from(ips);
+        }
+        if let Err(error) = &result {
+            tracing::debug!(pod = %self.pod_ref, kind = ?error.kind, error = error.message, "action failed");
+        }
+        self.handle(Event::ActionResult { id, result });
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Runtime(event) => self.runtime_event(event),
+            Input::Restart(restart) => self.restart(&restart),
+            Input::RestartForgotten(id) => self.restarts.forget(&id),
+            Input::Vanished => {
+                self.existence = Existence::Vanished;
+                let grace = deletion_grace(&self.pod).unwrap_or_else(|| spec_grace(&self.pod));
+                self.delete(grace);
+            }
+            Input::NodeStops => {
+                self.mode = Mode::NodeStopping;
+                self.delete(spec_grace(&self.pod));
+            }
+        }
+    }
+
+    fn runtime_event(&mut self, event: RuntimeEvent) {
+        match event {
+            RuntimeEvent::ContainerExited { key, mut exit } => {
+                if let Ok(container) = find_container(&self.pod, &key.name.0) {
+                    exit.message =
+                        read_message(&self.pod, container, &self.dirs, key.attempt, &exit);
+                }
+                let key =
+                    CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
+                self.handle(Event::ContainerExited { key, exit });
+            }
+            RuntimeEvent::SandboxDied { key } => {
+                self.handle(Event::SandboxDied { attempt: key.attempt });
+            }
+        }
+    }
+
+    fn restart(&mut self, restart: &Arc<PodRestart>) {
+        let Some(request) = request_of(restart) else { return };
+        if is_settled(restart) {
+            self.restarts.forget(&request.id);
+        } else if self.restarts.register(&request.id, restart.clone()) {
+            self.handle(Event::RestartRequested(request));
+        }
+    }
+
+    /// The object changed in the API.
+    fn updated(&mut self) {
+        let pod = self.updates.borrow_and_update().clone();
+        self.status.observe(&pod);
+        let old = std::mem::replace(&mut self.pod, pod.clone());
+        if !concerns_core(&old, &pod) {
+            return;
+        }
+        if old.spec != pod.spec || old.metadata.generation != pod.metadata.generation {
+            self.keep_pod();
+        }
+        if concerns_downward_files(&old, &pod) {
+            self.update_payloads();
+        }
+        self.handle(Event::SpecChanged(pod));
+        self.tell_deletion();
+    }
+
+    /// Tells the core once for each grace: a repeated one changes nothing and would only cost.
+    fn tell_deletion(&mut self) {
+        if let Some(grace) = deletion_grace(&self.pod)
+            && self.deletion_grace != Some(grace)
+        {
+            self.delete(grace);
+        }
+    }
+
+    fn delete(&mut self, grace_seconds: i64) {
+        self.deletion_grace = Some(grace_seconds);
+        let grace = TickDuration::from_secs(u64::try_from(grace_seconds).unwrap_or(0));
+        self.handle(Event::DeleteRequested { grace });
+    }
+
+    /// Not an action of the core: an update that fails is tried again at the next change.
+    fn update_payloads(&self) {
+        let (update, pod) = (self.actions().update_payloads(), self.pod_ref.clone());
+        tokio::spawn(async move {
+            if let Err(error) = update.await {
+                tracing::warn!(%pod, error = error.message, "projected files are not updated");
+            }
+        });
+    }
+
+    /// After the core's last action.
+    async fn finish(mut self) {
+        let contents = match self.mode {
+            Mode::Serving => crate::volumes::Contents::Discard,
+            Mode::NodeStopping => crate::volumes::Contents::Keep,
+        };
+        self.unmount(contents).await;
+        if self.mode == Mode::NodeStopping {
+            self.node.index.remove(&self.pod_ref.uid);
+            return;
+        }
+        // how the containers ended is known nowhere else once the journal is gone
+        if self.existence == Existence::Exists {
+            self.status.flush().await;
+        }
+        self.forget_journal();
+        if self.wait_for_deletion().await == Flow::Continue {
+            return; // the agent ends before the object does
+        }
+        if self.existence == Existence::Exists {
+            super::recovery::delete_object(&self.node.client, &self.pod_ref).await;
+        }
+        let (dirs, trash) = (self.dirs.clone(), self.node.dirs.trash());
+        self.node.index.remove(&self.pod_ref.uid);
+        let removed = tokio::task::spawn_blocking(move || {
+            super::recovery::remove_folders(&dirs);
+            crate::volumes::sweep(&trash);
+        });
+        if let Err(error) = removed.await {
+            tracing::warn!(pod = %self.pod_ref, %error, "folders of an ended pod are left");
+        }
+    }
+
+    async fn unmount(&mut self, contents: crate::volumes::Contents) {
+        let mut wait = Duration::from_millis(100);
+        loop {
+            let dirs = self.dirs.clone();
+            let unmounted = tokio::task::spawn_blocking(move || {
+                crate::volumes::unmount_volumes(&dirs, contents).map_err(|error| error.to_string())
+            });
+            match unmounted.await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => {
+                    tracing::warn!(pod = %self.pod_ref, error, "cannot take volumes away; trying again");
+                }
+                Err(error) => {
+                    tracing::warn!(pod = %self.pod_ref, %error, "cannot take volumes away")
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(Duration::from_secs(30));
+        }
+    }
+
+    fn forget_journal(&self) {
+        for path in [self.dirs.journal(), self.dirs.pod()] {
+            if let Err(error) = super::journal_file::remove(&path) {
+                tracing::warn!(pod = %self.pod_ref, %error, "the journal of an ended pod is left");
+            }
+        }
+    }
+
+    /// A pod that has ended stays in the API until somebody deletes it.
+    async fn wait_for_deletion(&mut self) -> Flow {
+        loop {
+            if self.existence == Existence::Vanished || deletion_grace(&self.pod).is_some() {
+                return Flow::Finished;
+            }
+            tokio::select! {
+                input = self.inbox.recv() => match input {
+                    None | Some(Input::NodeStops) => return Flow::Continue,
+                    Some(Input::Vanished) => self.existence = Existence::Vanished,
+                    Some(Input::Restart(restart)) => self.refuse(&restart),
+                    Some(Input::RestartForgotten(id)) => self.restarts.forget(&id),
+                    Some(Input::Runtime(_)) => {} // late: nothing runs here any more
+                },
+                Ok(()) = self.updates.changed() => {
+                    self.pod = self.updates.borrow_and_update().clone();
+                    self.status.observe(&self.pod);
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, restart: &Arc<PodRestart>) {
+        let Some(request) = request_of(restart) else { return };
+        if !is_settled(restart) && self.restarts.register(&request.id, restart.clone()) {
+            let phase = self.core.status().phase.clone().unwrap_or_default();
+            let message = format!("pod {} has finished (phase {phase})", self.pod_ref);
+            let now = self.node.clock.now();
+            self.restarts.report(&request.id, PodRestartPhase::Refused, message, now);
+        }
+    }
+}
+
+async fn sleep_until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Seconds of grace of a pod that is being deleted.
+fn deletion_grace(pod: &Pod) -> Option<i64> {
+    pod.metadata.deletion_timestamp.as_ref()?;
+    Some(pod.metadata.deletion_grace_period_seconds.unwrap_or_else(|| spec_grace(pod)))
+}
+
+fn spec_grace(pod: &Pod) -> i64 {
+    pod.spec
+        .as_ref()
+        .and_then(|spec| spec.termination_grace_period_seconds)
+        .unwrap_or(DEFAULT_GRACE_SECONDS)
+}

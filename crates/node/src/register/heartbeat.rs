@@ -1,0 +1,175 @@
+//! The one task with a timer on an idle node: every 10 s it renews the lease and looks at the machine; the status is written
+//! when it changed, or after 5 minutes.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use rekindle_types::{Tick, TickDuration};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::conditions::{Fitness, Pressures, Shown, conditions};
+use super::lease;
+use super::machine::MachineFacts;
+use super::object::{labels, node_object, node_status};
+use crate::agent::Config;
+
+/// Between two heartbeats.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Between two heartbeats while the node is not registered yet or the API refuses.
+const RETRY: Duration = Duration::from_secs(1);
+/// After which a status is written though nothing changed.
+const STATUS_PERIOD: TickDuration = TickDuration::from_secs(300);
+
+/// The running task.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    registered: watch::Receiver<bool>,
+    beat: Beat,
+    task: JoinHandle<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Beat {
+    client: ApiClient,
+    config: Config,
+    machine: MachineFacts,
+}
+
+/// A client that can be shown in debug output.
+#[derive(Clone)]
+struct ApiClient(Client);
+
+impl std::fmt::Debug for ApiClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// What was written last.
+#[derive(Clone, Debug, Default)]
+struct Written {
+    node_uid: Option<String>,
+    shown: Option<Shown>,
+    conditions: Vec<NodeCondition>,
+    at: Tick,
+}
+
+impl Heartbeat {
+    /// Registers the node and goes on from there.
+    pub(crate) fn start(client: Client, config: &Config, machine: MachineFacts) -> Self {
+        let (sender, registered) = watch::channel(false);
+        let beat = Beat { client: ApiClient(client), config: config.clone(), machine };
+        let task = tokio::spawn(beat.clone().run(sender));
+        Self { registered, beat, task }
+    }
+
+    /// Waits until the node stands in the API.
+    pub(crate) async fn ready(&mut self) {
+        // an error means that the task has ended, and there is nothing to wait for
+        let _ended = self.registered.wait_for(|registered| *registered).await;
+    }
+
+    /// Stops at once.
+    pub(crate) fn stop(&self) {
+        self.task.abort();
+    }
+
+    /// Stops, and says that the node is not ready any more.
+    pub(crate) async fn stop_not_ready(&self) {
+        self.task.abort();
+        let shown =
+            Shown { fitness: Fitness::ShuttingDown, memory_pressure: false, disk_pressure: false };
+        let mut written = Written::default();
+        if let Err(error) = self.beat.write_status(&mut written, shown).await {
+            tracing::debug!(%error, "the node's last status could not be written");
+        }
+    }
+}
+
+impl Beat {
+    async fn run(self, registered: watch::Sender<bool>) {
+        let mut written = Written::default();
+        let mut pressures = Pressures::default();
+        loop {
+            let shown = pressures.look(self.config.clock.now(), &self.machine.data_dir);
+            let wait = match self.once(&mut written, shown).await {
+                Ok(()) => {
+                    registered.send_replace(true);
+                    PERIOD
+                }
+                Err(error) => {
+                    tracing::warn!(node = self.config.name, %error, "heartbeat failed; trying again");
+                    RETRY
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn once(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+        let now = self.config.clock.now();
+        let name = &self.config.name;
+        if written.node_uid.is_none() {
+            self.register(written, shown).await?;
+        } else if written.shown != Some(shown) || now.since(written.at) >= STATUS_PERIOD {
+            match self.write_status(written, shown).await {
+                // somebody deleted the Node: it registers again at the next beat
+                Err(kube::Error::Api(answer)) if answer.code == 404 => written.node_uid = None,
+                answer => answer?,
+            }
+        }
+        lease::renew(&self.client.0, name, written.node_uid.as_deref(), now).await
+    }
+
+    fn status(&self, written: &Written, shown: Shown) -> NodeStatus {
+        let now = self.config.clock.now();
+        node_status(&self.config, &self.machine, conditions(now, shown, &written.conditions))
+    }
+
+    fn api(&self) -> Api<Node> {
+        Api::all(self.client.0.clone())
+    }
+
+    /// Creates the object, or takes over the one that stands.
+    async fn register(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+        let object = node_object(&self.config, self.status(written, shown));
+        match self.api().create(&PostParams::default(), &object).await {
+            Ok(created) => {
+                let complete = created.status.as_ref().is_some_and(|s| s.conditions.is_some());
+                remember(written, &created, shown, self.config.clock.now());
+                // an API server may drop the status of an object that is created
+                if complete { Ok(()) } else { self.write_status(written, shown).await }
+            }
+            Err(kube::Error::Api(answer)) if answer.code == 409 => {
+                let labels = json!({ "metadata": { "labels": labels(&self.config) } });
+                let params = PatchParams::default();
+                let node =
+                    self.api().patch(&self.config.name, &params, &Patch::Merge(labels)).await?;
+                remember(written, &node, shown, self.config.clock.now());
+                self.write_status(written, shown).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write_status(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+        let patch = json!({ "status": self.status(written, shown) });
+        let params = PatchParams::default();
+        let node =
+            self.api().patch_status(&self.config.name, &params, &Patch::Merge(patch)).await?;
+        remember(written, &node, shown, self.config.clock.now());
+        Ok(())
+    }
+}
+
+fn remember(written: &mut Written, node: &Node, shown: Shown, now: Tick) {
+    written.node_uid.clone_from(&node.metadata.uid);
+    written.shown = Some(shown);
+    written.at = now;
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.clone());
+    written.conditions = conditions.unwrap_or_default();
+}

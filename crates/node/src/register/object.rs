@@ -1,0 +1,75 @@
+//! The Node object as the agent writes it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::Quantity;
+
+use super::machine::{MachineFacts, architecture};
+use crate::agent::Config;
+
+/// The labels that every node carries, and those of the configuration.
+pub(crate) fn labels(config: &Config) -> BTreeMap<String, String> {
+    let mut labels = config.labels.clone();
+    for (key, value) in [
+        ("kubernetes.io/hostname", config.name.as_str()),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", architecture()),
+        ("beta.kubernetes.io/os", "linux"),
+        ("beta.kubernetes.io/arch", architecture()),
+    ] {
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    labels
+}
+
+/// The whole object, to be created.
+pub(crate) fn node_object(config: &Config, status: NodeStatus) -> Node {
+    Node {
+        metadata: ObjectMeta {
+            name: Some(config.name.clone()),
+            labels: Some(labels(config)),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            pod_cidr: config.pod_cidr.clone(),
+            pod_cidrs: config.pod_cidr.clone().map(|cidr| vec![cidr]),
+            ..NodeSpec::default()
+        }),
+        status: Some(status),
+    }
+}
+
+/// The status with these conditions.
+pub(crate) fn node_status(
+    config: &Config,
+    machine: &MachineFacts,
+    conditions: Vec<NodeCondition>,
+) -> NodeStatus {
+    NodeStatus {
+        addresses: Some(addresses(config)),
+        allocatable: Some(amounts(&machine.allocatable)),
+        capacity: Some(amounts(&machine.capacity)),
+        conditions: Some(conditions),
+        daemon_endpoints: Some(NodeDaemonEndpoints::default()),
+        node_info: Some(machine.info.clone()),
+        ..NodeStatus::default()
+    }
+}
+
+fn addresses(config: &Config) -> Vec<NodeAddress> {
+    let internal = config
+        .addresses
+        .iter()
+        .map(|ip| NodeAddress { type_: "InternalIP".to_owned(), address: ip.to_string() });
+    let hostname = NodeAddress { type_: "Hostname".to_owned(), address: config.name.clone() };
+    internal.chain([hostname]).collect()
+}
+
+fn amounts(resources: &BTreeMap<String, Quantity>) -> BTreeMap<String, ApiQuantity> {
+    resources.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string()))).collect()
+}

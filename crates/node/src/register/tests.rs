@@ -1,0 +1,171 @@
+//! The Node object, its conditions and its Lease.
+
+use std::time::Duration;
+
+use rekindle_types::{Tick, TickDuration};
+use serde_json::json;
+
+use super::conditions::{Fitness, Pressures, Shown, conditions};
+use super::machine::{Disk, MachineFacts, Memory, parse_memory};
+use crate::agent::StopMode;
+use crate::testing::World;
+
+const START: Tick = Tick::from_secs(1_760_000_000);
+
+fn condition(node: &serde_json::Value, kind: &str) -> serde_json::Value {
+    let conditions = node["status"]["conditions"].as_array().unwrap();
+    conditions.iter().find(|condition| condition["type"] == json!(kind)).unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_registers_with_what_the_machine_has() {
+    let world = World::new();
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    let node = world.api.get("nodes", "node-a").unwrap();
+    assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "node-a");
+    assert_eq!(node["metadata"]["labels"]["kubernetes.io/os"], "linux");
+    assert_eq!(node["status"]["capacity"]["pods"], "110");
+    let cpus = std::thread::available_parallelism().unwrap().to_string();
+    assert_eq!(node["status"]["capacity"]["cpu"], cpus.as_str());
+    assert_eq!(
+        node["status"]["addresses"][0],
+        json!({ "type": "InternalIP", "address": "10.88.0.254" })
+    );
+    assert_eq!(node["status"]["nodeInfo"]["operatingSystem"], "linux");
+    assert!(
+        node["status"]["nodeInfo"]["kubeletVersion"]
+            .as_str()
+            .unwrap()
+            .starts_with("v1.37.0+rekindle.")
+    );
+    let ready = condition(&node, "Ready");
+    assert_eq!(
+        (ready["status"].as_str(), ready["reason"].as_str()),
+        (Some("True"), Some("KubeletReady"))
+    );
+    let lease = world.api.get("leases", "node-a").unwrap();
+    assert_eq!(lease["metadata"]["namespace"], "kube-node-lease");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 40);
+    assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_renewed_every_10_s_and_the_status_every_5_min() {
+    let world = World::new();
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    let before = world.api.requests("PATCH leases");
+    let statuses = world.api.requests("PATCH nodes/status");
+    tokio::time::sleep(Duration::from_secs(299)).await;
+    assert_eq!(world.api.requests("PATCH leases") - before, 29);
+    assert_eq!(world.api.requests("PATCH nodes/status"), statuses, "nothing changed");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(world.api.requests("PATCH nodes/status"), statuses + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_deleted_registers_again() {
+    let world = World::new();
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    world.api.remove("nodes", "node-a");
+    world.api.until("there again", |api| api.get("nodes", "node-a").is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_exists_is_taken_over_with_its_labels() {
+    let world = World::new();
+    world.api.create(
+        "nodes",
+        &json!({ "metadata": { "name": "node-a", "labels": { "disk": "fast" } }, "spec": { "unschedulable": true } }),
+    );
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    let node = world.api.get("nodes", "node-a").unwrap();
+    assert_eq!(node["metadata"]["labels"]["disk"], "fast");
+    assert_eq!(node["metadata"]["labels"]["kubernetes.io/os"], "linux");
+    assert_eq!(node["spec"]["unschedulable"], true);
+    assert_eq!(condition(&node, "Ready")["status"], "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_says_so() {
+    let world = World::new();
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    agent.stop(StopMode::EndPods).await;
+    let node = world.api.get("nodes", "node-a").unwrap();
+    assert_eq!(condition(&node, "Ready")["status"], "False");
+    assert_eq!(condition(&node, "Ready")["message"], "node is shutting down");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_api_may_come_later_than_the_node() {
+    let world = World::new();
+    world.api.fail_next("POST nodes", 3);
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    assert!(world.api.get("nodes", "node-a").is_some());
+}
+
+#[test]
+fn amounts_of_the_configuration_replace_the_machines() {
+    let world = World::new();
+    let mut config = world.config();
+    for (name, amount) in
+        [("cpu", "500m"), ("memory", "1Gi"), ("example.com/gpu", "2"), ("pods", "nonsense")]
+    {
+        config.capacity.insert(name.to_owned(), amount.to_owned());
+    }
+    let facts = MachineFacts::read(&config);
+    let text = |name: &str| facts.capacity[name].to_string();
+    assert_eq!(text("cpu"), "500m");
+    assert_eq!(text("memory"), "1Gi");
+    assert_eq!(text("example.com/gpu"), "2");
+    assert_eq!(text("pods"), "110");
+    assert_eq!(facts.allocatable["memory"].to_string(), "924Mi");
+}
+
+#[test]
+fn memory_is_read_from_meminfo() {
+    let memory = parse_memory("MemTotal:       2048 kB\nMemFree: 1 kB\nMemAvailable:   1024 kB\n");
+    assert_eq!((memory.total_bytes, memory.available_bytes), (2048 * 1024, 1024 * 1024));
+    assert_eq!(parse_memory("nonsense").total_bytes, 0);
+}
+
+/// The kubelet's default hard thresholds, and 5 minutes that a pressure is held.
+#[test]
+fn pressure_is_seen_and_held() {
+    const MIB: u64 = 1024 * 1024;
+    let memory = |available: u64| Memory { total_bytes: 8192 * MIB, available_bytes: available };
+    let disk = |available_bytes, inodes_free| {
+        Some(Disk { total_bytes: 1000, available_bytes, inodes: 1000, inodes_free })
+    };
+    let at = |secs: u64| START + TickDuration::from_secs(secs);
+    let mut pressures = Pressures::default();
+    let fine = pressures.consider(at(0), memory(100 * MIB), disk(100, 50));
+    assert!(!fine.memory_pressure && !fine.disk_pressure);
+    let low = pressures.consider(at(10), memory(100 * MIB - 1), disk(99, 50));
+    assert!(low.memory_pressure && low.disk_pressure);
+    let held = pressures.consider(at(309), memory(4096 * MIB), disk(900, 900));
+    assert!(held.memory_pressure && held.disk_pressure);
+    let over = pressures.consider(at(310), memory(4096 * MIB), disk(900, 49));
+    assert!(!over.memory_pressure && over.disk_pressure, "no inodes are a full disk");
+    let unknown = Pressures::default().consider(at(0), Memory::default(), None);
+    assert!(!unknown.memory_pressure && !unknown.disk_pressure);
+}
+
+#[test]
+fn a_condition_keeps_its_transition_time_while_it_stays() {
+    let shown = Shown { fitness: Fitness::Ready, memory_pressure: false, disk_pressure: false };
+    let first = conditions(START, shown, &[]);
+    let later = START + TickDuration::from_secs(60);
+    let second = conditions(later, Shown { disk_pressure: true, ..shown }, &first);
+    let time = |list: &[k8s_openapi::api::core::v1::NodeCondition], kind: &str| {
+        list.iter().find(|c| c.type_ == kind).unwrap().last_transition_time.clone()
+    };
+    assert_eq!(time(&second, "Ready"), Some(START.to_time()));
+    assert_eq!(time(&second, "DiskPressure"), Some(later.to_time()));
+    assert!(second.iter().all(|c| c.last_heartbeat_time == Some(later.to_time())));
+}

@@ -1,0 +1,16 @@
+//! A world for tests: an API server in memory, a runtime and a network that remember, and a folder that is unmounted and removed
+//! whatever happens. The world outlives the agents in it, so that one can crash and the next one takes over.
+
+mod api;
+mod folder;
+mod network;
+mod pods;
+mod runtime;
+mod world;
+
+pub(crate) use api::FakeApi;
+pub(crate) use folder::TestFolder;
+pub(crate) use network::FakeNetwork;
+pub(crate) use pods::{container, pod, restart};
+pub(crate) use runtime::Machine;
+pub(crate) use world::World;

@@ -1,0 +1,357 @@
+//! A container runtime that only remembers, on a machine that outlives the agents.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use rekindle_runtime::{
+    ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer,
+    ImageErrorKind, ImageInfo, Runtime, RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey,
+    SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer, StopSignal,
+};
+use rekindle_types::{Exit, ExitStatus, Tick};
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::Clock;
+
+/// The machine: what stands on it, and what was done to it.
+#[derive(Clone)]
+pub(crate) struct Machine(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+    clock: Clock,
+}
+
+#[derive(Default)]
+struct State {
+    sandboxes: BTreeMap<SandboxKey, BTreeMap<ContainerKey, Standing>>,
+    calls: Vec<String>,
+    /// Containers by name that end with this code as soon as they start.
+    ends_at_once: BTreeMap<String, i32>,
+    /// Containers by name that do not end on their stop signal.
+    stubborn: Vec<String>,
+    /// Boundaries of calls that are still passed before the agent hangs there for ever.
+    crash_in: Option<u32>,
+    agent: Option<mpsc::UnboundedSender<RuntimeEvent>>,
+}
+
+#[derive(Clone, Debug)]
+struct Standing {
+    spec: ContainerSpec,
+    state: ContainerState,
+}
+
+/// One agent's connection to the machine.
+pub(crate) struct FakeRuntime {
+    machine: Machine,
+    events: tokio::sync::Mutex<mpsc::UnboundedReceiver<RuntimeEvent>>,
+}
+
+impl Machine {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self(Arc::new(Shared { state: Mutex::default(), changed: watch::Sender::new(0), clock }))
+    }
+
+    /// A new agent connects; the one before hears nothing more.
+    pub(crate) fn connect(&self) -> FakeRuntime {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.0.state.lock().unwrap().agent = Some(sender);
+        FakeRuntime { machine: self.clone(), events: tokio::sync::Mutex::new(receiver) }
+    }
+
+    /// Nobody listens: what ends now is only seen in a snapshot.
+    pub(crate) fn disconnect(&self) {
+        self.0.state.lock().unwrap().agent = None;
+    }
+
+    /// The agent stops for ever at the boundary after `count` others; see [`crashed`](Self::crashed).
+    pub(crate) fn crash_in(&self, count: u32) {
+        self.0.state.lock().unwrap().crash_in = Some(count);
+    }
+
+    /// Whether the boundary was reached.
+    pub(crate) fn crashed(&self) -> bool {
+        self.0.state.lock().unwrap().crash_in == Some(0)
+    }
+
+    pub(crate) fn no_more_crashes(&self) {
+        self.0.state.lock().unwrap().crash_in = None;
+    }
+
+    pub(crate) fn ends_at_once(&self, container: &str, code: i32) {
+        self.0.state.lock().unwrap().ends_at_once.insert(container.to_owned(), code);
+    }
+
+    pub(crate) fn stubborn(&self, container: &str) {
+        self.0.state.lock().unwrap().stubborn.push(container.to_owned());
+    }
+
+    /// Ends the running start of a container.
+    pub(crate) fn end(&self, container: &str, status: ExitStatus) {
+        let mut state = self.0.state.lock().unwrap();
+        let key = state
+            .containers()
+            .find(|(key, standing)| key.name.0 == container && is_running(&standing.state))
+            .map(|(key, _)| key.clone())
+            .unwrap_or_else(|| panic!("{container} does not run"));
+        state.end(&key, status, self.0.clock.now());
+        drop(state);
+        self.notify();
+    }
+
+    /// The starts of a container that were made so far.
+    pub(crate) fn starts(&self, container: &str) -> usize {
+        self.count(&format!("start {container}#"))
+    }
+
+    /// Calls that begin with this text and had an effect.
+    pub(crate) fn count(&self, begin: &str) -> usize {
+        let state = self.0.state.lock().unwrap();
+        state.calls.iter().filter(|call| call.starts_with(begin)).count()
+    }
+
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.0.state.lock().unwrap().calls.clone()
+    }
+
+    pub(crate) fn sandboxes(&self) -> Vec<SandboxKey> {
+        self.0.state.lock().unwrap().sandboxes.keys().cloned().collect()
+    }
+
+    /// The running containers as `name#attempt`.
+    pub(crate) fn running(&self) -> Vec<String> {
+        let state = self.0.state.lock().unwrap();
+        let running = state.containers().filter(|(_, standing)| is_running(&standing.state));
+        running.map(|(key, _)| format!("{}#{}", key.name, key.attempt)).collect()
+    }
+
+    /// The spec that the newest start of a container was made with.
+    pub(crate) fn spec(&self, container: &str) -> ContainerSpec {
+        let state = self.0.state.lock().unwrap();
+        let mut of_name = state.containers().filter(|(key, _)| key.name.0 == container);
+        of_name.next_back().unwrap().1.spec.clone()
+    }
+
+    /// Waits until the machine is so.
+    pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut(&Machine) -> bool) {
+        let mut changed = self.0.changed.subscribe();
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(7200), async {
+            while !is_so(self) {
+                changed.changed().await.unwrap();
+            }
+        });
+        if waited.await.is_err() {
+            panic!("never came: {what}; calls: {:#?}", self.calls());
+        }
+    }
+
+    fn notify(&self) {
+        self.0.changed.send_modify(|count| *count += 1);
+    }
+
+    /// A place where an agent may die.
+    pub(super) async fn boundary(&self) {
+        let hangs = {
+            let mut state = self.0.state.lock().unwrap();
+            match &mut state.crash_in {
+                None => false,
+                Some(0) => true,
+                Some(left) => {
+                    *left -= 1;
+                    *left == 0
+                }
+            }
+        };
+        if hangs {
+            self.notify();
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn call<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        self.boundary().await;
+        let answer = work(&mut self.0.state.lock().unwrap());
+        self.notify();
+        self.boundary().await;
+        answer
+    }
+}
+
+impl State {
+    fn containers(&self) -> impl DoubleEndedIterator<Item = (&ContainerKey, &Standing)> {
+        self.sandboxes.values().flatten()
+    }
+
+    fn standing(&mut self, key: &ContainerKey) -> Option<&mut Standing> {
+        self.sandboxes.get_mut(&key.sandbox)?.get_mut(key)
+    }
+
+    fn end(&mut self, key: &ContainerKey, status: ExitStatus, now: Tick) {
+        let Some(standing) = self.standing(key) else { return };
+        let ContainerState::Running { started_at, .. } = standing.state else { return };
+        let exit = Exit { status, started_at, finished_at: now, message: String::new() };
+        standing.state = ContainerState::Exited { exit: exit.clone() };
+        if let Some(agent) = &self.agent {
+            // an agent that is gone sees it in its next snapshot
+            let _gone = agent.send(RuntimeEvent::ContainerExited { key: key.clone(), exit });
+        }
+    }
+}
+
+fn is_running(state: &ContainerState) -> bool {
+    matches!(state, ContainerState::Running { .. })
+}
+
+fn id_of(key: &ContainerKey) -> String {
+    format!("{}-{}-{}-{}", key.sandbox.pod.uid, key.sandbox.attempt, key.name, key.attempt)
+}
+
+impl Runtime for FakeRuntime {
+    async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxInfo, RuntimeError> {
+        let key = spec.key.clone();
+        let work = move |state: &mut State| {
+            if !state.sandboxes.contains_key(&key) {
+                state.calls.push(format!("sandbox {}", key.attempt));
+                state.sandboxes.insert(key, BTreeMap::new());
+            }
+        };
+        self.machine.call(work).await;
+        Ok(SandboxInfo { netns: PathBuf::from("/proc/1/ns/net"), pid: 1 })
+    }
+
+    async fn remove_sandbox(&self, key: &SandboxKey) -> Result<(), RuntimeError> {
+        self.machine
+            .call(|state| {
+                if state.sandboxes.remove(key).is_some() {
+                    state.calls.push(format!("remove sandbox {}", key.attempt));
+                }
+            })
+            .await;
+        Ok(())
+    }
+
+    async fn create_container(
+        &self,
+        spec: &ContainerSpec,
+    ) -> Result<CreatedContainer, RuntimeError> {
+        let created = CreatedContainer { id: id_of(&spec.key), image_id: "sha256:img".to_owned() };
+        let unavailable =
+            RuntimeError::Unavailable { operation: "create: no sandbox", source: "absent".into() };
+        self.machine
+            .call(|state| {
+                let key = spec.key.clone();
+                let Some(sandbox) = state.sandboxes.get_mut(&key.sandbox) else {
+                    return Err(unavailable);
+                };
+                if !sandbox.contains_key(&key) {
+                    state.calls.push(format!("create {}#{}", key.name, key.attempt));
+                    let standing = Standing { spec: spec.clone(), state: ContainerState::Created };
+                    sandbox.insert(key, standing);
+                }
+                Ok(created)
+            })
+            .await
+    }
+
+    async fn start_container(&self, key: &ContainerKey) -> Result<StartedContainer, RuntimeError> {
+        let now = self.machine.0.clock.now();
+        self.machine
+            .call(|state| {
+                let Some(standing) = state.standing(key) else {
+                    return Err(RuntimeError::Unavailable {
+                        operation: "start: no container",
+                        source: "absent".into(),
+                    });
+                };
+                if standing.state == ContainerState::Created {
+                    standing.state = ContainerState::Running { pid: 100, started_at: now };
+                    state.calls.push(format!("start {}#{}", key.name, key.attempt));
+                    if let Some(code) = state.ends_at_once.get(&key.name.0).copied() {
+                        state.end(key, ExitStatus::Code { code }, now);
+                    }
+                }
+                Ok(StartedContainer { pid: 100, started_at: now })
+            })
+            .await
+    }
+
+    async fn signal_container(
+        &self,
+        key: &ContainerKey,
+        signal: StopSignal,
+    ) -> Result<(), RuntimeError> {
+        let now = self.machine.0.clock.now();
+        self.machine
+            .call(|state| {
+                let killed = signal == StopSignal::Kill;
+                state.calls.push(match signal {
+                    StopSignal::Kill => format!("kill {}", key.name),
+                    other => format!("signal {} {other:?}", key.name),
+                });
+                if killed {
+                    state.end(key, ExitStatus::Signal { signal: 9 }, now);
+                } else if !state.stubborn.contains(&key.name.0) {
+                    state.end(key, ExitStatus::Code { code: 0 }, now);
+                }
+            })
+            .await;
+        Ok(())
+    }
+
+    async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {
+        self.machine
+            .call(|state| {
+                if let Some(sandbox) = state.sandboxes.get_mut(&key.sandbox) {
+                    sandbox.remove(key);
+                }
+            })
+            .await;
+        Ok(())
+    }
+
+    async fn snapshot(&self) -> Result<Vec<SandboxSnapshot>, RuntimeError> {
+        let state = self.machine.0.state.lock().unwrap();
+        let container = |(key, standing): (&ContainerKey, &Standing)| ContainerSnapshot {
+            key: key.clone(),
+            id: id_of(key),
+            image_id: "sha256:img".to_owned(),
+            state: standing.state.clone(),
+        };
+        Ok(state
+            .sandboxes
+            .iter()
+            .map(|(key, containers)| SandboxSnapshot {
+                key: key.clone(),
+                state: SandboxState::Ready,
+                info: Some(SandboxInfo { netns: PathBuf::from("/proc/1/ns/net"), pid: 1 }),
+                containers: containers.iter().map(container).collect(),
+            })
+            .collect())
+    }
+
+    async fn next_event(&self) -> RuntimeEvent {
+        match self.events.lock().await.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn image_status(&self, image: &str) -> Result<Option<ImageInfo>, RuntimeError> {
+        self.machine.boundary().await;
+        if image == "absent" {
+            return Ok(None);
+        }
+        let id = "sha256:img".to_owned();
+        Ok(Some(ImageInfo { id, reference: image.to_owned(), size_bytes: 1 }))
+    }
+
+    async fn pull_image(&self, image: &str) -> Result<ImageInfo, RuntimeError> {
+        Err(RuntimeError::Image {
+            image: image.to_owned(),
+            problem: "no registry".to_owned(),
+            kind: ImageErrorKind::Pull,
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Everything together.
+
+use std::sync::Arc;
+
+use rekindle_types::Tick;
+use serde_json::Value;
+
+use super::{FakeApi, FakeNetwork, Machine, TestFolder};
+use crate::agent::{Config, Handle, Node};
+use crate::clock::Clock;
+
+/// API, machine, network and disk of one node, `node-a`.
+pub(crate) struct World {
+    pub(crate) api: FakeApi,
+    pub(crate) machine: Machine,
+    pub(crate) network: FakeNetwork,
+    pub(crate) folder: TestFolder,
+    pub(crate) clock: Clock,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let clock = Clock::starting_at(Tick::from_secs(1_760_000_000));
+        let machine = Machine::new(clock);
+        Self {
+            api: FakeApi::new(machine.clone()),
+            machine,
+            network: FakeNetwork::default(),
+            folder: TestFolder::new(),
+            clock,
+        }
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        let mut config =
+            Config::new("node-a", &self.folder.join("data"), &self.folder.join("logs"));
+        config.addresses = vec!["10.88.0.254".parse().unwrap()];
+        config.clock = self.clock;
+        config
+    }
+
+    /// Starts an agent on what stands.
+    pub(crate) async fn agent(&self) -> Handle {
+        let runtime = Arc::new(self.machine.connect());
+        let network = Arc::new(self.network.clone());
+        Node::start(self.config(), self.api.client(), runtime, network).await.unwrap()
+    }
+
+    /// `kill -9` of an agent.
+    pub(crate) fn crash(&self, agent: Handle) {
+        self.machine.disconnect();
+        drop(agent);
+    }
+
+    /// The pod's status in the API.
+    pub(crate) fn status(&self, pod: &str) -> Value {
+        self.api.get("pods", pod).map(|pod| pod["status"].clone()).unwrap_or_default()
+    }
+
+    /// Waits until all containers of a pod are shown as running.
+    pub(crate) async fn until_running(&self, pod: &str) {
+        self.api.until(&format!("{pod} runs"), |api| all_running(api, pod)).await;
+    }
+}
+
+/// Whether every container of the pod is shown as running.
+pub(crate) fn all_running(api: &FakeApi, pod: &str) -> bool {
+    let Some(object) = api.get("pods", pod) else { return false };
+    let statuses = object["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+    let wanted = object["spec"]["containers"].as_array().map_or(0, Vec::len);
+    statuses.len() == wanted && statuses.iter().all(|status| status["state"]["running"].is_object())
+}

@@ -1,0 +1,114 @@
+//! emptyDir: a folder or a tmpfs that lives as long as the pod, and is made anew by a whole-pod restart that says so.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
+use rekindle_types::Quantity;
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::error::VolumeProblem;
+use super::tmpfs::{TmpfsOptions, ensure_tmpfs, make_folder, mount_tmpfs, unmount_tmpfs};
+
+/// Everybody may write to it, as with the kubelet.
+const MODE: u32 = 0o777;
+/// New files in it belong to its group.
+const SET_GROUP_ID: u32 = 0o2000;
+
+/// Where an emptyDir lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Medium {
+    Disk,
+    Memory { size_bytes: Option<u64> },
+}
+
+/// What an emptyDir is made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EmptyDir<'a> {
+    /// The volume's source.
+    pub source: &'a EmptyDirVolumeSource,
+    /// The pod's fsGroup.
+    pub fs_group: Option<u32>,
+    /// The pod's memory limit: bounds a memory volume without a sizeLimit.
+    pub memory_limit_bytes: Option<u64>,
+}
+
+impl EmptyDir<'_> {
+    fn medium(&self) -> Result<Medium, VolumeProblem> {
+        let limit =
+            self.source.size_limit.as_ref().and_then(|limit| limit.0.parse::<Quantity>().ok());
+        let limit =
+            limit.and_then(|limit| u64::try_from(limit.units()).ok()).filter(|bytes| *bytes > 0);
+        match self.source.medium.as_deref().unwrap_or_default() {
+            "" => Ok(Medium::Disk),
+            "Memory" => Ok(Medium::Memory {
+                size_bytes: match (limit, self.memory_limit_bytes) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                },
+            }),
+            other => Err(VolumeProblem::Medium(other.to_owned())),
+        }
+    }
+
+    /// Makes it, or finds it as it is: the content stays.
+    pub(crate) fn ensure(&self, path: &Path) -> Result<(), VolumeProblem> {
+        match self.medium()? {
+            Medium::Disk => make_folder(path)?,
+            Medium::Memory { size_bytes } => {
+                ensure_tmpfs(path, TmpfsOptions { size_bytes, mode: MODE })?;
+            }
+        }
+        self.set_permissions(path)
+    }
+
+    /// Makes its content new. Only while no container runs. The old folder is moved to `trash`, whole, so that this takes as
+    /// long with a million files as with none; a crash in between leaves a missing folder, which `ensure` makes again.
+    pub(crate) fn refresh(&self, path: &Path, trash: &Path) -> Result<(), VolumeProblem> {
+        match self.medium()? {
+            Medium::Disk => {
+                move_to_trash(path, trash)?;
+                make_folder(path)?;
+            }
+            Medium::Memory { size_bytes } => {
+                unmount_tmpfs(path)?;
+                make_folder(path)?;
+                mount_tmpfs(path, TmpfsOptions { size_bytes, mode: MODE })?;
+            }
+        }
+        self.set_permissions(path)
+    }
+
+    /// The folder itself is the agent's: the pod's content is beneath it and is not touched.
+    fn set_permissions(&self, path: &Path) -> Result<(), VolumeProblem> {
+        let failed = |error: Errno| VolumeProblem::io("set permissions of", path, error);
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
+        let mut mode = MODE;
+        if let Some(group) = self.fs_group {
+            rustix::fs::fchown(&folder, None, Some(Gid::from_raw(group))).map_err(failed)?;
+            mode |= SET_GROUP_ID;
+        }
+        rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode)).map_err(failed)
+    }
+}
+
+/// Moves a folder out of the way; absent is success.
+pub(crate) fn move_to_trash(path: &Path, trash: &Path) -> Result<(), VolumeProblem> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    make_folder(trash)?;
+    if let Err(Errno::NOENT) = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        return Ok(());
+    }
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let target = trash.join(format!("{}-{number}", std::process::id()));
+        let no_replace = rustix::fs::RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(CWD, path, CWD, &target, no_replace) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::EXIST) => {} // left by an earlier process of the same number
+            Err(error) => return Err(VolumeProblem::io("move aside", path, error)),
+        }
+    }
+}

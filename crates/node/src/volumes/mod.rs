@@ -1,0 +1,30 @@
+//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath.
+//!
+//! | kind | stands on | refresh | update |
+//! |---|---|---|---|
+//! | emptyDir | a folder, or a tmpfs (`medium: Memory`) | moved aside and made anew | – |
+//! | configMap | a folder | stays | swapped atomically when the object changes |
+//! | secret, projected, downwardAPI | a tmpfs | stays | the same |
+//! | hostPath | the host's own path | never touched | – |
+//!
+//! Nothing here follows a link that a pod may have made.
+
+mod atomic_writer;
+mod empty_dir;
+mod error;
+mod host_path;
+mod mount;
+mod payload;
+mod remove;
+mod sub_path;
+#[cfg(test)]
+mod tests;
+mod tmpfs;
+
+pub(crate) use error::{VolumeError, VolumeProblem};
+pub(crate) use mount::{
+    Contents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes, update_payloads,
+    volume_paths,
+};
+pub(crate) use remove::{remove_tree, sweep};
+pub(crate) use sub_path::ensure_sub_path;

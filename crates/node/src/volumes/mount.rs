@@ -1,0 +1,164 @@
+//! All volumes of a pod: made ready, refreshed, updated, taken away. Every operation may be repeated at any point.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{Pod, Volume};
+use rekindle_runtime::Access;
+
+use super::atomic_writer::write_payload;
+use super::empty_dir::{EmptyDir, move_to_trash};
+use super::error::{VolumeError, VolumeProblem};
+use super::host_path;
+use super::payload::{PayloadInputs, payload};
+use super::tmpfs::{FILES_TMPFS, PAYLOAD_TMPFS, ensure_tmpfs, make_folder, unmount_tmpfs};
+use crate::container_spec::resources::pod_resources;
+use crate::container_spec::{VolumePath, fs_group};
+use crate::env::{Allocatable, PodFacts};
+use crate::layout::PodDirs;
+use crate::objects::FetchedObjects;
+
+/// What a pod's volumes are made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VolumeInputs<'a> {
+    /// The pod's folders.
+    pub dirs: &'a PodDirs,
+    /// The pod.
+    pub pod: &'a Pod,
+    /// What is not in its spec.
+    pub facts: &'a PodFacts,
+    /// The node's amounts.
+    pub allocatable: &'a Allocatable,
+    /// The objects that it refers to.
+    pub objects: &'a FetchedObjects,
+}
+
+/// Makes every volume ready, and the tmpfs for the agent's own files. What stands already keeps its content.
+pub(crate) fn mount_volumes(inputs: VolumeInputs<'_>) -> Result<(), VolumeError> {
+    let dirs = inputs.dirs;
+    make_folder(&dirs.volumes()).map_err(|problem| about("", problem))?;
+    ensure_tmpfs(&dirs.files(), FILES_TMPFS).map_err(|problem| about("", problem))?;
+    for volume in volumes_of(inputs.pod) {
+        mount_volume(inputs, volume).map_err(|problem| about(&volume.name, problem))?;
+    }
+    Ok(())
+}
+
+/// Brings the projected files of every volume to what the objects say now.
+pub(crate) fn update_payloads(inputs: VolumeInputs<'_>) -> Result<(), VolumeError> {
+    for volume in volumes_of(inputs.pod).filter(|volume| is_payload(volume)) {
+        write_volume(inputs, volume).map_err(|problem| about(&volume.name, problem))?;
+    }
+    Ok(())
+}
+
+/// Makes the contents of every emptyDir new. Only while no container runs.
+pub(crate) fn refresh_empty_dirs(dirs: &PodDirs, pod: &Pod) -> Result<(), VolumeError> {
+    for volume in volumes_of(pod) {
+        let refreshed = match empty_dir(pod, volume) {
+            Ok(Some(empty_dir)) => empty_dir.refresh(&volume_folder(dirs, volume), dirs.trash()),
+            Ok(None) => Ok(()),
+            Err(problem) => Err(problem),
+        };
+        refreshed.map_err(|problem| about(&volume.name, problem))?;
+    }
+    Ok(())
+}
+
+/// Unmounts everything, and with `Contents::Discard` moves the folders to the trash: nothing of a pod's own content is
+/// walked through here.
+pub(crate) fn unmount_volumes(dirs: &PodDirs, contents: Contents) -> Result<(), VolumeError> {
+    let failed = |problem| about("", problem);
+    unmount_tmpfs(&dirs.files()).map_err(failed)?;
+    if let Ok(entries) = std::fs::read_dir(dirs.volumes()) {
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            unmount_tmpfs(&entry.path()).map_err(|problem| about(&name, problem))?;
+        }
+    }
+    match contents {
+        Contents::Keep => Ok(()),
+        Contents::Discard => move_to_trash(&dirs.volumes(), dirs.trash()).map_err(failed),
+    }
+}
+
+/// What becomes of the emptyDir folders on disk when volumes are unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// The pod comes back after the node does.
+    Keep,
+    /// The pod is over.
+    Discard,
+}
+
+/// Where each volume stands, whether it is mounted yet or not.
+pub(crate) fn volume_paths(dirs: &PodDirs, pod: &Pod) -> BTreeMap<String, VolumePath> {
+    volumes_of(pod)
+        .map(|volume| {
+            let place = match &volume.host_path {
+                Some(source) => {
+                    VolumePath { path: PathBuf::from(&source.path), access: Access::ReadWrite }
+                }
+                None => VolumePath {
+                    path: volume_folder(dirs, volume),
+                    access: if is_payload(volume) { Access::ReadOnly } else { Access::ReadWrite },
+                },
+            };
+            (volume.name.clone(), place)
+        })
+        .collect()
+}
+
+fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
+}
+
+fn volume_folder(dirs: &PodDirs, volume: &Volume) -> PathBuf {
+    dirs.volumes().join(Path::new(&volume.name))
+}
+
+fn is_payload(volume: &Volume) -> bool {
+    volume.config_map.is_some()
+        || volume.secret.is_some()
+        || volume.projected.is_some()
+        || volume.downward_api.is_some()
+}
+
+fn about(volume: &str, problem: VolumeProblem) -> VolumeError {
+    VolumeError { volume: volume.to_owned(), problem }
+}
+
+fn empty_dir<'v>(pod: &Pod, volume: &'v Volume) -> Result<Option<EmptyDir<'v>>, VolumeProblem> {
+    let Some(source) = &volume.empty_dir else { return Ok(None) };
+    Ok(Some(EmptyDir {
+        source,
+        fs_group: fs_group(pod)?,
+        memory_limit_bytes: pod_resources(pod).memory_limit_bytes,
+    }))
+}
+
+fn mount_volume(inputs: VolumeInputs<'_>, volume: &Volume) -> Result<(), VolumeProblem> {
+    if let Some(empty_dir) = empty_dir(inputs.pod, volume)? {
+        return empty_dir.ensure(&volume_folder(inputs.dirs, volume));
+    }
+    if let Some(source) = &volume.host_path {
+        return host_path::ensure(source);
+    }
+    if is_payload(volume) { write_volume(inputs, volume) } else { Err(VolumeProblem::Unsupported) }
+}
+
+/// The content is put together first: a volume whose object is absent leaves no mount behind.
+fn write_volume(inputs: VolumeInputs<'_>, volume: &Volume) -> Result<(), VolumeProblem> {
+    let VolumeInputs { dirs, pod, facts, allocatable, objects } = inputs;
+    let Some(files) = payload(PayloadInputs { pod, facts, allocatable, objects }, volume)? else {
+        return Ok(());
+    };
+    let folder = volume_folder(dirs, volume);
+    if volume.config_map.is_some() {
+        make_folder(&folder)?;
+    } else {
+        ensure_tmpfs(&folder, PAYLOAD_TMPFS)?;
+    }
+    write_payload(&folder, &files, fs_group(pod)?)?;
+    Ok(())
+}

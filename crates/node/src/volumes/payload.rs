@@ -1,0 +1,302 @@
+//! What stands in a configMap, secret, projected or downwardAPI volume: pure, from the objects to names, bytes and modes.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapProjection, ConfigMapVolumeSource, DownwardAPIVolumeFile, KeyToPath, Pod,
+    ProjectedVolumeSource, SecretProjection, SecretVolumeSource, Volume, VolumeProjection,
+};
+
+use crate::container_spec::{SpecError, find_container};
+use crate::env::{
+    Allocatable, FieldError, PodFacts, ResourceError, downward_field, resource_value,
+};
+use crate::objects::{FetchedObjects, ObjectRef};
+
+/// Files without a mode of their own.
+const DEFAULT_MODE: i32 = 0o644;
+/// Bytes of one volume at most. A single ConfigMap or Secret holds 1 MiB.
+const BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Files of one volume at most.
+const FILES_MAX: usize = 20_000;
+
+/// Files by their path in the volume.
+pub(crate) type Payload = BTreeMap<String, PayloadFile>;
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PayloadFile {
+    /// Its content.
+    pub data: Vec<u8>,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// Why a volume's content cannot be put together. The texts are the kubelet's where it has them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PayloadError {
+    /// The object is absent.
+    #[error("{0} not found")]
+    NotFound(ObjectRef),
+    /// The ConfigMap has no such key.
+    #[error("configmap references non-existent config key: {0}")]
+    NoConfigKey(String),
+    /// The Secret has no such key.
+    #[error("references non-existent secret key: {0}")]
+    NoSecretKey(String),
+    /// A path that would lead out of the volume.
+    #[error("invalid path {0:?}: it must be relative, without \"..\" and not begin with \"..\"")]
+    Path(String),
+    /// A source that this version cannot provide.
+    #[error("projected source {0} is not supported by this version")]
+    Source(&'static str),
+    /// A field of the downward API.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// A resource of the downward API.
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
+    /// A container that is named and not there.
+    #[error(transparent)]
+    Container(#[from] SpecError),
+    /// Too much for a volume that the agent writes.
+    #[error("the volume would hold more than {limit} {what}")]
+    TooBig {
+        /// How much is allowed.
+        limit: usize,
+        /// Of what.
+        what: &'static str,
+    },
+}
+
+/// What a payload is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PayloadInputs<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// What is not in its spec.
+    pub facts: &'a PodFacts,
+    /// The node's amounts.
+    pub allocatable: &'a Allocatable,
+    /// The objects that it refers to.
+    pub objects: &'a FetchedObjects,
+}
+
+/// The files of a volume; `None` when it is not of a kind that the agent writes.
+pub(crate) fn payload(
+    inputs: PayloadInputs<'_>,
+    volume: &Volume,
+) -> Result<Option<Payload>, PayloadError> {
+    let mut files = Payload::new();
+    if let Some(source) = &volume.config_map {
+        add_config_map(inputs, &from_config_map(source), source.default_mode, &mut files)?;
+    } else if let Some(source) = &volume.secret {
+        add_secret(inputs, &from_secret(source), source.default_mode, &mut files)?;
+    } else if let Some(source) = &volume.downward_api {
+        add_downward(inputs, source.items.as_ref(), source.default_mode, &mut files)?;
+    } else if let Some(source) = &volume.projected {
+        add_projected(inputs, source, &mut files)?;
+    } else {
+        return Ok(None);
+    }
+    check_size(&files)?;
+    Ok(Some(files))
+}
+
+fn check_size(files: &Payload) -> Result<(), PayloadError> {
+    if files.len() > FILES_MAX {
+        return Err(PayloadError::TooBig { limit: FILES_MAX, what: "files" });
+    }
+    if files.values().map(|file| file.data.len()).sum::<usize>() > BYTES_MAX {
+        return Err(PayloadError::TooBig { limit: BYTES_MAX, what: "bytes" });
+    }
+    Ok(())
+}
+
+fn from_config_map(source: &ConfigMapVolumeSource) -> ConfigMapProjection {
+    ConfigMapProjection {
+        name: source.name.clone(),
+        items: source.items.clone(),
+        optional: source.optional,
+    }
+}
+
+fn from_secret(source: &SecretVolumeSource) -> SecretProjection {
+    SecretProjection {
+        name: source.secret_name.clone().unwrap_or_default(),
+        items: source.items.clone(),
+        optional: source.optional,
+    }
+}
+
+fn add_projected(
+    inputs: PayloadInputs<'_>,
+    volume: &ProjectedVolumeSource,
+    files: &mut Payload,
+) -> Result<(), PayloadError> {
+    let mode = volume.default_mode;
+    for source in volume.sources.iter().flatten() {
+        let VolumeProjection {
+            config_map,
+            secret,
+            downward_api,
+            service_account_token,
+            cluster_trust_bundle,
+            pod_certificate,
+        } = source;
+        if let Some(source) = config_map {
+            add_config_map(inputs, source, mode, files)?;
+        }
+        if let Some(source) = secret {
+            add_secret(inputs, source, mode, files)?;
+        }
+        if let Some(source) = downward_api {
+            add_downward(inputs, source.items.as_ref(), mode, files)?;
+        }
+        if service_account_token.is_some() {
+            return Err(PayloadError::Source("serviceAccountToken"));
+        }
+        if pod_certificate.is_some() {
+            return Err(PayloadError::Source("podCertificate"));
+        }
+        // an optional bundle may be absent, and here it always is
+        if let Some(bundle) = cluster_trust_bundle
+            && bundle.optional != Some(true)
+        {
+            return Err(PayloadError::Source("clusterTrustBundle"));
+        }
+    }
+    Ok(())
+}
+
+fn add_config_map(
+    inputs: PayloadInputs<'_>,
+    source: &ConfigMapProjection,
+    default_mode: Option<i32>,
+    files: &mut Payload,
+) -> Result<(), PayloadError> {
+    let optional = source.optional == Some(true);
+    let reference = ObjectRef::config_map(namespace(inputs.pod), &source.name);
+    let Some(map) = inputs.objects.config_map(&reference) else {
+        return if optional { Ok(()) } else { Err(PayloadError::NotFound(reference)) };
+    };
+    let text = map.data.iter().flatten().map(|(key, value)| (key.as_str(), value.as_bytes()));
+    let binary =
+        map.binary_data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice()));
+    let content: BTreeMap<&str, &[u8]> = text.chain(binary).collect();
+    add_keys(
+        &content,
+        source.items.as_ref(),
+        optional,
+        default_mode,
+        files,
+        PayloadError::NoConfigKey,
+    )
+}
+
+fn add_secret(
+    inputs: PayloadInputs<'_>,
+    source: &SecretProjection,
+    default_mode: Option<i32>,
+    files: &mut Payload,
+) -> Result<(), PayloadError> {
+    let optional = source.optional == Some(true);
+    let reference = ObjectRef::secret(namespace(inputs.pod), &source.name);
+    let Some(secret) = inputs.objects.secret(&reference) else {
+        return if optional { Ok(()) } else { Err(PayloadError::NotFound(reference)) };
+    };
+    let content: BTreeMap<&str, &[u8]> = secret
+        .data
+        .iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.0.as_slice()))
+        .collect();
+    add_keys(
+        &content,
+        source.items.as_ref(),
+        optional,
+        default_mode,
+        files,
+        PayloadError::NoSecretKey,
+    )
+}
+
+/// All keys, or those that `items` names, each at its path.
+fn add_keys(
+    content: &BTreeMap<&str, &[u8]>,
+    items: Option<&Vec<KeyToPath>>,
+    optional: bool,
+    default_mode: Option<i32>,
+    files: &mut Payload,
+    missing: fn(String) -> PayloadError,
+) -> Result<(), PayloadError> {
+    let Some(items) = items.filter(|items| !items.is_empty()) else {
+        for (key, data) in content {
+            add_file(key, data.to_vec(), default_mode, files)?;
+        }
+        return Ok(());
+    };
+    for item in items {
+        match content.get(item.key.as_str()) {
+            Some(data) => add_file(&item.path, data.to_vec(), item.mode.or(default_mode), files)?,
+            None if optional => {}
+            None => return Err(missing(item.key.clone())),
+        }
+    }
+    Ok(())
+}
+
+fn add_downward(
+    inputs: PayloadInputs<'_>,
+    items: Option<&Vec<DownwardAPIVolumeFile>>,
+    default_mode: Option<i32>,
+    files: &mut Payload,
+) -> Result<(), PayloadError> {
+    for item in items.into_iter().flatten() {
+        let text = if let Some(field) = &item.field_ref {
+            downward_field(inputs.pod, inputs.facts, &field.field_path)?
+        } else if let Some(selector) = &item.resource_field_ref {
+            let name = selector.container_name.as_deref().unwrap_or_default();
+            resource_value(find_container(inputs.pod, name)?, selector, inputs.allocatable)?
+        } else {
+            continue; // refused by the API's validation
+        };
+        add_file(&item.path, text.into_bytes(), item.mode.or(default_mode), files)?;
+    }
+    Ok(())
+}
+
+fn add_file(
+    path: &str,
+    data: Vec<u8>,
+    mode: Option<i32>,
+    files: &mut Payload,
+) -> Result<(), PayloadError> {
+    let mode = u32::try_from(mode.unwrap_or(DEFAULT_MODE)).unwrap_or(0o644) & 0o777;
+    files.insert(checked_path(path)?, PayloadFile { data, mode });
+    Ok(())
+}
+
+/// Relative, plain, and never one of the names that the swap itself uses.
+fn checked_path(path: &str) -> Result<String, PayloadError> {
+    let refused = || PayloadError::Path(path.to_owned());
+    let mut parts = Vec::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(name) => parts.push(name.to_str().ok_or_else(refused)?),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(refused());
+            }
+        }
+    }
+    if parts.first().is_none_or(|first| first.starts_with("..")) {
+        return Err(refused());
+    }
+    Ok(parts.join("/"))
+}
+
+fn namespace(pod: &Pod) -> &str {
+    pod.metadata.namespace.as_deref().unwrap_or_default()
+}

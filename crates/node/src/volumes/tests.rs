@@ -1,0 +1,244 @@
+//! On real folders and tmpfs mounts.
+
+mod hostile;
+mod projected;
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use rekindle_types::{PodRef, PodUid};
+use serde_json::{Value, json};
+
+use super::{
+    Contents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes, update_payloads,
+    volume_paths,
+};
+use crate::env::{Allocatable, PodFacts};
+use crate::layout::{NodeDirs, PodDirs};
+use crate::objects::{FetchedObjects, Object, ObjectRef};
+use crate::testing::TestFolder;
+
+/// One pod's volumes on a disk of its own.
+struct Volumes {
+    folder: TestFolder,
+    dirs: PodDirs,
+    pod: Pod,
+    objects: FetchedObjects,
+}
+
+impl Volumes {
+    /// Of a pod with these volumes; `spec` is what else its spec says.
+    fn new(volumes: Value, spec: Value) -> Self {
+        let folder = TestFolder::new();
+        let pod_ref =
+            PodRef { namespace: "shop".into(), name: "web".into(), uid: PodUid("u-1".into()) };
+        let dirs = NodeDirs::new(&folder.join("data"), &folder.join("logs")).pod(&pod_ref);
+        let mut spec = spec;
+        spec["volumes"] = volumes;
+        spec["containers"] =
+            json!([{ "name": "app", "resources": { "limits": { "memory": "8Mi" } } }]);
+        let pod = json!({ "metadata": { "name": "web", "namespace": "shop", "labels": { "app": "web" } }, "spec": spec });
+        Self {
+            folder,
+            dirs,
+            pod: serde_json::from_value(pod).unwrap(),
+            objects: FetchedObjects::default(),
+        }
+    }
+
+    fn config_map(&mut self, data: Value) {
+        let map: ConfigMap =
+            serde_json::from_value(json!({ "metadata": {}, "data": data })).unwrap();
+        self.objects
+            .insert(ObjectRef::config_map("shop", "settings"), Object::ConfigMap(Arc::new(map)));
+    }
+
+    fn secret(&mut self, data: Value) {
+        let secret: Secret =
+            serde_json::from_value(json!({ "metadata": {}, "data": data })).unwrap();
+        self.objects.insert(ObjectRef::secret("shop", "keys"), Object::Secret(Arc::new(secret)));
+    }
+
+    fn with<T>(&self, work: impl FnOnce(VolumeInputs<'_>) -> T) -> T {
+        let (facts, allocatable) = (PodFacts::default(), Allocatable::default());
+        work(VolumeInputs {
+            dirs: &self.dirs,
+            pod: &self.pod,
+            facts: &facts,
+            allocatable: &allocatable,
+            objects: &self.objects,
+        })
+    }
+
+    fn mount(&self) -> Result<(), String> {
+        self.with(|inputs| mount_volumes(inputs).map_err(|error| error.to_string()))
+    }
+
+    fn update(&self) {
+        self.with(|inputs| update_payloads(inputs).unwrap());
+    }
+
+    fn refresh(&self) {
+        refresh_empty_dirs(&self.dirs, &self.pod).unwrap();
+        super::sweep(self.dirs.trash());
+    }
+
+    fn end(&self, contents: Contents) {
+        unmount_volumes(&self.dirs, contents).unwrap();
+        super::sweep(self.dirs.trash());
+    }
+
+    fn path(&self, volume: &str) -> PathBuf {
+        volume_paths(&self.dirs, &self.pod)[volume].path.clone()
+    }
+}
+
+#[test]
+fn an_empty_dir_keeps_its_content_until_it_is_refreshed() {
+    let volumes = Volumes::new(json!([{ "name": "scratch", "emptyDir": {} }]), json!({}));
+    volumes.mount().unwrap();
+    let path = volumes.path("scratch");
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o777);
+    fs::write(path.join("file"), "kept").unwrap();
+    volumes.mount().unwrap();
+    assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "kept");
+    volumes.refresh();
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o777);
+    assert_eq!(fs::read_dir(volumes.dirs.trash()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_empty_dir_belongs_to_the_fs_group() {
+    let volumes = Volumes::new(
+        json!([{ "name": "scratch", "emptyDir": {} }]),
+        json!({ "securityContext": { "fsGroup": 4711 } }),
+    );
+    for _ in 0..2 {
+        volumes.mount().unwrap();
+        let metadata = fs::metadata(volumes.path("scratch")).unwrap();
+        assert_eq!((metadata.gid(), metadata.mode() & 0o7777), (4711, 0o2777));
+        volumes.refresh();
+    }
+}
+
+#[test]
+fn a_memory_volume_is_a_tmpfs_of_its_size_and_refreshed_whole() {
+    let volumes = Volumes::new(
+        json!([
+            { "name": "small", "emptyDir": { "medium": "Memory", "sizeLimit": "1Mi" } },
+            { "name": "pod-limit", "emptyDir": { "medium": "Memory" } },
+        ]),
+        json!({}),
+    );
+    volumes.mount().unwrap();
+    let size = |name: &str| {
+        let found = rustix::fs::statvfs(volumes.path(name)).unwrap();
+        found.f_blocks * found.f_frsize
+    };
+    assert_eq!(size("small"), 1024 * 1024);
+    assert_eq!(size("pod-limit"), 8 * 1024 * 1024);
+    let path = volumes.path("small");
+    fs::write(path.join("file"), "x").unwrap();
+    assert!(
+        fs::write(path.join("large"), vec![0; 2 * 1024 * 1024]).is_err(),
+        "no more than its size"
+    );
+    volumes.mount().unwrap();
+    assert!(path.join("file").exists());
+    volumes.refresh();
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    assert_eq!(size("small"), 1024 * 1024);
+    volumes.end(Contents::Discard);
+    assert!(volumes.folder.mounts().is_empty());
+    assert!(!volumes.dirs.volumes().exists());
+}
+
+#[test]
+fn a_node_that_stops_keeps_folders_and_unmounts_everything() {
+    let volumes = Volumes::new(
+        json!([{ "name": "scratch", "emptyDir": {} }, { "name": "mem", "emptyDir": { "medium": "Memory" } }]),
+        json!({}),
+    );
+    volumes.mount().unwrap();
+    fs::write(volumes.path("scratch").join("file"), "kept").unwrap();
+    volumes.end(Contents::Keep);
+    assert!(volumes.folder.mounts().is_empty());
+    volumes.mount().unwrap();
+    assert_eq!(fs::read_to_string(volumes.path("scratch").join("file")).unwrap(), "kept");
+}
+
+#[test]
+fn what_a_pod_writes_to_the_agents_files_is_capped() {
+    let volumes = Volumes::new(json!([]), json!({}));
+    volumes.mount().unwrap();
+    let hosts = volumes.dirs.files().join("hosts");
+    assert!(fs::write(&hosts, vec![b'x'; 3 * 1024 * 1024]).is_err());
+    assert!(fs::metadata(&hosts).unwrap().len() <= 1024 * 1024);
+}
+
+#[test]
+fn host_paths_are_checked_against_their_type() {
+    let folder = TestFolder::new();
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    fs::create_dir(at("dir")).unwrap();
+    fs::write(at("file"), "").unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    assert!(fs::metadata(at("socket")).unwrap().file_type().is_socket());
+    let check = |path: &str, kind: &str| {
+        let volume = json!([{ "name": "host", "hostPath": { "path": path, "type": kind } }]);
+        let volumes = Volumes::new(volume, json!({}));
+        let answer = volumes.mount();
+        assert_eq!(volumes.path("host").to_str().unwrap(), path);
+        answer.err()
+    };
+    for (path, kind) in [
+        (at("dir"), ""),
+        (at("absent"), ""),
+        (at("dir"), "Directory"),
+        (at("dir"), "DirectoryOrCreate"),
+        (at("new/deep"), "DirectoryOrCreate"),
+        (at("file"), "File"),
+        (at("file"), "FileOrCreate"),
+        (at("new/file"), "FileOrCreate"),
+        (at("socket"), "Socket"),
+        ("/dev/null".to_owned(), "CharDevice"),
+    ] {
+        assert_eq!(check(&path, kind), None, "{path} {kind}");
+    }
+    drop(socket);
+    assert!(fs::metadata(at("new/deep")).unwrap().is_dir());
+    assert_eq!(fs::metadata(at("new/file")).unwrap().permissions().mode() & 0o777, 0o644);
+    for (path, kind, expected) in [
+        (at("file"), "Directory", "a directory"),
+        (at("absent"), "Directory", "a directory"),
+        (at("dir"), "File", "a file"),
+        (at("file"), "DirectoryOrCreate", "a directory"),
+        (at("dir"), "FileOrCreate", "a file"),
+        (at("file"), "Socket", "a socket file"),
+        (at("file"), "CharDevice", "a character device"),
+        (at("file"), "BlockDevice", "a block device"),
+    ] {
+        let message = format!(
+            "MountVolume.SetUp failed for volume \"host\" : hostPath type check failed: {path} is not {expected}"
+        );
+        assert_eq!(check(&path, kind), Some(message));
+    }
+    assert!(check("relative", "").unwrap().contains("must be an absolute path"));
+    assert!(check("/tmp/../etc", "").unwrap().contains("must be an absolute path"));
+}
+
+#[test]
+fn an_unknown_kind_of_volume_is_refused_by_name() {
+    let volumes = Volumes::new(
+        json!([{ "name": "share", "nfs": { "server": "s", "path": "/" } }]),
+        json!({}),
+    );
+    let error = volumes.mount().unwrap_err();
+    assert!(error.starts_with(
+        "MountVolume.SetUp failed for volume \"share\" : this kind of volume is not supported here"
+    ));
+}

@@ -1,0 +1,199 @@
+//! configMap, secret, downwardAPI and projected volumes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{Contents, Volumes};
+
+/// What a reader sees: path, mode and content of every visible file.
+fn seen(volume: &Path) -> BTreeMap<String, (u32, String)> {
+    fn walk(root: &Path, beneath: PathBuf, found: &mut BTreeMap<String, (u32, String)>) {
+        for entry in fs::read_dir(root.join(&beneath)).unwrap().flatten() {
+            let name = beneath.join(entry.file_name());
+            if name.to_str().unwrap().starts_with("..") {
+                continue;
+            }
+            let metadata = fs::metadata(root.join(&name)).unwrap();
+            if metadata.is_dir() {
+                walk(root, name, found);
+            } else {
+                let text = fs::read_to_string(root.join(&name)).unwrap();
+                found.insert(name.to_str().unwrap().to_owned(), (metadata.mode() & 0o777, text));
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(volume, PathBuf::new(), &mut found);
+    found
+}
+
+fn files<const N: usize>(files: [(&str, u32, &str); N]) -> BTreeMap<String, (u32, String)> {
+    files.into_iter().map(|(name, mode, text)| (name.to_owned(), (mode, text.to_owned()))).collect()
+}
+
+#[test]
+fn a_config_map_appears_as_files_and_follows_its_changes() {
+    let mut volumes =
+        Volumes::new(json!([{ "name": "cfg", "configMap": { "name": "settings" } }]), json!({}));
+    volumes.config_map(json!({ "a": "1", "b": "2" }));
+    volumes.mount().unwrap();
+    let path = volumes.path("cfg");
+    assert_eq!(seen(&path), files([("a", 0o644, "1"), ("b", 0o644, "2")]));
+    let version = fs::read_link(path.join("..data")).unwrap();
+    volumes.update();
+    assert_eq!(
+        fs::read_link(path.join("..data")).unwrap(),
+        version,
+        "nothing changed, nothing written"
+    );
+    volumes.config_map(json!({ "b": "3", "c": "4" }));
+    volumes.update();
+    assert_eq!(seen(&path), files([("b", 0o644, "3"), ("c", 0o644, "4")]));
+    assert_eq!(fs::read_link(path.join("b")).unwrap(), Path::new("..data/b"));
+    let hidden = fs::read_dir(&path)
+        .unwrap()
+        .flatten()
+        .filter(|e| e.file_name().to_str().unwrap().starts_with(".."));
+    assert_eq!(hidden.count(), 2, "..data and one version: the old one is gone");
+}
+
+/// Whoever has opened a folder of the old version reads it to the end: the swap is one rename.
+#[test]
+fn a_reader_sees_the_old_or_the_new_content_never_both() {
+    let mut volumes =
+        Volumes::new(json!([{ "name": "cfg", "configMap": { "name": "settings" } }]), json!({}));
+    volumes.config_map(json!({ "a": "0", "b": "0" }));
+    volumes.mount().unwrap();
+    let path = volumes.path("cfg");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut reads = 0_u32;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let Ok(data) = fs::canonicalize(path.join("..data")) else { continue };
+                let both = (fs::read_to_string(data.join("a")), fs::read_to_string(data.join("b")));
+                // a version that is being removed may be half gone, but what is read belongs together
+                if let (Ok(a), Ok(b)) = both {
+                    assert_eq!(a, b);
+                    reads += 1;
+                }
+            }
+            reads
+        });
+        for n in 1..200 {
+            volumes.config_map(json!({ "a": n.to_string(), "b": n.to_string() }));
+            volumes.update();
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(reader.join().unwrap() > 0);
+    });
+    assert_eq!(fs::read_to_string(path.join("a")).unwrap(), "199");
+}
+
+#[test]
+fn a_version_that_a_crash_left_half_written_is_written_again() {
+    let mut volumes =
+        Volumes::new(json!([{ "name": "cfg", "configMap": { "name": "settings" } }]), json!({}));
+    volumes.config_map(json!({ "a": "1" }));
+    volumes.mount().unwrap();
+    let path = volumes.path("cfg");
+    fs::create_dir(path.join("..v2")).unwrap();
+    fs::write(path.join("..v2/a"), "half").unwrap();
+    std::os::unix::fs::symlink("..v2", path.join("..data_tmp")).unwrap();
+    volumes.config_map(json!({ "a": "2" }));
+    volumes.update();
+    assert_eq!(seen(&path), files([("a", 0o644, "2")]));
+}
+
+#[test]
+fn items_modes_and_groups() {
+    let mut volumes = Volumes::new(
+        json!([{ "name": "key", "secret": { "secretName": "keys", "defaultMode": 0o400,
+            "items": [{ "key": "tls", "path": "deep/er/tls.pem" }, { "key": "id", "path": "id", "mode": 0o600 }] } }]),
+        json!({ "securityContext": { "fsGroup": 4711 } }),
+    );
+    volumes.secret(json!({ "tls": "cGVt", "id": "aWQ=", "other": "bm8=" }));
+    volumes.mount().unwrap();
+    let path = volumes.path("key");
+    assert_eq!(seen(&path), files([("deep/er/tls.pem", 0o440, "pem"), ("id", 0o640, "id")]));
+    assert_eq!(fs::metadata(path.join("id")).unwrap().gid(), 4711);
+    assert_eq!(fs::read_link(path.join("deep")).unwrap(), Path::new("..data/deep"));
+    assert!(volumes.folder.mounts().contains(&path), "a secret is never on disk");
+    volumes.end(Contents::Discard);
+    assert!(volumes.folder.mounts().is_empty());
+}
+
+#[test]
+fn a_projected_volume_brings_its_sources_together() {
+    let mut volumes = Volumes::new(
+        json!([{ "name": "all", "projected": { "defaultMode": 0o440, "sources": [
+            { "configMap": { "name": "settings", "items": [{ "key": "a", "path": "cfg/a" }] } },
+            { "secret": { "name": "keys" } },
+            { "downwardAPI": { "items": [
+                { "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } },
+                { "path": "limit", "resourceFieldRef": { "containerName": "app", "resource": "limits.memory", "divisor": "1Mi" } },
+            ] } },
+            { "configMap": { "name": "absent", "optional": true } },
+        ] } }]),
+        json!({}),
+    );
+    volumes.config_map(json!({ "a": "1" }));
+    volumes.secret(json!({ "token": "dA==" }));
+    volumes.mount().unwrap();
+    let expected = files([
+        ("cfg/a", 0o440, "1"),
+        ("labels", 0o440, "app=\"web\""),
+        ("limit", 0o440, "8"),
+        ("token", 0o440, "t"),
+    ]);
+    assert_eq!(seen(&volumes.path("all")), expected);
+}
+
+#[test]
+fn what_is_missing_is_named_as_the_kubelet_names_it() {
+    let fails = |volume: serde_json::Value| {
+        let mut named = volume;
+        named["name"] = json!("v");
+        let mut volumes = Volumes::new(json!([named]), json!({}));
+        volumes.config_map(json!({ "a": "1" }));
+        volumes.secret(json!({ "a": "MQ==" }));
+        let error = volumes.mount().unwrap_err();
+        assert!(!volumes.folder.mounts().contains(&volumes.path("v")), "no mount is left behind");
+        error.strip_prefix("MountVolume.SetUp failed for volume \"v\" : ").unwrap().to_owned()
+    };
+    let no_key = json!([{ "key": "no", "path": "p" }]);
+    for (volume, expected) in [
+        (json!({ "configMap": { "name": "absent" } }), "configmap \"absent\" not found"),
+        (json!({ "secret": { "secretName": "absent" } }), "secret \"absent\" not found"),
+        (
+            json!({ "configMap": { "name": "settings", "items": no_key } }),
+            "configmap references non-existent config key: no",
+        ),
+        (
+            json!({ "secret": { "secretName": "keys", "items": no_key } }),
+            "references non-existent secret key: no",
+        ),
+        (
+            json!({ "configMap": { "name": "settings", "items": [{ "key": "a", "path": "../../etc/x" }] } }),
+            "invalid path \"../../etc/x\": it must be relative, without \"..\" and not begin with \"..\"",
+        ),
+        (
+            json!({ "configMap": { "name": "settings", "items": [{ "key": "a", "path": "..data" }] } }),
+            "invalid path \"..data\": it must be relative, without \"..\" and not begin with \"..\"",
+        ),
+        (
+            json!({ "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } }),
+            "projected source serviceAccountToken is not supported by this version",
+        ),
+        (
+            json!({ "downwardAPI": { "items": [{ "path": "p", "fieldRef": { "fieldPath": "spec.no" } }] } }),
+            "unsupported fieldPath: spec.no",
+        ),
+    ] {
+        assert_eq!(fails(volume), expected);
+    }
+}

@@ -1,0 +1,315 @@
+//! Cgroups of pods and containers, version 1 and 2:
+//! `rekindle/<engine>/pod<uid>/<sandbox attempt>/<container>-<attempt>`.
+//!
+//! A pod's limits are on its sandbox attempt, so that a whole-pod restart starts with fresh counters.
+
+mod v1;
+mod v2;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rekindle_shim::protocol::CgroupPlan;
+
+use crate::spec::{Resources, SandboxKey};
+
+/// What could not be done with a cgroup.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} {}", path.display())]
+pub(crate) struct CgroupError {
+    operation: &'static str,
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+impl CgroupError {
+    fn new(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self { operation, path: path.to_owned(), source }
+    }
+
+    /// Whether it would be gone by another try: processes that are about to end.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.source.kind() == io::ErrorKind::ResourceBusy
+    }
+}
+
+/// One engine's cgroups.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    hierarchies: Hierarchies,
+    /// `rekindle/<engine>`, beneath each hierarchy's root.
+    base: PathBuf,
+}
+
+/// How this machine has them.
+#[derive(Debug, PartialEq, Eq)]
+enum Hierarchies {
+    /// A tree for each controller, and maybe the unified one beside them, without controllers.
+    V1(v1::Trees),
+    /// The unified one with the controllers in it.
+    V2(PathBuf),
+}
+
+impl Cgroups {
+    /// Looks which hierarchies this machine has mounted.
+    pub(crate) fn detect(engine_id: &str) -> Result<Self, CgroupError> {
+        let path = Path::new("/proc/self/mountinfo");
+        let mounts = fs::read_to_string(path).map_err(|e| CgroupError::new("read", path, e))?;
+        let hierarchies = hierarchies(&mounts).ok_or_else(|| {
+            let problem = "no cgroup hierarchy with a memory controller is mounted";
+            CgroupError::new("look for cgroups in", path, io::Error::other(problem))
+        })?;
+        Ok(Self { hierarchies, base: Path::new("rekindle").join(engine_id) })
+    }
+
+    fn pod_path(&self, key: &SandboxKey) -> PathBuf {
+        self.base.join(format!("pod{}", key.pod.uid)).join(key.attempt.to_string())
+    }
+
+    /// Every folder that this relative path has, one per hierarchy.
+    fn folders(&self, path: &Path) -> Vec<PathBuf> {
+        match &self.hierarchies {
+            Hierarchies::V1(trees) => trees.roots().map(|root| root.join(path)).collect(),
+            Hierarchies::V2(root) => vec![root.join(path)],
+        }
+    }
+
+    /// Makes the sandbox's cgroup with the pod's limits.
+    pub(crate) fn create_sandbox(
+        &self,
+        key: &SandboxKey,
+        limits: &Resources,
+    ) -> Result<(), CgroupError> {
+        let path = self.pod_path(key);
+        match &self.hierarchies {
+            Hierarchies::V1(trees) => v1::create(trees, &path, limits),
+            Hierarchies::V2(root) => v2::create(root, &path, v2::Holds::Children, limits),
+        }
+    }
+
+    /// Makes a container's cgroup with its limits. One that is left from an attempt to create it is replaced, so that its
+    /// counters are new.
+    pub(crate) fn create_container(
+        &self,
+        key: &SandboxKey,
+        slot: &str,
+        limits: &Resources,
+    ) -> Result<CgroupPlan, CgroupError> {
+        let path = self.pod_path(key).join(slot);
+        self.remove(&path)?;
+        match &self.hierarchies {
+            Hierarchies::V1(trees) => {
+                v1::create(trees, &path, limits)?;
+                Ok(v1::plan(trees, &path))
+            }
+            Hierarchies::V2(root) => {
+                v2::create(root, &path, v2::Holds::Processes, limits)?;
+                Ok(v2::plan(root, &path))
+            }
+        }
+    }
+
+    /// Takes a container's cgroup away.
+    pub(crate) fn remove_container(&self, key: &SandboxKey, slot: &str) -> Result<(), CgroupError> {
+        self.remove(&self.pod_path(key).join(slot))
+    }
+
+    /// Kills every process in a sandbox's cgroups.
+    pub(crate) fn kill_sandbox(&self, key: &SandboxKey) -> Result<(), CgroupError> {
+        self.kill(&self.pod_path(key))
+    }
+
+    /// Takes a sandbox's cgroups away, and the pod's when that was the last.
+    pub(crate) fn remove_sandbox(&self, key: &SandboxKey) -> Result<(), CgroupError> {
+        let path = self.pod_path(key);
+        self.remove(&path)?;
+        for folder in path.parent().map(|pod| self.folders(pod)).unwrap_or_default() {
+            match fs::remove_dir(&folder) {
+                Ok(()) => {}
+                // Another attempt of the pod stands.
+                Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {}
+                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(CgroupError::new("remove cgroup", &folder, e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sandboxes' cgroups of this engine that stand but are not among `known`: leftovers of a life before.
+    pub(crate) fn strays(&self, known: &[SandboxKey]) -> Vec<Stray> {
+        let known: Vec<PathBuf> = known.iter().map(|key| self.pod_path(key)).collect();
+        let mut strays = Vec::new();
+        for base in self.folders(&self.base) {
+            for pod in subfolders(&base) {
+                for sandbox in subfolders(&base.join(&pod)) {
+                    let path = self.base.join(&pod).join(&sandbox);
+                    if !known.contains(&path) && !strays.iter().any(|s: &Stray| s.path == path) {
+                        strays.push(Stray { path });
+                    }
+                }
+            }
+        }
+        strays
+    }
+
+    /// Kills what is in a stray. Its processes end by themselves; then [`Self::remove_stray`] works.
+    pub(crate) fn kill_stray(&self, stray: &Stray) -> Result<(), CgroupError> {
+        self.kill(&stray.path)
+    }
+
+    /// Takes a stray away.
+    pub(crate) fn remove_stray(&self, stray: &Stray) -> Result<(), CgroupError> {
+        self.remove(&stray.path)?;
+        for folder in stray.path.parent().map(|pod| self.folders(pod)).unwrap_or_default() {
+            // The pod's folder stays while another sandbox is in it.
+            let _ = fs::remove_dir(folder);
+        }
+        Ok(())
+    }
+
+    fn kill(&self, path: &Path) -> Result<(), CgroupError> {
+        for folder in self.folders(path) {
+            kill_tree(&folder)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), CgroupError> {
+        self.folders(path).iter().try_for_each(|folder| remove_tree(folder))
+    }
+}
+
+/// A cgroup that nobody knows any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stray {
+    path: PathBuf,
+}
+
+/// Kills a tree of cgroups: with `cgroup.kill` where the kernel has it, else process by process until none is left that
+/// was there before.
+fn kill_tree(folder: &Path) -> Result<(), CgroupError> {
+    match fs::write(folder.join("cgroup.kill"), "1") {
+        Ok(()) => return Ok(()),
+        Err(e) if !folder.exists() => {
+            drop(e);
+            return Ok(());
+        }
+        Err(_) => {} // version 1, or Linux before 5.14
+    }
+    for child in subfolders(folder) {
+        kill_tree(&folder.join(child))?;
+    }
+    let file = folder.join("cgroup.procs");
+    let pids = match fs::read_to_string(&file) {
+        Ok(pids) => pids,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(CgroupError::new("read", &file, e)),
+    };
+    for pid in pids.lines().filter_map(|pid| pid.parse().ok()) {
+        let Some(pid) = rustix::process::Pid::from_raw(pid) else { continue };
+        match rustix::process::kill_process(pid, rustix::process::Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Err(e) => return Err(CgroupError::new("kill the processes of", folder, e.into())),
+        }
+    }
+    Ok(())
+}
+
+/// Removes the folders of a tree, leaves first; the files in them are the kernel's.
+fn remove_tree(folder: &Path) -> Result<(), CgroupError> {
+    match fs::remove_dir(folder) {
+        Ok(()) => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => {} // folders in it, or processes
+    }
+    for child in subfolders(folder) {
+        remove_tree(&folder.join(child))?;
+    }
+    match fs::remove_dir(folder) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(CgroupError::new("remove cgroup", folder, e)),
+    }
+}
+
+/// Names of the folders in a folder; none when it is not there.
+fn subfolders(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+fn write(folder: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
+    let path = folder.join(file);
+    fs::write(&path, value).map_err(|e| CgroupError::new("write", &path, e))
+}
+
+/// Makes a folder and those before it.
+fn make(folder: &Path) -> Result<(), CgroupError> {
+    fs::create_dir_all(folder).map_err(|e| CgroupError::new("make cgroup", folder, e))
+}
+
+/// Reads mountinfo(5): field 5 is the mount point; behind ` - ` come the file system and its options.
+fn hierarchies(mountinfo: &str) -> Option<Hierarchies> {
+    let mut trees = v1::Trees::default();
+    let mut unified = None;
+    for line in mountinfo.lines() {
+        let Some((mount, file_system)) = line.split_once(" - ") else { continue };
+        let (Some(point), Some(kind)) = (mount.split(' ').nth(4), file_system.split(' ').next())
+        else {
+            continue;
+        };
+        let options = file_system.rsplit(' ').next().unwrap_or_default();
+        match kind {
+            "cgroup2" if unified.is_none() => unified = Some(PathBuf::from(point)),
+            "cgroup" => trees.add(Path::new(point), options),
+            _ => {}
+        }
+    }
+    match (trees.has_memory(), unified) {
+        (true, unified) => Some(Hierarchies::V1(trees.with_unified(unified))),
+        (false, Some(root)) => Some(Hierarchies::V2(root)),
+        (false, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+33 32 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
+34 33 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+35 33 0:30 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
+36 33 0:31 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n\
+37 33 0:32 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,name=systemd\n\
+38 33 0:33 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn hybrid_machines_are_version_1_with_the_unified_tree_beside() {
+        let Some(Hierarchies::V1(trees)) = hierarchies(HYBRID) else { panic!("not version 1") };
+        let roots: Vec<_> = trees.roots().map(|root| root.display().to_string()).collect();
+        assert_eq!(
+            roots,
+            [
+                "/sys/fs/cgroup/cpu,cpuacct",
+                "/sys/fs/cgroup/memory",
+                "/sys/fs/cgroup/pids",
+                "/sys/fs/cgroup/unified"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_unified_tree_alone_is_version_2() {
+        let line = "30 29 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+        assert_eq!(hierarchies(line), Some(Hierarchies::V2(PathBuf::from("/sys/fs/cgroup"))));
+        assert_eq!(hierarchies(""), None);
+    }
+}

@@ -1,0 +1,226 @@
+//! Making, starting, signalling and removing containers.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rekindle_shim::protocol::{Answer, ContainerPlan, Failure, FailureKind, Phase, Request};
+use rekindle_types::Tick;
+
+use super::layout;
+use super::link::CallError;
+use super::plan::{self, Place};
+use super::records::{self, ContainerRecord};
+use super::sandbox::Sandbox;
+use super::{Shared, blocking, janitor};
+use crate::error::{ImageErrorKind, RuntimeError};
+use crate::image::UpperKind;
+use crate::runtime::{CreatedContainer, StartedContainer, StopSignal};
+use crate::spec::{ContainerKey, ContainerSpec};
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+fn failed(key: &ContainerKey, operation: &'static str, source: impl Into<Cause>) -> RuntimeError {
+    RuntimeError::Container { key: key.clone(), operation, source: source.into() }
+}
+
+fn refused(key: &ContainerKey, operation: &'static str, error: CallError) -> RuntimeError {
+    match error {
+        CallError::Refused(Failure { kind, problem }) => match kind {
+            FailureKind::Config => RuntimeError::Config { key: key.clone(), problem },
+            FailureKind::Start => RuntimeError::Start { key: key.clone(), problem },
+            FailureKind::Setup | FailureKind::State => failed(key, operation, problem),
+        },
+        CallError::Gone => failed(key, operation, CallError::Gone),
+    }
+}
+
+fn answer(record: &ContainerRecord) -> CreatedContainer {
+    CreatedContainer { id: record.id.clone(), image_id: record.image_id.clone() }
+}
+
+/// Prepares the container up to its exec.
+pub(crate) async fn create(
+    shared: &Arc<Shared>,
+    spec: ContainerSpec,
+) -> Result<CreatedContainer, RuntimeError> {
+    const OPERATION: &str = "create";
+    let key = spec.key.clone();
+    let slot = layout::slot(&key);
+    let ready = shared.find(&key.sandbox).and_then(|sandbox| Some((sandbox.link()?, sandbox)));
+    let Some((link, sandbox)) = ready else {
+        return Err(failed(&key, OPERATION, "its sandbox is not ready"));
+    };
+    let gate = sandbox.container_gate(&slot);
+    let _gate = gate.lock().await;
+    if let Some(found) = sandbox.container(&slot, |container| answer(&container.record)) {
+        return Ok(found);
+    }
+    let prepared = {
+        let (shared, sandbox, slot) = (shared.clone(), sandbox.clone(), slot.clone());
+        blocking(move || prepare(&shared, &sandbox, &slot, &spec)).await
+    };
+    let called = match prepared {
+        Ok((plan, record)) => {
+            let created = answer(&record);
+            sandbox.insert(&slot, record, Phase::Created);
+            let called = link.call(Request::Create(Box::new(plan))).await;
+            called.map(|_| created).map_err(|error| refused(&key, OPERATION, error))
+        }
+        Err(error) => Err(error),
+    };
+    if called.is_err() {
+        clear(shared, &sandbox, &slot);
+    }
+    called
+}
+
+fn prepare(
+    shared: &Shared,
+    sandbox: &Sandbox,
+    slot: &str,
+    spec: &ContainerSpec,
+) -> Result<(ContainerPlan, ContainerRecord), RuntimeError> {
+    const OPERATION: &str = "create";
+    let key = &spec.key;
+    let resolved = shared.images.resolve(&spec.image).map_err(|e| e.into_runtime(&spec.image))?;
+    let image = resolved.ok_or_else(|| RuntimeError::Image {
+        image: spec.image.clone(),
+        problem: "not present".to_owned(),
+        kind: ImageErrorKind::Pull,
+    })?;
+    let dir = sandbox.dir.join("roots").join(slot);
+    let mount_point = sandbox.mount_point();
+    let place = Place { slot, dir: &dir, mount_point: &mount_point, hostname: &sandbox.hostname };
+    let mut plan = plan::container(spec, &image, &place, &shared.profiles)
+        .map_err(|problem| RuntimeError::Config { key: key.clone(), problem })?;
+    match image.rootfs.upper {
+        UpperKind::Tmpfs { .. } => {}
+        UpperKind::Directory => make_root_dirs(shared, &dir)
+            .map_err(|e| failed(key, OPERATION, format!("make {}: {e}", dir.display())))?,
+    }
+    plan.cgroup = shared
+        .cgroups
+        .create_container(&key.sandbox, slot, &spec.resources)
+        .map_err(|error| failed(key, OPERATION, error))?;
+    let record = ContainerRecord {
+        key: key.clone(),
+        id: shared.layout.container_id(key),
+        image_id: image.id.clone(),
+        stop_signal: plan::stop_signal(&image.config),
+    };
+    let path = record_path(sandbox, slot);
+    records::write(&path, &record)
+        .map_err(|e| failed(key, OPERATION, format!("write {}: {e}", path.display())))?;
+    Ok((plan, record))
+}
+
+pub(crate) fn record_path(sandbox: &Sandbox, slot: &str) -> std::path::PathBuf {
+    sandbox.dir.join(format!("{slot}.json"))
+}
+
+/// New folders each time: what an attempt to create left behind goes.
+fn make_root_dirs(shared: &Shared, dir: &Path) -> io::Result<()> {
+    janitor::move_to_trash(shared, dir)?;
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(0o700);
+    builder.create(dir)?;
+    for name in ["upper", "work"] {
+        builder.create(dir.join(name))?;
+    }
+    // It lends its mode to the container's root directory.
+    fs::set_permissions(dir.join("upper"), fs::Permissions::from_mode(0o755))
+}
+
+/// Lets the prepared process go.
+pub(crate) async fn start(
+    shared: &Arc<Shared>,
+    key: &ContainerKey,
+) -> Result<StartedContainer, RuntimeError> {
+    const OPERATION: &str = "start";
+    let slot = layout::slot(key);
+    let Some(sandbox) = shared.find(&key.sandbox) else {
+        return Err(failed(key, OPERATION, "its sandbox does not stand"));
+    };
+    let gate = sandbox.container_gate(&slot);
+    let _gate = gate.lock().await;
+    let known = sandbox.container(&slot, |_| ()).is_some();
+    let (true, Some(link)) = (known, sandbox.link()) else {
+        let problem = if known { "its sandbox is not ready" } else { "it was not created" };
+        return Err(failed(key, OPERATION, problem));
+    };
+    let answer = link.call(Request::Start { slot }).await;
+    match answer.map_err(|error| refused(key, OPERATION, error))? {
+        Answer::Started { pid, started_at_us } => {
+            Ok(StartedContainer { pid, started_at: Tick::from_micros(started_at_us) })
+        }
+        Answer::Done | Answer::State(_) => {
+            Err(failed(key, OPERATION, "the shim answered something else"))
+        }
+    }
+}
+
+/// Signals the container's first process; with SIGKILL the kernel ends all of its PID namespace.
+pub(crate) async fn signal(
+    shared: &Arc<Shared>,
+    key: &ContainerKey,
+    signal: StopSignal,
+) -> Result<(), RuntimeError> {
+    let slot = layout::slot(key);
+    let Some(sandbox) = shared.find(&key.sandbox) else { return Ok(()) };
+    let found = sandbox
+        .container(&slot, |container| (container.phase.clone(), container.record.stop_signal));
+    let Some((phase, image_signal)) = found else { return Ok(()) };
+    match phase {
+        Phase::Exited { .. } => return Ok(()),
+        Phase::Created | Phase::Running { .. } => {}
+    }
+    let signal = match signal {
+        StopSignal::ImageDefault => image_signal,
+        StopSignal::Kill => libc::SIGKILL,
+        StopSignal::Number(number) => number,
+    };
+    let Some(link) = sandbox.link() else { return Ok(()) };
+    match link.call(Request::Signal { slot, signal }).await {
+        // Without its shim it does not live either.
+        Ok(_) | Err(CallError::Gone) => Ok(()),
+        Err(error @ CallError::Refused(_)) => Err(refused(key, "signal", error)),
+    }
+}
+
+/// Takes away a container that has ended, or was never started.
+pub(crate) async fn remove(shared: &Arc<Shared>, key: &ContainerKey) -> Result<(), RuntimeError> {
+    let slot = layout::slot(key);
+    let Some(sandbox) = shared.find(&key.sandbox) else { return Ok(()) };
+    let gate = sandbox.container_gate(&slot);
+    let _gate = gate.lock().await;
+    if sandbox.container(&slot, |_| ()).is_none() {
+        return Ok(());
+    }
+    if let Some(link) = sandbox.link() {
+        match link.call(Request::Remove { slot: slot.clone() }).await {
+            Ok(_) | Err(CallError::Gone) => {}
+            Err(error @ CallError::Refused(_)) => return Err(refused(key, "remove", error)),
+        }
+    }
+    clear(shared, &sandbox, &slot);
+    Ok(())
+}
+
+/// Forgets a container here and on disk.
+pub(crate) fn clear(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, slot: &str) {
+    for path in
+        [record_path(sandbox, slot), sandbox.dir.join(rekindle_shim::state_file::name(slot))]
+    {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, path = %path.display(), "a record could not be removed");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    sandbox.forget(slot);
+    janitor::retire_container(shared, sandbox, slot);
+}

@@ -1,0 +1,139 @@
+//! Taking away what is over, off everybody's path: first it leaves its place by a rename, then it is deleted.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::Shared;
+use super::cgroup::CgroupError;
+use super::sandbox::{Sandbox, Stage};
+use super::shim_process::Socket;
+
+/// A cgroup is busy until the kernel has done with its last process: milliseconds. What is busy longer than this is left
+/// to the next start of the engine.
+const TRIES_MAX: u32 = 12;
+const FIRST_WAIT: Duration = Duration::from_millis(1);
+
+/// Makes sure that nothing of a sandbox runs: whatever survived its shim is killed.
+pub(crate) fn end_now(shared: &Shared, sandbox: &Sandbox) -> io::Result<()> {
+    shared.cgroups.kill_sandbox(&sandbox.key).map_err(io::Error::other)?;
+    move_to_trash(shared, &sandbox.dir)?;
+    Socket { run: shared.layout.run(), name: &sandbox.id }.remove()
+}
+
+/// Clears away what is left of a sandbox: shim, cgroups, files. Keeps nobody waiting.
+pub(crate) fn retire(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
+    let (owned, sandbox) = (shared.clone(), sandbox.clone());
+    shared.clear_away(move || {
+        let shared = owned;
+        reap_shim(&sandbox);
+        if let Err(error) = end_now(&shared, &sandbox) {
+            tracing::warn!(%error, pod = %sandbox.key.pod, "a sandbox's remains could not be moved");
+        }
+        let removed = patiently(|| shared.cgroups.remove_sandbox(&sandbox.key));
+        if let Err(error) = removed {
+            tracing::warn!(%error, pod = %sandbox.key.pod, "a sandbox's cgroup stays");
+        }
+        empty_trash(&shared);
+    });
+}
+
+/// Ends the shim, should it still be there, and waits for it.
+fn reap_shim(sandbox: &Sandbox) {
+    let (pid, child) = match sandbox.enter(Stage::Going { pid: None, child: None }) {
+        Stage::New => return,
+        Stage::Ready { pid, child, .. } => (Some(pid), child),
+        Stage::Going { pid, child } => (pid, child),
+        Stage::Dead { child } => (None, child),
+    };
+    if let Some(mut child) = child {
+        // It has ended by itself after a shutdown; a stopped or stuck one needs this.
+        let ended = child.kill().and_then(|()| child.wait());
+        if let Err(error) = ended {
+            tracing::warn!(%error, pod = %sandbox.key.pod, "a shim could not be reaped");
+        }
+        return;
+    }
+    let Some(pid) = pid.and_then(|pid| Pid::from_raw(pid.cast_signed())) else { return };
+    // An earlier agent's child. Its number is still its own: it held the socket until just now.
+    if let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        let is_shim = fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+            .is_ok_and(|cmdline| cmdline.starts_with("rekindle-shim"));
+        if is_shim && rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).is_ok() {
+            let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+            // Nobody waits for this thread; an interrupted wait only makes the cgroup busy a little longer.
+            let _ = rustix::event::poll(&mut ended, None);
+        }
+    }
+}
+
+/// Clears away one container's root and cgroup.
+pub(crate) fn retire_container(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, slot: &str) {
+    let root = sandbox.dir.join("roots").join(slot);
+    if let Err(error) = move_to_trash(shared, &root) {
+        tracing::warn!(%error, path = %root.display(), "a container's root could not be moved");
+    }
+    let (owned, sandbox, slot) = (shared.clone(), sandbox.clone(), slot.to_owned());
+    shared.clear_away(move || {
+        let shared = owned;
+        let removed = patiently(|| shared.cgroups.remove_container(&sandbox.key, &slot));
+        if let Err(error) = removed {
+            tracing::warn!(%error, pod = %sandbox.key.pod, slot, "a container's cgroup stays");
+        }
+        empty_trash(&shared);
+    });
+}
+
+/// Moves a folder out of its place in one step; absent is success.
+pub(crate) fn move_to_trash(shared: &Shared, path: &Path) -> io::Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{number}", std::process::id());
+        match fs::rename(path, shared.layout.trash().join(name)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // A name from an agent before with the same process number.
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            result => return result,
+        }
+    }
+}
+
+/// Deletes what is in the trash. The standard library deletes by directory descriptors and follows no link, and nothing is
+/// mounted there: containers' mounts are in their own namespaces and went with them.
+pub(crate) fn empty_trash(shared: &Shared) {
+    let Ok(entries) = fs::read_dir(shared.layout.trash()) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        match fs::remove_dir_all(entry.path()) {
+            Ok(()) => {}
+            // Another thread is at it, too.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!(%error, path = %entry.path().display(), "trash could not be deleted");
+            }
+        }
+    }
+}
+
+/// Tries again while a cgroup is busy.
+pub(crate) fn patiently(
+    mut work: impl FnMut() -> Result<(), CgroupError>,
+) -> Result<(), CgroupError> {
+    let mut wait = FIRST_WAIT;
+    for _ in 0..TRIES_MAX {
+        match work() {
+            Err(error) if error.is_busy() => {}
+            result => return result,
+        }
+        // The kernel tells nobody when a version 1 cgroup is free to go.
+        std::thread::sleep(wait);
+        wait *= 2;
+    }
+    work()
+}

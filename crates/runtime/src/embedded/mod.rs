@@ -1,0 +1,265 @@
+//! The embedded runtime: our own launcher, one small shim process per pod sandbox.
+//!
+//! The agent's half: it resolves images, makes folders and cgroups, turns specs into plans, and keeps a picture of every
+//! sandbox in step with its shim. The other half is the crate `rekindle-shim`.
+//!
+//! Invariants: what an agent needs to know again after a crash is on disk before a shim is asked to act on it; an exit is
+//! on disk (the shim's doing) before it is an event; what is taken away has left its place before it is deleted, and the
+//! deleting keeps nobody waiting.
+
+mod capabilities;
+mod cgroup;
+mod containers;
+mod janitor;
+mod layout;
+mod link;
+mod plan;
+mod records;
+mod recover;
+mod sandbox;
+mod sandboxes;
+mod seccomp;
+mod shim_process;
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rekindle_types::Tick;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::error::{ImageErrorKind, RuntimeError};
+use crate::image::{ImageError, ImageStore};
+use crate::runtime::{
+    CreatedContainer, ImageInfo, Runtime, RuntimeEvent, SandboxSnapshot, StartedContainer,
+    StopSignal,
+};
+use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
+
+use cgroup::Cgroups;
+use layout::Layout;
+use sandbox::Sandbox;
+use seccomp::Profiles;
+use shim_process::Program;
+
+/// What an [`EmbeddedRuntime`] needs to know.
+#[derive(Clone)]
+pub struct Config {
+    /// Sandboxes' records, exits and writable layers: on a disk file system. Made when absent, mode 0700.
+    pub data_dir: PathBuf,
+    /// Sockets of the shims; may be emptied by a reboot. Made when absent, mode 0700.
+    pub run_dir: PathBuf,
+    /// Tells this engine's cgroups from another's on the same machine: letters, digits, `-`, `_`.
+    pub engine_id: String,
+    /// Where images are resolved.
+    pub images: Arc<ImageStore>,
+    /// The agent's clock.
+    pub clock: Arc<dyn Fn() -> Tick + Send + Sync>,
+}
+
+/// Runs containers through shims of its own. Cheap to share behind an `Arc`.
+///
+/// Dropping it leaves every sandbox running; another one opened on the same folders finds them. Calls that were cancelled
+/// go on to their end by themselves.
+pub struct EmbeddedRuntime {
+    shared: Arc<Shared>,
+    events: tokio::sync::Mutex<mpsc::UnboundedReceiver<RuntimeEvent>>,
+}
+
+/// What all calls and tasks share.
+struct Shared {
+    layout: Layout,
+    cgroups: Cgroups,
+    profiles: Profiles,
+    program: Program,
+    images: Arc<ImageStore>,
+    clock: Arc<dyn Fn() -> Tick + Send + Sync>,
+    sandboxes: Mutex<BTreeMap<SandboxKey, Arc<Sandbox>>>,
+    events: mpsc::UnboundedSender<RuntimeEvent>,
+    /// What is being cleared away.
+    clearing: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl EmbeddedRuntime {
+    /// Opens the folders, connects to every shim that lives, takes stock of those that do not, and begins to clear away
+    /// what nobody knows any more. Must be called inside a tokio runtime with IO and time enabled.
+    ///
+    /// # Errors
+    /// `Unavailable`: not root, a kernel that is too old, no cgroups, folders that cannot be made.
+    pub async fn open(config: Config) -> Result<Self, RuntimeError> {
+        support::check(&config)?;
+        let (events, receiver) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            layout: Layout::open(&config.engine_id, &config.data_dir, &config.run_dir)
+                .map_err(|e| unavailable("open the runtime's folders", e))?,
+            cgroups: Cgroups::detect(&config.engine_id)
+                .map_err(|e| unavailable("find the machine's cgroups", e))?,
+            profiles: Profiles::default(),
+            program: Program::load().map_err(|e| unavailable("load the shim", e))?,
+            images: config.images,
+            clock: config.clock,
+            sandboxes: Mutex::default(),
+            events,
+            clearing: Mutex::default(),
+        });
+        recover::recover(&shared).await?;
+        Ok(Self { shared, events: tokio::sync::Mutex::new(receiver) })
+    }
+
+    /// Waits until everything that was removed is cleared away, too: cgroups, processes, files. For an engine that ends; one
+    /// that does not wait clears the rest away at its next start.
+    pub async fn settled(&self) {
+        loop {
+            let Some(task) = self.shared.clearing().pop() else { return };
+            // A panic of the task was reported where it happened.
+            let _ = task.await;
+        }
+    }
+
+    /// The ids of the images that standing containers were made from: those must stay.
+    pub fn images_in_use(&self) -> std::collections::BTreeSet<String> {
+        let snapshots = self.shared.all().into_iter().map(|sandbox| sandbox.snapshot());
+        snapshots.flat_map(|s| s.containers).map(|container| container.image_id).collect()
+    }
+}
+
+fn unavailable(
+    operation: &'static str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> RuntimeError {
+    RuntimeError::Unavailable { operation, source: source.into() }
+}
+
+impl Shared {
+    fn sandboxes(&self) -> MutexGuard<'_, BTreeMap<SandboxKey, Arc<Sandbox>>> {
+        self.sandboxes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn all(&self) -> Vec<Arc<Sandbox>> {
+        self.sandboxes().values().cloned().collect()
+    }
+
+    fn find(&self, key: &SandboxKey) -> Option<Arc<Sandbox>> {
+        self.sandboxes().get(key).cloned()
+    }
+
+    fn clearing(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.clearing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Runs clearing work where it keeps nobody waiting.
+    fn clear_away(&self, work: impl FnOnce() + Send + 'static) {
+        let task = tokio::task::spawn_blocking(work);
+        let mut clearing = self.clearing();
+        clearing.retain(|task| !task.is_finished());
+        clearing.push(task);
+    }
+
+    fn now(&self) -> Tick {
+        (self.clock)()
+    }
+
+    /// Carries a call on to its end even when its caller goes away meanwhile: half a sandbox helps nobody.
+    async fn to_the_end<T: Send + 'static>(
+        call: impl Future<Output = Result<T, RuntimeError>> + Send + 'static,
+    ) -> Result<T, RuntimeError> {
+        match tokio::spawn(call).await {
+            Ok(result) => result,
+            Err(error) => Err(unavailable("carry out a runtime call", error)),
+        }
+    }
+}
+
+/// Runs what blocks on a thread where that is no harm.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Only at the end of the whole process: nobody needs the answer.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+impl Runtime for EmbeddedRuntime {
+    async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxInfo, RuntimeError> {
+        let (shared, spec) = (self.shared.clone(), spec.clone());
+        Shared::to_the_end(async move { sandboxes::run(&shared, &spec).await }).await
+    }
+
+    async fn remove_sandbox(&self, key: &SandboxKey) -> Result<(), RuntimeError> {
+        let (shared, key) = (self.shared.clone(), key.clone());
+        Shared::to_the_end(async move { sandboxes::remove(&shared, &key).await }).await
+    }
+
+    async fn create_container(
+        &self,
+        spec: &ContainerSpec,
+    ) -> Result<CreatedContainer, RuntimeError> {
+        let (shared, spec) = (self.shared.clone(), spec.clone());
+        Shared::to_the_end(async move { containers::create(&shared, spec).await }).await
+    }
+
+    async fn start_container(&self, key: &ContainerKey) -> Result<StartedContainer, RuntimeError> {
+        let (shared, key) = (self.shared.clone(), key.clone());
+        Shared::to_the_end(async move { containers::start(&shared, &key).await }).await
+    }
+
+    async fn signal_container(
+        &self,
+        key: &ContainerKey,
+        signal: StopSignal,
+    ) -> Result<(), RuntimeError> {
+        containers::signal(&self.shared, key, signal).await
+    }
+
+    async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {
+        let (shared, key) = (self.shared.clone(), key.clone());
+        Shared::to_the_end(async move { containers::remove(&shared, &key).await }).await
+    }
+
+    async fn snapshot(&self) -> Result<Vec<SandboxSnapshot>, RuntimeError> {
+        Ok(self.shared.all().iter().map(|sandbox| sandbox.snapshot()).collect())
+    }
+
+    async fn next_event(&self) -> RuntimeEvent {
+        match self.events.lock().await.recv().await {
+            Some(event) => event,
+            // `shared` holds a sender, so this is never reached while `self` is.
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn image_status(&self, image: &str) -> Result<Option<ImageInfo>, RuntimeError> {
+        let (images, name) = (self.shared.images.clone(), image.to_owned());
+        blocking(move || image_info(&images, &name)).await
+    }
+
+    async fn pull_image(&self, image: &str) -> Result<ImageInfo, RuntimeError> {
+        match self.image_status(image).await? {
+            Some(info) => Ok(info),
+            None => Err(RuntimeError::Image {
+                image: image.to_owned(),
+                problem: "not present, and this version pulls from no registry: load it with \
+                          `rekindle image load FILE`, or use localhost/host or localhost/demo"
+                    .to_owned(),
+                kind: ImageErrorKind::Pull,
+            }),
+        }
+    }
+}
+
+fn image_info(images: &ImageStore, name: &str) -> Result<Option<ImageInfo>, RuntimeError> {
+    let resolved = images.resolve(name).map_err(|e: ImageError| e.into_runtime(name))?;
+    let Some(resolved) = resolved else { return Ok(None) };
+    let listed = images.list().map_err(|e| e.into_runtime(name))?;
+    let listed = listed.into_iter().find(|info| info.id == resolved.id);
+    Ok(Some(listed.unwrap_or_else(|| ImageInfo {
+        id: resolved.id,
+        reference: name.to_owned(),
+        size_bytes: 0,
+    })))
+}

@@ -1,0 +1,248 @@
+//! From a container's spec and its image to the shim's plan: everything that can be decided outside is decided here.
+
+use std::path::Path;
+
+use rekindle_shim::protocol::{
+    Access as PlanAccess, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan, MountPlan,
+    Privilege, ProcessPlan, RootPlan, RootUser, Upper, UserPlan,
+};
+
+use super::capabilities;
+use super::seccomp::Profiles;
+use crate::image::{ImageConfig, ResolvedImage, UpperKind};
+use crate::spec::{Access, ContainerSpec, Mount, Seccomp, Security};
+
+/// Hidden in every container that is not privileged: what the container engines hide.
+const MASKED_PATHS: [&str; 12] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+];
+
+/// Not writable in such a container.
+const READ_ONLY_PATHS: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// What the plan is made for.
+pub(crate) struct Place<'a> {
+    /// The container's name in the sandbox.
+    pub(crate) slot: &'a str,
+    /// Its folder, with `upper` and `work` in it when its writable layer lies on the disk.
+    pub(crate) dir: &'a Path,
+    /// An empty folder.
+    pub(crate) mount_point: &'a Path,
+    /// The sandbox's hostname, for HOSTNAME.
+    pub(crate) hostname: &'a str,
+}
+
+/// Makes the plan. The error is a problem of the spec, for people.
+pub(crate) fn container(
+    spec: &ContainerSpec,
+    image: &ResolvedImage,
+    place: &Place<'_>,
+    profiles: &Profiles,
+) -> Result<ContainerPlan, String> {
+    Ok(ContainerPlan {
+        slot: place.slot.to_owned(),
+        root: RootPlan {
+            lower_dirs: texts(&image.rootfs.lower_dirs)?,
+            mount_point: text(place.mount_point)?,
+            upper: match image.rootfs.upper {
+                UpperKind::Directory => Upper::Directory { dir: text(place.dir)? },
+                UpperKind::Tmpfs { size_bytes } => Upper::Tmpfs { size_bytes },
+            },
+            access: if spec.security.read_only_root {
+                PlanAccess::ReadOnly
+            } else {
+                PlanAccess::ReadWrite
+            },
+            mask: texts(&image.rootfs.mask)?,
+        },
+        mounts: spec.mounts.iter().map(mount).collect::<Result<_, _>>()?,
+        process: process(spec, &image.config, place.hostname)?,
+        confinement: confinement(&spec.security, profiles)?,
+        cgroup: CgroupPlan::default(),
+        log: log(spec)?,
+    })
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| format!("path {path:?} is not UTF-8"))
+}
+
+fn texts(paths: &[std::path::PathBuf]) -> Result<Vec<String>, String> {
+    paths.iter().map(|path| text(path)).collect()
+}
+
+fn mount(mount: &Mount) -> Result<MountPlan, String> {
+    let has_parent = |path: &Path| path.components().any(|c| c == std::path::Component::ParentDir);
+    if has_parent(&mount.destination) {
+        return Err(format!("mountPath {:?} must not contain '..'", mount.destination));
+    }
+    if mount.sub_path.as_deref().is_some_and(has_parent) {
+        return Err(format!("subPath {:?} must not contain '..'", mount.sub_path));
+    }
+    Ok(MountPlan {
+        source: text(&mount.source)?,
+        sub_path: mount.sub_path.as_deref().map(text).transpose()?,
+        destination: text(&Path::new("/").join(&mount.destination))?,
+        access: match mount.access {
+            Access::ReadOnly => PlanAccess::ReadOnly,
+            Access::ReadWrite => PlanAccess::ReadWrite,
+        },
+    })
+}
+
+/// `command` replaces the entrypoint and drops the image's cmd; `args` replaces the cmd.
+fn argv(spec: &ContainerSpec, image: &ImageConfig) -> Vec<String> {
+    let (command, default_args) = if spec.command.is_empty() {
+        (&image.entrypoint, image.cmd.as_slice())
+    } else {
+        (&spec.command, &[][..])
+    };
+    let args = if spec.args.is_empty() { default_args } else { &spec.args };
+    command.iter().chain(args).cloned().collect()
+}
+
+fn process(
+    spec: &ContainerSpec,
+    image: &ImageConfig,
+    hostname: &str,
+) -> Result<ProcessPlan, String> {
+    let argv = argv(spec, image);
+    if argv.is_empty() {
+        return Err("neither the container nor its image says which command to run".to_owned());
+    }
+    let mut env: Vec<(String, String)> = Vec::new();
+    let hostname = ("HOSTNAME".to_owned(), hostname.to_owned());
+    for (name, value) in [hostname].iter().chain(&image.env).chain(&spec.env) {
+        match env.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => value.clone_into(old),
+            None => env.push((name.clone(), value.clone())),
+        }
+    }
+    let security = &spec.security;
+    let working_dir = spec.working_dir.as_ref().unwrap_or(&image.working_dir);
+    let working_dir = Path::new("/").join(working_dir);
+    Ok(ProcessPlan {
+        argv,
+        env,
+        working_dir: text(&working_dir)?,
+        user: UserPlan {
+            image_user: image.user.clone(),
+            uid: security.run_as_user,
+            gid: security.run_as_group,
+            groups: security.supplemental_groups.clone(),
+            root: if security.run_as_non_root { RootUser::Refused } else { RootUser::Allowed },
+        },
+    })
+}
+
+fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, String> {
+    let capabilities = capabilities::set(security)?;
+    if security.privileged {
+        return Ok(Confinement {
+            privilege: Privilege::Privileged,
+            capabilities,
+            escalation: Escalation::Allowed,
+            seccomp: Vec::new(),
+            masked_paths: Vec::new(),
+            read_only_paths: Vec::new(),
+        });
+    }
+    let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+    Ok(Confinement {
+        privilege: Privilege::Confined,
+        capabilities,
+        escalation: if security.allow_privilege_escalation {
+            Escalation::Allowed
+        } else {
+            Escalation::Refused
+        },
+        seccomp: match security.seccomp {
+            Seccomp::RuntimeDefault => profiles.get(capabilities).to_vec(),
+            Seccomp::Unconfined => Vec::new(),
+        },
+        masked_paths: owned(&MASKED_PATHS),
+        read_only_paths: owned(&READ_ONLY_PATHS),
+    })
+}
+
+fn log(spec: &ContainerSpec) -> Result<LogPlan, String> {
+    let (Some(dir), Some(file)) = (spec.log_path.parent(), spec.log_path.file_name()) else {
+        return Err(format!("log path {:?} is not a file in a folder", spec.log_path));
+    };
+    Ok(LogPlan {
+        dir: text(dir)?,
+        file: text(Path::new(file))?,
+        max_bytes: spec.log_limits.max_bytes,
+        max_files: spec.log_limits.max_files.max(1),
+    })
+}
+
+/// The image's stop signal: `SIGQUIT`, `QUIT`, `3`, `SIGRTMIN+3`. SIGTERM when there is none, or none that Linux knows.
+pub(crate) fn stop_signal(image: &ImageConfig) -> i32 {
+    const SIGRTMIN: i32 = 34;
+    let Some(text) = &image.stop_signal else { return libc::SIGTERM };
+    let upper = text.trim().to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let number = match name.strip_prefix("RTMIN+") {
+        Some(offset) => offset.parse().ok().map(|n: i32| n.saturating_add(SIGRTMIN)),
+        None => name.parse().ok().or_else(|| {
+            SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+        }),
+    };
+    number.filter(|n| (1..=64).contains(n)).unwrap_or(libc::SIGTERM)
+}
+
+/// Signals that somebody may want to be stopped by.
+const SIGNALS: [(&str, i32); 17] = [
+    ("ABRT", libc::SIGABRT),
+    ("ALRM", libc::SIGALRM),
+    ("CONT", libc::SIGCONT),
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("IO", libc::SIGIO),
+    ("KILL", libc::SIGKILL),
+    ("PIPE", libc::SIGPIPE),
+    ("PWR", libc::SIGPWR),
+    ("QUIT", libc::SIGQUIT),
+    ("RTMIN", 34),
+    ("TERM", libc::SIGTERM),
+    ("TRAP", libc::SIGTRAP),
+    ("USR1", libc::SIGUSR1),
+    ("USR2", libc::SIGUSR2),
+    ("VTALRM", libc::SIGVTALRM),
+    ("WINCH", libc::SIGWINCH),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_signals_are_read_in_every_spelling() {
+        for (text, number) in [
+            (Some("SIGQUIT"), 3),
+            (Some("quit"), 3),
+            (Some("3"), 3),
+            (Some("SIGRTMIN+3"), 37),
+            (Some("SIGNONSENSE"), 15),
+            (Some("900"), 15),
+            (None, 15),
+        ] {
+            let image =
+                ImageConfig { stop_signal: text.map(str::to_owned), ..ImageConfig::default() };
+            assert_eq!(stop_signal(&image), number, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Taking stock after a start: every sandbox on disk is matched with its shim, if it has one that lives.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rekindle_shim::protocol::{Answer, ContainerState, Phase, Request, SandboxPhase, ShimState};
+
+use super::link::Link;
+use super::records::{self, ContainerRecord, SandboxRecord};
+use super::sandbox::{Sandbox, Stage};
+use super::shim_process::Socket;
+use super::{Shared, blocking, containers, janitor, sandboxes, unavailable};
+use crate::error::RuntimeError;
+use crate::spec::SandboxKey;
+
+/// A shim that does not tell its state in this time is stopped or stuck.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// Finds all that stands.
+pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), RuntimeError> {
+    let owned = shared.clone();
+    let found = blocking(move || list(&owned)).await;
+    let found = found.map_err(|e| unavailable("read the runtime's records", e))?;
+    for sandbox in found {
+        recover_sandbox(shared, sandbox).await?;
+    }
+    clear_strays(shared);
+    Ok(())
+}
+
+/// A sandbox's records as they are on disk.
+struct Found {
+    sandbox: Arc<Sandbox>,
+    containers: Vec<(String, ContainerRecord)>,
+}
+
+fn list(shared: &Shared) -> std::io::Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(shared.layout.sandboxes())? {
+        let path = entry?.path();
+        let Some(record) = records::read::<SandboxRecord>(&path.join("sandbox.json")) else {
+            // The record comes first of all: without it no shim was started.
+            janitor::move_to_trash(shared, &path)?;
+            continue;
+        };
+        let sandbox =
+            Sandbox::new(record.key, record.hostname, &shared.layout, shared.events.clone());
+        if sandbox.dir != path {
+            janitor::move_to_trash(shared, &path)?; // another engine's, copied here
+            continue;
+        }
+        let mut containers = Vec::new();
+        for entry in fs::read_dir(&path)? {
+            let name = entry?.file_name().into_string().unwrap_or_default();
+            let Some(slot) = name.strip_suffix(".json").filter(|slot| *slot != "sandbox") else {
+                continue;
+            };
+            if let Some(record) = records::read(&path.join(&name)) {
+                containers.push((slot.to_owned(), record));
+            }
+        }
+        found.push(Found { sandbox: Arc::new(sandbox), containers });
+    }
+    Ok(found)
+}
+
+async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), RuntimeError> {
+    let sandbox = &found.sandbox;
+    shared.sandboxes().insert(sandbox.key.clone(), sandbox.clone());
+    match connect(shared, sandbox).await {
+        Some((link, state)) if state.sandbox == SandboxPhase::Ready => {
+            let pid = state.pid;
+            sandbox.enter(Stage::Ready { link: link.clone(), pid, child: None });
+            adopt(shared, &found, &link, &state.containers).await;
+        }
+        // It was never configured, and goes away now that nobody is connected: as if it had not been.
+        Some(_) => {
+            shared.sandboxes().remove(&sandbox.key);
+            sandbox.begin_removal();
+            janitor::retire(shared, sandbox);
+        }
+        None => {
+            let (owned, gone) = (shared.clone(), sandbox.clone());
+            let killed = blocking(move || owned.cgroups.kill_sandbox(&gone.key)).await;
+            killed.map_err(|e| unavailable("kill what a dead shim left behind", e))?;
+            sandbox.enter(Stage::Dead { child: None });
+            take_stock_of_dead(shared, &found);
+        }
+    }
+    Ok(())
+}
+
+async fn connect(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) -> Option<(Link, ShimState)> {
+    let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
+    let link = sandboxes::follow(shared, sandbox, socket).ok()?;
+    match tokio::time::timeout(ANSWER_TIME, link.call(Request::State)).await {
+        Ok(Ok(Answer::State(state))) => Some((link, state)),
+        Ok(Ok(Answer::Done | Answer::Started { .. })) | Ok(Err(_)) => None,
+        Err(_elapsed) => {
+            tracing::warn!(pod = %sandbox.key.pod, "a shim does not answer: its sandbox is taken for dead");
+            None
+        }
+    }
+}
+
+/// Takes over what the shim holds. A container that it does not know, or not yet, was being created when the agent died:
+/// that attempt is undone.
+async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[ContainerState]) {
+    for (slot, record) in &found.containers {
+        match states.iter().find(|state| state.slot == *slot) {
+            Some(state) => found.sandbox.insert(slot, record.clone(), state.phase.clone()),
+            None => {
+                let removed = link.call(Request::Remove { slot: slot.clone() }).await;
+                if let Err(error) = removed {
+                    tracing::warn!(%error, slot, "an unfinished container could not be removed");
+                }
+                containers::clear(shared, &found.sandbox, slot);
+            }
+        }
+    }
+}
+
+fn take_stock_of_dead(shared: &Arc<Shared>, found: &Found) {
+    let now = shared.now();
+    for (slot, record) in &found.containers {
+        let path = found.sandbox.dir.join(rekindle_shim::state_file::name(slot));
+        let before = records::read::<Phase>(&path);
+        let phase = records::phase_without_shim(before.clone(), now);
+        // So that the next start tells the same time of its end.
+        if before.as_ref() != Some(&phase)
+            && let Err(error) = records::write(&path, &phase)
+        {
+            tracing::warn!(%error, path = %path.display(), "an end could not be written down");
+        }
+        found.sandbox.insert(slot, record.clone(), phase);
+    }
+}
+
+/// Cgroups, sockets and trash of earlier lives, cleared away behind.
+fn clear_strays(shared: &Arc<Shared>) {
+    let known: Vec<SandboxKey> = shared.sandboxes().keys().cloned().collect();
+    let ids: Vec<String> = known.iter().map(|key| shared.layout.sandbox_id(key)).collect();
+    let strays = shared.cgroups.strays(&known);
+    let owned = shared.clone();
+    shared.clear_away(move || {
+        let shared = owned;
+        for stray in strays {
+            let removed = shared
+                .cgroups
+                .kill_stray(&stray)
+                .and_then(|()| janitor::patiently(|| shared.cgroups.remove_stray(&stray)));
+            if let Err(error) = removed {
+                tracing::warn!(%error, "a cgroup of an earlier engine stays");
+            }
+        }
+        for id in entries(shared.layout.run()) {
+            if !ids.contains(&id) && !shared.layout.sandbox_dir(&id).exists() {
+                let socket = Socket { run: shared.layout.run(), name: &id };
+                if let Err(error) = socket.remove() {
+                    tracing::warn!(%error, id, "a dead shim's socket stays");
+                }
+            }
+        }
+        janitor::empty_trash(&shared);
+    });
+}
+
+/// Names in the run folder that look like sandbox ids; whatever else is there is not ours.
+fn entries(dir: &std::path::Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let is_id = |name: &String| {
+        name.len() == super::layout::SANDBOX_ID_DIGITS
+            && name.chars().all(|c| c.is_ascii_hexdigit())
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(is_id).collect()
+}

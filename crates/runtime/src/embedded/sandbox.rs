@@ -1,0 +1,310 @@
+//! One sandbox in the agent's memory, kept in step with its shim.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rekindle_shim::protocol::{self, Answer, ExitCause, ExitRecord, Failure, FailureKind, Phase};
+use rekindle_types::Tick;
+use tokio::sync::mpsc;
+
+use super::layout;
+use super::link::{Link, Receiver};
+use super::records::{self, ContainerRecord};
+use crate::runtime::{ContainerSnapshot, RuntimeEvent, SandboxSnapshot, SandboxState};
+use crate::spec::{SandboxInfo, SandboxKey};
+
+/// A sandbox.
+pub(crate) struct Sandbox {
+    pub(crate) key: SandboxKey,
+    /// Its short name on disk.
+    pub(crate) id: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) hostname: String,
+    /// Held while the sandbox as a whole is made or taken away.
+    pub(crate) gate: tokio::sync::Mutex<()>,
+    inner: Mutex<Inner>,
+    events: mpsc::UnboundedSender<RuntimeEvent>,
+}
+
+struct Inner {
+    stage: Stage,
+    containers: BTreeMap<String, Container>,
+    /// Held while the container of this name is made, started or removed.
+    gates: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
+}
+
+/// Where a sandbox is.
+pub(crate) enum Stage {
+    /// It has no shim yet.
+    New,
+    /// Its shim lives.
+    Ready {
+        link: Link,
+        pid: u32,
+        /// When it was this process that started the shim: to reap it.
+        child: Option<Child>,
+    },
+    /// It is being taken away: what ends now was meant to.
+    Going { pid: Option<u32>, child: Option<Child> },
+    /// Its shim is gone.
+    Dead { child: Option<Child> },
+}
+
+/// A container.
+pub(crate) struct Container {
+    pub(crate) record: ContainerRecord,
+    pub(crate) phase: Phase,
+}
+
+impl Sandbox {
+    pub(crate) fn new(
+        key: SandboxKey,
+        hostname: String,
+        layout: &layout::Layout,
+        events: mpsc::UnboundedSender<RuntimeEvent>,
+    ) -> Self {
+        let id = layout.sandbox_id(&key);
+        let dir = layout.sandbox_dir(&id);
+        let inner =
+            Inner { stage: Stage::New, containers: BTreeMap::new(), gates: BTreeMap::new() };
+        Self {
+            key,
+            id,
+            dir,
+            hostname,
+            gate: tokio::sync::Mutex::default(),
+            inner: Mutex::new(inner),
+            events,
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// An empty folder. Shim and containers mount on it, each in its own mount namespace, where the others do not see it.
+    pub(crate) fn mount_point(&self) -> PathBuf {
+        self.dir.join("mnt")
+    }
+
+    /// Puts the sandbox into another stage and answers the one before.
+    pub(crate) fn enter(&self, stage: Stage) -> Stage {
+        std::mem::replace(&mut self.inner().stage, stage)
+    }
+
+    /// From now on nothing of it is an event. Answers what there is to take away: the link when the shim lives.
+    pub(crate) fn begin_removal(&self) -> Option<Link> {
+        let mut inner = self.inner();
+        let (link, pid, child) = match std::mem::replace(&mut inner.stage, Stage::New) {
+            Stage::New => (None, None, None),
+            Stage::Ready { link, pid, child } => (Some(link), Some(pid), child),
+            Stage::Going { pid, child } => (None, pid, child),
+            Stage::Dead { child } => (None, None, child),
+        };
+        inner.stage = Stage::Going { pid, child };
+        link
+    }
+
+    /// The way to the shim, while it lives.
+    pub(crate) fn link(&self) -> Option<Link> {
+        match &self.inner().stage {
+            Stage::Ready { link, .. } => Some(link.clone()),
+            Stage::New | Stage::Going { .. } | Stage::Dead { .. } => None,
+        }
+    }
+
+    /// Where its namespaces are, while it is ready.
+    pub(crate) fn info(&self) -> Option<SandboxInfo> {
+        match &self.inner().stage {
+            Stage::Ready { pid, .. } => Some(info(*pid)),
+            Stage::New | Stage::Going { .. } | Stage::Dead { .. } => None,
+        }
+    }
+
+    /// True when there never was a shim.
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(self.inner().stage, Stage::New)
+    }
+
+    /// True when it is being taken away.
+    pub(crate) fn is_going(&self) -> bool {
+        matches!(self.inner().stage, Stage::Going { .. })
+    }
+
+    /// Adds a container.
+    pub(crate) fn insert(&self, slot: &str, record: ContainerRecord, phase: Phase) {
+        self.inner().containers.insert(slot.to_owned(), Container { record, phase });
+    }
+
+    /// What to hold while this container is made, started or removed.
+    pub(crate) fn container_gate(&self, slot: &str) -> Arc<tokio::sync::Mutex<()>> {
+        self.inner().gates.entry(slot.to_owned()).or_default().clone()
+    }
+
+    /// Forgets a container.
+    pub(crate) fn forget(&self, slot: &str) {
+        let mut inner = self.inner();
+        inner.containers.remove(slot);
+        // The map and the caller hold the gate; while others wait at it, it has to stay the only one.
+        if inner.gates.get(slot).is_some_and(|gate| Arc::strong_count(gate) <= 2) {
+            inner.gates.remove(slot);
+        }
+    }
+
+    /// Catches up with a shim whose messages may have been missed.
+    pub(crate) fn catch_up(&self, states: &[protocol::ContainerState]) {
+        for state in states {
+            match &state.phase {
+                Phase::Created => {}
+                Phase::Running { pid, started_at_us } => {
+                    let answer = Answer::Started { pid: *pid, started_at_us: *started_at_us };
+                    self.note_started(&state.slot, &Ok(answer));
+                }
+                Phase::Exited { exit, .. } => self.note_exit(&state.slot, exit),
+            }
+        }
+    }
+
+    /// Looks at a container.
+    pub(crate) fn container<T>(&self, slot: &str, look: impl FnOnce(&Container) -> T) -> Option<T> {
+        self.inner().containers.get(slot).map(look)
+    }
+
+    /// All of it, as the trait shows it.
+    pub(crate) fn snapshot(&self) -> SandboxSnapshot {
+        let info = self.info();
+        let containers = self
+            .inner()
+            .containers
+            .values()
+            .map(|container| ContainerSnapshot {
+                key: container.record.key.clone(),
+                id: container.record.id.clone(),
+                image_id: container.record.image_id.clone(),
+                state: records::state(&container.phase),
+            })
+            .collect();
+        SandboxSnapshot {
+            key: self.key.clone(),
+            state: if info.is_some() { SandboxState::Ready } else { SandboxState::NotReady },
+            info,
+            containers,
+        }
+    }
+
+    /// Takes the end of a container down, once, and tells it unless the whole sandbox is being taken away.
+    fn note_exit(&self, slot: &str, exit: &ExitRecord) {
+        let mut inner = self.inner();
+        let quiet = matches!(inner.stage, Stage::Going { .. });
+        let Some(container) = inner.containers.get_mut(slot) else { return };
+        let pid = match container.phase {
+            Phase::Exited { .. } => return,
+            Phase::Running { pid, .. } => pid,
+            Phase::Created => 0,
+        };
+        container.phase = Phase::Exited { pid, exit: exit.clone() };
+        let key = container.record.key.clone();
+        drop(inner);
+        if !quiet {
+            self.tell(RuntimeEvent::ContainerExited { key, exit: records::exit(exit) });
+        }
+    }
+
+    fn note_started(&self, slot: &str, answer: &Result<Answer, Failure>) {
+        let mut inner = self.inner();
+        let Some(container) = inner.containers.get_mut(slot) else { return };
+        if !matches!(container.phase, Phase::Created) {
+            return;
+        }
+        match answer {
+            Ok(Answer::Started { pid, started_at_us }) => {
+                container.phase = Phase::Running { pid: *pid, started_at_us: *started_at_us };
+            }
+            Err(Failure { kind: FailureKind::Start, problem }) => {
+                let now_us = wall_clock_us();
+                let exit = ExitRecord {
+                    cause: ExitCause::StartError,
+                    started_at_us: now_us,
+                    finished_at_us: now_us,
+                    message: problem.clone(),
+                };
+                container.phase = Phase::Exited { pid: 0, exit };
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// The shim is gone: nothing in the sandbox runs any more. Each end is written down for the agents to come.
+    pub(crate) fn note_death(&self, now: Tick) {
+        let mut inner = self.inner();
+        let was_ready = match std::mem::replace(&mut inner.stage, Stage::New) {
+            Stage::Ready { child, .. } => {
+                inner.stage = Stage::Dead { child };
+                true
+            }
+            stage @ (Stage::New | Stage::Going { .. } | Stage::Dead { .. }) => {
+                inner.stage = stage;
+                false
+            }
+        };
+        if !was_ready {
+            return;
+        }
+        for (slot, container) in &mut inner.containers {
+            let path = self.dir.join(rekindle_shim::state_file::name(slot));
+            let found = records::read(&path).unwrap_or_else(|| container.phase.clone());
+            container.phase = records::phase_without_shim(Some(found), now);
+            if let Err(error) = records::write(&path, &container.phase) {
+                tracing::warn!(%error, path = %path.display(), "an end could not be written down");
+            }
+        }
+        drop(inner);
+        self.tell(RuntimeEvent::SandboxDied { key: self.key.clone() });
+    }
+
+    fn tell(&self, event: RuntimeEvent) {
+        // Nobody listens any more when the runtime itself is being dropped.
+        let _ = self.events.send(event);
+    }
+}
+
+/// How a sandbox is reached, by its shim.
+pub(crate) fn info(pid: u32) -> SandboxInfo {
+    SandboxInfo { netns: PathBuf::from(format!("/proc/{pid}/ns/net")), pid }
+}
+
+/// As the shims see the time.
+fn wall_clock_us() -> u64 {
+    let since_epoch =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Keeps a sandbox in step with its shim's socket.
+pub(crate) struct Follower {
+    pub(crate) sandbox: std::sync::Weak<Sandbox>,
+    /// Called when the socket closed.
+    pub(crate) on_closed: Box<dyn Fn(Arc<Sandbox>) + Send + Sync>,
+}
+
+impl Receiver for Follower {
+    fn exited(&self, slot: &str, exit: &ExitRecord) {
+        if let Some(sandbox) = self.sandbox.upgrade() {
+            sandbox.note_exit(slot, exit);
+        }
+    }
+
+    fn started(&self, slot: &str, answer: &Result<Answer, Failure>) {
+        if let Some(sandbox) = self.sandbox.upgrade() {
+            sandbox.note_started(slot, answer);
+        }
+    }
+
+    fn closed(&self) {
+        if let Some(sandbox) = self.sandbox.upgrade() {
+            (self.on_closed)(sandbox);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Making sandboxes and taking them away.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rekindle_shim::protocol::{Answer, Request, SandboxPlan};
+
+use super::link::{CallError, Link};
+use super::records::{self, SandboxRecord};
+use super::sandbox::{self, Follower, Sandbox, Stage};
+use super::shim_process::Socket;
+use super::{Shared, blocking, janitor};
+use crate::error::RuntimeError;
+use crate::spec::{SandboxInfo, SandboxKey, SandboxSpec};
+
+/// How long a shim may take to end its containers (by SIGKILL, so milliseconds) before it is ended itself.
+const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
+
+/// What other engines set, so that ping and low ports work without privileges.
+const SYSCTLS_DEFAULT: [(&str, &str); 2] =
+    [("net.ipv4.ip_unprivileged_port_start", "0"), ("net.ipv4.ping_group_range", "0 2147483647")];
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+fn failed(key: &SandboxKey, operation: &'static str, source: impl Into<Cause>) -> RuntimeError {
+    RuntimeError::Sandbox { key: key.clone(), operation, source: source.into() }
+}
+
+/// Makes the sandbox, or finds it.
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    spec: &SandboxSpec,
+) -> Result<SandboxInfo, RuntimeError> {
+    const OPERATION: &str = "set up";
+    let sandbox = find_or_insert(shared, spec);
+    let _gate = sandbox.gate.lock().await;
+    if let Some(info) = sandbox.info() {
+        return Ok(info);
+    }
+    if !sandbox.is_new() {
+        let problem = "its shim is gone: remove this attempt, and make the next one";
+        return Err(failed(&spec.key, OPERATION, problem));
+    }
+    match make(shared, &sandbox, spec).await {
+        Ok(info) => Ok(info),
+        Err(cause) => {
+            shared.sandboxes().remove(&spec.key);
+            sandbox.begin_removal();
+            janitor::retire(shared, &sandbox);
+            Err(failed(&spec.key, OPERATION, cause))
+        }
+    }
+}
+
+fn find_or_insert(shared: &Arc<Shared>, spec: &SandboxSpec) -> Arc<Sandbox> {
+    let mut sandboxes = shared.sandboxes();
+    let make = || {
+        let (key, hostname) = (spec.key.clone(), spec.hostname.clone());
+        Arc::new(Sandbox::new(key, hostname, &shared.layout, shared.events.clone()))
+    };
+    sandboxes.entry(spec.key.clone()).or_insert_with(make).clone()
+}
+
+async fn make(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+    spec: &SandboxSpec,
+) -> Result<SandboxInfo, Cause> {
+    let plan = plan(sandbox, spec)?;
+    let started = {
+        let (shared, sandbox, spec) = (shared.clone(), sandbox.clone(), spec.clone());
+        blocking(move || start_shim(&shared, &sandbox, &spec)).await?
+    };
+    let (socket, child) = started;
+    let pid = child.id();
+    let link = match follow(shared, sandbox, socket) {
+        Ok(link) => link,
+        Err(error) => {
+            // Without a connection the shim goes away by itself.
+            sandbox.enter(Stage::Dead { child: Some(child) });
+            return Err(error.into());
+        }
+    };
+    sandbox.enter(Stage::Ready { link: link.clone(), pid, child: Some(child) });
+    link.call(Request::Configure(plan)).await?;
+    Ok(sandbox::info(pid))
+}
+
+fn plan(sandbox: &Sandbox, spec: &SandboxSpec) -> Result<SandboxPlan, Cause> {
+    let given = |name: &str| spec.sysctls.contains_key(name);
+    let defaults = SYSCTLS_DEFAULT.iter().filter(|(name, _)| !given(name));
+    let defaults = defaults.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    for name in spec.sysctls.keys() {
+        if !is_namespaced(name) {
+            return Err(format!("sysctl {name:?} is the whole machine's, not the pod's").into());
+        }
+    }
+    let sysctls = spec.sysctls.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let mount_point = sandbox.mount_point();
+    let mount_point = mount_point.to_str().ok_or("the data folder's path is not UTF-8")?;
+    Ok(SandboxPlan {
+        hostname: spec.hostname.clone(),
+        sysctls: defaults.chain(sysctls).collect(),
+        shm_bytes: spec.shm_bytes,
+        mount_point: mount_point.to_owned(),
+    })
+}
+
+/// Settings that belong to a network or IPC namespace, as the kubelet sorts them.
+fn is_namespaced(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let prefixes = ["net.", "kernel.shm", "kernel.msg", "fs.mqueue."];
+    let known = prefixes.iter().any(|prefix| name.starts_with(prefix)) || name == "kernel.sem";
+    known && name.chars().all(plain) && !name.contains("..")
+}
+
+/// Connects before the shim runs: the socket listens already, so it finds its agent waiting.
+fn start_shim(
+    shared: &Shared,
+    sandbox: &Sandbox,
+    spec: &SandboxSpec,
+) -> Result<(UnixStream, Child), Cause> {
+    let dir = make_dirs(shared, sandbox)?;
+    let record = SandboxRecord { key: spec.key.clone(), hostname: spec.hostname.clone() };
+    records::write(&sandbox.dir.join("sandbox.json"), &record)?;
+    shared.cgroups.create_sandbox(&spec.key, &spec.resources)?;
+    let socket = Socket { run: shared.layout.run(), name: &sandbox.id };
+    let listener = socket.listen()?;
+    let connection = socket.connect()?;
+    let notes = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(sandbox.dir.join("shim.notes"))?;
+    let child = shared.program.start(listener, dir, notes)?;
+    Ok((connection, child))
+}
+
+fn make_dirs(shared: &Shared, sandbox: &Sandbox) -> io::Result<OwnedFd> {
+    janitor::move_to_trash(shared, &sandbox.dir)?; // half of one from a life before
+    let mut builder = std::fs::DirBuilder::new();
+    builder.mode(0o700);
+    builder.create(&sandbox.dir)?;
+    builder.create(sandbox.mount_point())?;
+    builder.create(sandbox.dir.join("roots"))?;
+    Ok(std::fs::File::open(&sandbox.dir)?.into())
+}
+
+/// Keeps the sandbox in step with what its shim says over this socket.
+pub(crate) fn follow(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+    socket: UnixStream,
+) -> io::Result<Link> {
+    let weak: Weak<Shared> = Arc::downgrade(shared);
+    let on_closed = Box::new(move |sandbox: Arc<Sandbox>| {
+        if let Some(shared) = weak.upgrade() {
+            tokio::spawn(async move { lost_touch(&shared, &sandbox).await });
+        }
+    });
+    Link::spawn(socket, Follower { sandbox: Arc::downgrade(sandbox), on_closed })
+}
+
+/// The socket closed: the shim died, or dropped an agent that was too slow for it.
+async fn lost_touch(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
+    if sandbox.is_going() || sandbox.link().is_none() {
+        return;
+    }
+    if reconnect(shared, sandbox).await.is_some() {
+        return;
+    }
+    let (owned, key) = (shared.clone(), sandbox.key.clone());
+    let killed = blocking(move || owned.cgroups.kill_sandbox(&key)).await;
+    if let Err(error) = killed {
+        tracing::warn!(%error, pod = %sandbox.key.pod, "what a dead shim left could not be killed");
+    }
+    sandbox.note_death(shared.now());
+}
+
+async fn reconnect(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) -> Option<()> {
+    let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
+    let link = follow(shared, sandbox, socket).ok()?;
+    let Ok(Answer::State(state)) = link.call(Request::State).await else { return None };
+    let child = match sandbox.enter(Stage::New) {
+        Stage::Ready { child, .. } | Stage::Going { child, .. } | Stage::Dead { child } => child,
+        Stage::New => None,
+    };
+    sandbox.enter(Stage::Ready { link, pid: state.pid, child });
+    sandbox.catch_up(&state.containers);
+    Some(())
+}
+
+/// Ends everything in the sandbox. When this comes back nothing of it runs; its remains are cleared away behind.
+pub(crate) async fn remove(shared: &Arc<Shared>, key: &SandboxKey) -> Result<(), RuntimeError> {
+    const OPERATION: &str = "tear down";
+    let Some(sandbox) = shared.find(key) else { return Ok(()) };
+    let _gate = sandbox.gate.lock().await;
+    if shared.find(key).is_none_or(|found| !Arc::ptr_eq(&found, &sandbox)) {
+        return Ok(()); // somebody else did it meanwhile
+    }
+    if let Some(link) = sandbox.begin_removal() {
+        match tokio::time::timeout(SHUTDOWN_TIME, link.call(Request::Shutdown)).await {
+            Ok(Ok(_) | Err(CallError::Gone)) => {}
+            Ok(Err(error @ CallError::Refused(_))) => return Err(failed(key, OPERATION, error)),
+            // Stopped, or stuck: its containers are bound to die with it.
+            Err(_elapsed) => tracing::warn!(pod = %key.pod, "a shim does not answer and is killed"),
+        }
+    }
+    let (owned, gone) = (shared.clone(), sandbox.clone());
+    let ended = blocking(move || janitor::end_now(&owned, &gone)).await;
+    ended.map_err(|error| failed(key, OPERATION, error))?;
+    shared.sandboxes().remove(key);
+    janitor::retire(shared, &sandbox);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_namespaced;
+
+    #[test]
+    fn only_settings_of_a_namespace_are_taken() {
+        for name in
+            ["net.core.somaxconn", "kernel.shm_rmid_forced", "kernel.sem", "fs.mqueue.msg_max"]
+        {
+            assert!(is_namespaced(name), "{name}");
+        }
+        for name in ["kernel.core_pattern", "vm.overcommit_memory", "net/../kernel/x", "net..x", ""]
+        {
+            assert!(!is_namespaced(name), "{name}");
+        }
+    }
+}

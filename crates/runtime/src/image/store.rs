@@ -1,0 +1,376 @@
+//! The image store: what is present, found by reference or id, and how it comes and goes.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::FlockOperation;
+
+use super::archive::Source;
+use super::document::Platform;
+use super::layers::{self, LayerError, Layers};
+use super::metadata::{Index, IndexFile, Stamp, StoredImage};
+use super::plan::{self, Plan};
+use super::reference::as_image_id;
+use super::unpack::Limits;
+use super::{ImageError, ImageReference, ResolvedImage, Rootfs, UpperKind, builtin, demo};
+use crate::runtime::ImageInfo;
+
+const BLOBS: &str = "blobs/sha256";
+const LOCK: &str = "lock";
+/// Images in the store at most.
+const IMAGES_MAX: usize = 10_000;
+
+/// What the built-in images `localhost/host` and `localhost/demo` need to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Builtins {
+    /// Folders of the engine (data, run), hidden in `localhost/host`.
+    pub engine_dirs: Vec<PathBuf>,
+    /// Bytes that a container of `localhost/host` may write at most.
+    pub host_write_limit_bytes: u64,
+}
+
+/// One image that a load brought in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// `sha256:…` of its config.
+    pub id: String,
+    /// Its references in their full form; empty when the archive gives it no name.
+    pub references: Vec<String>,
+    /// Bytes on disk, unpacked.
+    pub size_bytes: u64,
+    /// What was left out on purpose, for people.
+    pub notes: Vec<String>,
+}
+
+/// Images in a folder. Cheap to ask (`resolve` reads memory, and the index file again only when another process changed
+/// it); `load` and `remove` block on IO and belong on a blocking thread. Several processes may use one folder.
+#[derive(Debug)]
+pub struct ImageStore {
+    dir: PathBuf,
+    builtins: Builtins,
+    limits: Limits,
+    layers: Layers,
+    file: IndexFile,
+    cache: Mutex<Cache>,
+    /// The demo image, once it is made: the running program does not change any more.
+    demo: Mutex<Option<ResolvedImage>>,
+}
+
+/// The index as last read, and the file's stamp at that time.
+#[derive(Debug, Default)]
+struct Cache {
+    stamp: Option<Stamp>,
+    index: Index,
+}
+
+/// Held while something is changed; other processes wait.
+#[derive(Debug)]
+struct Lock {
+    _file: File,
+}
+
+impl ImageStore {
+    /// Opens the store in `dir`, made when absent, and clears away what a load that was cut short left behind.
+    pub fn open(dir: &Path, builtins: Builtins) -> Result<Self, ImageError> {
+        layers::private_folder(dir)?;
+        layers::private_folder(&dir.join(BLOBS))?;
+        let store = Self {
+            dir: dir.to_owned(),
+            builtins,
+            limits: Limits::default(),
+            layers: Layers::open(dir)?,
+            file: IndexFile::new(dir),
+            cache: Mutex::new(Cache::default()),
+            demo: Mutex::new(None),
+        };
+        // somebody who holds the lock is at work on what looks left behind
+        if let Some(lock) = store.lock(FlockOperation::NonBlockingLockExclusive)? {
+            store.sweep(&lock)?;
+        }
+        drop(store.index()?);
+        Ok(store)
+    }
+
+    /// Finds an image by reference or by id. `Ok(None)`: a good name, but not here.
+    pub fn resolve(&self, image: &str) -> Result<Option<ResolvedImage>, ImageError> {
+        if let Some(id) = as_image_id(image) {
+            if id == builtin::host_id() {
+                return Ok(Some(builtin::host(&self.builtins)));
+            }
+            if let Some(found) = self.index()?.index.images.get(&id) {
+                return Ok(Some(self.resolved(&id, found)));
+            }
+            let demo = self.demo()?;
+            return Ok((demo.id == id).then_some(demo));
+        }
+        let reference = ImageReference::parse(image)?;
+        match reference.to_string().as_str() {
+            builtin::HOST => Ok(Some(builtin::host(&self.builtins))),
+            builtin::DEMO => self.demo().map(Some),
+            _ => {
+                let cache = self.index()?;
+                Ok(cache.index.find(&reference).map(|(id, found)| self.resolved(id, found)))
+            }
+        }
+    }
+
+    /// Brings in all images of an OCI layout (folder or tar) or a docker-archive. Killed at any moment, it leaves nothing
+    /// that is seen; all images of the archive appear at once.
+    pub fn load(&self, file: &Path) -> Result<Vec<Loaded>, ImageError> {
+        let archive = |problem| ImageError::Archive { file: file.to_owned(), problem };
+        let source = Source::open(file, &self.dir).map_err(archive)?;
+        let plans = plan::plan(&source, &Platform::here(), &stem(file)).map_err(archive)?;
+        for reference in plans.iter().flat_map(|plan| &plan.references) {
+            if [builtin::HOST, builtin::DEMO].contains(&reference.as_str()) {
+                return Err(archive(format!(
+                    "{reference} is a built-in image and cannot be replaced"
+                )));
+            }
+        }
+        let lock =
+            self.lock(FlockOperation::LockExclusive)?.expect("a waiting lock is got or fails");
+        let loaded = self.load_locked(&lock, &source, plans).map_err(|error| match error {
+            LayerError::Archive(problem) => archive(problem),
+            LayerError::Store(error) => error,
+        });
+        if loaded.is_err() {
+            self.sweep(&lock)?;
+        }
+        loaded
+    }
+
+    fn load_locked(
+        &self,
+        _: &Lock,
+        source: &Source,
+        plans: Vec<Plan>,
+    ) -> Result<Vec<Loaded>, LayerError> {
+        let mut index = self.file.read().map_err(LayerError::Store)?;
+        let mut loaded = Vec::new();
+        for plan in plans {
+            let (stored, notes) = self.bring_in(source, &plan)?;
+            loaded.push(Loaded {
+                id: plan.id.clone(),
+                references: stored.references.iter().cloned().collect(),
+                size_bytes: stored.size_bytes,
+                notes,
+            });
+            index.insert(&plan.id, stored);
+        }
+        if index.images.len() > IMAGES_MAX {
+            return Err(LayerError::Archive(format!(
+                "the store would have more than {IMAGES_MAX} images"
+            )));
+        }
+        self.file.write(&index).map_err(LayerError::Store)?;
+        Ok(loaded)
+    }
+
+    /// Everything of one image but its line in the index.
+    fn bring_in(
+        &self,
+        source: &Source,
+        plan: &Plan,
+    ) -> Result<(StoredImage, Vec<String>), LayerError> {
+        let mut size_bytes = 0;
+        let mut notes = Vec::new();
+        for planned in &plan.layers {
+            let layer = match self.layers.present(&planned.diff_id) {
+                Some(layer) => layer,
+                None => {
+                    let blob = source
+                        .blob(&planned.blob)
+                        .and_then(|blob| {
+                            blob.ok_or_else(|| format!("layer {} is not in it", planned.blob))
+                        })
+                        .map_err(LayerError::Archive)?;
+                    self.layers.unpack(planned, blob, &self.limits)?
+                }
+            };
+            size_bytes += layer.size_bytes;
+            if layer.devices_skipped > 0 {
+                let count = layer.devices_skipped;
+                notes.push(format!(
+                    "{count} device nodes in /dev left out: containers get their own /dev"
+                ));
+            }
+        }
+        let config = self.dir.join(BLOBS).join(plan.id.trim_start_matches("sha256:"));
+        layers::write_synced(&config, &plan.config_bytes).map_err(|source| {
+            LayerError::Store(ImageError::Store { operation: "write", path: config, source })
+        })?;
+        let stored = StoredImage {
+            config: plan.config.clone(),
+            references: plan.references.clone(),
+            digests: digest_references(plan),
+            layers: plan.layers.iter().map(|layer| layer.diff_id.hex().to_owned()).collect(),
+            size_bytes,
+        };
+        Ok((stored, notes))
+    }
+
+    /// Everything present, built-in images included, one line per reference; an image that lost its names is listed by id.
+    pub fn list(&self) -> Result<Vec<ImageInfo>, ImageError> {
+        let host = builtin::host_id();
+        let mut list =
+            vec![ImageInfo { id: host, reference: builtin::HOST.to_owned(), size_bytes: 0 }];
+        let demo = self.demo()?;
+        let size_bytes = demo::size_bytes(&demo);
+        list.push(ImageInfo { id: demo.id, reference: builtin::DEMO.to_owned(), size_bytes });
+        for (id, image) in &self.index()?.index.images {
+            let line = |reference: &String| ImageInfo {
+                id: id.clone(),
+                reference: reference.clone(),
+                size_bytes: image.size_bytes,
+            };
+            match image.references.is_empty() {
+                true => list.push(line(id)),
+                false => list.extend(image.references.iter().map(line)),
+            }
+        }
+        Ok(list)
+    }
+
+    /// What `Runtime::image_status` answers.
+    pub fn info(&self, image: &str) -> Result<Option<ImageInfo>, ImageError> {
+        let Some(found) = self.resolve(image)? else { return Ok(None) };
+        let reference = match as_image_id(image) {
+            Some(id) => id,
+            None => ImageReference::parse(image)?.to_string(),
+        };
+        let stored = self.index()?.index.images.get(&found.id).map(|image| image.size_bytes);
+        let size_bytes = match stored {
+            Some(size_bytes) => size_bytes,
+            None if reference == builtin::HOST => 0,
+            None => demo::size_bytes(&found),
+        };
+        Ok(Some(ImageInfo { id: found.id, reference, size_bytes }))
+    }
+
+    /// Takes a reference away, and with the last one the image and the layers that nothing else uses; by id, the image with
+    /// all its references. `in_use` holds the ids of images that containers were made from: those are refused.
+    pub fn remove(&self, image: &str, in_use: &BTreeSet<String>) -> Result<(), ImageError> {
+        let absent = || ImageError::NotFound { image: image.to_owned() };
+        let lock =
+            self.lock(FlockOperation::LockExclusive)?.expect("a waiting lock is got or fails");
+        let mut index = self.file.read()?;
+        let (id, name) = match as_image_id(image) {
+            Some(id) => (id, None),
+            None => {
+                let reference = ImageReference::parse(image)?;
+                let (id, _) = index.find(&reference).ok_or_else(absent)?;
+                (id.clone(), reference.digest().is_none().then(|| reference.to_string()))
+            }
+        };
+        let stored = index.images.get_mut(&id).ok_or_else(absent)?;
+        match name {
+            Some(name) => {
+                stored.references.remove(&name);
+            }
+            None => stored.references.clear(),
+        }
+        if stored.references.is_empty() {
+            if in_use.contains(&id) {
+                return Err(ImageError::InUse { image: image.to_owned() });
+            }
+            index.images.remove(&id);
+        }
+        self.file.write(&index)?;
+        self.sweep(&lock)
+    }
+
+    fn resolved(&self, id: &str, image: &StoredImage) -> ResolvedImage {
+        let mut seen = BTreeSet::new();
+        // overlayfs refuses a layer that is stacked twice; the upper one hides the lower one anyway
+        let lower_dirs = image
+            .layers
+            .iter()
+            .rev()
+            .filter(|hex| seen.insert(*hex))
+            .map(|hex| self.layers.root(hex))
+            .collect();
+        ResolvedImage {
+            id: id.to_owned(),
+            config: image.config.clone(),
+            rootfs: Rootfs { lower_dirs, upper: UpperKind::Directory, mask: Vec::new() },
+        }
+    }
+
+    fn demo(&self) -> Result<ResolvedImage, ImageError> {
+        let mut made = self.demo.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*made {
+            Some(image) if image.rootfs.lower_dirs.iter().all(|dir| dir.is_dir()) => {
+                Ok(image.clone())
+            }
+            Some(_) | None => Ok(made.insert(demo::resolve(&self.dir)?).clone()),
+        }
+    }
+
+    /// The index, read again when its file is another one than before.
+    fn index(&self) -> Result<MutexGuard<'_, Cache>, ImageError> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.file.stamp()?;
+        if stamp != cache.stamp {
+            *cache = Cache { stamp, index: self.file.read()? };
+        }
+        Ok(cache)
+    }
+
+    /// Removes layers and configs that no image has.
+    fn sweep(&self, _: &Lock) -> Result<(), ImageError> {
+        let index = self.file.read()?;
+        self.layers.sweep(&index.layers_in_use())?;
+        let blobs = self.dir.join(BLOBS);
+        let failed = |source| ImageError::Store { operation: "clear", path: blobs.clone(), source };
+        for entry in fs::read_dir(&blobs).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let id = format!("sha256:{}", entry.file_name().to_string_lossy());
+            if !index.images.contains_key(&id) {
+                fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The store's lock; `None` when `operation` does not wait and somebody else has it.
+    fn lock(&self, operation: FlockOperation) -> Result<Option<Lock>, ImageError> {
+        let path = self.dir.join(LOCK);
+        let failed = |source| ImageError::Store { operation: "lock", path: path.clone(), source };
+        let file =
+            File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        loop {
+            return match rustix::fs::flock(&file, operation) {
+                Ok(()) => Ok(Some(Lock { _file: file })),
+                Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => Err(failed(errno.into())),
+            };
+        }
+    }
+}
+
+fn digest_references(plan: &Plan) -> BTreeSet<String> {
+    let mut references = BTreeSet::new();
+    for name in &plan.references {
+        let name = ImageReference::parse(name).expect("it was parsed when it was planned").name();
+        references.extend(plan.digests.iter().map(|digest| format!("{name}@{digest}")));
+    }
+    references
+}
+
+/// What an image is called whose archive gives it only a tag: the file's name, made fit for a repository.
+fn stem(file: &Path) -> String {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_lowercase();
+    let base = name.split('.').next().unwrap_or_default();
+    let fit: String =
+        base.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    match fit.trim_matches('-') {
+        "" => "image".to_owned(),
+        fit => fit.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! Shims outlive the agent, and the agent outlives shims: promise P1.
+#![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod world;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use rekindle_runtime::embedded::EmbeddedRuntime;
+use rekindle_runtime::*;
+use rekindle_types::ExitStatus;
+use rustix::process::{Pid, Signal, kill_process};
+use world::{World, config, sandbox_spec};
+
+/// The folder an agent process of [`kill_minus_nine_of_the_agent`] works in; unset in an ordinary run of the tests.
+const AGENT_DIR: &str = "REKINDLE_TEST_AGENT_DIR";
+const AGENT_ID: &str = "REKINDLE_TEST_AGENT_ID";
+
+fn kill(pid: u32) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
+#[test]
+fn another_agent_finds_everything_as_it_was() {
+    let mut world = World::new();
+    let info = world.run_sandbox();
+    let running = world.shell("running", 0, "sleep 100");
+    let started = world.start(&running);
+    let created = world.shell("created", 0, "echo it goes on");
+    let made = world.block(world.rt().create_container(&created)).unwrap();
+    let ended = world.shell("ended", 0, "exit 5");
+    world.run(&ended);
+    let before = world.snapshot();
+
+    world.reopen();
+
+    assert_eq!(world.snapshot(), before);
+    assert_eq!(world.run_sandbox(), info);
+    assert_eq!(world.block(world.rt().start_container(&running.key)).unwrap(), started);
+    assert_eq!(world.block(world.rt().create_container(&created)).unwrap(), made);
+    world.block(world.rt().start_container(&created.key)).unwrap();
+    let (key, exit) = world.next_exit();
+    assert_eq!((key, exit.status), (created.key.clone(), ExitStatus::Code { code: 0 }));
+    assert_eq!(world::read_log(&created.log_path), "it goes on\n");
+}
+
+#[test]
+fn an_exit_while_no_agent_was_there_is_in_the_snapshot_of_the_next() {
+    let mut world = World::new();
+    world.run_sandbox();
+    let spec = world.shell("web", 0, "sleep 100");
+    let started = world.start(&spec);
+    world.runtime = None;
+    let pidfd = pidfd(started.pid);
+    kill(started.pid);
+    wait_for_end(&pidfd);
+    world.reopen();
+    // The shim may still be busy with the exit: then it comes as an event.
+    let exit = match world.state_of(&spec.key).unwrap() {
+        ContainerState::Exited { exit } => exit,
+        ContainerState::Running { .. } | ContainerState::Created => world.next_exit().1,
+    };
+    assert_eq!(exit.status, ExitStatus::Signal { signal: 9 });
+    assert_eq!(exit.started_at, started.started_at);
+}
+
+fn pidfd(pid: u32) -> std::os::fd::OwnedFd {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap()
+}
+
+fn wait_for_end(pidfd: &std::os::fd::OwnedFd) {
+    let mut ended = [rustix::event::PollFd::new(pidfd, rustix::event::PollFlags::IN)];
+    rustix::event::poll(&mut ended, None).unwrap();
+}
+
+/// Not a test by itself: the agent that the next one kills.
+#[test]
+fn agent_process() {
+    let (Ok(dir), Ok(id)) = (std::env::var(AGENT_DIR), std::env::var(AGENT_ID)) else { return };
+    let tokio =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    tokio.block_on(async {
+        let runtime = EmbeddedRuntime::open(config(dir.as_ref(), &id)).await.unwrap();
+        let key = SandboxKey { pod: world::pod(), attempt: rekindle_types::SandboxAttempt(0) };
+        runtime.run_sandbox(&sandbox_spec(key.clone())).await.unwrap();
+        for (name, command) in [("long", "sleep 100"), ("short", "sleep 0.2; exit 6")] {
+            let spec = agents_spec(dir.as_ref(), &key, name, command);
+            runtime.create_container(&spec).await.unwrap();
+            runtime.start_container(&spec.key).await.unwrap();
+        }
+        println!("\nagent is up");
+        std::future::pending::<()>().await;
+    });
+}
+
+fn agents_spec(dir: &std::path::Path, key: &SandboxKey, name: &str, script: &str) -> ContainerSpec {
+    std::fs::create_dir_all(dir.join("logs")).unwrap();
+    ContainerSpec {
+        key: ContainerKey {
+            sandbox: key.clone(),
+            name: rekindle_types::ContainerName(name.to_owned()),
+            attempt: rekindle_types::ContainerAttempt(0),
+        },
+        image: "localhost/host".to_owned(),
+        command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+        args: Vec::new(),
+        env: Vec::new(),
+        working_dir: None,
+        mounts: Vec::new(),
+        resources: Resources::default(),
+        security: world::security(),
+        log_path: dir.join("logs").join(format!("{name}.log")),
+        log_limits: LogLimits::default(),
+    }
+}
+
+#[test]
+fn kill_minus_nine_of_the_agent() {
+    let mut world = World::new();
+    world.runtime = None;
+    let mut agent = Command::new(std::env::current_exe().unwrap())
+        .args(["agent_process", "--exact", "--nocapture"])
+        .env(AGENT_DIR, world.dir.path())
+        .env(AGENT_ID, &world.engine_id)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(agent.stdout.take().unwrap());
+    assert!(output.lines().any(|line| line.unwrap() == "agent is up"), "the agent came up");
+    // A terminal's Ctrl-C is for its process group, which is the agent's alone.
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+
+    world.reopen();
+
+    let snapshot = world.snapshot();
+    assert_eq!(snapshot.state, SandboxState::Ready);
+    let states: Vec<_> = snapshot.containers.iter().map(|c| (&c.key.name.0, &c.state)).collect();
+    assert!(
+        matches!(states[0], (name, ContainerState::Running { .. }) if name == "long"),
+        "{states:?}"
+    );
+    let short = match &states[1].1 {
+        ContainerState::Exited { exit } => exit.clone(),
+        ContainerState::Running { .. } | ContainerState::Created => world.next_exit().1,
+    };
+    assert_eq!(
+        short.status,
+        ExitStatus::Code { code: 6 },
+        "its exit was kept, or is still to come"
+    );
+}
+
+#[test]
+fn the_death_of_a_shim_is_told_and_nothing_of_the_sandbox_lives_on() {
+    let mut world = World::new();
+    let info = world.run_sandbox();
+    let spec = world.shell("web", 0, "sleep 100");
+    let started = world.start(&spec);
+    let container = pidfd(started.pid);
+    kill(info.pid);
+    let event = world.block(world.rt().next_event());
+    assert_eq!(event, RuntimeEvent::SandboxDied { key: world.sandbox() });
+    wait_for_end(&container);
+    let snapshot = world.snapshot();
+    assert_eq!((snapshot.state, &snapshot.info), (SandboxState::NotReady, &None));
+    let Some(ContainerState::Exited { exit }) = world.state_of(&spec.key) else {
+        panic!("{snapshot:?}");
+    };
+    assert_eq!((exit.status, exit.started_at), (ExitStatus::Unknown, started.started_at));
+    let error = world.block(world.rt().run_sandbox(&sandbox_spec(world.sandbox()))).unwrap_err();
+    assert!(error.chain().contains("its shim is gone"), "{}", error.chain());
+
+    world.reopen();
+    assert_eq!(world.snapshot(), snapshot, "the next agent tells the same, to the microsecond");
+    world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
+    assert!(world.block(world.rt().snapshot()).unwrap().is_empty());
+}
+
+#[test]
+fn a_shim_that_died_with_its_agent_is_found_dead() {
+    let mut world = World::new();
+    let info = world.run_sandbox();
+    let spec = world.shell("web", 0, "sleep 100");
+    let started = world.start(&spec);
+    let (shim, container) = (pidfd(info.pid), pidfd(started.pid));
+    world.runtime = None;
+    kill(info.pid);
+    wait_for_end(&shim);
+    wait_for_end(&container);
+    world.reopen();
+    assert_eq!(world.snapshot().state, SandboxState::NotReady);
+    let state = world.state_of(&spec.key).unwrap();
+    assert!(
+        matches!(&state, ContainerState::Exited { exit } if exit.status == ExitStatus::Unknown),
+        "{state:?}"
+    );
+}
+
+#[test]
+fn shims_ignore_the_signals_of_a_terminal() {
+    let world = World::new();
+    let info = world.run_sandbox();
+    let pid = Pid::from_raw(i32::try_from(info.pid).unwrap()).unwrap();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::PIPE] {
+        kill_process(pid, signal).unwrap();
+    }
+    assert_eq!(world.run(&world.shell("web", 0, "exit 4")).status, ExitStatus::Code { code: 4 });
+    let group = std::fs::read_to_string(format!("/proc/{}/stat", info.pid)).unwrap();
+    let group: u32 = group.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
+    assert_eq!(group, info.pid, "a process group of its own");
+}
+
+#[test]
+fn half_a_sandbox_from_a_crash_is_cleared_away() {
+    let mut world = World::new();
+    world.run_sandbox();
+    world.runtime = None;
+    let sandboxes = world.path("data/sandboxes");
+    std::fs::create_dir(sandboxes.join("0123456789abcdef01234567")).unwrap();
+    std::fs::create_dir(world.path("data/trash/left")).unwrap();
+    let stray = std::path::Path::new("/sys/fs/cgroup/memory/rekindle")
+        .join(&world.engine_id)
+        .join("podgone/7/web-0");
+    std::fs::create_dir_all(&stray).unwrap();
+    world.reopen();
+    assert_eq!(world.snapshot().state, SandboxState::Ready);
+    assert_eq!(std::fs::read_dir(&sandboxes).unwrap().count(), 1);
+    let trash = world.path("data/trash");
+    world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
+    let kept = world.runtime.take();
+    drop(kept);
+    drop(world);
+    assert!(!stray.exists());
+    assert!(!trash.exists());
+}
+
+#[test]
+fn a_shim_that_is_stopped_is_taken_away_all_the_same() {
+    let world = World::new();
+    let info = world.run_sandbox();
+    let started = world.start(&world.shell("web", 0, "sleep 100"));
+    let (shim, container) = (pidfd(info.pid), pidfd(started.pid));
+    let pid = Pid::from_raw(i32::try_from(info.pid).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
+    wait_for_end(&container);
+    wait_for_end(&shim);
+    world.block(world.rt().settled());
+    assert!(world.block(world.rt().snapshot()).unwrap().is_empty());
+}

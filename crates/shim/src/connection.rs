@@ -1,0 +1,82 @@
+//! The agent's end of the socket. Nothing here blocks: an agent that is stopped, or slow, must not stop the shim.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use crate::frame;
+use crate::protocol::{Call, Message};
+
+/// An agent that leaves this much unread is dropped; it connects again and asks for the state.
+const UNSENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// One connected agent.
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+/// Whether a connection can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Up,
+    Down,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self { socket, input: Vec::new(), output: Vec::new() }
+    }
+
+    /// Reads what is there.
+    pub(crate) fn read(&mut self) -> Link {
+        let mut buffer = [0u8; 8 * 1024];
+        loop {
+            match rustix::io::read(&self.socket, &mut buffer) {
+                Ok(0) => return Link::Down,
+                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Link::Up,
+                Err(_) => return Link::Down,
+            }
+        }
+    }
+
+    /// The next whole call; an error text when what came is none.
+    pub(crate) fn take(&mut self) -> Result<Option<Call>, String> {
+        let call = frame::take(&mut self.input).map_err(|error| error.to_string())?;
+        if call.is_none() && self.input.is_empty() {
+            self.input = Vec::new(); // a large plan's buffer is given back
+        }
+        Ok(call)
+    }
+
+    /// Queues a message and sends what the socket takes.
+    pub(crate) fn send(&mut self, message: &Message) -> Link {
+        if frame::write(message, &mut self.output).is_err() {
+            return Link::Down;
+        }
+        self.flush()
+    }
+
+    /// Sends what the socket takes.
+    pub(crate) fn flush(&mut self) -> Link {
+        while !self.output.is_empty() {
+            let flags = rustix::net::SendFlags::NOSIGNAL;
+            match rustix::net::send(&self.socket, &self.output, flags) {
+                Ok(count) => drop(self.output.drain(..count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if self.output.len() <= UNSENT_BYTES_MAX => return Link::Up,
+                Err(_) => return Link::Down,
+            }
+        }
+        self.output = Vec::new();
+        Link::Up
+    }
+
+    /// Whether something waits for the socket to take it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.output.is_empty()
+    }
+}

@@ -1,0 +1,217 @@
+//! One container in its shim.
+//!
+//! `Preparing → Created → Starting → Running → Exited`; a container whose preparation fails is forgotten, one whose exec
+//! fails goes from Starting to Exited, and any of them can be killed.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::{WaitId, WaitIdOptions};
+
+use crate::launch::{Launched, Report};
+use crate::logs::{Log, Pipe, Stream};
+use crate::protocol::{ExitCause, ExitRecord, Phase};
+use crate::sandbox::Sandbox;
+use crate::sys;
+use crate::timestamp;
+
+/// Exit code of a shell whose child died of SIGKILL.
+const SHELL_KILLED: i32 = 128 + 9;
+
+/// Where a container is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Stage {
+    /// The child makes mounts.
+    Preparing,
+    /// The child waits for the word.
+    Created,
+    /// It got the word; its exec has not answered yet.
+    Starting { at_us: u64 },
+    /// The command runs.
+    Running { started_at_us: u64 },
+    /// It has ended.
+    Exited(ExitRecord),
+}
+
+/// A container.
+pub(crate) struct Container {
+    pub(crate) slot: String,
+    pub(crate) pid: u32,
+    pub(crate) stage: Stage,
+    /// The call that waits for the end of Preparing or Starting.
+    pub(crate) waiting: Option<u64>,
+    /// The call that waits for its removal.
+    pub(crate) removal: Option<u64>,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) status: Option<OwnedFd>,
+    go: Option<OwnedFd>,
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+    pub(crate) log: Log,
+    oom_counter: Option<String>,
+}
+
+/// What the status pipe says.
+pub(crate) enum StatusPipe {
+    /// Nothing more now.
+    Quiet,
+    /// A report.
+    Said(Report),
+    /// Closed: by the exec, or by death.
+    Closed,
+}
+
+impl Container {
+    pub(crate) fn new(
+        slot: String,
+        launched: Launched,
+        log: Log,
+        oom_counter: Option<String>,
+        waiting: u64,
+    ) -> Self {
+        Self {
+            slot,
+            pid: launched.pid,
+            stage: Stage::Preparing,
+            waiting: Some(waiting),
+            removal: None,
+            pidfd: launched.pidfd,
+            status: Some(launched.status),
+            go: Some(launched.go),
+            stdout: Some(launched.stdout),
+            stderr: Some(launched.stderr),
+            log,
+            oom_counter,
+        }
+    }
+
+    /// As the agent and the state file see it. A container in Preparing is not there yet.
+    pub(crate) fn phase(&self) -> Option<Phase> {
+        match &self.stage {
+            Stage::Preparing => None,
+            Stage::Created => Some(Phase::Created),
+            Stage::Starting { at_us: started_at_us } | Stage::Running { started_at_us } => {
+                Some(Phase::Running { pid: self.pid, started_at_us: *started_at_us })
+            }
+            Stage::Exited(exit) => Some(Phase::Exited { pid: self.pid, exit: exit.clone() }),
+        }
+    }
+
+    /// Reads one report.
+    pub(crate) fn read_status(&mut self) -> StatusPipe {
+        let Some(status) = &self.status else { return StatusPipe::Closed };
+        let mut buffer = [0u8; 4096];
+        loop {
+            match rustix::io::read(status, &mut buffer) {
+                Ok(count) => match Report::decode(&buffer[..count]) {
+                    Some(report) => return StatusPipe::Said(report),
+                    None => return StatusPipe::Closed,
+                },
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return StatusPipe::Quiet,
+                Err(_) => return StatusPipe::Closed,
+            }
+        }
+    }
+
+    /// Gives the word to start.
+    pub(crate) fn go(&mut self) {
+        // A child that is gone meanwhile is noticed by its pidfd.
+        if let Some(go) = self.go.take() {
+            let _ = rustix::io::write(&go, b"g");
+        }
+        self.stage = Stage::Starting { at_us: timestamp::now_us() };
+    }
+
+    /// Sends a signal to the first process; one that is gone already is success.
+    pub(crate) fn signal(&self, number: i32) -> Result<(), Errno> {
+        // The first process of a PID namespace takes no signal but SIGKILL before it has handlers.
+        let number = match self.stage {
+            Stage::Preparing | Stage::Created => libc::SIGKILL,
+            Stage::Starting { .. } | Stage::Running { .. } | Stage::Exited(_) => number,
+        };
+        match sys::pidfd_send_signal(self.pidfd.as_fd(), number) {
+            Err(Errno::SRCH) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Takes what its pipes hold while it lives.
+    pub(crate) fn pump(&mut self, stream: Stream) -> Pipe {
+        let pipe = match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
+        };
+        match pipe {
+            Some(pipe) => self.log.pump(pipe, stream),
+            None => Pipe::Ended,
+        }
+    }
+
+    /// Reaps the ended process: `None` while it lives. All of its PID namespace is dead by then, so the pipes hold all
+    /// output there will be.
+    pub(crate) fn reap(&mut self, sandbox: Option<&Sandbox>) -> Option<ExitRecord> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let status = match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
+            Ok(Some(status)) => Some(status),
+            Ok(None) | Err(Errno::INTR) => return None,
+            Err(_) => None, // not ours to wait for any more: it is gone, nobody knows how
+        };
+        if let Some(pipe) = self.stdout.take() {
+            self.log.drain(&pipe, Stream::Stdout);
+        }
+        if let Some(pipe) = self.stderr.take() {
+            self.log.drain(&pipe, Stream::Stderr);
+        }
+        let cause = match status {
+            Some(status) => match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => ExitCause::Code(code),
+                (None, Some(signal)) => ExitCause::Signal(signal),
+                (None, None) => ExitCause::Unknown,
+            },
+            None => ExitCause::Unknown,
+        };
+        let finished_at_us = timestamp::now_us();
+        let started_at_us = match &self.stage {
+            Stage::Preparing | Stage::Created | Stage::Exited(_) => finished_at_us,
+            Stage::Starting { at_us: started_at_us } | Stage::Running { started_at_us } => {
+                *started_at_us
+            }
+        };
+        let cause = self.told_from_oom(cause, sandbox);
+        Some(ExitRecord { cause, started_at_us, finished_at_us, message: String::new() })
+    }
+
+    /// The cgroup is new for each attempt, so any kill it counts is this attempt's.
+    fn told_from_oom(&self, cause: ExitCause, sandbox: Option<&Sandbox>) -> ExitCause {
+        let killed =
+            matches!(cause, ExitCause::Signal(libc::SIGKILL) | ExitCause::Code(SHELL_KILLED));
+        let (true, Some(sandbox), Some(path)) = (killed, sandbox, &self.oom_counter) else {
+            return cause;
+        };
+        match sandbox.read_host_file(path, 4096).map(|text| oom_kills(&text)) {
+            Ok(count) if count > 0 => ExitCause::OomKilled,
+            Ok(_) | Err(_) => cause,
+        }
+    }
+}
+
+/// The number in the line `oom_kill N` of `memory.oom_control` (version 1) or `memory.events` (version 2).
+fn oom_kills(text: &str) -> u64 {
+    text.lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))
+        .and_then(|count| count.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oom_kills_are_read_from_both_versions() {
+        assert_eq!(oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
+        assert_eq!(oom_kills("low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\noom_group_kill 0\n"), 1);
+        assert_eq!(oom_kills(""), 0);
+    }
+}

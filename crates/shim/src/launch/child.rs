@@ -1,0 +1,249 @@
+//! The child: from the fork to the exec.
+//!
+//! `cgroups → the host's mounts, copied → root, system mounts, volumes → pivot → who am I → working directory → confine →
+//! "ready" → wait for the word → exec`
+//!
+//! It is a fork of the single-threaded shim, so ordinary code is fine here; it never returns into the shim's. What it finds
+//! wrong it writes into the status pipe; the exec closes that.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags};
+use rustix::process::{Resource, Rlimit, Signal};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+
+use super::mounts::{self, Depth};
+use super::paths::{self, Kind, Links};
+use super::user::{self, Identity};
+use super::{Report, confine, exec, rootfs, system_mounts, volumes};
+use crate::problem::{Context, errno_text};
+use crate::protocol::{
+    Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan,
+};
+use crate::sandbox::Sandbox;
+use crate::sys;
+
+/// Open files that a container may have, where the machine allows it (containerd's and Docker's figure).
+const OPEN_FILES: u64 = 1_048_576;
+
+/// The child's ends of its pipes.
+pub(crate) struct Pipes {
+    pub(crate) status: OwnedFd,
+    pub(crate) go: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// Runs in the child and never returns.
+pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &[OwnedFd], pipes: &Pipes) -> ! {
+    let failure = match prepare(plan, sandbox, tasks, pipes) {
+        Ok(prepared) => {
+            report(pipes, Report::Ready);
+            if !wait_for_the_word(&pipes.go) {
+                sys::exit_now(0);
+            }
+            match prepared {
+                Prepared::Command(command) => match sys::close_all_on_exec() {
+                    Ok(()) => command.exec(),
+                    Err(errno) => Failure::new(FailureKind::Start, errno_text(errno)),
+                },
+                Prepared::CannotStart(failure) => failure,
+            }
+        }
+        Err(failure) => failure,
+    };
+    report(pipes, Report::Failed(failure));
+    sys::exit_now(128);
+}
+
+/// What waits for the word to start.
+enum Prepared {
+    Command(exec::Command),
+    /// Known already, but it is the start that fails, not the creation.
+    CannotStart(Failure),
+}
+
+fn report(pipes: &Pipes, report: Report) {
+    // Nobody to tell means the shim is gone; this process is about to be killed, too.
+    let _ = rustix::io::write(&pipes.status, &report.encode());
+}
+
+/// True when the word came; false when the shim closed the pipe, or is gone.
+fn wait_for_the_word(go: &OwnedFd) -> bool {
+    let mut byte = [0u8; 1];
+    loop {
+        match rustix::io::read(go, &mut byte) {
+            Ok(count) => return count == 1,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn prepare(
+    plan: &ContainerPlan,
+    sandbox: &Sandbox,
+    tasks: &[OwnedFd],
+    pipes: &Pipes,
+) -> Result<Prepared, Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .setup(|| "bind the process to its shim".to_owned())?;
+    for file in tasks {
+        rustix::io::write(file, b"0").setup(|| "join the cgroup".to_owned())?;
+    }
+    sys::reset_signals();
+    rustix::process::setsid().setup(|| "start a session".to_owned())?;
+    let shm = sandbox.clone_shm().setup(|| "bind the shared memory".to_owned())?;
+    enter_copy_of_host_mounts(sandbox, &plan.cgroup)?;
+    let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), shm.as_raw_fd()];
+    keep.extend([pipes.stdout.as_raw_fd(), pipes.stderr.as_raw_fd()]);
+    sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
+    rustix::process::umask(Mode::empty());
+    build_root(plan, shm.as_fd())?;
+    best_effort_limits();
+    let identity = find_identity(plan)?;
+    let command = exec::prepare(&plan.process, &identity.home)?;
+    connect_output(pipes, &identity)?;
+    let in_place = enter_working_dir(&plan.process);
+    confine::apply(&plan.confinement, &identity)?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    Ok(match in_place {
+        Ok(()) => Prepared::Command(command),
+        Err(failure) => Prepared::CannotStart(failure),
+    })
+}
+
+/// The shim's own mount namespace is all but empty. The container's starts as a copy of the host's as it is now, so that
+/// volumes mounted since are there; what is not moved into the root goes away with the pivot.
+fn enter_copy_of_host_mounts(sandbox: &Sandbox, cgroup: &CgroupPlan) -> Result<(), Failure> {
+    rustix::thread::move_into_link_name_space(
+        sandbox.host_mounts.as_fd(),
+        Some(LinkNameSpaceType::Mount),
+    )
+    .setup(|| "enter the host's mount namespace".to_owned())?;
+    let mut flags = UnshareFlags::NEWNS;
+    if cgroup.unified.is_some() || !cgroup.v1_tasks.is_empty() {
+        flags |= UnshareFlags::NEWCGROUP;
+    }
+    sys::unshare(flags).setup(|| "make namespaces of its own".to_owned())?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())
+}
+
+fn build_root(plan: &ContainerPlan, shm: BorrowedFd<'_>) -> Result<(), Failure> {
+    let privilege = plan.confinement.privilege;
+    let root = rootfs::mount(&plan.root, privilege)?;
+    system_mounts::mount_all(root.as_fd(), &plan.confinement, plan.cgroup.view, shm)?;
+    match privilege {
+        Privilege::Confined => system_mounts::mask(root.as_fd(), &plan.root.mask, Links::InRoot)?,
+        Privilege::Privileged => {}
+    }
+    for volume in &plan.mounts {
+        volumes::mount(root.as_fd(), volume, privilege)?;
+    }
+    match plan.root.access {
+        Access::ReadWrite => {}
+        Access::ReadOnly => mounts::add_attributes(
+            root.as_fd(),
+            rustix::mount::MountAttrFlags::MOUNT_ATTR_RDONLY,
+            sys::Reach::Mount,
+        )
+        .setup(|| "make the root read-only".to_owned())?,
+    }
+    pivot(root.as_fd()).setup(|| "change the root".to_owned())
+}
+
+/// The old root is stacked under the new one for a moment and then taken off with all that hangs on it; see pivot_root(2).
+fn pivot(root: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::process::fchdir(root)?;
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    rustix::process::chdir("/")
+}
+
+/// Raised where that is allowed; never a reason not to start.
+fn best_effort_limits() {
+    let wanted = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
+    if rustix::process::setrlimit(Resource::Nofile, wanted).is_err() {
+        let now = rustix::process::getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: now.maximum, maximum: now.maximum };
+        // It stays as it is.
+        let _ = rustix::process::setrlimit(Resource::Nofile, raised);
+    }
+    // An agent that protects itself from the OOM killer does not protect its pods. /proc is the container's own by now.
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", flags, Mode::empty()) {
+        let _ = rustix::io::write(&file, b"0");
+    }
+}
+
+fn find_identity(plan: &ContainerPlan) -> Result<Identity, Failure> {
+    let passwd = read_image_file("/etc/passwd")?;
+    let group = read_image_file("/etc/group")?;
+    user::identify(&plan.process.user, &passwd, &group)
+        .map_err(|problem| Failure::new(FailureKind::Config, problem))
+}
+
+/// An absent file is empty. Anything but a regular file is not read: a FIFO would block, a device may do anything.
+fn read_image_file(path: &str) -> Result<String, Failure> {
+    let root = open_root()?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match paths::open(root.as_fd(), Path::new(path), flags, Links::InRoot) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(String::new()),
+        result => result.fail(FailureKind::Config, || format!("read the image's {path}"))?,
+    };
+    let stat = rustix::fs::fstat(&file).setup(|| format!("look at the image's {path}"))?;
+    if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
+        let problem = format!("the image's {path} is not a regular file");
+        return Err(Failure::new(FailureKind::Config, problem));
+    }
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(
+        &mut std::io::Read::take(std::fs::File::from(file), user::FILE_BYTES_MAX),
+        &mut text,
+    )
+    .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+    .setup(|| format!("read the image's {path}"))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn open_root() -> Result<OwnedFd, Failure> {
+    rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .setup(|| "open the container's root".to_owned())
+}
+
+/// Input from the container's own /dev/null, output into the pipes, which the user may open again by /dev/stdout.
+fn connect_output(pipes: &Pipes, identity: &Identity) -> Result<(), Failure> {
+    let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .setup(|| "open /dev/null".to_owned())?;
+    let connect = |from: &OwnedFd, to| sys::dup_to(from.as_fd(), to);
+    connect(&null, 0)
+        .and_then(|()| connect(&pipes.stdout, 1))
+        .and_then(|()| connect(&pipes.stderr, 2))
+        .setup(|| "connect the output".to_owned())?;
+    let owner = Some(rustix::fs::Uid::from_raw(identity.uid));
+    rustix::fs::fchown(&pipes.stdout, owner, None)
+        .and_then(|()| rustix::fs::fchown(&pipes.stderr, owner, None))
+        .setup(|| "give the output to the user".to_owned())
+}
+
+/// Made when absent, as other engines do. Resolved inside the root without magic links, so that a path like
+/// `/proc/self/fd/7` cannot lead to a directory of the host.
+fn enter_working_dir(plan: &ProcessPlan) -> Result<(), Failure> {
+    let root = open_root()?;
+    let path = Path::new(&plan.working_dir);
+    paths::find_or_make(root.as_fd(), path, Kind::Directory, Links::InRoot)
+        .and_then(rustix::process::fchdir)
+        .fail(FailureKind::Start, || format!("change to working directory {:?}", plan.working_dir))
+}
+
+impl Sandbox {
+    /// The sandbox's /dev/shm as a detached mount. Only from within the sandbox's own mount namespace, whose root it is.
+    fn clone_shm(&self) -> Result<OwnedFd, Errno> {
+        let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        mounts::clone_of(root.as_fd(), Depth::Mount)
+    }
+}

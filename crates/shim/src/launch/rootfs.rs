@@ -1,0 +1,111 @@
+//! The root file system: an overlay of the image's layers and a writable one.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags};
+
+use crate::problem::Context;
+use crate::protocol::{Failure, Privilege, RootPlan, Upper};
+
+/// mount(2) takes one page of options, the closing zero included.
+const OPTIONS_BYTES_MAX: usize = 4095;
+
+/// Mounts the root and opens it. Runs in the container's own mount namespace, in which the host's paths still show.
+pub(crate) fn mount(plan: &RootPlan, privilege: Privilege) -> Result<OwnedFd, Failure> {
+    let (base, target) = match &plan.upper {
+        Upper::Directory { dir } => (dir.clone(), plan.mount_point.clone()),
+        Upper::Tmpfs { size_bytes } => {
+            mount_upper_tmpfs(&plan.mount_point, *size_bytes)?;
+            (plan.mount_point.clone(), format!("{}/rootfs", plan.mount_point))
+        }
+    };
+    let layers = plan.lower_dirs.iter().map(|dir| escape(dir)).collect::<Vec<_>>().join(":");
+    let options = format!(
+        "lowerdir={layers},upperdir={},workdir={}",
+        escape(&format!("{base}/upper")),
+        escape(&format!("{base}/work"))
+    );
+    // A device node that somebody makes on the root cannot be opened.
+    let flags = match privilege {
+        Privilege::Confined => MountFlags::NODEV,
+        Privilege::Privileged => MountFlags::empty(),
+    };
+    let mounted = if options.len() + ",volatile".len() <= OPTIONS_BYTES_MAX {
+        mount_by_options(&target, &options, flags)
+    } else {
+        mount_by_layers(&target, plan, &base, privilege)
+    };
+    mounted.setup(|| format!("mount the root file system on {target}"))?;
+    rustix::fs::open(
+        target.as_str(),
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .setup(|| format!("open {target}"))
+}
+
+/// Without `volatile`, unmounting syncs the whole file system beneath: it has to wait for every other writer's data, and
+/// nobody reads this layer again.
+fn mount_by_options(target: &str, options: &str, flags: MountFlags) -> Result<(), Errno> {
+    let try_with = |options: &str| {
+        let options = std::ffi::CString::new(options).map_err(|_| Errno::INVAL)?;
+        rustix::mount::mount("overlay", target, "overlay", flags, options.as_c_str())
+    };
+    match try_with(&format!("{options},volatile")) {
+        Err(Errno::INVAL) => try_with(options), // Linux before 5.10
+        result => result,
+    }
+}
+
+/// More layers than a page of options can name: one by one (Linux 6.7 and later).
+fn mount_by_layers(
+    target: &str,
+    plan: &RootPlan,
+    base: &str,
+    privilege: Privilege,
+) -> Result<(), Errno> {
+    let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for dir in &plan.lower_dirs {
+        rustix::mount::fsconfig_set_string(&context, "lowerdir+", dir.as_str())?;
+    }
+    rustix::mount::fsconfig_set_string(&context, "upperdir", format!("{base}/upper"))?;
+    rustix::mount::fsconfig_set_string(&context, "workdir", format!("{base}/work"))?;
+    rustix::mount::fsconfig_set_flag(&context, "volatile")?;
+    rustix::mount::fsconfig_create(&context)?;
+    let attributes = match privilege {
+        Privilege::Confined => MountAttrFlags::MOUNT_ATTR_NODEV,
+        Privilege::Privileged => MountAttrFlags::empty(),
+    };
+    let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(mount.as_fd(), c"", CWD, target, flags)
+}
+
+/// A tmpfs with folders for the writable layer, and one to mount the root on.
+fn mount_upper_tmpfs(base: &str, size_bytes: u64) -> Result<(), Failure> {
+    let options = std::ffi::CString::new(format!("size={size_bytes},mode=755"))
+        .expect("a number holds no zero byte");
+    rustix::mount::mount("tmpfs", base, "tmpfs", MountFlags::NODEV, options.as_c_str())
+        .setup(|| format!("mount a tmpfs on {base}"))?;
+    for name in ["upper", "work", "rootfs"] {
+        let path = Path::new(base).join(name);
+        rustix::fs::mkdirat(CWD, &path, Mode::from_raw_mode(0o755))
+            .setup(|| format!("make {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Overlayfs splits its options at `,` and its layers at `:`.
+fn escape(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for c in path.chars() {
+        if matches!(c, ',' | ':' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}

@@ -1,0 +1,169 @@
+//! Who the process is: the image's user by its own /etc/passwd and /etc/group, the pod's numbers over it.
+//!
+//! Rules as containerd follows them: `user`, `uid`, `user:group` and `uid:gid`; a user without an entry is taken by number
+//! with group 0; the groups that list the user's name are added, and so is the primary one.
+
+use crate::protocol::{RootUser, UserPlan};
+
+/// Bytes of an image's passwd or group file that are looked at.
+pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Numbers for setresuid and setgroups, and what HOME becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) groups: Vec<u32>,
+    pub(crate) home: String,
+}
+
+struct PasswdEntry<'a> {
+    name: &'a str,
+    uid: u32,
+    gid: u32,
+    home: &'a str,
+}
+
+fn passwd_entries(text: &str) -> impl Iterator<Item = PasswdEntry<'_>> {
+    text.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let uid = fields.nth(1)?.parse().ok()?;
+        let gid = fields.next()?.parse().ok()?;
+        let home = fields.nth(1).unwrap_or_default();
+        Some(PasswdEntry { name, uid, gid, home })
+    })
+}
+
+/// Name, number and members of each group.
+fn group_entries(text: &str) -> impl Iterator<Item = (&str, u32, &str)> {
+    text.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let gid = fields.nth(1)?.parse().ok()?;
+        Some((name, gid, fields.next().unwrap_or_default()))
+    })
+}
+
+/// Looks the plan up in the image's files (empty when the image has none). The error is for people.
+pub(crate) fn identify(plan: &UserPlan, passwd: &str, group: &str) -> Result<Identity, String> {
+    let (image_user, image_group) = match plan.image_user.split_once(':') {
+        Some((user, group)) => (user, group),
+        None => (plan.image_user.as_str(), ""),
+    };
+    let entry = match (plan.uid, image_user) {
+        (Some(uid), _) => passwd_entries(passwd).find(|entry| entry.uid == uid),
+        (None, "") => passwd_entries(passwd).find(|entry| entry.uid == 0),
+        (None, user) => passwd_entries(passwd)
+            .find(|entry| entry.name == user)
+            .or_else(|| passwd_entries(passwd).find(|e| Ok(e.uid) == user.parse::<u32>())),
+    };
+    let uid = match (plan.uid, &entry, image_user) {
+        (Some(uid), _, _) => uid,
+        (None, Some(entry), _) => entry.uid,
+        (None, None, "") => 0,
+        (None, None, user) => user
+            .parse()
+            .map_err(|_| format!("the image's user {user:?} is not in its /etc/passwd"))?,
+    };
+    let gid = match (plan.gid, plan.uid, image_group) {
+        (Some(gid), _, _) => gid,
+        (None, None, group_name) if !group_name.is_empty() => group_number(group_name, group)?,
+        (None, _, _) => entry.as_ref().map_or(0, |entry| entry.gid),
+    };
+    if uid == 0 && plan.root == RootUser::Refused {
+        return Err("container has runAsNonRoot and image will run as root".to_owned());
+    }
+    let mut groups = vec![gid];
+    if let Some(entry) = &entry {
+        let member = |members: &str| members.split(',').any(|name| name == entry.name);
+        groups.extend(group_entries(group).filter(|g| member(g.2)).map(|g| g.1));
+    }
+    groups.extend(&plan.groups);
+    groups.sort_unstable();
+    groups.dedup();
+    let home = entry.map_or("", |entry| entry.home);
+    Ok(Identity { uid, gid, groups, home: if home.is_empty() { "/" } else { home }.to_owned() })
+}
+
+fn group_number(name: &str, file: &str) -> Result<u32, String> {
+    let by_name = group_entries(file).find(|entry| entry.0 == name).map(|entry| entry.1);
+    match by_name {
+        Some(gid) => Ok(gid),
+        None => {
+            name.parse().map_err(|_| format!("the image's group {name:?} is not in its /etc/group"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
+        app:x:1000:1001:An app:/home/app:/bin/sh\n\
+        broken line\n\
+        sneaky:x:0:0::/:/bin/sh\n\
+        1002:x:7:7::/:/bin/sh\n";
+    const GROUP: &str = "root:x:0:\naudio:x:29:app,other\nweb:x:33:\nvideo:x:44:other\n";
+
+    fn plan(image_user: &str) -> UserPlan {
+        UserPlan {
+            image_user: image_user.to_owned(),
+            uid: None,
+            gid: None,
+            groups: Vec::new(),
+            root: RootUser::Allowed,
+        }
+    }
+
+    fn numbers(plan: &UserPlan) -> Result<(u32, u32, Vec<u32>), String> {
+        identify(plan, PASSWD, GROUP).map(|id| (id.uid, id.gid, id.groups))
+    }
+
+    #[test]
+    fn image_users_are_looked_up_as_containerd_does() {
+        for (user, expected) in [
+            ("", (0, 0, vec![0])),
+            ("app", (1000, 1001, vec![29, 1001])),
+            ("1000", (1000, 1001, vec![29, 1001])),
+            ("app:web", (1000, 33, vec![29, 33])),
+            ("app:12", (1000, 12, vec![12, 29])),
+            ("4711", (4711, 0, vec![0])),
+            ("4711:4712", (4711, 4712, vec![4712])),
+            ("1002", (7, 7, vec![7])), // a name that looks like a number is a name
+        ] {
+            assert_eq!(numbers(&plan(user)), Ok(expected), "{user:?}");
+        }
+        assert!(numbers(&plan("nobody")).is_err());
+        assert!(numbers(&plan("app:nogroup")).is_err());
+    }
+
+    #[test]
+    fn the_pods_numbers_go_before_the_images() {
+        let with = |uid, gid| UserPlan { uid, gid, groups: vec![5000], ..plan("app:web") };
+        assert_eq!(numbers(&with(Some(0), None)), Ok((0, 0, vec![0, 5000])));
+        assert_eq!(numbers(&with(Some(1000), None)), Ok((1000, 1001, vec![29, 1001, 5000])));
+        assert_eq!(numbers(&with(Some(4711), Some(4712))), Ok((4711, 4712, vec![4712, 5000])));
+        assert_eq!(numbers(&with(None, Some(7))), Ok((1000, 7, vec![7, 29, 5000])));
+    }
+
+    #[test]
+    fn run_as_non_root_looks_at_the_number_not_at_the_name() {
+        let strict = |user| UserPlan { root: RootUser::Refused, ..plan(user) };
+        for user in ["", "0", "root", "sneaky"] {
+            assert!(numbers(&strict(user)).is_err(), "{user:?}");
+        }
+        assert!(numbers(&strict("app")).is_ok());
+        assert!(numbers(&UserPlan { uid: Some(0), ..strict("app") }).is_err());
+        assert!(numbers(&UserPlan { uid: Some(5), ..strict("") }).is_ok());
+    }
+
+    #[test]
+    fn home_comes_from_the_image() {
+        let home = |user: &str| identify(&plan(user), PASSWD, GROUP).unwrap().home;
+        assert_eq!(home("app"), "/home/app");
+        assert_eq!(home("4711"), "/");
+        assert_eq!(identify(&plan(""), "", "").unwrap().home, "/");
+    }
+}

@@ -1,0 +1,272 @@
+//! CRI-format logs: `<time> <stdout|stderr> <P|F> <text>`, P for a piece of a line that goes on, F for its end.
+//!
+//! Output is written as it comes: a piece without a newline becomes a P record at once, so that nothing is held back and no
+//! line, however long, takes memory. Files are rotated by size: `f` → `f.1` → `f.2` …; nobody else writes them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::launch::{self, Links};
+use crate::problem::Context;
+use crate::protocol::{Failure, LogPlan};
+use crate::sandbox::Sandbox;
+use crate::timestamp;
+
+/// Bytes taken from a pipe at a time.
+pub(crate) const READ_BYTES: usize = 8 * 1024;
+
+/// Reads from one pipe before the other containers get their turn.
+const READS_PER_TURN: u32 = 16;
+
+/// Where a piece of output came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// Whether a pipe has more to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pipe {
+    Open,
+    Ended,
+}
+
+/// One container's log.
+pub(crate) struct Log {
+    dir: OwnedFd,
+    plan: LogPlan,
+    file: OwnedFd,
+    bytes: u64,
+    lost_bytes: u64,
+}
+
+impl Log {
+    /// Opens the file for appending. A link, or anything that is not a regular file with one name, is refused: whoever put
+    /// it there wants to write, or have read, another file.
+    pub(crate) fn open(sandbox: &Sandbox, plan: &LogPlan) -> Result<Self, Failure> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let path = Path::new(&plan.dir);
+        let dir = launch::open(sandbox.host_root.as_fd(), path, flags, Links::InRoot)
+            .setup(|| format!("open the log folder {}", plan.dir))?;
+        let (file, bytes) = open_file(&dir, &plan.file)
+            .setup(|| format!("open the log file {}/{}", plan.dir, plan.file))?;
+        Ok(Self { dir, plan: plan.clone(), file, bytes, lost_bytes: 0 })
+    }
+
+    /// Takes what a pipe holds, within bounds.
+    pub(crate) fn pump(&mut self, pipe: &OwnedFd, stream: Stream) -> Pipe {
+        for _ in 0..READS_PER_TURN {
+            if let Some(state) = self.pump_once(pipe, stream) {
+                return state;
+            }
+        }
+        Pipe::Open
+    }
+
+    /// Takes all that a pipe holds whose writers are gone.
+    pub(crate) fn drain(&mut self, pipe: &OwnedFd, stream: Stream) {
+        while self.pump_once(pipe, stream).is_none() {}
+    }
+
+    /// `None`: there may be more right now.
+    fn pump_once(&mut self, pipe: &OwnedFd, stream: Stream) -> Option<Pipe> {
+        let mut buffer = [0u8; READ_BYTES];
+        match rustix::io::read(pipe, &mut buffer) {
+            Ok(0) => Some(Pipe::Ended),
+            Ok(count) => {
+                self.append(stream, &buffer[..count]);
+                None
+            }
+            Err(Errno::INTR) => None,
+            Err(Errno::AGAIN) => Some(Pipe::Open),
+            Err(_) => Some(Pipe::Ended),
+        }
+    }
+
+    fn append(&mut self, stream: Stream, piece: &[u8]) {
+        let mut out = Vec::with_capacity(piece.len() + 256);
+        write_records(timestamp::now(), stream, piece, &mut out);
+        if self.bytes > 0 && self.bytes + out.len() as u64 > self.plan.max_bytes {
+            self.rotate();
+        }
+        // A full disk loses output, not the container: its pipe is emptied all the same.
+        let mut rest = out.as_slice();
+        while !rest.is_empty() {
+            match rustix::io::write(&self.file, rest) {
+                Ok(count) => {
+                    self.bytes += count as u64;
+                    rest = &rest[count..];
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    self.lost_bytes += rest.len() as u64;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// On any failure it goes on with the file it has; but never beyond its limit: then it starts over.
+    fn rotate(&mut self) {
+        let name = |n: u32| match n {
+            0 => self.plan.file.clone(),
+            n => format!("{}.{n}", self.plan.file),
+        };
+        let last = self.plan.max_files.max(1) - 1;
+        let mut moved = Ok(());
+        for n in (0..last).rev() {
+            match rustix::fs::renameat(&self.dir, name(n), &self.dir, name(n + 1)) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => moved = Err(errno),
+            }
+        }
+        if last == 0 {
+            moved = rustix::fs::unlinkat(&self.dir, name(0), AtFlags::empty());
+        }
+        match moved.and_then(|()| open_file(&self.dir, &self.plan.file)) {
+            Ok((file, bytes)) => (self.file, self.bytes) = (file, bytes),
+            Err(_) => match rustix::fs::ftruncate(&self.file, 0) {
+                Ok(()) => self.bytes = 0,
+                Err(_) => self.bytes = self.plan.max_bytes,
+            },
+        }
+    }
+
+    /// Bytes that could not be written.
+    pub(crate) fn lost_bytes(&self) -> u64 {
+        self.lost_bytes
+    }
+}
+
+fn open_file(dir: &OwnedFd, name: &str) -> Result<(OwnedFd, u64), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o640))?;
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
+        return Err(Errno::LOOP);
+    }
+    Ok((file, u64::try_from(stat.st_size).unwrap_or(0)))
+}
+
+fn write_records(
+    time: rustix::time::Timespec,
+    stream: Stream,
+    mut piece: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let stream: &[u8] = match stream {
+        Stream::Stdout => b" stdout ",
+        Stream::Stderr => b" stderr ",
+    };
+    while !piece.is_empty() {
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let (line, rest, tag) = match end {
+            Some(end) => (&piece[..end], &piece[end + 1..], b"F "),
+            None => (piece, &piece[piece.len()..], b"P "),
+        };
+        timestamp::write_rfc3339(time, out);
+        out.extend_from_slice(stream);
+        out.extend_from_slice(tag);
+        out.extend_from_slice(line);
+        out.push(b'\n');
+        piece = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sandbox() -> Sandbox {
+        let open = |path| fs::File::open(path).unwrap().into();
+        Sandbox { host_root: open("/"), host_mounts: open("/proc/self/ns/mnt") }
+    }
+
+    fn plan(dir: &Path, max_bytes: u64, max_files: u32) -> LogPlan {
+        let dir = dir.canonicalize().unwrap().to_str().unwrap().to_owned();
+        LogPlan { dir, file: "0.log".to_owned(), max_bytes, max_files }
+    }
+
+    /// The texts of the records, joined as `kubectl logs` joins them.
+    fn joined(log: &str) -> String {
+        log.lines()
+            .map(|line| {
+                let mut fields = line.splitn(4, ' ').skip(2);
+                let tag = fields.next().unwrap();
+                let text = fields.next().unwrap();
+                if tag == "F" { format!("{text}\n") } else { text.to_owned() }
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_output_can_be_put_together_again(
+            pieces in proptest::collection::vec("[a-z \n]{1,30}", 0..20),
+        ) {
+            let mut out = Vec::new();
+            for piece in &pieces {
+                write_records(timestamp::now(), Stream::Stdout, piece.as_bytes(), &mut out);
+            }
+            prop_assert_eq!(joined(&String::from_utf8(out).unwrap()), pieces.concat());
+        }
+    }
+
+    #[test]
+    fn files_are_rotated_and_the_oldest_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::open(&sandbox(), &plan(dir.path(), 200, 3)).unwrap();
+        for n in 0..40 {
+            log.append(Stream::Stdout, format!("line {n}\n").as_bytes());
+        }
+        let mut names: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["0.log", "0.log.1", "0.log.2"]);
+        let newest = fs::read_to_string(dir.path().join("0.log")).unwrap();
+        let before = fs::read_to_string(dir.path().join("0.log.1")).unwrap();
+        assert!(joined(&newest).ends_with("line 39\n"));
+        assert!(newest.len() <= 200 && before.len() <= 200);
+        let both = joined(&before) + &joined(&newest);
+        let first: usize = both.lines().next().unwrap()[5..].parse().unwrap();
+        let expected: String = (first..40).map(|n| format!("line {n}\n")).collect();
+        assert_eq!(both, expected, "nothing is missing in between");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_log_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        fs::write(&target, "untouched").unwrap();
+        symlink(&target, dir.path().join("0.log")).unwrap();
+        let refused = Log::open(&sandbox(), &plan(dir.path(), 200, 2)).map(drop);
+        assert!(refused.is_err());
+        fs::remove_file(dir.path().join("0.log")).unwrap();
+        fs::hard_link(&target, dir.path().join("0.log")).unwrap();
+        assert!(Log::open(&sandbox(), &plan(dir.path(), 200, 2)).is_err());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "untouched");
+    }
+
+    #[test]
+    fn a_log_of_a_single_file_starts_over_at_its_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::open(&sandbox(), &plan(dir.path(), 200, 1)).unwrap();
+        for n in 0..100 {
+            log.append(Stream::Stderr, format!("line {n}\n").as_bytes());
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(fs::metadata(dir.path().join("0.log")).unwrap().len() <= 200);
+    }
+}

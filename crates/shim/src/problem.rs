@@ -1,0 +1,34 @@
+//! Errors as one line for people: `mount /proc: permission denied`.
+
+use rustix::io::Errno;
+
+use crate::protocol::{Failure, FailureKind};
+
+/// The kernel's word for an error, in lower case and without its number.
+pub(crate) fn errno_text(errno: Errno) -> String {
+    let text = std::io::Error::from(errno).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// Gives a failed system call its operation and object.
+pub(crate) trait Context<T> {
+    /// As a failure of the surroundings.
+    fn setup(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
+    /// As a failure of this kind.
+    fn fail(self, kind: FailureKind, what: impl FnOnce() -> String) -> Result<T, Failure>;
+}
+
+impl<T> Context<T> for Result<T, Errno> {
+    fn setup(self, what: impl FnOnce() -> String) -> Result<T, Failure> {
+        self.fail(FailureKind::Setup, what)
+    }
+
+    fn fail(self, kind: FailureKind, what: impl FnOnce() -> String) -> Result<T, Failure> {
+        self.map_err(|errno| Failure::new(kind, format!("{}: {}", what(), errno_text(errno))))
+    }
+}

@@ -1,0 +1,382 @@
+//! What the agent and a shim say to each other over the sandbox's unix socket: frames of a length (u32, little endian) and
+//! a JSON text. The agent calls, the shim answers by number; exits come unasked.
+//!
+//! A plan is fully resolved: what is left to do inside is what can only be done there (the image's users, links in paths).
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the largest frame that either side takes.
+pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// One call of the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Comes back with the answer.
+    pub seq: u64,
+    /// What is wanted.
+    pub request: Request,
+}
+
+/// What the agent may want. All but the first need a configured sandbox.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Make the namespaces. Once, before all else.
+    Configure(SandboxPlan),
+    /// Make a container and hold it just before its exec. Answered when it is ready; one that stands already is success.
+    Create(Box<ContainerPlan>),
+    /// Let a created container go. Answered when the exec succeeded or failed.
+    Start {
+        /// Which one.
+        slot: String,
+    },
+    /// Signal a container's first process.
+    Signal {
+        /// Which one.
+        slot: String,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Forget a container that has ended; end one that was never started. An unknown one is success.
+    Remove {
+        /// Which one.
+        slot: String,
+    },
+    /// Everything that stands.
+    State,
+    /// Kill all containers, answer when they are gone, and exit.
+    Shutdown,
+}
+
+/// One message of the shim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// The answer to a call.
+    Answer {
+        /// The call's number.
+        seq: u64,
+        /// How it went.
+        result: Result<Answer, Failure>,
+    },
+    /// A container's first process ended; it stands on disk already.
+    Exited {
+        /// Which one.
+        slot: String,
+        /// How.
+        exit: ExitRecord,
+    },
+}
+
+/// What a call that succeeded brings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// Nothing to tell.
+    Done,
+    /// The process runs.
+    Started {
+        /// In the shim's own process numbers (the host's).
+        pid: u32,
+        /// Microseconds since the Unix epoch.
+        started_at_us: u64,
+    },
+    /// Everything that stands.
+    State(ShimState),
+}
+
+/// A shim and all that is in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShimState {
+    /// The shim itself, in the host's numbers.
+    pub pid: u32,
+    /// Whether there is a sandbox.
+    pub sandbox: SandboxPhase,
+    /// Its containers; those still in preparation are left out.
+    pub containers: Vec<ContainerState>,
+}
+
+/// Whether a shim got its sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SandboxPhase {
+    /// Not yet; it goes away with its agent.
+    Absent,
+    /// It holds one.
+    Ready,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Whose fault it is.
+    pub kind: FailureKind,
+    /// One line: operation, object, cause.
+    pub problem: String,
+}
+
+/// Sorted by what the agent makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// The plan cannot be carried out with this image, however often it is tried.
+    Config,
+    /// The surroundings could not be made; may be better next time.
+    Setup,
+    /// The command could not be executed.
+    Start,
+    /// The call does not fit the state (no such container, it runs still).
+    State,
+}
+
+/// One container as the shim sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContainerState {
+    /// Which one.
+    pub slot: String,
+    /// What it does.
+    pub phase: Phase,
+}
+
+/// What a container does; the form of the state file, too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Held before its exec.
+    Created,
+    /// Its first process runs.
+    Running {
+        /// The process.
+        pid: u32,
+        /// Microseconds since the Unix epoch.
+        started_at_us: u64,
+    },
+    /// It ended.
+    Exited {
+        /// What was its process.
+        pid: u32,
+        /// How it ended.
+        exit: ExitRecord,
+    },
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// By what.
+    pub cause: ExitCause,
+    /// Microseconds since the Unix epoch; the end when it never ran.
+    pub started_at_us: u64,
+    /// Microseconds since the Unix epoch.
+    pub finished_at_us: u64,
+    /// The problem of a start error, else empty.
+    pub message: String,
+}
+
+/// What ended a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExitCause {
+    /// It called exit.
+    Code(i32),
+    /// A signal.
+    Signal(i32),
+    /// SIGKILL (or a shell's 137), and its cgroup's OOM counter rose.
+    OomKilled,
+    /// It never ran.
+    StartError,
+    /// Nobody saw it.
+    Unknown,
+}
+
+/// The sandbox as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SandboxPlan {
+    /// The hostname inside.
+    pub hostname: String,
+    /// Kernel settings of its namespaces: dotted name, value.
+    pub sysctls: Vec<(String, String)>,
+    /// Bytes of /dev/shm.
+    pub shm_bytes: u64,
+    /// An empty folder to mount on in the shim's own mount namespace; nothing of it shows outside.
+    pub mount_point: String,
+}
+
+/// One container. All paths are the host's unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContainerPlan {
+    /// Its name within the sandbox: letters, digits, `.`, `_`, `-`; also the name of its state file.
+    pub slot: String,
+    /// Its root file system.
+    pub root: RootPlan,
+    /// Volumes, parents before children.
+    pub mounts: Vec<MountPlan>,
+    /// The command and who runs it.
+    pub process: ProcessPlan,
+    /// What it may do.
+    pub confinement: Confinement,
+    /// Its cgroups, which stand already.
+    pub cgroup: CgroupPlan,
+    /// Where its output goes.
+    pub log: LogPlan,
+}
+
+/// A root file system: overlayfs of read-only layers and a private writable one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RootPlan {
+    /// The layers, top first.
+    pub lower_dirs: Vec<String>,
+    /// An empty folder to mount on in the container's own mount namespace; nothing of it shows outside.
+    pub mount_point: String,
+    /// What the writable layer lies on.
+    pub upper: Upper,
+    /// Whether the container may write to its root.
+    pub access: Access,
+    /// Paths in the image that must not be seen; absent ones are no matter.
+    pub mask: Vec<String>,
+}
+
+/// What a writable layer lies on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Upper {
+    /// A folder of this container alone with `upper` and `work` in it, both empty.
+    Directory {
+        /// Where it is.
+        dir: String,
+    },
+    /// A tmpfs of the container's own.
+    Tmpfs {
+        /// Its limit.
+        size_bytes: u64,
+    },
+}
+
+/// Whether something may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// Reading only.
+    ReadOnly,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// One bind mount.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MountPlan {
+    /// A path that the agent answers for.
+    pub source: String,
+    /// A path beneath `source` that the pod's content decides over: links out of it are refused.
+    pub sub_path: Option<String>,
+    /// Inside the container's root; made when absent.
+    pub destination: String,
+    /// Whether it may be written.
+    pub access: Access,
+}
+
+/// The first process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessPlan {
+    /// The command; never empty.
+    pub argv: Vec<String>,
+    /// Its environment, each name once.
+    pub env: Vec<(String, String)>,
+    /// Where it starts, inside the container; made when absent.
+    pub working_dir: String,
+    /// Who it is.
+    pub user: UserPlan,
+}
+
+/// Who the process is; names are looked up in the image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserPlan {
+    /// The image's `user[:group]`, names or numbers; empty is root.
+    pub image_user: String,
+    /// Goes before the image's user.
+    pub uid: Option<u32>,
+    /// Goes before every other group.
+    pub gid: Option<u32>,
+    /// Beside the ones the image gives the user.
+    pub groups: Vec<u32>,
+    /// What if it is root.
+    pub root: RootUser,
+}
+
+/// Whether uid 0 is acceptable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RootUser {
+    /// Yes.
+    Allowed,
+    /// runAsNonRoot: refuse.
+    Refused,
+}
+
+/// What a container may do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// Whether the host is hidden from it.
+    pub privilege: Privilege,
+    /// One bit per capability, by its number: bounding set, and what root gets.
+    pub capabilities: u64,
+    /// Whether setuid programs may raise it.
+    pub escalation: Escalation,
+    /// Seccomp programs in the order of loading: each a text of 16 hex digits per instruction.
+    pub seccomp: Vec<String>,
+    /// Paths hidden beneath /proc and /sys.
+    pub masked_paths: Vec<String>,
+    /// Paths made read-only beneath /proc.
+    pub read_only_paths: Vec<String>,
+}
+
+/// Whether a container is kept from the host's devices and kernel settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Privilege {
+    /// Own /dev, /sys read-only, no device nodes on any mount.
+    Confined,
+    /// The host's /dev, all writable.
+    Privileged,
+}
+
+/// Whether a process may gain privileges by an exec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Escalation {
+    /// It may.
+    Allowed,
+    /// no_new_privs is set.
+    Refused,
+}
+
+/// The cgroups of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupPlan {
+    /// Its folder in the unified hierarchy: the process is born in it.
+    pub unified: Option<String>,
+    /// The `tasks` files of version 1: the process writes itself into them. (`cgroup.procs` would cost a grace period.)
+    pub v1_tasks: Vec<String>,
+    /// The file with the line `oom_kill N`.
+    pub oom_counter: Option<String>,
+    /// Whether the container sees its own cgroup at /sys/fs/cgroup (version 2) or nothing there.
+    pub view: CgroupView,
+}
+
+/// What a container sees at /sys/fs/cgroup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CgroupView {
+    /// An empty folder.
+    #[default]
+    Hidden,
+    /// Its own cgroup as the root of a read-only tree.
+    Unified,
+}
+
+/// Where output goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPlan {
+    /// The folder.
+    pub dir: String,
+    /// The file in it. Older ones are `<file>.1` (the youngest), `<file>.2`, ….
+    pub file: String,
+    /// Bytes of one file.
+    pub max_bytes: u64,
+    /// Files, the current one included; at least 1.
+    pub max_files: u32,
+}
+
+impl Failure {
+    /// A failure of this kind.
+    pub fn new(kind: FailureKind, problem: impl Into<String>) -> Self {
+        Self { kind, problem: problem.into() }
+    }
+}

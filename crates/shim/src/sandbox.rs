@@ -1,0 +1,94 @@
+//! The sandbox's namespaces: network, IPC, UTS, and a mount namespace that holds /dev/shm and nothing else.
+//!
+//! The shim keeps nothing of the host mounted, so that it pins nobody's file system, and reaches host paths through a
+//! descriptor of the host's root.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::thread::UnshareFlags;
+
+use crate::launch::{self, Links};
+use crate::problem::{Context, errno_text};
+use crate::protocol::{Failure, FailureKind, SandboxPlan};
+use crate::sys;
+
+/// A sandbox that stands; this process is in its namespaces.
+pub(crate) struct Sandbox {
+    /// The host's root directory.
+    pub(crate) host_root: OwnedFd,
+    /// The host's mount namespace.
+    pub(crate) host_mounts: OwnedFd,
+}
+
+/// Makes the namespaces and enters them.
+pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
+    let open = |path: &str, flags: OFlags| {
+        rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
+            .setup(|| format!("open {path}"))
+    };
+    let host_root = open("/", OFlags::PATH | OFlags::DIRECTORY)?;
+    let host_mounts = open("/proc/self/ns/mnt", OFlags::RDONLY)?;
+    let flags =
+        UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWNS;
+    sys::unshare(flags).setup(|| "make the sandbox's namespaces".to_owned())?;
+    rustix::system::sethostname(plan.hostname.as_bytes())
+        .fail(FailureKind::Config, || format!("set the hostname {:?}", plan.hostname))?;
+    loopback_up()?;
+    for (name, value) in &plan.sysctls {
+        set_sysctl(name, value)?;
+    }
+    keep_only_shm(plan)?;
+    Ok(Sandbox { host_root, host_mounts })
+}
+
+fn loopback_up() -> Result<(), Failure> {
+    let flags = SocketFlags::CLOEXEC;
+    rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)
+        .and_then(|socket| sys::loopback_up(socket.as_fd()))
+        .setup(|| "bring the loopback device up".to_owned())
+}
+
+/// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc will do.
+fn set_sysctl(name: &str, value: &str) -> Result<(), Failure> {
+    let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+    let what = || format!("set the sysctl {name}={value}");
+    let file = rustix::fs::open(&path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+        .fail(FailureKind::Config, what)?;
+    rustix::io::write(&file, value.as_bytes()).fail(FailureKind::Config, what).map(drop)
+}
+
+/// Makes a tmpfs the root, which containers bind as their /dev/shm, and lets go of everything else.
+fn keep_only_shm(plan: &SandboxPlan) -> Result<(), Failure> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
+    let options = std::ffi::CString::new(format!("size={},mode=1777", plan.shm_bytes))
+        .expect("a number holds no zero byte");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("shm", plan.mount_point.as_str(), "tmpfs", flags, options.as_c_str())
+        .setup(|| format!("mount the shared memory on {}", plan.mount_point))?;
+    rustix::process::chdir(plan.mount_point.as_str())
+        .and_then(|()| rustix::process::pivot_root(".", "."))
+        .and_then(|()| rustix::mount::unmount(".", UnmountFlags::DETACH))
+        .and_then(|()| rustix::process::chdir("/"))
+        .setup(|| "leave the host's mounts".to_owned())
+}
+
+impl Sandbox {
+    /// Reads a small file of the host.
+    pub(crate) fn read_host_file(&self, path: &str, bytes_max: u64) -> Result<String, String> {
+        let file =
+            launch::open(self.host_root.as_fd(), Path::new(path), OFlags::RDONLY, Links::InRoot)
+                .map_err(errno_text)?;
+        let mut text = String::new();
+        std::io::Read::read_to_string(
+            &mut std::io::Read::take(std::fs::File::from(file), bytes_max),
+            &mut text,
+        )
+        .map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+}

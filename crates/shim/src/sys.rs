@@ -1,0 +1,239 @@
+//! The system calls that neither std nor rustix offers, each behind a safe function.
+#![allow(unsafe_code, reason = "raw system calls; each block says why it is sound")]
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+
+/// libc's constant of this name is too narrow for its value.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Who came back from [`fork_into`].
+pub(crate) enum Forked {
+    /// The new process: the first of a new PID namespace.
+    Child,
+    /// The caller.
+    Parent {
+        /// The new process, in the caller's numbers.
+        pid: u32,
+        /// Becomes readable when it ends.
+        pidfd: OwnedFd,
+    },
+}
+
+/// Forks into a new PID namespace and, when given, straight into a cgroup of the unified hierarchy.
+///
+/// This copies the (small) address space rather than share it as vfork does: an OOM kill in the child's cgroup would take
+/// everything with it that shares its memory, the shim included.
+pub(crate) fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> Result<Forked, Errno> {
+    let mut pidfd: RawFd = -1;
+    let mut flags = libc::CLONE_PIDFD as u64 | libc::CLONE_NEWPID as u64;
+    if cgroup.is_some() {
+        flags |= CLONE_INTO_CGROUP;
+    }
+    // SAFETY: clone_args is plain numbers, for which all zeroes is a value.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = flags;
+    args.pidfd = (&raw mut pidfd) as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    args.cgroup = cgroup.map_or(0, |fd| fd.as_raw_fd() as u64);
+    // SAFETY: without CLONE_VM this is a fork; the process has a single thread, so the child's copy of the heap and of all
+    // locks is in order. `args` and `pidfd` live across the call.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) };
+    match pid {
+        0 => Ok(Forked::Child),
+        pid if pid > 0 => {
+            // SAFETY: the kernel put a fresh descriptor there, which nobody else owns.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Forked::Parent { pid: u32::try_from(pid).unwrap_or(0), pidfd })
+        }
+        _ => Err(last_errno()),
+    }
+}
+
+/// How far a change of mount attributes reaches.
+#[derive(Clone, Copy)]
+pub(crate) enum Reach {
+    /// This mount.
+    Mount,
+    /// All mounts beneath it, too.
+    Tree,
+}
+
+/// `struct mount_attr` of mount_setattr(2), in its first version.
+#[repr(C)]
+struct MountAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+/// Adds attributes to the mount that `mount` is the root of, and makes it private.
+pub(crate) fn mount_setattr(
+    mount: BorrowedFd<'_>,
+    add: rustix::mount::MountAttrFlags,
+    reach: Reach,
+) -> Result<(), Errno> {
+    let attr =
+        MountAttr { set: add.bits().into(), clear: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
+    let flags = libc::AT_EMPTY_PATH
+        | match reach {
+            Reach::Mount => 0,
+            Reach::Tree => libc::AT_RECURSIVE,
+        };
+    // SAFETY: the path is a C string, `attr` has the size that is passed with it; both live across the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attr,
+            size_of_val(&attr),
+        )
+    };
+    check(result)
+}
+
+/// Loads a seccomp program into the calling thread; instructions are the 8 bytes of a `sock_filter` as a big number.
+pub(crate) fn load_seccomp(program: &[u64]) -> Result<(), Errno> {
+    let filter: Vec<libc::sock_filter> = program
+        .iter()
+        .map(|word| {
+            let bytes = word.to_be_bytes();
+            libc::sock_filter {
+                code: u16::from_be_bytes([bytes[0], bytes[1]]),
+                jt: bytes[2],
+                jf: bytes[3],
+                k: u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+            }
+        })
+        .collect();
+    let len = libc::c_ushort::try_from(filter.len()).map_err(|_| Errno::TOOBIG)?;
+    let prog = libc::sock_fprog { len, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: `prog` points at `len` instructions that live across the call; the kernel only reads them.
+    let result = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const prog)
+    };
+    check(result)
+}
+
+/// Gives all signals their default action and unblocks them.
+pub(crate) fn reset_signals() {
+    for signal in 1..=64 {
+        // SAFETY: SIG_DFL installs no handler. A number that cannot be changed is refused without effect.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: sigset_t is plain data; the set is initialised before it is read.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Lets the signals that are meant for the agent's process group pass by.
+pub(crate) fn ignore_signals(signals: &[i32]) {
+    for &signal in signals {
+        // SAFETY: SIG_IGN installs no handler.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Closes every descriptor from 3 up, but for `keep`.
+pub(crate) fn close_all_but(keep: &[RawFd]) -> Result<(), Errno> {
+    let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
+    keep.sort_unstable();
+    let mut first: u32 = 3;
+    for fd in keep {
+        if fd > first {
+            close_range(first, fd - 1, 0)?;
+        }
+        first = first.max(fd + 1);
+    }
+    close_range(first, u32::MAX, 0)
+}
+
+/// Marks every descriptor from 3 up to be closed by the next exec.
+pub(crate) fn close_all_on_exec() -> Result<(), Errno> {
+    close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+fn close_range(first: u32, last: u32, flags: u32) -> Result<(), Errno> {
+    // SAFETY: numbers only. The child that calls this owns its whole table of descriptors and leaks, by `exec` or
+    // `_exit`, the owners of those it closes.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) })
+}
+
+/// Becomes another program; comes back only with an error.
+pub(crate) fn execve(path: &CStr, argv: &[CString], env: &[CString]) -> Errno {
+    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+        strings.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (argv, env) = (pointers(argv), pointers(env));
+    // SAFETY: both lists end with a null pointer, and their strings live across the call.
+    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    last_errno()
+}
+
+/// Ends the process without running anything of the parent's that was copied along.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// Puts a descriptor in place of another one (`dup2`), open across an exec.
+pub(crate) fn dup_to(from: BorrowedFd<'_>, to: RawFd) -> Result<(), Errno> {
+    // SAFETY: numbers only; `to` is 0, 1 or 2, which no owner of this program closes.
+    if unsafe { libc::dup2(from.as_raw_fd(), to) } < 0 { Err(last_errno()) } else { Ok(()) }
+}
+
+/// Takes a descriptor that this process was started with.
+pub(crate) fn inherited(fd: RawFd) -> Result<OwnedFd, Errno> {
+    // SAFETY: F_DUPFD_CLOEXEC makes a fresh descriptor of one that need not even be open.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: the kernel made it just now; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Sends a signal, real-time ones included.
+pub(crate) fn pidfd_send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: numbers, and a null pointer where that is allowed.
+    check(unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, no_info, 0)
+    })
+}
+
+/// Brings the loopback device of the current network namespace up.
+pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: ifreq is plain data, for which all zeroes is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads an ifreq, which lives across the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    check(result.into())
+}
+
+/// Leaves namespaces for new ones; see unshare(2).
+pub(crate) fn unshare(flags: rustix::thread::UnshareFlags) -> Result<(), Errno> {
+    // SAFETY: the descriptor table is not among the flags used here, and there is only one thread.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+fn check(result: libc::c_long) -> Result<(), Errno> {
+    if result < 0 { Err(last_errno()) } else { Ok(()) }
+}
+
+fn last_errno() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    Errno::from_raw_os_error(code)
+}
