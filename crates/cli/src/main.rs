@@ -1,1 +1,32 @@
-fn main() {}
+//! The `rekindle` binary: wiring and nothing else.
+#![forbid(unsafe_code)]
+
+mod args;
+mod client;
+mod commands;
+mod engine;
+mod live;
+mod manifests;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command, Image};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Up(up) => commands::up::run(up),
+        Command::Down(down) => commands::down::run(&down),
+        Command::Status(status) => commands::status::run(&status),
+        Command::Restart(restart) => commands::restart::run(&restart),
+        Command::Image(Image::Load(load)) => commands::image::load(&load),
+        Command::Image(Image::List(list)) => commands::image::list(&list),
+        Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("rekindle: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -4,6 +4,7 @@
 
 pub mod exit;
 pub mod ids;
+pub mod labels;
 pub mod quantity;
 pub mod reasons;
 pub mod tick;

@@ -51,6 +51,9 @@ pub struct RestartLedgerSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.RestartLedgerStatus")]
 pub struct RestartLedgerStatus {
+    /// The UID of the pod that `observed` speaks of.
+    #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
     /// The rung the workload is on; absent when nothing failed inside the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rung: Option<Rung>,
@@ -72,9 +75,19 @@ pub struct RestartLedgerStatus {
     /// The failures seen of each container: how far its restartCount was accounted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Vec<ObservedContainer>>,
+    /// The PodRestart that `excusedAttempt` was noted for last: it is noted once, before the restart begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excused_by: Option<String>,
     /// Since when everything has been running without a failure; absent while something is broken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stable_since: Option<MicroTime>,
+    /// The PodRestart that was decided and has not been seen in the API yet. It is created under this name until it is seen,
+    /// so that a decision outlives a crash between its two writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending_restart: Option<String>,
+    /// The rung that is due and that a budget holds back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_rung: Option<Rung>,
     /// The last decisions, oldest first; at most 32, repeats counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decisions: Option<Vec<LedgerDecision>>,
@@ -117,6 +130,9 @@ pub struct ObservedContainer {
     pub name: String,
     /// The attempts (starts) whose end was counted: 1 more than the highest attempt that is known to have ended.
     pub ended_attempts: u32,
+    /// The attempt (counted from 0, as restartCount) that a PodRestart ends: its end is no failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excused_attempt: Option<u32>,
 }
 
 /// One decision, with its reason. The same decision again raises the count.

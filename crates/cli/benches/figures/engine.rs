@@ -1,0 +1,75 @@
+//! A running engine of the benchmark's own, and a client for it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// An engine on a temporary data directory; dropping it ends it with its pods.
+pub struct Engine {
+    child: Child,
+    dir: tempfile::TempDir,
+    /// A client over TLS, as a user has.
+    pub client: Client,
+    /// From the start of the process until it said that its API listens.
+    pub api_after: Duration,
+    /// When the process was started.
+    pub started: Instant,
+}
+
+impl Engine {
+    /// Starts it and waits until the API listens.
+    pub async fn start() -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("rekindle-bench-").tempdir()?;
+        let started = Instant::now();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rekindle"))
+            .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
+            .args(["--bridge", "rkbench", "--pod-cidr", "10.251.0.0/20", "--data-dir"])
+            .arg(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start the engine")?;
+        let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
+        loop {
+            let line = lines.next().context("the engine ended before it was ready")??;
+            if line.starts_with("API") {
+                break;
+            }
+        }
+        let api_after = started.elapsed();
+        std::thread::spawn(move || lines.for_each(drop));
+        let kubeconfig = Kubeconfig::read_from(dir.path().join("kubeconfig"))?;
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config)?;
+        Ok(Self { child, dir, client, api_after, started })
+    }
+
+    /// The engine's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Names its processes and cgroups.
+    pub fn id(&self) -> anyhow::Result<String> {
+        Ok(std::fs::read_to_string(self.dir.path().join("engine-id"))?.trim().to_owned())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let down = Command::new(env!("CARGO_BIN_EXE_rekindle"))
+            .args(["down", "--data-dir"])
+            .arg(self.dir.path())
+            .stdout(Stdio::null())
+            .status();
+        if !down.is_ok_and(|status| status.success()) {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,123 @@
+//! What an engine costs that has nothing to do.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PostParams;
+use kube::runtime::{WatchStreamExt, watcher};
+
+use crate::engine::Engine;
+use crate::restarts::pod;
+use crate::sample::Report;
+
+const PODS: usize = 50;
+const OBSERVED: Duration = Duration::from_secs(30);
+
+pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> {
+    let engine = Engine::start().await?;
+    // Let the start's own work end: the engine is idle when its CPU time stands still for a second.
+    let mut before = cpu_time(engine.pid())?;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let after = cpu_time(engine.pid())?;
+        if after == before {
+            break;
+        }
+        before = after;
+    }
+    let empty_kb = rollup(engine.pid(), "Rss")?;
+    let empty_pss_kb = rollup(engine.pid(), "Pss")?;
+    report.value("idle engine with node, no pods: RSS", "≤ 25 MiB", format!("{:.1} MiB", empty_kb as f64 / 1024.0));
+
+    let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
+    for number in 0..PODS {
+        pods.create(&PostParams::default(), &pod(&format!("idle-{number}"))?).await?;
+    }
+    wait_running(&pods).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+
+    let shims = shims(&engine.id()?)?;
+    let mut shim_pss_kb = 0;
+    for shim in &shims {
+        shim_pss_kb += rollup(*shim, "Pss")?;
+    }
+    let engine_growth_kb = rollup(engine.pid(), "Pss")?.saturating_sub(empty_pss_kb);
+    let per_pod = |kb: u64| kb as f64 / PODS as f64;
+    report.value(
+        "per idle pod: PSS added (shim + engine)",
+        "≤ 300 KiB",
+        format!(
+            "{:.0} KiB ({:.0} + {:.0}), {} shims",
+            per_pod(shim_pss_kb + engine_growth_kb),
+            per_pod(shim_pss_kb),
+            per_pod(engine_growth_kb),
+            shims.len()
+        ),
+    );
+
+    let processes: Vec<u32> = shims.into_iter().chain([engine.pid()]).collect();
+    let total = || -> anyhow::Result<Duration> { processes.iter().map(|pid| cpu_time(*pid)).sum() };
+    let (before, start) = (total()?, Instant::now());
+    tokio::time::sleep(OBSERVED).await;
+    let used = total()?.saturating_sub(before);
+    report.value(
+        &format!("CPU while {PODS} pods idle (engine and shims)"),
+        "≤ 0.2 % of a core",
+        format!("{:.2} %", used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0),
+    );
+    Ok(())
+}
+
+async fn wait_running(pods: &Api<Pod>) -> anyhow::Result<()> {
+    let mut running = std::collections::BTreeSet::new();
+    let mut seen = Box::pin(watcher(pods.clone(), watcher::Config::default()).applied_objects());
+    while running.len() < PODS {
+        let pod = seen.try_next().await?.context("the watch of pods ended")?;
+        if pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running") {
+            running.insert(pod.metadata.name.unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// One line of smaps_rollup, in kB.
+fn rollup(pid: u32, field: &str) -> anyhow::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+        .with_context(|| format!("{field} of process {pid}"))?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+/// User and system time of a process so far.
+fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    // the kernel counts run time in nanoseconds here, per thread
+    let mut nanos = 0;
+    for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        nanos += text.split_whitespace().next().context("run time")?.parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(nanos))
+}
+
+/// The shims of this engine: processes of that name with the engine's id among their arguments or in their cgroup.
+fn shims(engine_id: &str) -> anyhow::Result<Vec<u32>> {
+    let mut shims = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let command = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        if !command.starts_with(b"rekindle-shim") {
+            continue;
+        }
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let cgroup = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        if [arguments, cgroup].iter().any(|text| String::from_utf8_lossy(text).contains(engine_id)) {
+            shims.push(pid);
+        }
+    }
+    Ok(shims)
+}

@@ -1,0 +1,203 @@
+//! Creating pods, killing containers, restarting whole pods: each seen through a client's watch.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PostParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Rung};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::engine::Engine;
+use crate::sample::Report;
+
+const SAMPLES: usize = 20;
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()> {
+    let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
+    // The first pod of an image prepares the image; that is not what is measured.
+    create(&pods, "warm-up").await?;
+
+    let mut created = Vec::new();
+    for number in 0..SAMPLES {
+        created.push(create(&pods, &format!("created-{number}")).await?);
+    }
+    report.durations("create Pod → Running in the API", "≤ 20 ms", created);
+
+    let (mut running, mut visible) = (Vec::new(), Vec::new());
+    for number in 0..SAMPLES {
+        let (process, api) = kill(engine, &pods, &format!("created-{number}")).await?;
+        running.push(process);
+        visible.push(api);
+    }
+    report.durations("container killed → new process runs", "≤ 4 ms", running);
+    report.durations("container killed → restart visible in the API", "≤ 10 ms", visible);
+
+    let restarts = Api::<PodRestart>::namespaced(engine.client.clone(), "default");
+    let mut whole = Vec::new();
+    for number in 0..SAMPLES {
+        whole.push(restart(&pods, &restarts, number).await?);
+    }
+    report.durations("whole-pod restart, 2 containers, all running again", "≤ 10 ms", whole);
+
+    for pod in pods.list(&Default::default()).await? {
+        pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;
+    }
+    let gone = watcher(pods.clone(), watcher::Config::default());
+    let mut gone = Box::pin(gone);
+    let mut left: BTreeSet<String> =
+        pods.list(&Default::default()).await?.iter().map(ResourceExt::name_any).collect();
+    while !left.is_empty() {
+        if let Some(watcher::Event::Delete(pod)) = gone.try_next().await? {
+            left.remove(&pod.name_any());
+        }
+        left = pods.list(&Default::default()).await?.iter().map(ResourceExt::name_any).collect();
+    }
+    Ok(())
+}
+
+/// A pod of two containers that wait and end at once when asked.
+pub fn pod(name: &str) -> anyhow::Result<Pod> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {"name": "one", "image": "localhost/demo", "args": ["signal"]},
+                {"name": "two", "image": "localhost/demo", "args": ["signal"]},
+            ],
+        },
+    }))?)
+}
+
+/// Creates the pod and waits until a watch shows both containers running.
+async fn create(pods: &Api<Pod>, name: &str) -> anyhow::Result<Duration> {
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut seen = Box::pin(watcher(pods.clone(), config));
+    // the watch stands before the pod is created
+    while !matches!(seen.try_next().await?, Some(watcher::Event::InitDone)) {}
+    let start = Instant::now();
+    pods.create(&PostParams::default(), &pod(name)?).await?;
+    tokio::time::timeout(DEADLINE, async {
+        loop {
+            if let Some(watcher::Event::Apply(pod)) = seen.try_next().await?
+                && restart_counts(&pod).is_some()
+            {
+                return anyhow::Ok(start.elapsed());
+            }
+        }
+    })
+    .await
+    .with_context(|| format!("pod {name} was not running in time"))?
+}
+
+/// The restart counts of a pod whose containers all run.
+fn restart_counts(pod: &Pod) -> Option<Vec<i32>> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let running = statuses
+        .iter()
+        .all(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()));
+    (running && statuses.len() == 2).then(|| statuses.iter().map(|s| s.restart_count).collect())
+}
+
+/// Kills the first container; answers when its shim had a new one, and when a watch showed the restart.
+async fn kill(engine: &Engine, pods: &Api<Pod>, name: &str) -> anyhow::Result<(Duration, Duration)> {
+    let pod = pods.get(name).await?;
+    let id = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten())
+        .find(|status| status.name == "one")
+        .and_then(|status| status.container_id.clone())
+        .context("container one has an id")?;
+    let process = container_process(engine, id.trim_start_matches("rekindle://"))?;
+    let shim = parent(process)?;
+    let before = children(shim)?;
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut seen = Box::pin(watcher(pods.clone(), config));
+    while !matches!(seen.try_next().await?, Some(watcher::Event::InitDone)) {}
+
+    let start = Instant::now();
+    kill_process(Pid::from_raw(process).context("a pid")?, Signal::KILL)?;
+    // A busy look at the shim's children: the observer, unlike the engine, may poll.
+    let observer = tokio::task::spawn_blocking(move || -> anyhow::Result<Duration> {
+        while start.elapsed() < DEADLINE {
+            if children(shim)?.iter().any(|child| !before.contains(child)) {
+                return Ok(start.elapsed());
+            }
+        }
+        anyhow::bail!("no new process")
+    });
+    let visible = tokio::time::timeout(DEADLINE, async {
+        loop {
+            if let Some(watcher::Event::Apply(pod)) = seen.try_next().await?
+                && restart_counts(&pod).is_some_and(|counts| counts.contains(&1))
+            {
+                return anyhow::Ok(start.elapsed());
+            }
+        }
+    })
+    .await
+    .context("the restart was not visible in time")??;
+    Ok((observer.await??, visible))
+}
+
+/// The first process of a container, by its cgroup.
+fn container_process(engine: &Engine, id: &str) -> anyhow::Result<i32> {
+    let engine_id = engine.id()?;
+    for entry in std::fs::read_dir("/proc")? {
+        let Ok(pid) = entry?.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let environment = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let cgroup = String::from_utf8_lossy(&environment);
+        if cgroup.contains(&engine_id) && cgroup.contains(id.get(..12).unwrap_or(id)) {
+            return Ok(pid);
+        }
+    }
+    anyhow::bail!("no process of container {id}")
+}
+
+fn parent(pid: i32) -> anyhow::Result<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).context("a parent")?;
+    Ok(line.trim().parse()?)
+}
+
+fn children(pid: i32) -> anyhow::Result<BTreeSet<i32>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    Ok(text.split_whitespace().filter_map(|child| child.parse().ok()).collect())
+}
+
+/// Asks for a whole-pod restart and waits until a watch shows both containers running again.
+async fn restart(
+    pods: &Api<Pod>,
+    restarts: &Api<PodRestart>,
+    number: usize,
+) -> anyhow::Result<Duration> {
+    let name = format!("created-{number}");
+    let before = restart_counts(&pods.get(&name).await?).context("both containers run")?;
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut seen = Box::pin(watcher(pods.clone(), config));
+    while !matches!(seen.try_next().await?, Some(watcher::Event::InitDone)) {}
+    let request = PodRestart {
+        metadata: kube::core::ObjectMeta { name: Some(name.clone()), ..Default::default() },
+        spec: PodRestartSpec { pod_name: name.clone(), rung: Some(Rung::Pod), ..Default::default() },
+        ..Default::default()
+    };
+    let start = Instant::now();
+    restarts.create(&PostParams::default(), &request).await?;
+    tokio::time::timeout(DEADLINE, async {
+        loop {
+            if let Some(watcher::Event::Apply(pod)) = seen.try_next().await?
+                && let Some(counts) = restart_counts(&pod)
+                && counts.iter().zip(&before).all(|(after, before)| after > before)
+            {
+                return anyhow::Ok(start.elapsed());
+            }
+        }
+    })
+    .await
+    .context("the pod was not running again in time")?
+}

@@ -1,0 +1,164 @@
+//! What can be typed after `rekindle`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
+///
+/// When restarting a container does not help, a RestartLadder restarts the whole pod in place: with a new network, new
+/// namespaces, a new cgroup and empty emptyDir volumes, under the same name and UID.
+///
+/// Start with:  rekindle up -f examples/poisoned.yaml
+/// Then, in another terminal:  export KUBECONFIG=/var/lib/rekindle/kubeconfig; kubectl get pods -w
+#[derive(Debug, Parser)]
+#[command(name = "rekindle", version, propagate_version = true, verbatim_doc_comment)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start engine and node, apply manifests, and show what happens
+    Up(Up),
+    /// End the pods gracefully and stop the engine
+    Down(Down),
+    /// Show whether the engine runs, its node, and every pod with its place on the ladder
+    Status(Status),
+    /// Restart a pod, or one level of it, in place
+    Restart(Restart),
+    /// Manage the images on this machine
+    #[command(subcommand)]
+    Image(Image),
+    /// The built-in demo app: it serves, waits, or misbehaves on demand
+    #[command(subcommand)]
+    Demo(rekindle_demo::Demo),
+}
+
+/// Where the engine keeps its state.
+#[derive(Args, Clone, Debug)]
+pub struct DataDir {
+    /// The folder of the engine's state; its kubeconfig is written there
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/rekindle", env = "REKINDLE_DATA_DIR")]
+    pub data_dir: PathBuf,
+}
+
+/// `rekindle up`.
+#[derive(Args, Clone, Debug)]
+pub struct Up {
+    /// A manifest to apply, or - for standard input; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub filename: Vec<PathBuf>,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+    /// The address of the API; port 0 takes a free one. Other than loopback means: reachable from outside
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    pub listen: SocketAddr,
+    /// Return when everything is ready, and leave the engine running in the background
+    #[arg(long)]
+    pub detach: bool,
+    /// The bridge that pods are connected to [default: rk- and six digits made from the data directory]
+    #[arg(long, value_name = "NAME")]
+    pub bridge: Option<String>,
+    /// The pods' addresses in CIDR notation [default: a free /16 within 10.0.0.0/8]
+    #[arg(long, value_name = "CIDR")]
+    pub pod_cidr: Option<String>,
+    /// The node's name [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    pub node_name: Option<String>,
+    /// The longest wait between restarts of a crashing container, 1s to 300s
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = restart_period)]
+    pub max_container_restart_period: std::time::Duration,
+}
+
+/// `rekindle down`.
+#[derive(Args, Clone, Debug)]
+pub struct Down {
+    #[command(flatten)]
+    pub data_dir: DataDir,
+    /// Stop the engine only; the containers go on, and the next `up` finds them
+    #[arg(long)]
+    pub leave_pods: bool,
+}
+
+/// `rekindle status`.
+#[derive(Args, Clone, Debug)]
+pub struct Status {
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// `rekindle restart`.
+#[derive(Args, Clone, Debug)]
+pub struct Restart {
+    /// What to restart: pod/NAME
+    #[arg(value_name = "pod/NAME")]
+    pub target: String,
+    /// The namespace
+    #[arg(short, long, default_value = "default")]
+    pub namespace: String,
+    /// How much of it: its containers, or the whole pod with a fresh network, cgroup and emptyDir
+    #[arg(long, value_enum, default_value_t = RungArg::Pod)]
+    pub rung: RungArg,
+    /// Seconds the containers get to end [default: the pod's own]
+    #[arg(long, value_name = "SECONDS")]
+    pub grace_period: Option<u32>,
+    /// Why; shown in the pod's events
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Return when it is done, with exit code 1 when it could not be
+    #[arg(long)]
+    pub wait: bool,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// The rungs that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RungArg {
+    /// The containers' processes and writable layers.
+    Container,
+    /// All containers, init containers again; sandbox and volumes stay.
+    Containers,
+    /// Also the sandbox and the contents of emptyDir volumes.
+    Pod,
+}
+
+/// `rekindle image`.
+#[derive(Debug, Subcommand)]
+pub enum Image {
+    /// Load images from an OCI archive, an OCI layout folder or a `docker save` archive
+    Load(ImageLoad),
+    /// List the images on this machine
+    List(ImageList),
+}
+
+/// `rekindle image load`.
+#[derive(Args, Clone, Debug)]
+pub struct ImageLoad {
+    /// The archive or the layout folder
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// `rekindle image list`.
+#[derive(Args, Clone, Debug)]
+pub struct ImageList {
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// KEP-5593: `crashLoopBackOff.maxContainerRestartPeriod` is between one second and five minutes.
+fn restart_period(text: &str) -> Result<std::time::Duration, String> {
+    let period = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if (1..=300).contains(&period.as_secs()) && period.subsec_nanos() == 0 {
+        Ok(period)
+    } else {
+        Err("give whole seconds from 1s to 300s".to_owned())
+    }
+}

@@ -1,0 +1,45 @@
+//! How client commands find the engine: the data directory's kubeconfig, unless KUBECONFIG names another.
+
+use std::path::Path;
+
+use anyhow::Context;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// A client for the engine of this data directory, or for the cluster that KUBECONFIG names.
+pub async fn connect(data_dir: &Path) -> anyhow::Result<Client> {
+    match Kubeconfig::from_env().context("read KUBECONFIG")? {
+        Some(kubeconfig) => client_of(kubeconfig).await,
+        None => connect_with(&data_dir.join("kubeconfig")).await,
+    }
+}
+
+/// A client for what this kubeconfig names.
+pub async fn connect_with(path: &Path) -> anyhow::Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(path).with_context(|| {
+        format!(
+            "read {}: no engine was started on this data directory; start one with `rekindle up`, or name another with \
+             --data-dir or KUBECONFIG",
+            path.display()
+        )
+    })?;
+    client_of(kubeconfig).await
+}
+
+async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .context("use the kubeconfig")?;
+    Client::try_from(config).context("connect to the API")
+}
+
+/// Runs a client command's future to its end on this thread.
+pub fn block_on<T>(
+    future: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the event loop")?
+        .block_on(future)
+}

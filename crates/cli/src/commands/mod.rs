@@ -1,0 +1,7 @@
+//! One file a subcommand.
+
+pub mod down;
+pub mod image;
+pub mod restart;
+pub mod status;
+pub mod up;

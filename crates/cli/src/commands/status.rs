@@ -1,0 +1,62 @@
+//! `rekindle status`: the engine, its node, and every pod with its place on the ladder.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, ListParams};
+use kube::ResourceExt;
+use rekindle_api::http::SystemClock;
+use rekindle_types::v1alpha1::RestartLedger;
+
+use crate::args::Status;
+
+use crate::live::Board;
+use crate::{client, live};
+
+/// How long the engine may take to answer before it is called unreachable.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Carries the command out. Exit code 1 when the engine does not answer or a node is not ready.
+pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
+    client::block_on(async {
+        let client = client::connect(&args.data_dir.data_dir).await?;
+        let version = tokio::time::timeout(ANSWER_WITHIN, client.apiserver_version())
+            .await
+            .context("the engine does not answer")?
+            .context("the engine does not answer; start it with `rekindle up`")?;
+        println!("engine  {} answers", version.git_version);
+        let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
+        let mut exit = ExitCode::SUCCESS;
+        for node in &nodes {
+            let ready = is_ready(node);
+            println!("node    {} {}", node.name_any(), if ready { "Ready" } else { "NotReady" });
+            if !ready {
+                exit = ExitCode::FAILURE;
+            }
+        }
+        let mut board = Board::default();
+        for pod in Api::<Pod>::all(client.clone()).list(&ListParams::default()).await? {
+            board.put_pod(pod);
+        }
+        for ledger in Api::<RestartLedger>::all(client).list(&ListParams::default()).await? {
+            board.put_ledger(ledger);
+        }
+        let rows = board.rows(SystemClock::start().now());
+        if rows.is_empty() {
+            println!("no pods");
+        } else {
+            print!("\n{}", live::render(&rows));
+        }
+        Ok(exit)
+    })
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
+    conditions
+        .unwrap_or_default()
+        .iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

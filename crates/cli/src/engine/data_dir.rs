@@ -1,0 +1,175 @@
+//! The engine's folder: what lies where, who may read it, and the lock that keeps a second engine out.
+//!
+//! ```text
+//! <data-dir>/            0700
+//!   engine.lock          held (flock) while an engine runs; holds its pid
+//!   engine-id            8 hex digits; names cgroups, run folder and bridge, so that engines on one machine never meet
+//!   store.redb           all API objects
+//!   pki/                 the CA and its certificates
+//!   kubeconfig           0600
+//!   images/ node/ logs/ net/
+//!   engine.log           of a detached engine
+//! ```
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+/// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in 108 bytes.
+const RUN_ROOT: &str = "/run/rekindle";
+
+/// A data directory that this process holds.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    engine_id: String,
+    /// Keeps the lock until the process ends, however it ends.
+    _lock: File,
+}
+
+impl DataDir {
+    /// Creates the folder when it is absent and takes its lock.
+    pub fn hold(path: &Path) -> anyhow::Result<Self> {
+        create_private(path)?;
+        let path =
+            path.canonicalize().with_context(|| format!("data directory {}", path.display()))?;
+        let mut lock = open_lock(&path)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!(
+                "data directory {} is held by another engine (pid {}): end it with `rekindle down --data-dir {}`, or \
+                 give this one its own --data-dir",
+                path.display(),
+                read_pid(&mut lock).unwrap_or_else(|| "unknown".to_owned()),
+                path.display(),
+            ),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("lock {}", path.display()));
+            }
+        }
+        lock.set_len(0)?;
+        lock.rewind()?;
+        writeln!(lock, "{}", std::process::id())?;
+        let engine_id = engine_id(&path)?;
+        Ok(Self { path, engine_id, _lock: lock })
+    }
+
+    /// The folder, absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file or folder in it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Names this engine among others on the machine.
+    pub fn engine_id(&self) -> &str {
+        &self.engine_id
+    }
+
+    /// The folder for sockets, created.
+    pub fn run_dir(&self) -> anyhow::Result<PathBuf> {
+        let run_dir = Path::new(RUN_ROOT).join(&self.engine_id);
+        create_private(&run_dir)?;
+        Ok(run_dir)
+    }
+
+    /// Writes a file only the owner can read, whole or not at all.
+    pub fn write_private(&self, name: &str, text: &str) -> anyhow::Result<PathBuf> {
+        let path = self.join(name);
+        write_private(&path, text).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// The pid of the engine that holds this data directory; `None` when none does.
+pub fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
+    let mut lock = match File::open(path.join("engine.lock")) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("open {}", path.display())),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let pid = read_pid(&mut lock).context("the engine has not written its pid yet")?;
+            Ok(Some(pid.parse().context("engine.lock does not hold a pid")?))
+        }
+        Err(TryLockError::Error(error)) => Err(error).context("look at engine.lock"),
+    }
+}
+
+fn open_lock(path: &Path) -> anyhow::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path.join("engine.lock"))
+        .with_context(|| format!("open the lock of data directory {}", path.display()))
+}
+
+fn read_pid(lock: &mut File) -> Option<String> {
+    let mut pid = String::new();
+    lock.rewind().ok()?;
+    lock.take(32).read_to_string(&mut pid).ok()?;
+    let pid = pid.trim();
+    (!pid.is_empty()).then(|| pid.to_owned())
+}
+
+fn create_private(path: &Path) -> anyhow::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("create folder {}", path.display()))
+}
+
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)
+}
+
+fn engine_id(path: &Path) -> anyhow::Result<String> {
+    let file = path.join("engine-id");
+    match std::fs::read_to_string(&file) {
+        Ok(id) if id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id),
+        Ok(_) => bail!("{} does not hold 8 hex digits: restore it, or start afresh with another --data-dir", file.display()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let mut id = uuid::Uuid::new_v4().simple().to_string();
+            id.truncate(8);
+            write_private(&file, &id).with_context(|| format!("write {}", file.display()))?;
+            Ok(id)
+        }
+        Err(error) => Err(error).with_context(|| format!("read {}", file.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_engine_is_kept_out_and_told_the_pid_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(holder(dir.path()).unwrap(), None);
+        let held = DataDir::hold(dir.path()).unwrap();
+        let error = DataDir::hold(dir.path()).unwrap_err().to_string();
+        assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
+        assert_eq!(holder(dir.path()).unwrap(), Some(std::process::id()));
+        let id = held.engine_id().to_owned();
+        drop(held);
+        assert_eq!(holder(dir.path()).unwrap(), None);
+        assert_eq!(DataDir::hold(dir.path()).unwrap().engine_id(), id);
+    }
+}

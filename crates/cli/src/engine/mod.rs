@@ -1,0 +1,318 @@
+//! The engine: store, API, controllers, ladder and node in one process, wired together.
+//!
+//! ```text
+//!   store (committer thread) ── Api ── Front ──┬── Server: TLS on --listen
+//!                                              └── in process: node, operator, the table of `up`
+//! ```
+//!
+//! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
+
+pub mod data_dir;
+mod logs;
+mod network;
+pub mod preflight;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use kube::Client;
+use rekindle_api::auth::{Authorizer, Kubeconfig, Pki, UserInfo};
+use rekindle_api::http::{
+    Clock, Front, FrontParts, OsEntropy, Server, ServerLimits, SystemClock, Tls,
+};
+use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_net::Network;
+use rekindle_node::{Node, StopMode};
+use rekindle_runtime::embedded::{self, EmbeddedRuntime};
+use rekindle_runtime::image::{Builtins, ImageStore};
+use rekindle_store::redb_disk::RedbDisk;
+use rekindle_store::{Limits, Store};
+use rekindle_types::{Tick, TickDuration};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::args::Up;
+use data_dir::DataDir;
+use logs::LogSource;
+
+/// Bytes that a container of `localhost/host` may write at most.
+const HOST_IMAGE_WRITES_MAX_BYTES: u64 = 256 * 1024 * 1024;
+/// How often the API is asked whether Events have expired while none is due.
+const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// A running engine.
+pub struct Engine {
+    client: Client,
+    clock: Clock,
+    api_url: String,
+    kubeconfig: std::path::PathBuf,
+    node: rekindle_node::Handle,
+    network: Arc<Network>,
+    operator: JoinHandle<()>,
+    server: JoinHandle<std::io::Result<()>>,
+    store: Store,
+    committer: std::thread::JoinHandle<()>,
+    stop: watch::Sender<Phase>,
+    _data_dir: DataDir,
+}
+
+/// Told to the parts that run beside the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Stopping,
+}
+
+/// What becomes of the pods when the engine ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Their containers are ended gracefully.
+    EndPods,
+    /// They go on, and the next engine on this data directory finds them.
+    LeavePods,
+}
+
+impl Engine {
+    /// Starts everything; returns when the API listens. The node becomes Ready a moment later.
+    pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
+        let listener = listen(args).await?;
+        let clock = SystemClock::start();
+        let pki = Pki::open(&data_dir.join("pki"), clock.now()).context("prepare the certificates")?;
+        let (store, committer) = open_store(&data_dir)?;
+        let logs = LogSource::default();
+        let front = open_api(&store, &pki, clock, logs.clone())?;
+        let (stop, stopping) = watch::channel(Phase::Running);
+
+        let tls = Tls::new(&pki, &[listener.local_addr()?.ip()]).context("prepare TLS")?;
+        let api_url = format!("https://{}", listener.local_addr()?);
+        let kubeconfig = write_kubeconfig(&data_dir, &pki, &api_url)?;
+        let server = tokio::spawn(
+            Server::new(front.clone(), tls, ServerLimits::default())
+                .serve(listener, stopped(stopping.clone())),
+        );
+        tokio::spawn(prune_events(front.clone(), stopping.clone()));
+
+        let network = Arc::new(network::open(args, &data_dir).await?);
+        let node = start_node(args, &data_dir, &front, clock, Arc::clone(&network)).await?;
+        logs.set(node.logs());
+        let operator = tokio::spawn(rekindle_operator::run(
+            internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
+            clock.shared(),
+            stopped(stopping),
+        ));
+        let client = internal_client(&front, "system:rekindle-up");
+        Ok(Self {
+            client,
+            clock: clock.shared(),
+            api_url,
+            kubeconfig,
+            node,
+            network,
+            operator,
+            server,
+            store,
+            committer,
+            stop,
+            _data_dir: data_dir,
+        })
+    }
+
+    /// A client inside the process.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The engine's clock.
+    pub fn clock(&self) -> Clock {
+        Arc::clone(&self.clock)
+    }
+
+    /// Says where the API is.
+    pub fn announce(&self) {
+        println!("API        {}", self.api_url);
+        println!("kubeconfig export KUBECONFIG={}", self.kubeconfig.display());
+    }
+
+    /// Waits until somebody asks the engine to end: SIGINT (Ctrl-C) and SIGTERM end the pods, SIGQUIT leaves them. A part
+    /// that fails for good ends the engine too, with its pods left alone.
+    pub async fn end_signal(&mut self) -> anyhow::Result<Ending> {
+        let listen = |kind| signal(kind).context("listen for signals");
+        let mut interrupt = listen(SignalKind::interrupt())?;
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut quit = listen(SignalKind::quit())?;
+        tokio::select! {
+            _ = interrupt.recv() => Ok(Ending::EndPods),
+            _ = terminate.recv() => Ok(Ending::EndPods),
+            _ = quit.recv() => Ok(Ending::LeavePods),
+            ended = &mut self.server => {
+                ended.context("the API server failed inside")?.context("the API server cannot go on")?;
+                anyhow::bail!("the API server ended unasked; the pods go on: start the engine again")
+            }
+        }
+    }
+
+    /// Stops from the top down. A second Ctrl-C meanwhile ends the process at once and leaves the pods.
+    pub async fn stop(self, ending: Ending) -> anyhow::Result<()> {
+        if ending == Ending::EndPods {
+            eprintln!("ending the pods; press Ctrl-C again to leave them running");
+        }
+        let mut again = signal(SignalKind::interrupt()).context("listen for signals")?;
+        tokio::select! {
+            () = self.stop_parts(ending) => Ok(()),
+            _ = again.recv() => anyhow::bail!("ended at once: pods may still run, the next `rekindle up` finds them"),
+        }
+    }
+
+    async fn stop_parts(self, ending: Ending) {
+        // The controllers first: what the node ends now must not be made again.
+        self.operator.abort();
+        let mode = match ending {
+            Ending::EndPods => StopMode::EndPods,
+            Ending::LeavePods => StopMode::LeavePods,
+        };
+        self.node.stop(mode).await;
+        if ending == Ending::EndPods {
+            self.network.settle().await;
+            // The node has ended, and with it the other owner of the network.
+            match Arc::into_inner(self.network) {
+                Some(network) => {
+                    if let Err(error) = network.close().await {
+                        tracing::warn!(%error, "take the bridge away");
+                    }
+                }
+                None => tracing::warn!("the bridge stays: something still uses the network"),
+            }
+        }
+        self.stop.send_replace(Phase::Stopping);
+        if !self.server.is_finished() && self.server.await.is_err() {
+            tracing::warn!("the API server failed inside while it stopped");
+        }
+        self.store.close();
+        if self.committer.join().is_err() {
+            tracing::error!("the store's writer failed inside");
+        }
+    }
+}
+
+async fn listen(args: &Up) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(args.listen).await.with_context(|| {
+        format!("listen on {}: give another address with --listen (port 0 takes a free one)", args.listen)
+    })
+}
+
+fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {
+    let (store, committer) = Store::open(RedbDisk::new(data_dir.join("store.redb")), Limits::default())
+        .context("open the store")?;
+    let thread = std::thread::Builder::new()
+        .name("store-committer".to_owned())
+        .spawn(move || committer.run())
+        .context("start the store's writer")?;
+    Ok((store, thread))
+}
+
+/// The API with what must be there before anybody asks: the system's namespaces.
+fn open_api(store: &Store, pki: &Pki, clock: SystemClock, logs: LogSource) -> anyhow::Result<Front> {
+    let api = Api::new(ApiParts {
+        registry: kinds::all(),
+        store: store.clone(),
+        entropy: Box::new(OsEntropy::default()),
+        authorizer: Authorizer::Masters,
+        ca_bundle: pki.ca_pem().to_owned(),
+    });
+    for pending in api.bootstrap(clock.now()).context("prepare the API")? {
+        pending.wait().context("prepare the API")?;
+    }
+    Ok(Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(logs) }))
+}
+
+fn write_kubeconfig(data_dir: &DataDir, pki: &Pki, api_url: &str) -> anyhow::Result<std::path::PathBuf> {
+    let admin = pki.admin().context("issue the admin's certificate")?;
+    let path = data_dir.join("kubeconfig");
+    Kubeconfig {
+        server: api_url,
+        ca_pem: pki.ca_pem(),
+        certificate_pem: &admin.certificate_pem,
+        key_pem: &admin.key_pem,
+    }
+    .write(&path)
+    .with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
+}
+
+fn internal_client(front: &Front, user: &str) -> Client {
+    Client::new(front.in_process_service(UserInfo::internal(user)), "default")
+}
+
+async fn start_node(
+    args: &Up,
+    data_dir: &DataDir,
+    front: &Front,
+    clock: SystemClock,
+    network: Arc<Network>,
+) -> anyhow::Result<rekindle_node::Handle> {
+    let images = open_images(data_dir)?;
+    let runtime = EmbeddedRuntime::open(embedded::Config {
+        data_dir: data_dir.join("runtime"),
+        run_dir: data_dir.run_dir()?,
+        engine_id: data_dir.engine_id().to_owned(),
+        images: Arc::new(images),
+        clock: clock.shared(),
+    })
+    .await
+    .context("start the container runtime")?;
+    let name = node_name(args)?;
+    let mut config =
+        rekindle_node::Config::new(&name, data_dir.path(), &data_dir.join("logs"));
+    config.addresses = vec![network.gateway().into()];
+    config.pod_cidr = Some(network.subnet().to_string());
+    config.max_container_restart_period =
+        TickDuration::from_secs(args.max_container_restart_period.as_secs());
+    config.clock = rekindle_node::Clock::starting_at(clock.now());
+    Node::start(config, internal_client(front, &format!("system:node:{name}")), Arc::new(runtime), network)
+        .await
+        .context("start the node")
+}
+
+/// The image store of a data directory; a client command may open it beside a running engine.
+pub fn open_images(data_dir: &DataDir) -> anyhow::Result<ImageStore> {
+    images_in(data_dir.path(), vec![data_dir.path().to_owned(), data_dir.run_dir()?])
+}
+
+/// The image store beneath `path`, which hides `engine_dirs` in `localhost/host`.
+pub fn images_in(path: &Path, engine_dirs: Vec<std::path::PathBuf>) -> anyhow::Result<ImageStore> {
+    let builtins = Builtins { engine_dirs, host_write_limit_bytes: HOST_IMAGE_WRITES_MAX_BYTES };
+    ImageStore::open(&path.join("images"), builtins).context("open the image store")
+}
+
+fn node_name(args: &Up) -> anyhow::Result<String> {
+    match &args.node_name {
+        Some(name) => Ok(name.clone()),
+        None => {
+            let host = rustix::system::uname();
+            Ok(host.nodename().to_string_lossy().to_lowercase())
+        }
+    }
+}
+
+/// Resolves when the engine stops, also when it is dropped.
+async fn stopped(mut phase: watch::Receiver<Phase>) {
+    let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
+}
+
+/// Takes Events away when their hour is over.
+async fn prune_events(front: Front, phase: watch::Receiver<Phase>) {
+    let mut stopped = std::pin::pin!(stopped(phase));
+    loop {
+        let wait = front.api().next_expiry().map_or(EXPIRY_LOOK, |due: Tick| due.since(front.now()).to_std());
+        tokio::select! {
+            () = &mut stopped => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+        if let Err(error) = front.api().prune(front.now()) {
+            tracing::warn!(%error, "take expired events away");
+        }
+    }
+}

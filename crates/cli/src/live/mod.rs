@@ -1,0 +1,68 @@
+//! The table that `rekindle up` keeps on the screen and `rekindle status` prints once: every pod with its place on the ladder.
+
+mod board;
+mod screen;
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::RestartLedger;
+use tokio::time::{Duration, Instant, sleep_until};
+
+pub use board::Board;
+use screen::Screen;
+pub use screen::render;
+
+/// One change of what the board shows.
+enum Change {
+    Pod(watcher::Event<Pod>),
+    Ledger(watcher::Event<RestartLedger>),
+}
+
+/// Keeps the table up to date until the future is dropped. Draws when something changes, and once a second only while a
+/// countdown is shown.
+pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
+    let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
+        .filter_map(async |event| event.ok().map(Change::Pod));
+    let ledgers = watcher(Api::<RestartLedger>::all(client), watcher::Config::default())
+        .filter_map(async |event| event.ok().map(Change::Ledger));
+    let mut changes = Box::pin(stream::select(pods.boxed(), ledgers.boxed()));
+    let mut board = Board::default();
+    let mut screen = Screen::of_stdout();
+    loop {
+        let countdown = async {
+            if board.counts_down(now()) {
+                sleep_until(Instant::now() + Duration::from_secs(1)).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            change = changes.next() => match change {
+                Some(change) => board.apply(change),
+                None => return,
+            },
+            () = countdown => {}
+        }
+        screen.draw(&board.rows(now()));
+    }
+}
+
+impl Board {
+    fn apply(&mut self, change: Change) {
+        use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
+        match change {
+            Change::Pod(Apply(pod) | InitApply(pod)) => self.put_pod(pod),
+            Change::Pod(Delete(pod)) => self.remove_pod(&pod),
+            Change::Pod(Init) => self.clear_pods(),
+            Change::Ledger(Apply(ledger) | InitApply(ledger)) => self.put_ledger(ledger),
+            Change::Ledger(Delete(ledger)) => self.remove_ledger(&ledger),
+            Change::Ledger(Init) => self.clear_ledgers(),
+            Change::Pod(InitDone) | Change::Ledger(InitDone) => {}
+        }
+    }
+}

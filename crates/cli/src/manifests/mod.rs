@@ -1,0 +1,7 @@
+//! `up -f`: reading manifests and applying them as `kubectl apply` does on the client's side.
+
+mod apply;
+mod read;
+
+pub use apply::apply_all;
+pub use read::read_all;

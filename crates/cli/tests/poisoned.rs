@@ -1,0 +1,55 @@
+//! The main promise: a pod whose shared context is broken heals itself. Runs examples/poisoned.yaml.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+use support::{Engine, TIMEOUT};
+
+#[test]
+fn three_pods_with_a_poisoned_empty_dir_heal_by_a_restart_of_the_whole_pod_in_place() {
+    let engine = Engine::start();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/poisoned.yaml");
+    engine.kubectl(&["apply", "-f", example.to_str().unwrap()]);
+    engine.kubectl(&["wait", "--for=create", "pod", "-l", "app=poisoned", TIMEOUT]);
+    let before = uids(&engine);
+
+    // Kubernetes would never get here: each container crashes as long as its emptyDir holds the file.
+    engine.kubectl(&["rollout", "status", "deployment/poisoned", TIMEOUT]);
+
+    assert_eq!(uids(&engine), before, "the pods are the same pods: names and UIDs");
+    let pods = engine.get("pods");
+    for pod in pods["items"].as_array().unwrap() {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let status = &pod["status"]["containerStatuses"][0];
+        assert!(status["restartCount"].as_i64().unwrap() >= 3, "{name}: two container restarts, then the pod: {status}");
+        assert_eq!(status["lastState"]["terminated"]["exitCode"], 1, "{name}");
+        let log = engine.kubectl(&["logs", name, "-c", "app"]);
+        assert!(log.contains("nothing to crash for"), "{name}: {log}");
+        let events = engine.kubectl(&["events", "--for", &format!("pod/{name}")]);
+        for reason in ["BackOff", "LadderStep", "PodRestart"] {
+            assert!(events.contains(reason), "{name}: no {reason} in\n{events}");
+        }
+    }
+
+    let restarts = engine.get("podrestarts");
+    let restarts = restarts["items"].as_array().unwrap();
+    assert_eq!(restarts.len(), 3, "one whole-pod restart each");
+    assert!(restarts.iter().all(|restart| restart["status"]["phase"] == "Succeeded"));
+    let ledgers = engine.get("restartledgers");
+    assert_eq!(ledgers["items"].as_array().unwrap().len(), 3, "one history each");
+}
+
+fn uids(engine: &Engine) -> BTreeMap<String, Value> {
+    let pods = engine.get("pods");
+    pods["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pod| {
+            (pod["metadata"]["name"].as_str().unwrap().to_owned(), pod["metadata"]["uid"].clone())
+        })
+        .collect()
+}

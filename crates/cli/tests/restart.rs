@@ -1,0 +1,144 @@
+//! Restarts on request: what each rung throws away, and what stays.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use support::{Engine, TIMEOUT, text};
+
+/// Two containers that print what they see of the shared context, then wait. The init container leaves a file; so does each
+/// start of `one`.
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: subject}
+spec:
+  terminationGracePeriodSeconds: 2
+  initContainers:
+  - {name: init, image: localhost/host, command: [sh, -c, 'echo init >> /shared/starts'], volumeMounts: [{name: shared, mountPath: /shared}, {name: kept, mountPath: /kept}]}
+  containers:
+  - name: one
+    image: localhost/host
+    command: [sh, -c, 'echo one >> /shared/starts; cat /shared/starts | tr \"\\n\" \" \"; echo; for ns in net ipc uts; do readlink /proc/self/ns/$ns; done; exec sleep 1000']
+    volumeMounts: [{name: shared, mountPath: /shared}, {name: kept, mountPath: /kept}]
+  - {name: two, image: localhost/demo, args: [signal]}
+  volumes:
+  - {name: shared, emptyDir: {}}
+  - {name: kept, hostPath: {path: /tmp, type: Directory}}
+";
+
+struct Seen {
+    starts: String,
+    namespaces: Vec<String>,
+    uid: Value,
+    restarts: BTreeMap<String, i64>,
+}
+
+fn look(engine: &Engine) -> Seen {
+    engine.kubectl(&["wait", "--for=condition=Ready", "pod/subject", TIMEOUT]);
+    let log = engine.kubectl(&["logs", "subject", "-c", "one"]);
+    let mut lines = log.lines();
+    let pod = engine.get("pod/subject");
+    Seen {
+        starts: lines.next().unwrap_or_default().trim().to_owned(),
+        namespaces: lines.map(str::to_owned).collect(),
+        uid: pod["metadata"]["uid"].clone(),
+        restarts: pod["status"]["containerStatuses"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|status| {
+                (status["name"].as_str().unwrap().to_owned(), status["restartCount"].as_i64().unwrap())
+            })
+            .collect(),
+    }
+}
+
+fn restart(engine: &Engine, rung: &str) {
+    let output = engine.rekindle(&["restart", "pod/subject", "--rung", rung, "--wait", "--reason", "a test"]);
+    assert!(output.status.success(), "{rung}: {}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn each_rung_throws_away_what_it_says_and_keeps_the_rest() {
+    let engine = Engine::start();
+    engine.apply(POD);
+    let at_first = look(&engine);
+    assert_eq!(at_first.starts, "init one");
+
+    restart(&engine, "container");
+    let containers = look(&engine);
+    assert_eq!(containers.starts, "init one one", "the volume stays, init does not run again");
+    assert_eq!(containers.namespaces, at_first.namespaces, "the sandbox stays");
+    assert_eq!(containers.uid, at_first.uid);
+
+    restart(&engine, "pod");
+    let pod = look(&engine);
+    assert_eq!(pod.starts, "init one", "the emptyDir is new, init runs again");
+    for (namespace, before) in pod.namespaces.iter().zip(&at_first.namespaces) {
+        assert_ne!(namespace, before, "every namespace is new");
+    }
+    assert_eq!(pod.uid, at_first.uid, "it is the same pod");
+    assert!(pod.restarts.iter().all(|(name, count)| *count == at_first.restarts[name] + 2), "{:?}", pod.restarts);
+    let events = engine.kubectl(&["events", "--for", "pod/subject"]);
+    assert!(events.contains("a test"), "the reason is shown: {events}");
+}
+
+#[test]
+fn a_pod_restart_object_is_carried_out_once_and_tells_how_it_went() {
+    let engine = Engine::start();
+    engine.apply(POD);
+    look(&engine);
+    let request = "
+apiVersion: rekindle.dev/v1alpha1
+kind: PodRestart
+metadata: {name: by-hand}
+spec: {podName: subject, rung: Pod, reason: stale network, gracePeriodSeconds: 1}
+";
+    engine.apply(request);
+    engine.wait_for("podrestart/by-hand", ".status.phase", "Succeeded");
+    let once = look(&engine);
+    engine.apply(request);
+    assert_eq!(look(&engine).restarts, once.restarts, "the same request again changes nothing");
+
+    engine.apply(&request.replace("by-hand", "nobody").replace("subject", "absent"));
+    engine.wait_for("podrestart/nobody", ".status.phase", "Refused");
+    let refused = engine.get("podrestart/nobody");
+    assert!(refused["status"]["message"].as_str().unwrap().contains("absent"), "{refused}");
+}
+
+#[test]
+fn a_restart_never_widens_privilege() {
+    let engine = Engine::start();
+    engine.apply(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {name: subject}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: one
+    image: localhost/host
+    command: [sh, -c, 'grep -E \"^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp)\" /proc/self/status; cut -d\" \" -f5,6 /proc/self/mountinfo; exec sleep 1000']
+    securityContext:
+      runAsUser: 1234
+      runAsGroup: 2345
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      capabilities: {drop: [ALL]}
+    resources: {limits: {memory: 64Mi, cpu: 200m}}
+",
+    );
+    engine.wait_ready("subject");
+    let at_first = engine.kubectl(&["logs", "subject"]);
+    assert!(at_first.contains("Uid:\t1234\t1234\t1234\t1234"), "{at_first}");
+    assert!(at_first.contains("CapEff:\t0000000000000000") && at_first.contains("NoNewPrivs:\t1"), "{at_first}");
+    assert!(at_first.contains("Seccomp:\t2"), "{at_first}");
+    for rung in ["container", "container", "pod", "pod", "container"] {
+        restart(&engine, rung);
+        engine.wait_ready("subject");
+        assert_eq!(engine.kubectl(&["logs", "subject"]), at_first, "after a restart of rung {rung}");
+    }
+}

@@ -1,0 +1,225 @@
+//! Drives the real binary with the real kubectl on real containers.
+//!
+//! Each test has an engine of its own: data directory, port, bridge, subnet, cgroups. Dropping it ends everything that it
+//! made, also when the test fails. Nothing here sleeps: kubectl wait and the engine's own reports are waited for.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use serde_json::Value;
+
+/// How long anything may take before the test calls it hung.
+pub const TIMEOUT: &str = "--timeout=60s";
+
+/// An engine on its own data directory.
+pub struct Engine {
+    child: Option<Child>,
+    dir: tempfile::TempDir,
+    network: Network,
+    pub api: String,
+}
+
+/// What makes an engine's network its own.
+struct Network {
+    bridge: String,
+    pod_cidr: String,
+}
+
+impl Network {
+    /// A bridge and a /24 that no other test process has: they are made from the pid and a counter.
+    fn unique() -> Self {
+        static COUNTER: AtomicU8 = AtomicU8::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let pid = std::process::id();
+        Self {
+            bridge: format!("rkt{:x}{number:x}", pid & 0xf_ffff),
+            pod_cidr: format!("10.{}.{}.0/24", 192 + (pid % 32), (pid / 32 + u32::from(number) * 61) % 256),
+        }
+    }
+}
+
+/// The binary under test.
+pub fn rekindle() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rekindle"));
+    command.env_remove("KUBECONFIG").env_remove("REKINDLE_DATA_DIR");
+    command
+}
+
+impl Engine {
+    /// Starts an engine and waits until its API and its node are ready.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same, with further arguments of `rekindle up`.
+    pub fn start_with(arguments: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("rekindle-test-").tempdir().expect("temporary folder");
+        let mut engine = Self { child: None, dir, network: Network::unique(), api: String::new() };
+        engine.launch(arguments);
+        engine
+    }
+
+    /// Starts the engine on this data directory (again).
+    pub fn launch(&mut self, arguments: &[&str]) {
+        assert!(self.child.is_none(), "it runs already");
+        let mut child = rekindle()
+            .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
+            .args(["--bridge", &self.network.bridge, "--pod-cidr", &self.network.pod_cidr])
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start rekindle up");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let api = loop {
+            let line = lines.next().expect("the engine ended before it was ready").expect("its output");
+            if let Some(api) = line.strip_prefix("API        ") {
+                break api.to_owned();
+            }
+        };
+        // The pipe is read to its end, so that the engine never blocks on it.
+        std::thread::spawn(move || lines.for_each(drop));
+        self.api = api;
+        self.child = Some(child);
+        self.kubectl(&["wait", "--for=condition=Ready", "node/node-1", TIMEOUT]);
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.data_dir().join("kubeconfig")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// kill -9 of the engine process; its pods go on.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("kill the engine");
+        child.wait().expect("reap the engine");
+    }
+
+    /// Runs kubectl and answers its standard output; a failure fails the test with everything it printed.
+    #[track_caller]
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = self.try_kubectl(arguments, "");
+        expect_success(arguments, &output)
+    }
+
+    /// The same with text on standard input.
+    #[track_caller]
+    pub fn kubectl_with(&self, arguments: &[&str], input: &str) -> String {
+        let output = self.try_kubectl(arguments, input);
+        expect_success(arguments, &output)
+    }
+
+    /// Runs kubectl, which must fail; answers its standard error.
+    #[track_caller]
+    pub fn kubectl_fails(&self, arguments: &[&str], input: &str) -> String {
+        let output = self.try_kubectl(arguments, input);
+        assert!(!output.status.success(), "kubectl {arguments:?} succeeded: {}", text(&output.stdout));
+        text(&output.stderr)
+    }
+
+    /// Runs kubectl however it ends.
+    pub fn try_kubectl(&self, arguments: &[&str], input: &str) -> Output {
+        let mut child = self
+            .kubectl_command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start kubectl");
+        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("write to kubectl");
+        child.wait_with_output().expect("run kubectl")
+    }
+
+    /// A kubectl command that the test starts itself.
+    pub fn kubectl_command(&self, arguments: &[&str]) -> Command {
+        let kubectl = std::env::var_os("REKINDLE_TEST_KUBECTL").map(PathBuf::from).unwrap_or_else(|| {
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubectl")
+        });
+        assert!(kubectl.exists(), "no kubectl for the tests: run them with `cargo xtask test`");
+        let mut command = Command::new(kubectl);
+        command
+            .args(arguments)
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("HOME", self.data_dir().join("kubectl-home"));
+        command
+    }
+
+    /// Applies a manifest.
+    #[track_caller]
+    pub fn apply(&self, manifest: &str) -> String {
+        self.kubectl_with(&["apply", "-f", "-"], manifest)
+    }
+
+    /// One object as JSON.
+    #[track_caller]
+    pub fn get(&self, what: &str) -> Value {
+        serde_json::from_str(&self.kubectl(&["get", what, "-o", "json"])).expect("kubectl prints JSON")
+    }
+
+    /// Waits until a JSON path of an object has a value.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, path: &str, value: &str) {
+        self.kubectl(&["wait", what, &format!("--for=jsonpath={{{path}}}={value}"), TIMEOUT]);
+    }
+
+    /// Waits until a pod is Ready.
+    #[track_caller]
+    pub fn wait_ready(&self, pod: &str) {
+        self.kubectl(&["wait", "--for=condition=Ready", &format!("pod/{pod}"), TIMEOUT]);
+    }
+
+    /// Runs `rekindle` against this engine.
+    pub fn rekindle(&self, arguments: &[&str]) -> Output {
+        rekindle()
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .output()
+            .expect("run rekindle")
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Ends the engine when it runs, and what a killed one left behind in any case.
+        let down = self.rekindle(&["down"]);
+        if let Some(mut child) = self.child.take() {
+            if !down.status.success() {
+                let _ = child.kill();
+            }
+            let _ = child.wait();
+        }
+        if !down.status.success() && !std::thread::panicking() {
+            panic!("rekindle down: {}{}", text(&down.stdout), text(&down.stderr));
+        }
+    }
+}
+
+#[track_caller]
+fn expect_success(arguments: &[&str], output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "kubectl {arguments:?}: {}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

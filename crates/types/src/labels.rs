@@ -1,0 +1,71 @@
+//! Label selectors, as the controllers and the ladder read them from objects.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+/// The labels of an object.
+pub type Labels = BTreeMap<String, String>;
+
+/// True when the selector matches. An empty selector matches everything, as in the API reference.
+pub fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
+    static NONE: Labels = Labels::new();
+    let labels = labels.unwrap_or(&NONE);
+    selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
+        && selector.match_expressions.iter().flatten().all(|r| requirement_holds(r, labels))
+}
+
+/// True when the selector says nothing.
+pub fn is_empty(selector: &LabelSelector) -> bool {
+    selector.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
+        && selector.match_expressions.as_ref().is_none_or(Vec::is_empty)
+}
+
+fn requirement_holds(requirement: &LabelSelectorRequirement, labels: &Labels) -> bool {
+    let value = labels.get(&requirement.key);
+    let listed = value.is_some_and(|v| requirement.values.iter().flatten().any(|w| w == v));
+    match requirement.operator.as_str() {
+        "In" => listed,
+        "NotIn" => !listed,
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        // Validation lets no other operator in; an unknown one selects nothing rather than everything.
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> LabelSelectorRequirement {
+        LabelSelectorRequirement {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: Some(values.iter().map(|&v| v.to_owned()).collect()),
+        }
+    }
+
+    #[test]
+    fn expressions_hold_as_the_api_reference_says() {
+        let labels = Labels::from([("app".to_owned(), "web".to_owned())]);
+        for (key, operator, values, expected) in [
+            ("app", "In", &["web", "db"][..], true),
+            ("app", "In", &["db"], false),
+            ("tier", "In", &["web"], false),
+            ("app", "NotIn", &["db"], true),
+            ("tier", "NotIn", &["db"], true),
+            ("app", "Exists", &[], true),
+            ("tier", "Exists", &[], false),
+            ("tier", "DoesNotExist", &[], true),
+            ("app", "Near", &["web"], false),
+        ] {
+            let selector = LabelSelector {
+                match_expressions: Some(vec![requirement(key, operator, values)]),
+                ..Default::default()
+            };
+            assert_eq!(matches(&selector, Some(&labels)), expected, "{key} {operator} {values:?}");
+        }
+        assert!(matches(&LabelSelector::default(), None));
+    }
+}
