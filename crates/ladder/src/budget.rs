@@ -1,0 +1,103 @@
+//! What a ladder's pods take of its budget, and when there is room again.
+
+use std::collections::BTreeSet;
+
+use rekindle_types::v1alpha1::{PodRestart, RestartLedgerStatus, Rung};
+use rekindle_types::{Tick, TickDuration};
+
+use crate::Policy;
+
+const MINUTE: TickDuration = TickDuration::from_secs(60);
+/// A restart that has not finished after this takes no room any more: its node is gone, or its pod never runs again. It must
+/// not hold up the others for ever.
+pub(crate) const GIVEN_UP_AFTER: TickDuration = TickDuration::from_secs(600);
+
+/// What other pods of the ladder take of its budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Restarts under way: since when each, the oldest first.
+    pub under_way: Vec<Tick>,
+    /// When restarts above Container were decided within the last minute, the oldest first.
+    pub decided: Vec<Tick>,
+}
+
+/// Whether a restart may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It may.
+    Free,
+    /// `maxConcurrent` restarts are under way. A slot becomes free when one finishes, at the latest then.
+    Concurrent { limit: u32, at_the_latest: Tick },
+    /// `perMinute` restarts were decided; the next one may be then.
+    Rate { limit: u32, free_at: Tick },
+}
+
+impl Occupancy {
+    /// From the PodRestarts and the ledgers of the ladder's other pods: ledgers are written before PodRestarts, so a restart
+    /// that is decided and not seen yet counts too.
+    pub fn of<'a>(
+        now: Tick,
+        restarts: impl Iterator<Item = &'a PodRestart>,
+        ledgers: impl Iterator<Item = &'a RestartLedgerStatus>,
+    ) -> Self {
+        let mut occupancy = Occupancy::default();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        for restart in restarts {
+            let phase = restart.status.as_ref().and_then(|status| status.phase);
+            seen.extend(restart.metadata.name.as_deref());
+            let is_final = phase.is_some_and(|phase| phase.is_final());
+            let since = restart.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
+            if !is_final && now.since(since) < GIVEN_UP_AFTER {
+                occupancy.under_way.push(since);
+            }
+        }
+        for ledger in ledgers {
+            let last = occupancy.add_decided(now, ledger);
+            let since = last.unwrap_or(now);
+            let unseen = ledger.pending_restart.as_deref().is_some_and(|name| !seen.contains(name));
+            if unseen && now.since(since) < GIVEN_UP_AFTER {
+                occupancy.under_way.push(since);
+            }
+        }
+        occupancy.under_way.sort_unstable();
+        occupancy.decided.sort_unstable();
+        occupancy
+    }
+
+    /// Adds the attempts above Container of a ledger; answers the last of them.
+    fn add_decided(&mut self, now: Tick, ledger: &RestartLedgerStatus) -> Option<Tick> {
+        let attempts = ledger.attempts.iter().flatten().filter(|a| a.rung > Rung::Container);
+        let ticks: Vec<Tick> = attempts.flat_map(|a| a.at.iter().map(Tick::from)).collect();
+        self.decided.extend(ticks.iter().filter(|at| now.since(**at) < MINUTE));
+        ticks.into_iter().max()
+    }
+
+    /// Whether one more may begin now, for a pod with this ledger.
+    pub(crate) fn room(&self, now: Tick, policy: &Policy, own: &RestartLedgerStatus) -> Room {
+        if let Some(limit) = policy.max_concurrent
+            && let Some(surplus) = self.under_way.len().checked_sub(count(limit))
+            && let Some(oldest_needed) = self.under_way.get(surplus)
+        {
+            return Room::Concurrent { limit, at_the_latest: *oldest_needed + GIVEN_UP_AFTER };
+        }
+        if let Some(limit) = policy.per_minute {
+            let mut all = self.clone();
+            all.add_decided(now, own);
+            all.decided.retain(|at| now.since(*at) < MINUTE);
+            all.decided.sort_unstable();
+            let surplus = all.decided.len().checked_sub(count(limit));
+            // The decision that must leave the minute before there is room.
+            if let Some(at) = surplus.and_then(|surplus| all.decided.get(surplus)) {
+                return Room::Rate { limit, free_at: *at + MINUTE };
+            }
+        }
+        Room::Free
+    }
+}
+
+fn count(limit: u32) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

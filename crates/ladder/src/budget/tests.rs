@@ -1,0 +1,89 @@
+use rekindle_types::v1alpha1::{OnExhausted, PodRestartPhase, PodRestartStatus, RungAttempts};
+
+use super::*;
+
+const NOW: Tick = Tick::from_secs(10_000);
+
+fn ago(secs: u64) -> Tick {
+    NOW - TickDuration::from_secs(secs)
+}
+
+fn policy(max_concurrent: Option<u32>, per_minute: Option<u32>) -> Policy {
+    Policy {
+        name: "web".to_owned(),
+        generation: None,
+        window: TickDuration::from_secs(600),
+        steps: Vec::new(),
+        max_concurrent,
+        per_minute,
+        on_exhausted: OnExhausted::Hold,
+    }
+}
+
+fn ledger(rung: Rung, at: &[Tick], pending: Option<&str>) -> RestartLedgerStatus {
+    let at = at.iter().map(|at| at.to_micro_time()).collect();
+    RestartLedgerStatus {
+        attempts: Some(vec![RungAttempts { rung, at }]),
+        pending_restart: pending.map(str::to_owned),
+        ..RestartLedgerStatus::default()
+    }
+}
+
+fn restart(created: Tick, phase: Option<PodRestartPhase>) -> PodRestart {
+    let mut restart = PodRestart::default();
+    restart.metadata.creation_timestamp = Some(created.to_time());
+    restart.status = Some(PodRestartStatus { phase, ..PodRestartStatus::default() });
+    restart
+}
+
+#[test]
+fn restarts_take_room_until_they_finish_or_are_given_up() {
+    let restarts = [
+        restart(ago(1), None),
+        restart(ago(2), Some(PodRestartPhase::Running)),
+        restart(ago(3), Some(PodRestartPhase::Succeeded)),
+        restart(ago(4), Some(PodRestartPhase::Failed)),
+        restart(ago(5), Some(PodRestartPhase::Refused)),
+        restart(ago(600), Some(PodRestartPhase::Running)),
+    ];
+    let ledgers = [
+        ledger(Rung::Pod, &[ago(7)], Some("decided-and-not-made-yet")),
+        ledger(Rung::Pod, &[ago(61), ago(8)], None),
+        ledger(Rung::Container, &[ago(9)], None),
+    ];
+    let occupancy = Occupancy::of(NOW, restarts.iter(), ledgers.iter());
+    assert_eq!(occupancy.under_way, [ago(7), ago(2), ago(1)]);
+    assert_eq!(occupancy.decided, [ago(8), ago(7)]);
+}
+
+#[test]
+fn a_restart_that_is_seen_while_its_ledger_still_asks_for_it_counts_once() {
+    let mut seen = restart(ago(1), None);
+    seen.metadata.name = Some("web-0-pod-1".to_owned());
+    let ledgers = [ledger(Rung::Pod, &[ago(2)], Some("web-0-pod-1"))];
+    let occupancy = Occupancy::of(NOW, [seen].iter(), ledgers.iter());
+    assert_eq!(occupancy.under_way, [ago(1)]);
+}
+
+#[test]
+fn there_is_room_when_enough_have_finished() {
+    let others = Occupancy { under_way: vec![ago(9), ago(5)], decided: Vec::new() };
+    let own = RestartLedgerStatus::default();
+    let room = |limit| others.room(NOW, &policy(Some(limit), None), &own);
+    let minutes = TickDuration::from_secs(600);
+    assert_eq!(room(3), Room::Free);
+    assert_eq!(room(2), Room::Concurrent { limit: 2, at_the_latest: ago(9) + minutes });
+    // Both must be over before a single one may run.
+    assert_eq!(room(1), Room::Concurrent { limit: 1, at_the_latest: ago(5) + minutes });
+    assert_eq!(others.room(NOW, &policy(None, None), &own), Room::Free);
+}
+
+#[test]
+fn the_rate_counts_the_pods_own_restarts_too() {
+    let others = Occupancy { under_way: Vec::new(), decided: vec![ago(50), ago(20)] };
+    let own = ledger(Rung::Pod, &[ago(30)], None);
+    let room = |limit| others.room(NOW, &policy(None, Some(limit)), &own);
+    assert_eq!(room(4), Room::Free);
+    assert_eq!(room(3), Room::Rate { limit: 3, free_at: ago(50) + MINUTE });
+    assert_eq!(room(1), Room::Rate { limit: 1, free_at: ago(20) + MINUTE });
+}

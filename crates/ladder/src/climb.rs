@@ -1,0 +1,199 @@
+//! Answers to failures: left to the container, climbed, held back, given up.
+
+use rekindle_types::TickDuration;
+use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
+use rekindle_types::v1alpha1::{LedgerPhase, Rung};
+
+use crate::budget::Room;
+use crate::choice::{Turn, attempts_of, choose};
+use crate::decide::{Decider, restart_name};
+use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
+use crate::evidence::Verdict;
+use crate::failures::{Excuse, Failure, Started};
+use crate::observation::backoff_after;
+use crate::policy::Step;
+use crate::sentence::{self, Story};
+use crate::{Severity, Situation, stability};
+
+/// The failures of one look that a restart may help against.
+struct Curable<'f, 'a> {
+    /// The one that needs the highest rung; the first of those.
+    worst: &'f Failure<'a>,
+    from: Rung,
+    /// How many there are in all containers.
+    count: u32,
+}
+
+impl<'a> Decider<'a> {
+    /// Answers new failures.
+    pub(crate) fn respond(&mut self, failures: &[Failure<'a>]) {
+        let Situation { now, policy, .. } = *self.situation;
+        let Some(first) = failures.first() else { return };
+        let before = self.draft.ledger.clone();
+        let all: u32 = failures.iter().map(|failure| failure.count).sum();
+        self.draft.ledger.next_attempt_at = None;
+        self.draft.ledger.failures_total = before.failures_total.saturating_add(u64::from(all));
+        self.draft.condition(RECOVERED, Holds::No, policy, "a container failed again");
+        let story = |failure, failures| Story { now, policy, ledger: &before, failure, failures };
+        if self.is_exhausted() {
+            let message = story(first, all).still();
+            self.draft.decide(LedgerPhase::Exhausted, None, &message);
+            return;
+        }
+        match (curable(failures), first.diagnosis.verdict) {
+            (Some(curable), _) => {
+                let story = story(curable.worst, curable.count);
+                self.climb(&story, curable.from, curable.count);
+            }
+            (None, Verdict::Futile { because }) => {
+                let message = story(first, all).futile(because);
+                self.draft.ledger.held_rung = None;
+                self.draft.decide(LedgerPhase::Holding, None, &message);
+                self.draft.tell(Severity::Warning, LADDER_HOLD, &message);
+            }
+            (None, Verdict::Helps { .. }) => {}
+        }
+    }
+
+    /// Failures that a restart from `from` on may help against.
+    fn climb(&mut self, story: &Story<'_>, from: Rung, failures: u32) {
+        let Situation { now, policy, .. } = *self.situation;
+        if let Some(name) = self.on_its_way() {
+            let message = story.on_its_way(&name);
+            self.draft.decide(LedgerPhase::Climbing, None, &message);
+            return;
+        }
+        self.draft.condition(EXHAUSTED, Holds::No, policy, "the ladder was edited");
+        let choice = choose(policy, &self.draft.ledger, from, failures);
+        let before = attempts_of(&self.draft.ledger, Rung::Container);
+        self.draft.attempt(Rung::Container, choice.container_attempts);
+        match choice.turn {
+            Turn::Container(step) => {
+                let restarts = (before + choice.container_attempts).saturating_sub(1);
+                let wait = backoff_after(restarts);
+                self.leave_to_container(&story.left_to_container(step, wait), wait);
+            }
+            Turn::Above(step) => {
+                let settled = stability::is_settled(&self.view, policy, now);
+                if let Some(since) = self.view.up_since().filter(|_| settled) {
+                    self.draft.decide(LedgerPhase::Climbing, None, &story.runs_again(since));
+                    return;
+                }
+                let number = attempts_of(&self.draft.ledger, step.rung) + 1;
+                self.restart_or_hold(step, &story.restart(step, number));
+            }
+            Turn::Nobody => self.exhaust(&story.exhausted()),
+        }
+    }
+
+    fn leave_to_container(&mut self, message: &str, wait: TickDuration) {
+        self.draft.ledger.rung = Some(Rung::Container);
+        self.draft.ledger.next_attempt_at = Some((self.situation.now + wait).to_micro_time());
+        self.draft.decide(LedgerPhase::Climbing, Some(Rung::Container), message);
+        self.draft.tell(Severity::Normal, LADDER_STEP, message);
+    }
+
+    fn exhaust(&mut self, message: &str) {
+        self.draft.ledger.held_rung = None;
+        self.draft.decide(LedgerPhase::Exhausted, None, message);
+        self.draft.condition(EXHAUSTED, Holds::Yes, self.situation.policy, message);
+        self.draft.tell(Severity::Warning, LADDER_EXHAUSTED, message);
+    }
+
+    /// A restart that is decided and that nobody has taken up yet: it comes before anything else.
+    fn on_its_way(&self) -> Option<String> {
+        let waiting = self.requests.waiting().and_then(|r| r.metadata.name.clone());
+        self.draft.ledger.pending_restart.clone().or(waiting)
+    }
+
+    /// The rung's turn has come: now, or when the budget allows it.
+    fn restart_or_hold(&mut self, step: &Step, message: &str) {
+        self.draft.ledger.rung = Some(step.rung);
+        let room = self.room();
+        match room {
+            Room::Free => self.restart(step, message),
+            Room::Concurrent { .. } | Room::Rate { .. } => {
+                let reason = sentence::held(self.situation.policy, step, room, message);
+                self.draft.ledger.held_rung = Some(step.rung);
+                self.draft.decide(LedgerPhase::Holding, None, &reason);
+                self.draft.tell(Severity::Warning, LADDER_HOLD, &reason);
+            }
+        }
+    }
+
+    /// Asks the budget, and notes when to ask again.
+    fn room(&mut self) -> Room {
+        let Situation { now, policy, others, .. } = *self.situation;
+        let room = others.room(now, policy, &self.draft.ledger);
+        match room {
+            Room::Free => {}
+            Room::Concurrent { at_the_latest, .. } => {
+                // When another restart ends is not known.
+                self.draft.ledger.next_attempt_at = None;
+                self.draft.wake(at_the_latest);
+            }
+            Room::Rate { free_at, .. } => {
+                self.draft.ledger.next_attempt_at = Some(free_at.to_micro_time());
+                self.draft.wake(free_at);
+            }
+        }
+        room
+    }
+
+    fn restart(&mut self, step: &Step, message: &str) {
+        let name = restart_name(&self.view, step.rung, self.draft.ledger.failures_total);
+        self.draft.attempt(step.rung, 1);
+        self.draft.ledger.held_rung = None;
+        self.draft.ledger.next_attempt_at = Some(self.situation.now.to_micro_time());
+        self.draft.decide(LedgerPhase::Climbing, Some(step.rung), message);
+        self.draft.ask_for(&name);
+        self.draft.tell(Severity::Warning, LADDER_STEP, message);
+        self.draft.ledger.excused_by = Some(name);
+        self.observe_with(Excuse::Running(Started::AnyTime));
+    }
+
+    /// Nothing failed since, and a budget held a restart back: is there room now?
+    pub(crate) fn retry_held(&mut self, rung: Rung) {
+        let number = attempts_of(&self.draft.ledger, rung) + 1;
+        let step = self.situation.policy.step(rung).filter(|step| number <= step.attempts);
+        let Some(step) = step else {
+            // The ladder was edited meanwhile: the next failure is answered as it says now.
+            self.draft.ledger.held_rung = None;
+            return;
+        };
+        // What runs just now is not disturbed: it fails again, and is answered then, or it settles, and needs nothing.
+        if self.on_its_way().is_some() || self.view.up_since().is_some() {
+            return;
+        }
+        match self.room() {
+            Room::Free => self.restart(step, &sentence::held_restart(step, number)),
+            Room::Concurrent { .. } | Room::Rate { .. } => {}
+        }
+    }
+
+    /// Said once: what keeps a container from starting is a state and no event.
+    pub(crate) fn hold_stuck(&mut self, message: &str) {
+        let is_new = self.draft.ledger.message.as_deref() != Some(draft::cut(message));
+        if is_new && !self.is_exhausted() {
+            self.draft.decide(LedgerPhase::Holding, None, message);
+            self.draft.tell(Severity::Warning, LADDER_HOLD, message);
+        }
+    }
+}
+
+fn curable<'f, 'a>(failures: &'f [Failure<'a>]) -> Option<Curable<'f, 'a>> {
+    let mut curable: Option<Curable<'f, 'a>> = None;
+    for failure in failures {
+        let Verdict::Helps { from } = failure.diagnosis.verdict else { continue };
+        match &mut curable {
+            None => curable = Some(Curable { worst: failure, from, count: failure.count }),
+            Some(others) => {
+                others.count = others.count.saturating_add(failure.count);
+                if from > others.from {
+                    (others.worst, others.from) = (failure, from);
+                }
+            }
+        }
+    }
+    curable
+}

@@ -1,0 +1,212 @@
+//! From what is known of a pod to what is done. The order of the steps is the order of the functions.
+
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{LedgerPhase, Rung};
+
+use crate::budget::GIVEN_UP_AFTER;
+use crate::draft::Draft;
+use crate::evidence::{self, Verdict};
+use crate::failures::{self, Excuse, Failure, Since, Started};
+use crate::observation::{Course, PodView};
+use crate::requests::Requests;
+use crate::stability;
+use crate::{Action, Decision, PodRestartPlan, Situation, sentence};
+
+/// Bytes of the pod's name that go into a PodRestart's name, which may have 253.
+const NAME_BYTES_MAX: usize = 200;
+
+/// Decides what is done for a pod. The same situation always gives the same decision. Given back as the next situation's ledger, a
+/// decision changes nothing more and says nothing more; a PodRestart is asked for until it is among the situation's restarts.
+pub fn decide(situation: &Situation<'_>) -> Decision {
+    let view = PodView::of(situation.pod);
+    let draft = Draft::of(situation.ledger, situation.now);
+    match view.course {
+        Course::Over => draft.finish(),
+        Course::Open => {
+            let requests = Requests::of(situation.now, view.uid, situation.restarts);
+            Decider { situation, view, requests, draft }.run()
+        }
+    }
+}
+
+/// A decision and what it rests on.
+pub(crate) struct Decider<'a> {
+    pub(crate) situation: &'a Situation<'a>,
+    pub(crate) view: PodView<'a>,
+    pub(crate) requests: Requests<'a>,
+    pub(crate) draft: Draft,
+}
+
+impl<'a> Decider<'a> {
+    fn run(mut self) -> Decision {
+        let is_same_pod = self.take_over_ledger();
+        let failures = self.count(is_same_pod);
+        let stuck = self.stuck();
+        let touched = !failures.is_empty() || stuck.is_some() || self.requests.waiting().is_some();
+        if self.draft.is_blank() && !touched {
+            return self.draft.finish();
+        }
+        self.observe();
+        self.draft.prune(self.situation.policy.window);
+        if !failures.is_empty() {
+            self.respond(&failures);
+        } else if let Some(rung) = self.draft.ledger.held_rung {
+            self.retry_held(rung);
+        } else if let Some(message) = stuck {
+            self.hold_stuck(&message);
+        }
+        self.ask_again();
+        if let Some(at) = self.requests.awaited_until() {
+            self.draft.wake(at);
+        }
+        let Situation { now, policy, .. } = *self.situation;
+        let undisturbed = self.view.up_since().filter(|_| !self.is_restarting());
+        stability::follow(&mut self.draft, &self.view, policy, undisturbed, now);
+        self.date_next_attempt();
+        self.draft.finish()
+    }
+
+    /// The ledger may speak of an earlier pod of the same name: its attempts go on, its counts do not. True when it speaks of
+    /// this one.
+    fn take_over_ledger(&mut self) -> bool {
+        let ledger = &mut self.draft.ledger;
+        let is_same = ledger.pod_uid.as_deref() == Some(self.view.uid);
+        if !is_same {
+            ledger.observed = None;
+            ledger.pending_restart = None;
+            ledger.held_rung = None;
+            ledger.excused_by = None;
+        }
+        if ledger.pending_restart.as_ref().is_some_and(|name| self.requests.contains(name)) {
+            ledger.pending_restart = None;
+        }
+        is_same
+    }
+
+    fn count(&self, is_same_pod: bool) -> Vec<Failure<'a>> {
+        let Situation { now, policy, .. } = *self.situation;
+        let observed = self.draft.ledger.observed.as_deref().unwrap_or_default();
+        let since = if is_same_pod {
+            Since::Observed(observed)
+        } else {
+            Since::FirstSight { now, window: policy.window }
+        };
+        failures::count(&self.view, since, &self.requests)
+    }
+
+    /// Writes down how far everything was counted, and which running attempts a restart of somebody else is about to end. That is
+    /// noted once: when the request is still shown as waiting, its new containers may be running already.
+    fn observe(&mut self) {
+        let waiting = self.requests.waiting();
+        let name = waiting.and_then(|request| request.metadata.name.clone());
+        let created = waiting.and_then(|r| r.metadata.creation_timestamp.as_ref()).map(Tick::from);
+        let excuse = match created {
+            Some(before) if name != self.draft.ledger.excused_by => {
+                self.draft.ledger.excused_by = name;
+                Excuse::Running(Started::Before(before))
+            }
+            Some(_) | None if self.is_excuse_refused() => Excuse::Withdrawn,
+            Some(_) | None => Excuse::Nothing,
+        };
+        self.observe_with(excuse);
+    }
+
+    /// The restart that attempts were excused for will not end them.
+    fn is_excuse_refused(&self) -> bool {
+        let excused_by = self.draft.ledger.excused_by.as_deref();
+        excused_by.is_some_and(|name| self.requests.was_refused(name))
+    }
+
+    pub(crate) fn observe_with(&mut self, excuse: Excuse) {
+        let ledger = &mut self.draft.ledger;
+        let before = ledger.observed.take().unwrap_or_default();
+        ledger.observed = Some(failures::observe(&self.view, &before, excuse));
+        ledger.pod_uid = Some(self.view.uid.to_owned());
+    }
+
+    /// The first container that something keeps from starting, as a sentence.
+    fn stuck(&self) -> Option<String> {
+        self.view.containers.iter().find_map(|container| {
+            let diagnosis = evidence::of_waiting(container)?;
+            match diagnosis.verdict {
+                Verdict::Futile { because } => {
+                    Some(sentence::cannot_start(container.name, &diagnosis.what, because))
+                }
+                Verdict::Helps { .. } => None,
+            }
+        })
+    }
+
+    /// A restart that was decided and is not in the API: it is asked for until it is seen.
+    fn ask_again(&mut self) {
+        let Some(name) = self.draft.ledger.pending_restart.clone() else { return };
+        let mut decisions = self.draft.ledger.decisions.iter().flatten().rev();
+        let decision = decisions
+            .find(|decision| decision.pod_restart.as_ref() == Some(&name))
+            .filter(|d| self.situation.now.since(Tick::from(&d.at)) < GIVEN_UP_AFTER)
+            .and_then(|d| {
+                let until = Tick::from(&d.at) + GIVEN_UP_AFTER;
+                Some((self.situation.policy.step(d.rung?)?, d.reason.clone(), until))
+            });
+        match decision {
+            Some((step, reason, until)) => {
+                self.draft.wake(until);
+                self.draft.action = Action::Restart(PodRestartPlan {
+                    name,
+                    pod_name: self.view.name.to_owned(),
+                    pod_uid: self.view.uid.to_owned(),
+                    rung: step.rung,
+                    refresh: step.refresh.clone(),
+                    reason,
+                });
+            }
+            // It was never made, and it is too late for it, or the ladder does not name its rung any more.
+            None => {
+                self.draft.ledger.pending_restart = None;
+                self.draft.ledger.next_attempt_at = None;
+            }
+        }
+    }
+
+    fn is_restarting(&self) -> bool {
+        self.draft.ledger.pending_restart.is_some() || self.requests.awaited_until().is_some()
+    }
+
+    /// While something is down: when the node's own backoff is over, if it says so, else as it was decided.
+    fn date_next_attempt(&mut self) {
+        if self.draft.ledger.held_rung.is_some() || self.is_restarting() {
+            return;
+        }
+        if let Some(at) = self.view.next_own_restart() {
+            self.draft.ledger.next_attempt_at = Some(at.to_micro_time());
+        } else if self.view.up_since().is_some() {
+            self.draft.ledger.next_attempt_at = None;
+        }
+    }
+
+    /// True after every rung was tried, until the window clears it or the ladder is edited.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.draft.ledger.phase == Some(LedgerPhase::Exhausted)
+            && self.draft.condition_generation(crate::draft::EXHAUSTED)
+                == self.situation.policy.generation
+    }
+}
+
+/// The same for the same decision: a failure more is counted before each.
+pub(crate) fn restart_name(view: &PodView<'_>, rung: Rung, failures_total: u64) -> String {
+    let pod = &view.name[..view.name.floor_char_boundary(NAME_BYTES_MAX)];
+    let pod = pod.trim_end_matches(['-', '.']);
+    let rung = rung.name().to_ascii_lowercase();
+    format!("{pod}-{rung}-{failures_total}-{:06x}", fold(view.uid))
+}
+
+/// 24 bits of a UID (FNV-1a): tells pods of the same name apart.
+fn fold(uid: &str) -> u32 {
+    let hash = uid
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (hash >> 8) ^ (hash & 0xff)
+}
+
+#[cfg(test)]
+mod tests;

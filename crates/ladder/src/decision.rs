@@ -1,0 +1,105 @@
+//! What goes into a decision and what comes out.
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Refresh, RestartLedgerStatus, Rung};
+
+use crate::{Occupancy, Policy};
+
+/// What is known when a decision is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The time.
+    pub now: Tick,
+    /// The ladder.
+    pub policy: &'a Policy,
+    /// The pod, with its status.
+    pub pod: &'a Pod,
+    /// The status of its ledger as last written; none when there is no ledger yet.
+    pub ledger: Option<&'a RestartLedgerStatus>,
+    /// The PodRestarts that name this pod, whoever made them, finished ones too.
+    pub restarts: &'a [&'a PodRestart],
+    /// What the ladder's other pods take of its budget.
+    pub others: &'a Occupancy,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The ledger's next status; equal to the old one (or blank, when there was none) if nothing changed. To be written before
+    /// the action is carried out.
+    pub ledger: RestartLedgerStatus,
+    /// What to do.
+    pub action: Action,
+    /// What to say about the pod.
+    pub events: Vec<LadderEvent>,
+    /// When to decide again although nothing changed.
+    pub again_at: Option<Tick>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    None,
+    /// Create this PodRestart.
+    Restart(PodRestartPlan),
+}
+
+/// A PodRestart to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodRestartPlan {
+    /// Its name. The same decision always has the same one.
+    pub name: String,
+    /// The pod.
+    pub pod_name: String,
+    /// This very pod, not a later one of the same name.
+    pub pod_uid: String,
+    /// What is restarted.
+    pub rung: Rung,
+    /// Of a Pod restart: what is made new. Empty for other rungs.
+    pub refresh: Vec<Refresh>,
+    /// Why, for people.
+    pub reason: String,
+}
+
+impl PodRestartPlan {
+    /// The `spec` of the PodRestart. The pod's own grace period holds.
+    pub fn spec(&self) -> PodRestartSpec {
+        PodRestartSpec {
+            pod_name: self.pod_name.clone(),
+            pod_uid: Some(self.pod_uid.clone()),
+            rung: Some(self.rung),
+            refresh: match self.rung {
+                Rung::Pod => Some(self.refresh.clone()),
+                Rung::Container
+                | Rung::Containers
+                | Rung::Recreate
+                | Rung::Reschedule
+                | Rung::Rollback => None,
+            },
+            reason: Some(self.reason.clone()),
+            grace_period_seconds: None,
+        }
+    }
+}
+
+/// An Event about the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LadderEvent {
+    /// Normal or Warning.
+    pub severity: Severity,
+    /// One of `rekindle_types::reasons::event::LADDER_*`.
+    pub reason: &'static str,
+    /// For people; at most 1 KiB.
+    pub message: String,
+}
+
+/// The `type` of an Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// As it should be.
+    Normal,
+    /// Somebody may want to look.
+    Warning,
+}

@@ -1,0 +1,168 @@
+//! A ledger that is being written: changes that keep it bounded and consistent.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use rekindle_types::v1alpha1::{
+    LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung, RungAttempts,
+};
+use rekindle_types::{Tick, TickDuration};
+
+use crate::{Action, Decision, LadderEvent, Policy, Severity};
+
+/// Decisions kept.
+const DECISIONS_MAX: usize = 32;
+/// Bytes of a message or a reason.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// Set while every rung was tried in vain.
+pub(crate) const EXHAUSTED: &str = "Exhausted";
+/// Set when everything runs again after the ladder acted or waited.
+pub(crate) const RECOVERED: &str = "Recovered";
+
+/// A decision in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) ledger: RestartLedgerStatus,
+    pub(crate) action: Action,
+    events: Vec<LadderEvent>,
+    again_at: Option<Tick>,
+    now: Tick,
+}
+
+/// The status of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Yes,
+    No,
+}
+
+impl Draft {
+    pub(crate) fn of(ledger: Option<&RestartLedgerStatus>, now: Tick) -> Self {
+        let ledger = ledger.cloned().unwrap_or_default();
+        Self { ledger, action: Action::None, events: Vec::new(), again_at: None, now }
+    }
+
+    /// Nothing has ever been written in it.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.ledger == RestartLedgerStatus::default()
+    }
+
+    pub(crate) fn finish(self) -> Decision {
+        let Draft { ledger, action, events, again_at, now } = self;
+        // A time that has come is not waited for: what it was for is done.
+        Decision { ledger, action, events, again_at: again_at.filter(|at| *at > now) }
+    }
+
+    /// To be decided again then, at the latest.
+    pub(crate) fn wake(&mut self, at: Tick) {
+        if at > self.now {
+            self.again_at = Some(self.again_at.map_or(at, |other| other.min(at)));
+        }
+    }
+
+    /// Drops attempts that have left the window.
+    pub(crate) fn prune(&mut self, window: TickDuration) {
+        let now = self.now;
+        if let Some(attempts) = &mut self.ledger.attempts {
+            for rung in attempts.iter_mut() {
+                rung.at.retain(|at| now.since(Tick::from(at)) < window);
+            }
+            attempts.retain(|rung| !rung.at.is_empty());
+        }
+        self.ledger.attempts.take_if(|attempts| attempts.is_empty());
+    }
+
+    /// Notes so many attempts of a rung, made now.
+    pub(crate) fn attempt(&mut self, rung: Rung, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let attempts = self.ledger.attempts.get_or_insert_default();
+        let at = (0..count).map(|_| self.now.to_micro_time());
+        match attempts.iter_mut().find(|entry| entry.rung == rung) {
+            Some(entry) => entry.at.extend(at),
+            None => {
+                attempts.push(RungAttempts { rung, at: at.collect() });
+                attempts.sort_by_key(|entry| entry.rung);
+            }
+        }
+    }
+
+    /// What the ladder does now, and why. The same decision again only raises its count.
+    pub(crate) fn decide(&mut self, phase: LedgerPhase, rung: Option<Rung>, reason: &str) {
+        let reason = cut(reason).to_owned();
+        self.ledger.phase = Some(phase);
+        self.ledger.message = Some(reason.clone());
+        let at = self.now.to_micro_time();
+        let decisions = self.ledger.decisions.get_or_insert_default();
+        match decisions.last_mut() {
+            Some(last)
+                if last.rung == rung && last.reason == reason && last.pod_restart.is_none() =>
+            {
+                last.at = at;
+                last.count = last.count.saturating_add(1);
+            }
+            Some(_) | None => {
+                decisions.push(LedgerDecision { at, rung, reason, count: 1, pod_restart: None });
+            }
+        }
+        let surplus = decisions.len().saturating_sub(DECISIONS_MAX);
+        decisions.drain(..surplus);
+    }
+
+    /// The decision just noted asks for this PodRestart.
+    pub(crate) fn ask_for(&mut self, pod_restart: &str) {
+        if let Some(last) = self.ledger.decisions.iter_mut().flatten().last() {
+            last.pod_restart = Some(pod_restart.to_owned());
+        }
+        self.ledger.pending_restart = Some(pod_restart.to_owned());
+    }
+
+    pub(crate) fn tell(&mut self, severity: Severity, reason: &'static str, message: &str) {
+        self.events.push(LadderEvent { severity, reason, message: cut(message).to_owned() });
+    }
+
+    pub(crate) fn has_condition(&self, type_: &str) -> bool {
+        let mut conditions = self.ledger.conditions.iter().flatten();
+        conditions.any(|c| c.type_ == type_ && c.status == "True")
+    }
+
+    /// The generation of the ladder that a condition speaks of.
+    pub(crate) fn condition_generation(&self, type_: &str) -> Option<i64> {
+        let mut conditions = self.ledger.conditions.iter().flatten();
+        conditions.find(|c| c.type_ == type_)?.observed_generation
+    }
+
+    /// Sets a condition; one that never held is not noted as not holding.
+    pub(crate) fn condition(&mut self, type_: &str, holds: Holds, policy: &Policy, message: &str) {
+        let (status, reason) = match holds {
+            Holds::Yes => ("True", type_),
+            Holds::No => ("False", "Over"),
+        };
+        let conditions = self.ledger.conditions.get_or_insert_default();
+        let old = conditions.iter_mut().find(|c| c.type_ == type_);
+        match (old, holds) {
+            (Some(old), _) if old.status == status => {}
+            (None, Holds::No) => {}
+            (old, Holds::Yes | Holds::No) => {
+                let condition = Condition {
+                    last_transition_time: self.now.to_time(),
+                    message: cut(message).to_owned(),
+                    observed_generation: policy.generation,
+                    reason: reason.to_owned(),
+                    status: status.to_owned(),
+                    type_: type_.to_owned(),
+                };
+                match old {
+                    Some(old) => *old = condition,
+                    None => conditions.push(condition),
+                }
+            }
+        }
+        self.ledger.conditions.take_if(|conditions| conditions.is_empty());
+    }
+}
+
+/// At a letter's border.
+pub(crate) fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}

@@ -1,0 +1,134 @@
+//! What an end, or what keeps a container from starting, says about which restart may help.
+
+use rekindle_types::reasons::waiting;
+use rekindle_types::v1alpha1::Rung;
+
+use crate::observation::{ContainerView, End, RestartPolicy, Sandbox};
+
+/// Bytes of a foreign message that are quoted.
+const QUOTE_MAX: usize = 200;
+
+/// What a piece of evidence says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Diagnosis {
+    /// What happened to the container, as a sentence goes on after its name: `exited with 1`.
+    pub(crate) what: String,
+    /// What follows.
+    pub(crate) verdict: Verdict,
+}
+
+/// Whether a restart may help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It may, from this rung on.
+    Helps { from: Rung },
+    /// None that is carried out in place does, because …
+    Futile { because: &'static str },
+}
+
+const FROM_CONTAINER: Verdict = Verdict::Helps { from: Rung::Container };
+
+/// What a failed end says. `sandbox` is what the pod says of its sandbox at the same time.
+pub(crate) fn of_end(end: &End<'_>, policy: RestartPolicy, sandbox: Sandbox) -> Diagnosis {
+    let what = what(end, policy);
+    let verdict = match (end.reason, end.exit_code, policy, sandbox) {
+        ("OOMKilled", ..) => Verdict::Futile {
+            because: "it would need as much memory again; raise its memory limit, or make it use less",
+        },
+        ("StartError" | "ContainerCannotRun", ..) => Verdict::Futile {
+            because: "the same command would fail to start again; mend the command, the working directory or the image",
+        },
+        (_, 127, ..) => Verdict::Futile {
+            because: "127 is a shell's code for a command that is missing; mend the command or the image",
+        },
+        (_, 126, ..) => Verdict::Futile {
+            because: "126 is a shell's code for a command that is not executable; mend the command or the image",
+        },
+        (_, _, RestartPolicy::Never, _) => {
+            Verdict::Futile { because: "its restartPolicy is Never, so it stays as it ended" }
+        }
+        (_, _, _, Sandbox::Missing) => Verdict::Helps { from: Rung::Pod },
+        (..) => FROM_CONTAINER,
+    };
+    Diagnosis { what, verdict }
+}
+
+/// What ends say that were not seen: other ends came after them before the status was.
+pub(crate) fn of_unseen() -> Diagnosis {
+    Diagnosis { what: "ended and was restarted".to_owned(), verdict: FROM_CONTAINER }
+}
+
+fn what(end: &End<'_>, policy: RestartPolicy) -> String {
+    match (end.reason, end.exit_code) {
+        ("OOMKilled", _) => "was killed for lack of memory (OOMKilled)".to_owned(),
+        ("StartError" | "ContainerCannotRun", _) if end.message.is_empty() => {
+            "could not be started".to_owned()
+        }
+        ("StartError" | "ContainerCannotRun", _) => {
+            format!("could not be started ({})", quote(end.message))
+        }
+        ("ContainerStatusUnknown", _) => "was gone, nobody saw how it ended".to_owned(),
+        (_, 0) if policy == RestartPolicy::Always => {
+            "exited with 0 (restartPolicy Always wants it to keep running)".to_owned()
+        }
+        (_, code) => match signal_name(code) {
+            Some(signal) => format!("exited with {code} ({signal})"),
+            None => format!("exited with {code}"),
+        },
+    }
+}
+
+/// What keeps a container from starting although nothing ended; none when it is merely on its way.
+pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
+    let waiting = container.waiting?;
+    let (what, because) = match waiting.reason {
+        waiting::ERR_IMAGE_PULL
+        | waiting::IMAGE_PULL_BACK_OFF
+        | waiting::ERR_IMAGE_NEVER_PULL
+        | waiting::INVALID_IMAGE_NAME
+        | "ImageInspectError"
+        | "RegistryUnavailable" => (
+            format!("waits for its image {:?}, which cannot be had", quote(container.image)),
+            "the node tries the image again by itself; mend its name, the registry or the credentials",
+        ),
+        waiting::CREATE_CONTAINER_CONFIG_ERROR => (
+            format!("cannot be configured ({})", quote(waiting.message)),
+            "what it refers to is absent or refused; mend the spec or create it, and the node goes on by itself",
+        ),
+        waiting::CREATE_CONTAINER_ERROR => (
+            format!("cannot be created ({})", quote(waiting.message)),
+            "the node tries again by itself, and a restart would do the same",
+        ),
+        _ => return None,
+    };
+    Some(Diagnosis { what, verdict: Verdict::Futile { because } })
+}
+
+/// One line, cut to a length that leaves room for our own words.
+fn quote(text: &str) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().find(|(index, _)| *index >= QUOTE_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The signals that end containers in practice; a code of 128 + N may also be the program's own.
+fn signal_name(code: i32) -> Option<&'static str> {
+    Some(match code - 128 {
+        2 => "SIGINT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

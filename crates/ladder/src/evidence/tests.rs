@@ -1,0 +1,98 @@
+use expect_test::expect;
+
+use super::*;
+use crate::observation::{Role, Waiting};
+
+fn end<'a>(code: i32, reason: &'a str, message: &'a str) -> End<'a> {
+    End { exit_code: code, reason, message, started_at: None, finished_at: None }
+}
+
+fn told(diagnosis: &Diagnosis) -> String {
+    match diagnosis.verdict {
+        Verdict::Helps { from } => format!("{}: from {from}\n", diagnosis.what),
+        Verdict::Futile { because } => format!("{}: futile: {because}\n", diagnosis.what),
+    }
+}
+
+#[test]
+fn an_end_says_which_restart_may_help() {
+    let mut text = String::new();
+    for (code, reason, message, policy, sandbox) in [
+        (1, "Error", "", RestartPolicy::Always, Sandbox::Stands),
+        (0, "Completed", "", RestartPolicy::Always, Sandbox::Stands),
+        (137, "Error", "", RestartPolicy::Always, Sandbox::Stands),
+        (137, "OOMKilled", "", RestartPolicy::Always, Sandbox::Missing),
+        (137, "ContainerStatusUnknown", "", RestartPolicy::Always, Sandbox::Stands),
+        (128, "StartError", "", RestartPolicy::Always, Sandbox::Stands),
+        (128, "StartError", "exec:\n  no such file", RestartPolicy::OnFailure, Sandbox::Stands),
+        (126, "Error", "", RestartPolicy::Always, Sandbox::Stands),
+        (127, "Error", "", RestartPolicy::Always, Sandbox::Stands),
+        (143, "Error", "", RestartPolicy::Always, Sandbox::Missing),
+        (2, "Error", "", RestartPolicy::Never, Sandbox::Stands),
+        (200, "Error", "", RestartPolicy::Always, Sandbox::Stands),
+    ] {
+        text.push_str(&told(&of_end(&end(code, reason, message), policy, sandbox)));
+    }
+    expect![[r#"
+        exited with 1: from Container
+        exited with 0 (restartPolicy Always wants it to keep running): from Container
+        exited with 137 (SIGKILL): from Container
+        was killed for lack of memory (OOMKilled): futile: it would need as much memory again; raise its memory limit, or make it use less
+        was gone, nobody saw how it ended: from Container
+        could not be started: futile: the same command would fail to start again; mend the command, the working directory or the image
+        could not be started (exec: no such file): futile: the same command would fail to start again; mend the command, the working directory or the image
+        exited with 126: futile: 126 is a shell's code for a command that is not executable; mend the command or the image
+        exited with 127: futile: 127 is a shell's code for a command that is missing; mend the command or the image
+        exited with 143 (SIGTERM): from Pod
+        exited with 2: futile: its restartPolicy is Never, so it stays as it ended
+        exited with 200: from Container
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn what_keeps_a_container_from_starting_is_told_from_what_merely_waits() {
+    let mut text = String::new();
+    for (reason, message) in [
+        ("ImagePullBackOff", "Back-off pulling image"),
+        ("InvalidImageName", ""),
+        ("CreateContainerConfigError", "secret \"db\" not found"),
+        ("CreateContainerError", "overlay: no space left"),
+        ("ContainerCreating", ""),
+        ("PodInitializing", ""),
+        ("CrashLoopBackOff", "back-off 10s"),
+    ] {
+        let container = ContainerView {
+            name: "app",
+            role: Role::Regular,
+            restarts: RestartPolicy::Always,
+            ended: 0,
+            live: None,
+            last_end: None,
+            waiting: Some(Waiting { reason, message }),
+            ready: false,
+            image: "registry/app:1",
+        };
+        match of_waiting(&container) {
+            Some(diagnosis) => text.push_str(&told(&diagnosis)),
+            None => text.push_str(&format!("{reason}: on its way\n")),
+        }
+    }
+    expect![[r#"
+        waits for its image "registry/app:1", which cannot be had: futile: the node tries the image again by itself; mend its name, the registry or the credentials
+        waits for its image "registry/app:1", which cannot be had: futile: the node tries the image again by itself; mend its name, the registry or the credentials
+        cannot be configured (secret "db" not found): futile: what it refers to is absent or refused; mend the spec or create it, and the node goes on by itself
+        cannot be created (overlay: no space left): futile: the node tries again by itself, and a restart would do the same
+        ContainerCreating: on its way
+        PodInitializing: on its way
+        CrashLoopBackOff: on its way
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn a_foreign_message_is_one_line_and_cut_at_a_letter() {
+    assert_eq!(quote(" a\n\tb "), "a b");
+    let long = quote(&"é".repeat(500));
+    assert!(long.len() <= QUOTE_MAX + 4 && long.ends_with("é…"), "{long}");
+}

@@ -1,0 +1,169 @@
+//! Which attempts have failed since the ledger was written: each counted once.
+
+use rekindle_types::v1alpha1::ObservedContainer;
+use rekindle_types::{Tick, TickDuration};
+
+use crate::evidence::{self, Diagnosis};
+use crate::observation::{ContainerView, End, Live, PodView, RestartPolicy, Role};
+use crate::requests::Requests;
+
+/// The failures of one container.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure<'a> {
+    pub(crate) container: &'a str,
+    /// How many attempts failed; at least 1.
+    pub(crate) count: u32,
+    /// What the last of them says.
+    pub(crate) diagnosis: Diagnosis,
+}
+
+/// Where counting begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Since<'a> {
+    /// From what was observed of this very pod.
+    Observed(&'a [ObservedContainer]),
+    /// This pod is seen for the first time: what surely happened inside the window counts.
+    FirstSight { now: Tick, window: TickDuration },
+}
+
+/// All failures that were not counted yet.
+pub(crate) fn count<'a>(
+    view: &PodView<'a>,
+    since: Since<'_>,
+    requests: &Requests<'_>,
+) -> Vec<Failure<'a>> {
+    view.containers
+        .iter()
+        .filter_map(|container| of_container(container, view, since, requests))
+        .collect()
+}
+
+fn of_container<'a>(
+    container: &ContainerView<'a>,
+    view: &PodView<'a>,
+    since: Since<'_>,
+    requests: &Requests<'_>,
+) -> Option<Failure<'a>> {
+    let observed = match since {
+        Since::Observed(list) => list.iter().find(|entry| entry.name == container.name),
+        Since::FirstSight { .. } => None,
+    };
+    let counted = match (since, observed) {
+        (_, Some(entry)) => entry.ended_attempts,
+        (Since::Observed(_), None) => 0,
+        (Since::FirstSight { now, window }, None) => before_window(container, view, now, window),
+    };
+    let new = container.ended.checked_sub(counted).filter(|new| *new > 0)?;
+    let newest = container.ended - 1;
+    let excused = observed
+        .and_then(|entry| entry.excused_attempt)
+        .filter(|attempt| (counted..=newest).contains(attempt));
+    let newest_end = container.last_end.as_ref();
+    let newest_is_excused =
+        excused == Some(newest) || newest_end.is_some_and(|end| requests.account_for(end));
+    let newest_failed =
+        !newest_is_excused && newest_end.is_none_or(|end| is_failure(end, container));
+    let excused_earlier = u32::from(excused.is_some_and(|attempt| attempt < newest));
+    let earlier = (new - 1).saturating_sub(excused_earlier);
+    let earlier_failed = match (container.role, container.restarts) {
+        // Started again by a restart of the pod only.
+        (_, RestartPolicy::Never) => 0,
+        // It may have been run again after a success; taken to have ended as the last one did.
+        (Role::Init, _) if !newest_failed => 0,
+        // The node starts it again only when it failed.
+        (Role::Init | Role::Sidecar | Role::Regular, _) => earlier,
+    };
+    let count = earlier_failed + u32::from(newest_failed);
+    if count == 0 {
+        return None;
+    }
+    let diagnosis = match newest_end {
+        Some(end) if newest_failed => evidence::of_end(end, container.restarts, view.sandbox),
+        Some(_) | None => evidence::of_unseen(),
+    };
+    Some(Failure { container: container.name, count, diagnosis })
+}
+
+/// How many ends of a container may have been before the window, when its pod is seen for the first time. Of an old pod the status
+/// proves two ends at most: the last one, and the one before if the last attempt began inside the window.
+fn before_window(
+    container: &ContainerView<'_>,
+    view: &PodView<'_>,
+    now: Tick,
+    window: TickDuration,
+) -> u32 {
+    let inside = |at: Option<Tick>| at.is_some_and(|at| now.since(at) < window);
+    if inside(view.since) {
+        return 0;
+    }
+    let Some(end) = container.last_end else { return container.ended };
+    let proven = match (inside(end.finished_at), inside(end.started_at)) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => 2,
+    };
+    container.ended.saturating_sub(proven)
+}
+
+/// An end that the container's restart policy did not expect. Exit 0 under Always counts: the node restarts such a container with
+/// backoff as if it had crashed.
+fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
+    match container.restarts {
+        RestartPolicy::Always => true,
+        RestartPolicy::OnFailure | RestartPolicy::Never => end.exit_code != 0,
+    }
+}
+
+/// The ledger's entries for all containers of the pod. `excuse` says of which containers the running attempt is about to be ended
+/// by a restart.
+pub(crate) fn observe(
+    view: &PodView<'_>,
+    before: &[ObservedContainer],
+    excuse: Excuse,
+) -> Vec<ObservedContainer> {
+    let entry = |container: &ContainerView<'_>| {
+        let old = before.iter().find(|entry| entry.name == container.name);
+        let ended_attempts = container.ended.max(old.map_or(0, |old| old.ended_attempts));
+        let running = container.live.map(|live| live.attempt);
+        let kept = old.and_then(|old| old.excused_attempt).filter(|at| *at >= ended_attempts);
+        let excused_attempt = match excuse {
+            Excuse::Running(started) => {
+                running.filter(|_| started.includes(container.live)).or(kept)
+            }
+            Excuse::Nothing => kept,
+            Excuse::Withdrawn => kept.filter(|attempt| running != Some(*attempt)),
+        };
+        ObservedContainer { name: container.name.to_owned(), ended_attempts, excused_attempt }
+    };
+    view.containers.iter().map(entry).collect()
+}
+
+/// Which running attempts a restart is about to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excuse {
+    /// All that run now and started then.
+    Running(Started),
+    /// No further ones.
+    Nothing,
+    /// None of those that still run: the restart was refused.
+    Withdrawn,
+}
+
+/// Which starts are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// All.
+    AnyTime,
+    /// Those in an earlier second.
+    Before(Tick),
+}
+
+impl Started {
+    fn includes(self, live: Option<Live>) -> bool {
+        match (self, live.and_then(|live| live.started_at)) {
+            (Started::AnyTime, _) => true,
+            (Started::Before(at), Some(started)) => started < at,
+            (Started::Before(_), None) => false,
+        }
+    }
+}

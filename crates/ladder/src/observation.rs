@@ -1,0 +1,279 @@
+//! What a pod's spec and status say of its containers, in the ladder's terms. Ephemeral containers are left out: nothing restarts
+//! them.
+
+use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use rekindle_types::reasons::waiting;
+use rekindle_types::{Tick, TickDuration};
+
+use crate::span;
+
+/// A pod as the ladder sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct PodView<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+    /// Since when its node has had it; its creation while that is not known.
+    pub(crate) since: Option<Tick>,
+    pub(crate) course: Course,
+    pub(crate) sandbox: Sandbox,
+    /// Init containers, then regular ones, as in the spec.
+    pub(crate) containers: Vec<ContainerView<'a>>,
+}
+
+/// Whether anything is left to be decided for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// It runs, or is on its way to.
+    Open,
+    /// It is being deleted, or has finished.
+    Over,
+}
+
+/// What the pod says of its sandbox (condition PodReadyToStartContainers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sandbox {
+    /// It stands, or nothing is said of it.
+    Stands,
+    /// It does not stand.
+    Missing,
+}
+
+/// One container.
+#[derive(Clone, Debug)]
+pub(crate) struct ContainerView<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) role: Role,
+    pub(crate) restarts: RestartPolicy,
+    /// How many of its attempts have ended: one more than the highest attempt that did.
+    pub(crate) ended: u32,
+    /// The attempt that runs.
+    pub(crate) live: Option<Live>,
+    /// How the last ended attempt ended, if that is known.
+    pub(crate) last_end: Option<End<'a>>,
+    pub(crate) waiting: Option<Waiting<'a>>,
+    pub(crate) ready: bool,
+    pub(crate) image: &'a str,
+}
+
+/// An attempt that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    /// Which, counted from 0.
+    pub(crate) attempt: u32,
+    pub(crate) started_at: Option<Tick>,
+}
+
+/// The end of an attempt. Times are whole seconds, as the API has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End<'a> {
+    pub(crate) exit_code: i32,
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) started_at: Option<Tick>,
+    pub(crate) finished_at: Option<Tick>,
+}
+
+/// `state.waiting`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting<'a> {
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+}
+
+/// What a container is to its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Runs to its end before the others.
+    Init,
+    /// An init container with restartPolicy Always.
+    Sidecar,
+    /// One of `spec.containers`.
+    Regular,
+}
+
+/// When the node starts a container again: its own restartPolicy, else the pod's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RestartPolicy {
+    Always,
+    OnFailure,
+    Never,
+}
+
+impl<'a> PodView<'a> {
+    pub(crate) fn of(pod: &'a Pod) -> Self {
+        let spec = pod.spec.as_ref();
+        let status = pod.status.as_ref();
+        let of_pod = spec.and_then(|spec| spec.restart_policy.as_deref());
+        let statuses = |list: Option<&'a Vec<ContainerStatus>>| list.into_iter().flatten();
+        let init = statuses(status.and_then(|s| s.init_container_statuses.as_ref()));
+        let regular = statuses(status.and_then(|s| s.container_statuses.as_ref()));
+        let init_spec = spec.into_iter().flat_map(|s| s.init_containers.iter().flatten());
+        let containers = init_spec
+            .map(|container| (container, init_role(container), init.clone()))
+            .chain(
+                spec.into_iter()
+                    .flat_map(|s| s.containers.iter())
+                    .map(|container| (container, Role::Regular, regular.clone())),
+            )
+            .map(|(container, role, mut list)| {
+                let status = list.find(|status| status.name == container.name);
+                let restarts = restart_policy(container, role, of_pod);
+                ContainerView::of(container, role, restarts, status)
+            })
+            .collect();
+        let created = pod.metadata.creation_timestamp.as_ref();
+        let phase = status.and_then(|s| s.phase.as_deref());
+        let finished = matches!(phase, Some("Succeeded" | "Failed"));
+        let deleted = pod.metadata.deletion_timestamp.is_some();
+        let condition = status.and_then(|s| {
+            s.conditions.iter().flatten().find(|c| c.type_ == "PodReadyToStartContainers")
+        });
+        PodView {
+            name: pod.metadata.name.as_deref().unwrap_or_default(),
+            uid: pod.metadata.uid.as_deref().unwrap_or_default(),
+            since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
+            course: if finished || deleted { Course::Over } else { Course::Open },
+            sandbox: match condition {
+                Some(condition) if condition.status == "False" => Sandbox::Missing,
+                Some(_) | None => Sandbox::Stands,
+            },
+            containers,
+        }
+    }
+
+    /// Since when everything that should run has been running; none while something does not.
+    pub(crate) fn up_since(&self) -> Option<Tick> {
+        let mut since = Tick::ZERO;
+        let mut some_runs = false;
+        for container in &self.containers {
+            match (container.role, container.live) {
+                (Role::Init, _) => {}
+                (Role::Sidecar | Role::Regular, Some(live)) => {
+                    since = since.max(live.started_at?);
+                    some_runs = true;
+                }
+                (Role::Regular, None) if container.is_done() => {
+                    since = since.max(container.last_end?.finished_at?);
+                }
+                (Role::Sidecar | Role::Regular, None) => return None,
+            }
+        }
+        some_runs.then_some(since)
+    }
+
+    /// Whether everything that runs also says that it is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.containers.iter().all(|c| c.role == Role::Init || c.live.is_none() || c.ready)
+    }
+
+    /// When the node itself starts the next container, as far as its status tells.
+    pub(crate) fn next_own_restart(&self) -> Option<Tick> {
+        self.containers.iter().filter_map(ContainerView::own_restart_at).min()
+    }
+}
+
+impl<'a> ContainerView<'a> {
+    fn of(
+        container: &'a Container,
+        role: Role,
+        restarts: RestartPolicy,
+        status: Option<&'a ContainerStatus>,
+    ) -> Self {
+        let count = status.map_or(0, |s| u32::try_from(s.restart_count).unwrap_or(0));
+        let state = status.and_then(|s| s.state.as_ref());
+        let running = state.and_then(|s| s.running.as_ref());
+        let terminated = state.and_then(|s| s.terminated.as_ref());
+        let before = status.and_then(|s| s.last_state.as_ref()?.terminated.as_ref());
+        let ended = match (running, terminated, before) {
+            (Some(_), _, _) => count,
+            (None, Some(_), _) => count + 1,
+            (None, None, Some(before)) if is_of_newest(before, status) => count + 1,
+            (None, None, Some(_) | None) => count,
+        };
+        ContainerView {
+            name: &container.name,
+            role,
+            restarts,
+            ended,
+            live: running.map(|running| Live {
+                attempt: count,
+                started_at: running.started_at.as_ref().map(Tick::from),
+            }),
+            last_end: terminated.or(before).map(End::of),
+            waiting: state.and_then(|s| s.waiting.as_ref()).map(|waiting| Waiting {
+                reason: waiting.reason.as_deref().unwrap_or_default(),
+                message: waiting.message.as_deref().unwrap_or_default(),
+            }),
+            ready: status.is_some_and(|s| s.ready),
+            image: container.image.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// It has ended as it should and is not started again.
+    pub(crate) fn is_done(&self) -> bool {
+        let succeeded = self.last_end.is_some_and(|end| end.exit_code == 0);
+        self.live.is_none()
+            && self.waiting.is_none()
+            && succeeded
+            && self.restarts != RestartPolicy::Always
+    }
+
+    /// The kubelet's back-off text names the delay, which counts from the last end.
+    fn own_restart_at(&self) -> Option<Tick> {
+        let waiting = self.waiting.filter(|w| w.reason == waiting::CRASH_LOOP_BACK_OFF)?;
+        let delay = waiting.message.strip_prefix("back-off ")?.split(' ').next()?;
+        Some(self.last_end?.finished_at? + span::parse(delay)?)
+    }
+}
+
+impl<'a> End<'a> {
+    fn of(terminated: &'a ContainerStateTerminated) -> Self {
+        End {
+            exit_code: terminated.exit_code,
+            reason: terminated.reason.as_deref().unwrap_or_default(),
+            message: terminated.message.as_deref().unwrap_or_default(),
+            started_at: terminated.started_at.as_ref().map(Tick::from),
+            finished_at: terminated.finished_at.as_ref().map(Tick::from),
+        }
+    }
+}
+
+/// A waiting container shows in `lastState` how its newest attempt ended, or, when a newer one is made and not started yet, the one
+/// before: the container ids tell.
+fn is_of_newest(before: &ContainerStateTerminated, status: Option<&ContainerStatus>) -> bool {
+    let newest = status.and_then(|s| s.container_id.as_deref()).filter(|id| !id.is_empty());
+    let ended = before.container_id.as_deref().filter(|id| !id.is_empty());
+    match (newest, ended) {
+        (Some(newest), Some(ended)) => newest == ended,
+        (Some(_), None) | (None, Some(_) | None) => true,
+    }
+}
+
+fn init_role(container: &Container) -> Role {
+    match container.restart_policy.as_deref() {
+        Some("Always") => Role::Sidecar,
+        Some(_) | None => Role::Init,
+    }
+}
+
+/// An init container of a pod that always restarts is started again only when it failed.
+fn restart_policy(container: &Container, role: Role, of_pod: Option<&str>) -> RestartPolicy {
+    match (container.restart_policy.as_deref().or(of_pod), role) {
+        (Some("Never"), _) => RestartPolicy::Never,
+        (Some("OnFailure"), _) | (_, Role::Init) => RestartPolicy::OnFailure,
+        (_, Role::Sidecar | Role::Regular) => RestartPolicy::Always,
+    }
+}
+
+/// The kubelet's wait before the restart after so many restarts of the same series: 0, 10, 20 … 300 s (`doBackOff`).
+pub(crate) fn backoff_after(restarts: u32) -> TickDuration {
+    const INITIAL_SECS: u64 = 10;
+    const MAX_SECS: u64 = 300;
+    match restarts {
+        0 => TickDuration::ZERO,
+        n => TickDuration::from_secs((INITIAL_SECS << (n - 1).min(8)).min(MAX_SECS)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

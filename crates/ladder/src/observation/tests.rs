@@ -1,0 +1,82 @@
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateWaiting, PodSpec, PodStatus,
+};
+
+use super::*;
+
+fn ended(id: Option<&str>) -> ContainerState {
+    let terminated = ContainerStateTerminated {
+        container_id: id.map(str::to_owned),
+        finished_at: Some(Tick::from_secs(100).to_time()),
+        exit_code: 1,
+        ..Default::default()
+    };
+    ContainerState { terminated: Some(terminated), ..Default::default() }
+}
+
+fn waiting(reason: &str, message: &str) -> ContainerState {
+    let waiting = ContainerStateWaiting {
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+    };
+    ContainerState { waiting: Some(waiting), ..Default::default() }
+}
+
+fn running() -> ContainerState {
+    let running = ContainerStateRunning { started_at: Some(Tick::from_secs(90).to_time()) };
+    ContainerState { running: Some(running), ..Default::default() }
+}
+
+fn pod(state: ContainerState, last: ContainerState, count: i32, id: Option<&str>) -> Pod {
+    let container = Container { name: "app".to_owned(), ..Default::default() };
+    let status = ContainerStatus {
+        name: "app".to_owned(),
+        restart_count: count,
+        container_id: id.map(str::to_owned),
+        state: Some(state),
+        last_state: Some(last),
+        ..Default::default()
+    };
+    Pod {
+        spec: Some(PodSpec { containers: vec![container], ..Default::default() }),
+        status: Some(PodStatus { container_statuses: Some(vec![status]), ..Default::default() }),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn ended_attempts_follow_from_count_and_states() {
+    let none = ContainerState::default;
+    let crash_loop = || waiting("CrashLoopBackOff", "back-off 10s restarting failed container=app");
+    for (what, pod, expected) in [
+        ("not started yet", pod(waiting("ContainerCreating", ""), none(), 0, None), 0),
+        ("the first runs", pod(running(), none(), 0, Some("a")), 0),
+        ("the first ended", pod(ended(Some("a")), none(), 0, Some("a")), 1),
+        ("it waits", pod(crash_loop(), ended(Some("a")), 0, Some("a")), 1),
+        ("it waits, no ids", pod(crash_loop(), ended(None), 0, None), 1),
+        ("the second is made", pod(waiting("x", ""), ended(Some("a")), 1, Some("b")), 1),
+        ("the second runs", pod(running(), ended(Some("a")), 1, Some("b")), 1),
+        ("the second ended", pod(ended(Some("b")), ended(Some("a")), 1, Some("b")), 2),
+        ("no state at all", pod(none(), none(), 0, None), 0),
+        ("a count below zero", pod(running(), none(), -1, None), 0),
+    ] {
+        assert_eq!(PodView::of(&pod).containers[0].ended, expected, "{what}");
+    }
+    assert_eq!(PodView::of(&Pod::default()).containers.len(), 0);
+}
+
+#[test]
+fn the_nodes_next_start_is_read_from_its_back_off_text() {
+    let text = "back-off 2m40s restarting failed container=app pod=p_ns(uid)";
+    let held = pod(waiting("CrashLoopBackOff", text), ended(None), 5, None);
+    assert_eq!(PodView::of(&held).next_own_restart(), Some(Tick::from_secs(260)));
+    let other = pod(waiting("CrashLoopBackOff", "some text"), ended(None), 5, None);
+    assert_eq!(PodView::of(&other).next_own_restart(), None);
+}
+
+#[test]
+fn the_kubelets_delays() {
+    let delays: Vec<u64> = (0..9).map(|n| backoff_after(n).as_secs()).collect();
+    assert_eq!(delays, [0, 10, 20, 40, 80, 160, 300, 300, 300]);
+    assert_eq!(backoff_after(u32::MAX).as_secs(), 300);
+}

@@ -1,0 +1,77 @@
+use rekindle_types::v1alpha1::{LadderBudget, RestartLadderSpec};
+
+use super::*;
+
+fn ladder(window: Option<&str>, rungs: &[(Rung, Option<u32>)]) -> RestartLadder {
+    let mut ladder = RestartLadder::default();
+    ladder.metadata.name = Some("web".to_owned());
+    let rung = |(rung, attempts): &(Rung, Option<u32>)| LadderRung {
+        rung: *rung,
+        attempts: *attempts,
+        refresh: None,
+        avoid_node_for: None,
+    };
+    ladder.spec = RestartLadderSpec {
+        window: window.map(str::to_owned),
+        rungs: rungs.iter().map(rung).collect(),
+        ..RestartLadderSpec::default()
+    };
+    ladder
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let policy = Policy::of(&ladder(None, &[(Rung::Container, None), (Rung::Pod, Some(2))]))
+        .expect("a valid ladder");
+    assert_eq!(policy.window, TickDuration::from_secs(600));
+    assert_eq!(policy.on_exhausted, OnExhausted::Hold);
+    assert_eq!((policy.max_concurrent, policy.per_minute), (None, None));
+    assert_eq!(policy.steps[0].attempts, 1);
+    assert_eq!(policy.steps[0].refresh, []);
+    assert_eq!(policy.steps[1].refresh, Refresh::ALL);
+}
+
+#[test]
+fn what_is_written_is_kept() {
+    let mut ladder = ladder(Some("1h30m"), &[(Rung::Pod, Some(3)), (Rung::Recreate, None)]);
+    ladder.spec.rungs[0].refresh = Some(vec![Refresh::EmptyDir]);
+    ladder.spec.budget = Some(LadderBudget { max_concurrent: Some(1), per_minute: Some(6) });
+    ladder.spec.on_exhausted = Some(OnExhausted::Fail);
+    let policy = Policy::of(&ladder).expect("a valid ladder");
+    assert_eq!(policy.window, TickDuration::from_secs(5400));
+    assert_eq!(policy.steps[0].refresh, [Refresh::EmptyDir]);
+    assert_eq!((policy.max_concurrent, policy.per_minute), (Some(1), Some(6)));
+    assert_eq!(policy.on_exhausted, OnExhausted::Fail);
+    assert_eq!(policy.unsupported().collect::<Vec<_>>(), [Rung::Recreate]);
+    assert!(policy.step(Rung::Recreate).is_none());
+}
+
+#[test]
+fn a_ladder_that_cannot_be_decided_by_is_refused_with_its_field() {
+    let one = [(Rung::Pod, None)];
+    for (ladder, message) in [
+        (
+            ladder(Some("ten minutes"), &one),
+            "RestartLadder \"web\": spec.window: \"ten minutes\" is not a duration such as 90s, 10m or 1h30m",
+        ),
+        (
+            ladder(Some("0s"), &one),
+            "RestartLadder \"web\": spec.window: \"0s\" is not a duration such as 90s, 10m or 1h30m",
+        ),
+        (ladder(None, &[]), "RestartLadder \"web\": spec.rungs: a ladder needs a rung"),
+        (
+            ladder(None, &[(Rung::Pod, None), (Rung::Container, None)]),
+            "RestartLadder \"web\": spec.rungs: Container must come once, after every milder rung",
+        ),
+        (
+            ladder(None, &[(Rung::Pod, None), (Rung::Pod, None)]),
+            "RestartLadder \"web\": spec.rungs: Pod must come once, after every milder rung",
+        ),
+        (
+            ladder(None, &[(Rung::Pod, Some(0))]),
+            "RestartLadder \"web\": spec.rungs: Pod: attempts must be at least 1",
+        ),
+    ] {
+        assert_eq!(Policy::of(&ladder).map_err(|e| e.to_string()), Err(message.to_owned()));
+    }
+}

@@ -1,0 +1,84 @@
+//! The PodRestarts of a pod: which one is on its way, and which ends they account for.
+//!
+//! A restart ends containers on purpose, and that is no failure. Which ends are its own is known in two ways: the attempt that
+//! ran when the restart was decided, or when its request was first seen waiting, is excused beforehand (`excusedAttempt` in the ledger);
+//! and an end is the restart's when the attempt had started before the restart began and ended while it was carried out. The
+//! second way is for restarts whose request was never seen waiting. What starts after a restart has begun is on its own again:
+//! a pod that crashes before all its containers ran has failed, although its PodRestart is still Running.
+
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+
+use crate::budget::GIVEN_UP_AFTER;
+use crate::observation::End;
+
+/// The PodRestarts that are for this very pod.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests<'a> {
+    list: Vec<&'a PodRestart>,
+    now: Tick,
+}
+
+impl<'a> Requests<'a> {
+    pub(crate) fn of(now: Tick, pod_uid: &str, restarts: &[&'a PodRestart]) -> Self {
+        let is_for_pod =
+            |r: &&&'a PodRestart| r.spec.pod_uid.as_deref().is_none_or(|uid| uid == pod_uid);
+        Self { list: restarts.iter().filter(is_for_pod).copied().collect(), now }
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.list.iter().any(|r| r.metadata.name.as_deref() == Some(name))
+    }
+
+    /// One that nobody has taken up yet.
+    pub(crate) fn waiting(&self) -> Option<&'a PodRestart> {
+        self.open().find(|r| phase(r).is_none())
+    }
+
+    /// Until when the restarts that are not finished are waited for; none when all are.
+    pub(crate) fn awaited_until(&self) -> Option<Tick> {
+        self.open().map(|request| self.created(request) + GIVEN_UP_AFTER).max()
+    }
+
+    fn open(&self) -> impl Iterator<Item = &'a PodRestart> + '_ {
+        self.list.iter().copied().filter(|request| {
+            let is_final = phase(request).is_some_and(PodRestartPhase::is_final);
+            !is_final && self.now.since(self.created(request)) < GIVEN_UP_AFTER
+        })
+    }
+
+    fn created(&self, request: &PodRestart) -> Tick {
+        request.metadata.creation_timestamp.as_ref().map_or(self.now, Tick::from)
+    }
+
+    /// This one was refused: it ended nothing.
+    pub(crate) fn was_refused(&self, name: &str) -> bool {
+        let named = |r: &&&PodRestart| r.metadata.name.as_deref() == Some(name);
+        self.list.iter().find(named).and_then(|r| phase(r)) == Some(PodRestartPhase::Refused)
+    }
+
+    /// Whether this end is one of theirs: see the module's text. Times are whole seconds, so an attempt that had started within
+    /// the same second as the restart is not excused: a failure counted too much rather than one lost.
+    pub(crate) fn account_for(&self, end: &End<'_>) -> bool {
+        let (Some(started), Some(finished)) = (end.started_at, end.finished_at) else {
+            return false;
+        };
+        self.list.iter().any(|r| {
+            let Some(status) = &r.status else { return false };
+            let Some(began) = status.started_at.as_ref().map(Tick::from) else { return false };
+            let over = match (&status.finished_at, status.phase) {
+                (Some(at), _) => Tick::from(at),
+                (None, Some(PodRestartPhase::Running)) => self.now,
+                (None, _) => return false,
+            };
+            status.phase != Some(PodRestartPhase::Refused)
+                && started < began
+                && began <= finished
+                && finished <= over
+        })
+    }
+}
+
+fn phase(restart: &PodRestart) -> Option<PodRestartPhase> {
+    restart.status.as_ref().and_then(|status| status.phase)
+}

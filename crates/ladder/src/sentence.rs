@@ -1,0 +1,239 @@
+//! The sentence for a person at 3 a.m.: which container, what it did, what did not help, what is done now.
+
+use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
+use rekindle_types::{Tick, TickDuration};
+
+use crate::Policy;
+use crate::budget::Room;
+use crate::choice::{attempts_of, highest_tried};
+use crate::failures::Failure;
+use crate::policy::{Step, Support};
+use crate::span::{clock, show};
+
+/// What failed, and what was tried against it so far. The ledger is the one before this decision, pruned to the window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Story<'a> {
+    pub(crate) now: Tick,
+    pub(crate) policy: &'a Policy,
+    pub(crate) ledger: &'a RestartLedgerStatus,
+    pub(crate) failure: &'a Failure<'a>,
+    /// How many failures there are in all containers together.
+    pub(crate) failures: u32,
+}
+
+impl Story<'_> {
+    /// `container "app" exited with 1`.
+    fn subject(&self) -> String {
+        format!("container {:?} {}", self.failure.container, self.failure.diagnosis.what)
+    }
+
+    /// The failures that are left to the container's own restart.
+    pub(crate) fn left_to_container(&self, step: &Step, wait: TickDuration) -> String {
+        let times = match self.failures {
+            1 => String::new(),
+            n => format!(" ({n} failures since it was last seen)"),
+        };
+        let when = match wait {
+            TickDuration::ZERO => "which comes at once".to_owned(),
+            wait => format!("which waits {}", show(wait)),
+        };
+        let used = attempts_of(self.ledger, Rung::Container) + self.failures;
+        format!(
+            "{}{times}: left to the container's own restart ({used} of {}), {when}",
+            self.subject(),
+            step.attempts
+        )
+    }
+
+    /// What did not help, up to the colon.
+    fn so_far(&self) -> String {
+        let subject = self.subject();
+        match highest_tried(self.ledger) {
+            None | Some(Rung::Container) => self.so_far_container(&subject),
+            Some(rung) => {
+                let ago = last_attempt(self.ledger, rung).map(|at| self.now.since(at));
+                let ago = match ago.filter(|ago| ago.as_secs() > 0) {
+                    Some(ago) => format!("{} after", show(ago)),
+                    None => "right after".to_owned(),
+                };
+                let of = self.policy.step(rung).map_or(0, |step| step.attempts);
+                let used = attempts_of(self.ledger, rung);
+                format!("{subject} again, {ago} restarting {} ({used} of {of})", what(rung))
+            }
+        }
+    }
+
+    fn so_far_container(&self, subject: &str) -> String {
+        let used = attempts_of(self.ledger, Rung::Container);
+        let total = used + self.failures;
+        let times = match total {
+            1 => String::new(),
+            n => format!(" {}", times(n)),
+        };
+        let since = first_attempt(self.ledger, Rung::Container).map(|at| self.now.since(at));
+        let within = match since {
+            Some(span) if span.as_secs() > 0 => format!(" in {}", show(span)),
+            Some(_) | None => String::new(),
+        };
+        let container = self.policy.step(Rung::Container);
+        let verdict = match (self.failure.diagnosis.verdict, container) {
+            (crate::evidence::Verdict::Helps { from }, _) if from > Rung::Container => {
+                " together with its sandbox; restarting the container cannot help".to_owned()
+            }
+            (_, Some(step)) => format!(
+                "; restarting the container did not help ({} of {} attempts used)",
+                step.attempts, step.attempts
+            ),
+            (_, None) => String::new(),
+        };
+        format!("{subject}{times}{within}{verdict}")
+    }
+
+    /// A restart above Container, the `number`th of its rung.
+    pub(crate) fn restart(&self, step: &Step, number: u32) -> String {
+        format!("{}: restarting {} ({number} of {})", self.so_far(), what(step.rung), step.attempts)
+    }
+
+    /// Every rung was tried.
+    pub(crate) fn exhausted(&self) -> String {
+        format!("{}; {}", self.so_far(), nothing_left(self.policy))
+    }
+
+    /// No restart helps.
+    pub(crate) fn futile(&self, because: &str) -> String {
+        format!("{}: the ladder holds, no restart helps: {because}", self.subject())
+    }
+
+    /// Another restart is coming anyway.
+    pub(crate) fn on_its_way(&self, restart: &str) -> String {
+        format!("{}: PodRestart {restart} is on its way already", self.subject())
+    }
+
+    /// It failed and has been running since long enough.
+    pub(crate) fn runs_again(&self, since: Tick) -> String {
+        format!(
+            "{} and has been running again since {}: nothing is restarted, the next failure climbs",
+            self.subject(),
+            clock(since)
+        )
+    }
+
+    /// After the end of the ladder.
+    pub(crate) fn still(&self) -> String {
+        format!("{}; {}", self.subject(), nothing_left(self.policy))
+    }
+}
+
+/// A budget holds a restart back.
+pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: &str) -> String {
+    let budget = match room {
+        Room::Free => return due.to_owned(),
+        Room::Concurrent { limit, .. } => {
+            format!(
+                "maxConcurrent {limit} of ladder {:?}: it waits for another pod's restart",
+                policy.name
+            )
+        }
+        Room::Rate { limit, free_at } => {
+            format!(
+                "perMinute {limit} of ladder {:?}: it waits until {}",
+                policy.name,
+                clock(free_at)
+            )
+        }
+    };
+    format!("restarting {} is due, held back by {budget} ({due})", what(step.rung))
+}
+
+/// A budget held a restart back, and there is room now.
+pub(crate) fn held_restart(step: &Step, number: u32) -> String {
+    format!(
+        "there is room in the budget: restarting {} ({number} of {})",
+        what(step.rung),
+        step.attempts
+    )
+}
+
+/// What keeps a container from starting.
+pub(crate) fn cannot_start(container: &str, what: &str, because: &str) -> String {
+    format!("container {container:?} {what}: the ladder holds, no restart helps: {because}")
+}
+
+/// Everything runs again.
+pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick) -> String {
+    let after = match highest_tried(ledger).filter(|rung| *rung > Rung::Container) {
+        None => String::new(),
+        Some(rung) => {
+            let of = policy.step(rung).map_or(0, |step| step.attempts);
+            format!(", after restarting {} ({} of {of})", what(rung), attempts_of(ledger, rung))
+        }
+    };
+    format!("running since {}{after}; cleared at {}", clock(since), clock(since + policy.window))
+}
+
+/// The window has passed without a failure.
+pub(crate) fn cleared(policy: &Policy, since: Tick) -> String {
+    format!(
+        "running since {}, {} without a failure: the ladder begins at the bottom again",
+        clock(since),
+        show(policy.window)
+    )
+}
+
+fn nothing_left(policy: &Policy) -> String {
+    let tried: Vec<String> = policy
+        .steps
+        .iter()
+        .filter(|step| step.support == Support::InPlace)
+        .map(|step| format!("{} {}", step.rung, step.attempts))
+        .collect();
+    let tried = match tried.as_slice() {
+        [] => "no rung of the ladder is carried out here".to_owned(),
+        list => format!("every rung was tried ({})", list.join(", ")),
+    };
+    let not_yet: Vec<&str> = policy.unsupported().map(Rung::name).collect();
+    let skipped = match not_yet.as_slice() {
+        [] => String::new(),
+        list => format!("; {} passed over, not carried out by this version", list.join(", ")),
+    };
+    let on_exhausted = match policy.on_exhausted {
+        OnExhausted::Hold => "",
+        OnExhausted::Fail => "; onExhausted Fail not carried out by this version",
+    };
+    format!("{tried}{skipped}{on_exhausted}: only the container's own backoff goes on")
+}
+
+/// As a sentence names what a rung restarts.
+fn what(rung: Rung) -> &'static str {
+    match rung {
+        Rung::Container => "the container",
+        Rung::Containers => "all containers",
+        Rung::Pod => "the whole pod",
+        Rung::Recreate => "the pod object",
+        Rung::Reschedule => "the pod on another node",
+        Rung::Rollback => "the revision before",
+    }
+}
+
+fn times(n: u32) -> String {
+    const WORDS: [&str; 10] =
+        ["never", "once", "twice", "three", "four", "five", "six", "seven", "eight", "nine"];
+    match usize::try_from(n).ok().and_then(|n| WORDS.get(n)) {
+        Some(word) if n > 2 => format!("{word} times"),
+        Some(word) => (*word).to_owned(),
+        None => format!("{n} times"),
+    }
+}
+
+fn first_attempt(ledger: &RestartLedgerStatus, rung: Rung) -> Option<Tick> {
+    attempt_times(ledger, rung).min()
+}
+
+fn last_attempt(ledger: &RestartLedgerStatus, rung: Rung) -> Option<Tick> {
+    attempt_times(ledger, rung).max()
+}
+
+fn attempt_times(ledger: &RestartLedgerStatus, rung: Rung) -> impl Iterator<Item = Tick> + '_ {
+    let of_rung = ledger.attempts.iter().flatten().filter(move |a| a.rung == rung);
+    of_rung.flat_map(|a| a.at.iter().map(Tick::from))
+}

@@ -1,0 +1,95 @@
+//! Running again: first settled, which is told, then as long as the window, which clears the ledger.
+
+use rekindle_types::reasons::event::LADDER_RECOVERED;
+use rekindle_types::v1alpha1::{LedgerPhase, Rung};
+use rekindle_types::{Tick, TickDuration};
+
+use crate::choice::{highest_tried, latest_attempt};
+use crate::draft::{Draft, EXHAUSTED, Holds, RECOVERED};
+use crate::observation::PodView;
+use crate::{Policy, Severity, sentence};
+
+/// A pod whose containers have all been running this long, and are ready, has recovered for now. It is the kubelet's first delay
+/// between two restarts.
+const SETTLED_AFTER: TickDuration = TickDuration::from_secs(10);
+
+/// How long everything has to run to be settled.
+pub(crate) fn settled_after(policy: &Policy) -> TickDuration {
+    SETTLED_AFTER.min(policy.window)
+}
+
+/// Whether everything has been running and ready for long enough not to be disturbed.
+pub(crate) fn is_settled(view: &PodView<'_>, policy: &Policy, now: Tick) -> bool {
+    view.is_ready()
+        && view.up_since().is_some_and(|since| now.since(since) >= settled_after(policy))
+}
+
+/// Follows up how the pod runs. `undisturbed_since` is absent while something is broken or a restart is under way.
+pub(crate) fn follow(
+    draft: &mut Draft,
+    view: &PodView<'_>,
+    policy: &Policy,
+    undisturbed_since: Option<Tick>,
+    now: Tick,
+) {
+    // Starts are told in whole seconds: what was decided later than one is the better bound.
+    let decided = latest_attempt(&draft.ledger);
+    let since = undisturbed_since.map(|since| since.max(decided).min(now));
+    let nothing_to_clear = match draft.ledger.phase {
+        None | Some(LedgerPhase::Healthy) => draft.ledger.attempts.is_none(),
+        Some(LedgerPhase::Climbing | LedgerPhase::Holding | LedgerPhase::Exhausted) => false,
+    };
+    if nothing_to_clear {
+        draft.ledger.stable_since.take_if(|_| since.is_none());
+        return;
+    }
+    draft.ledger.stable_since = since.map(Tick::to_micro_time);
+    let Some(since) = since else { return };
+    if now.since(since) >= policy.window {
+        return clear(draft, policy, since);
+    }
+    draft.wake(since + policy.window);
+    if !is_settled(view, policy, now) {
+        draft.wake(since + settled_after(policy));
+        return;
+    }
+    settle(draft, policy, since);
+}
+
+fn settle(draft: &mut Draft, policy: &Policy, since: Tick) {
+    let climbed = highest_tried(&draft.ledger).is_some_and(|rung| rung > Rung::Container);
+    let message = sentence::running(policy, &draft.ledger, since);
+    let acted = match draft.ledger.phase {
+        Some(LedgerPhase::Holding) => {
+            draft.ledger.phase = Some(LedgerPhase::Climbing);
+            true
+        }
+        Some(LedgerPhase::Exhausted) => true,
+        Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => climbed,
+    };
+    draft.ledger.held_rung = None;
+    if acted && !draft.has_condition(RECOVERED) {
+        draft.condition(RECOVERED, Holds::Yes, policy, &message);
+        draft.tell(Severity::Normal, LADDER_RECOVERED, &message);
+    }
+    draft.ledger.message = Some(message);
+}
+
+fn clear(draft: &mut Draft, policy: &Policy, since: Tick) {
+    let acted = match draft.ledger.phase {
+        Some(LedgerPhase::Exhausted | LedgerPhase::Holding) => true,
+        Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => {
+            highest_tried(&draft.ledger).is_some_and(|rung| rung > Rung::Container)
+        }
+    };
+    let message = sentence::cleared(policy, since);
+    if acted && !draft.has_condition(RECOVERED) {
+        draft.condition(RECOVERED, Holds::Yes, policy, &message);
+        draft.tell(Severity::Normal, LADDER_RECOVERED, &message);
+    }
+    draft.condition(EXHAUSTED, Holds::No, policy, &message);
+    draft.ledger.attempts = None;
+    draft.ledger.rung = None;
+    draft.ledger.held_rung = None;
+    draft.decide(LedgerPhase::Healthy, None, &message);
+}
