@@ -43,7 +43,12 @@ pub enum Command {
 #[derive(Args, Clone, Debug)]
 pub struct DataDir {
     /// The folder of the engine's state; its kubeconfig is written there
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/rekindle", env = "REKINDLE_DATA_DIR")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/lib/rekindle",
+        env = "REKINDLE_DATA_DIR"
+    )]
     pub data_dir: PathBuf,
 }
 

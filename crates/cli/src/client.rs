@@ -34,9 +34,7 @@ async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {
 }
 
 /// Runs a client command's future to its end on this thread.
-pub fn block_on<T>(
-    future: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
+pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

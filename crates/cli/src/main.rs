@@ -1,5 +1,10 @@
 //! The `rekindle` binary: wiring and nothing else.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    unreachable_pub,
+    reason = "the binary does the IO, and `pub` in it means: for the other modules"
+)]
 
 mod args;
 mod client;

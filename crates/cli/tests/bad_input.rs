@@ -1,4 +1,5 @@
 //! Bad input gets one clear message that names the object, the field and what to do; the engine goes on.
+#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
 
 mod support;
 
@@ -63,11 +64,29 @@ fn what_cannot_start_says_why_and_starts_when_it_is_mended() {
     engine.apply("{apiVersion: v1, kind: Pod, metadata: {name: no-config}, spec: {containers: [{name: c, image: localhost/demo, args: [signal], envFrom: [{configMapRef: {name: absent}}]}]}}");
     engine.apply("{apiVersion: v1, kind: Pod, metadata: {name: too-large}, spec: {containers: [{name: c, image: localhost/demo, resources: {requests: {memory: 900Ti}}}]}}");
 
-    engine.wait_for("pod/no-image", ".status.containerStatuses[0].state.waiting.reason", "ImagePullBackOff");
-    engine.wait_for("pod/no-command", ".status.containerStatuses[0].lastState.terminated.reason", "StartError");
-    let message = engine.kubectl(&["get", "pod", "no-command", "-o", "jsonpath={.status.containerStatuses[0].lastState.terminated.message}"]);
+    engine.wait_for(
+        "pod/no-image",
+        ".status.containerStatuses[0].state.waiting.reason",
+        "ImagePullBackOff",
+    );
+    engine.wait_for(
+        "pod/no-command",
+        ".status.containerStatuses[0].lastState.terminated.reason",
+        "StartError",
+    );
+    let message = engine.kubectl(&[
+        "get",
+        "pod",
+        "no-command",
+        "-o",
+        "jsonpath={.status.containerStatuses[0].lastState.terminated.message}",
+    ]);
     assert!(message.contains("/bin/absent") && message.contains("no such file"), "{message}");
-    engine.wait_for("pod/no-config", ".status.containerStatuses[0].state.waiting.reason", "CreateContainerConfigError");
+    engine.wait_for(
+        "pod/no-config",
+        ".status.containerStatuses[0].state.waiting.reason",
+        "CreateContainerConfigError",
+    );
     engine.wait_for("pod/too-large", ".status.conditions[0].reason", "Unschedulable");
     let events = engine.kubectl(&["events", "--for", "pod/too-large"]);
     assert!(events.contains("Insufficient memory"), "{events}");
@@ -99,7 +118,10 @@ fn a_second_engine_on_the_same_data_directory_or_port_is_told_so() {
         .unwrap();
     assert!(!second.status.success());
     let error = text(&second.stderr);
-    assert!(error.contains("held by another engine") && error.contains(&engine.pid().to_string()), "{error}");
+    assert!(
+        error.contains("held by another engine") && error.contains(&engine.pid().to_string()),
+        "{error}"
+    );
 
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -1,4 +1,5 @@
 //! Promise P1: kill -9 of the engine at any moment; no container dies, none is started twice, what died meanwhile is seen.
+#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
 
 mod support;
 

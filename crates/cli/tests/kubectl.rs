@@ -1,4 +1,5 @@
 //! A stock kubectl works as on any cluster: every verb of the README's list, one test a group.
+#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
 
 mod support;
 
@@ -30,22 +31,39 @@ fn workloads_are_applied_read_scaled_rolled_back_and_deleted() {
     engine.kubectl(&["rollout", "status", "deployment/web", TIMEOUT]);
 
     let table = engine.kubectl(&["get", "deployments"]);
-    assert!(table.starts_with("NAME   READY   UP-TO-DATE   AVAILABLE   AGE\nweb    2/2     2            2"), "{table}");
+    assert!(
+        table.starts_with(
+            "NAME   READY   UP-TO-DATE   AVAILABLE   AGE\nweb    2/2     2            2"
+        ),
+        "{table}"
+    );
     let pods = engine.kubectl(&["get", "pods", "-o", "wide", "-l", "app=web"]);
-    assert!(pods.starts_with("NAME ") && pods.contains("node-1") && pods.contains("Running"), "{pods}");
+    assert!(
+        pods.starts_with("NAME ") && pods.contains("node-1") && pods.contains("Running"),
+        "{pods}"
+    );
     assert_eq!(pods.lines().count(), 3, "{pods}");
     let all = engine.kubectl(&["get", "all", "-A"]);
     assert!(all.contains("replicaset.apps/web-"), "{all}");
-    let running = engine.kubectl(&["get", "pods", "--field-selector", "status.phase=Running", "-o", "name"]);
+    let running =
+        engine.kubectl(&["get", "pods", "--field-selector", "status.phase=Running", "-o", "name"]);
     assert_eq!(running.lines().count(), 2);
     let yaml = engine.kubectl(&["get", "deployment/web", "-o", "yaml"]);
     assert!(yaml.contains("maxSurge: 25%"), "defaults are filled in: {yaml}");
     assert!(!engine.kubectl(&["describe", "deployment/web"]).is_empty());
     let described = engine.kubectl(&["describe", "pods", "-l", "app=web"]);
-    assert!(described.contains("Started") && described.contains("Node:             node-1"), "{described}");
+    assert!(
+        described.contains("Started") && described.contains("Node:             node-1"),
+        "{described}"
+    );
 
     engine.kubectl(&["scale", "deployment/web", "--replicas=3"]);
-    engine.kubectl(&["wait", "--for=jsonpath={.status.readyReplicas}=3", "deployment/web", TIMEOUT]);
+    engine.kubectl(&[
+        "wait",
+        "--for=jsonpath={.status.readyReplicas}=3",
+        "deployment/web",
+        TIMEOUT,
+    ]);
 
     // a rollout, its history, and the way back
     engine.kubectl(&["set", "env", "deployment/web", "COLOUR=green"]);
@@ -71,7 +89,13 @@ fn objects_are_edited_in_every_way_kubectl_knows() {
     engine.kubectl(&["label", "configmap/settings", "tier=back"]);
     engine.kubectl(&["annotate", "configmap/settings", "note=hello"]);
     engine.kubectl(&["patch", "configmap/settings", "--type=merge", "-p", r#"{"data":{"b":"2"}}"#]);
-    engine.kubectl(&["patch", "configmap/settings", "--type=json", "-p", r#"[{"op":"add","path":"/data/c","value":"3"}]"#]);
+    engine.kubectl(&[
+        "patch",
+        "configmap/settings",
+        "--type=json",
+        "-p",
+        r#"[{"op":"add","path":"/data/c","value":"3"}]"#,
+    ]);
     engine.kubectl(&["patch", "configmap/settings", "-p", r#"{"data":{"a":null}}"#]);
     let settings = engine.get("configmap/settings");
     assert_eq!(settings["data"], serde_json::json!({"b": "2", "c": "3"}));
@@ -90,7 +114,12 @@ fn objects_are_edited_in_every_way_kubectl_knows() {
     let changed = replaced.replace("this", "other");
     let diff = engine.try_kubectl(&["diff", "-f", "-"], &changed);
     let text = support::text(&diff.stdout);
-    assert_eq!(diff.status.code(), Some(1), "there is a difference: {text}{}", support::text(&diff.stderr));
+    assert_eq!(
+        diff.status.code(),
+        Some(1),
+        "there is a difference: {text}{}",
+        support::text(&diff.stderr)
+    );
     assert!(text.contains("+  only: other") && text.contains("-  only: that"), "{text}");
     assert_eq!(engine.get("configmap/settings")["data"]["only"], "that", "diff changes nothing");
 
@@ -103,8 +132,16 @@ fn objects_are_edited_in_every_way_kubectl_knows() {
 fn discovery_explain_version_and_cluster_info_answer() {
     let engine = Engine::start();
     let resources = engine.kubectl(&["api-resources"]);
-    for (name, kind) in [("pods", "Pod"), ("deployments", "Deployment"), ("restartladders", "RestartLadder"), ("podrestarts", "PodRestart")] {
-        assert!(resources.lines().any(|line| line.starts_with(name) && line.ends_with(kind)), "{name} in {resources}");
+    for (name, kind) in [
+        ("pods", "Pod"),
+        ("deployments", "Deployment"),
+        ("restartladders", "RestartLadder"),
+        ("podrestarts", "PodRestart"),
+    ] {
+        assert!(
+            resources.lines().any(|line| line.starts_with(name) && line.ends_with(kind)),
+            "{name} in {resources}"
+        );
     }
     let explained = engine.kubectl(&["explain", "pod.spec.containers.image"]);
     assert!(explained.contains("FIELD: image <string>"), "{explained}");
@@ -138,11 +175,8 @@ fn logs_are_followed_cut_stamped_and_kept_of_the_container_before() {
          {name: talk, image: localhost/host, command: [sh, -c, 'echo one; echo two; echo three; exec sleep 1000']}]}}",
     );
     engine.wait_ready("talker");
-    let mut follower = engine
-        .kubectl_command(&["logs", "-f", "talker"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut follower =
+        engine.kubectl_command(&["logs", "-f", "talker"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     let first: Vec<String> = lines.by_ref().take(3).map(Result::unwrap).collect();
     assert_eq!(first, ["one", "two", "three"]);
@@ -150,7 +184,15 @@ fn logs_are_followed_cut_stamped_and_kept_of_the_container_before() {
     let stamped = engine.kubectl(&["logs", "talker", "--timestamps"]);
     assert!(stamped.lines().all(|line| line.starts_with("20") && line.contains("Z ")), "{stamped}");
 
-    let restarted = engine.rekindle(&["restart", "pod/talker", "--rung", "container", "--wait", "--grace-period", "0"]);
+    let restarted = engine.rekindle(&[
+        "restart",
+        "pod/talker",
+        "--rung",
+        "container",
+        "--wait",
+        "--grace-period",
+        "0",
+    ]);
     assert!(restarted.status.success(), "{}", support::text(&restarted.stderr));
     assert_eq!(engine.kubectl(&["logs", "talker", "--previous"]), "one\ntwo\nthree\n");
     assert!(lines.next().is_none(), "a follower of the old container ends with it");
@@ -161,7 +203,15 @@ fn logs_are_followed_cut_stamped_and_kept_of_the_container_before() {
 fn a_watch_shows_each_change_once_and_in_order() {
     let engine = Engine::start();
     let mut watch = engine
-        .kubectl_command(&["get", "configmaps", "-w", "--output-watch-events", "--no-headers", "-l", "watched=yes"])
+        .kubectl_command(&[
+            "get",
+            "configmaps",
+            "-w",
+            "--output-watch-events",
+            "--no-headers",
+            "-l",
+            "watched=yes",
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -1,4 +1,5 @@
 //! Restarts on request: what each rung throws away, and what stays.
+#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
 
 mod support;
 
@@ -49,14 +50,25 @@ fn look(engine: &Engine) -> Seen {
             .unwrap()
             .iter()
             .map(|status| {
-                (status["name"].as_str().unwrap().to_owned(), status["restartCount"].as_i64().unwrap())
+                (
+                    status["name"].as_str().unwrap().to_owned(),
+                    status["restartCount"].as_i64().unwrap(),
+                )
             })
             .collect(),
     }
 }
 
 fn restart(engine: &Engine, rung: &str) {
-    let output = engine.rekindle(&["restart", "pod/subject", "--rung", rung, "--wait", "--reason", "a test"]);
+    let output = engine.rekindle(&[
+        "restart",
+        "pod/subject",
+        "--rung",
+        rung,
+        "--wait",
+        "--reason",
+        "a test",
+    ]);
     assert!(output.status.success(), "{rung}: {}{}", text(&output.stdout), text(&output.stderr));
 }
 
@@ -80,7 +92,11 @@ fn each_rung_throws_away_what_it_says_and_keeps_the_rest() {
         assert_ne!(namespace, before, "every namespace is new");
     }
     assert_eq!(pod.uid, at_first.uid, "it is the same pod");
-    assert!(pod.restarts.iter().all(|(name, count)| *count == at_first.restarts[name] + 2), "{:?}", pod.restarts);
+    assert!(
+        pod.restarts.iter().all(|(name, count)| *count == at_first.restarts[name] + 2),
+        "{:?}",
+        pod.restarts
+    );
     let events = engine.kubectl(&["events", "--for", "pod/subject"]);
     assert!(events.contains("a test"), "the reason is shown: {events}");
 }
@@ -134,11 +150,18 @@ spec:
     engine.wait_ready("subject");
     let at_first = engine.kubectl(&["logs", "subject"]);
     assert!(at_first.contains("Uid:\t1234\t1234\t1234\t1234"), "{at_first}");
-    assert!(at_first.contains("CapEff:\t0000000000000000") && at_first.contains("NoNewPrivs:\t1"), "{at_first}");
+    assert!(
+        at_first.contains("CapEff:\t0000000000000000") && at_first.contains("NoNewPrivs:\t1"),
+        "{at_first}"
+    );
     assert!(at_first.contains("Seccomp:\t2"), "{at_first}");
     for rung in ["container", "container", "pod", "pod", "container"] {
         restart(&engine, rung);
         engine.wait_ready("subject");
-        assert_eq!(engine.kubectl(&["logs", "subject"]), at_first, "after a restart of rung {rung}");
+        assert_eq!(
+            engine.kubectl(&["logs", "subject"]),
+            at_first,
+            "after a restart of rung {rung}"
+        );
     }
 }

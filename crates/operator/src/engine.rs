@@ -50,7 +50,7 @@ enum Freshness {
 /// What woke the loop.
 enum Wake {
     Seen(Option<Seen>),
-    Written(Work, Step, Outcome),
+    Written(Box<(Work, Step, Outcome)>),
     Due,
 }
 
@@ -81,7 +81,10 @@ impl Engine {
                         self.see(seen);
                     }
                 }
-                Wake::Written(work, step, outcome) => self.settle(work, &step, outcome),
+                Wake::Written(written) => {
+                    let (work, step, outcome) = *written;
+                    self.settle(work, &step, outcome);
+                }
                 Wake::Due => {}
             }
             if self.unseen.is_empty() {
@@ -102,7 +105,7 @@ impl Engine {
         tokio::select! {
             seen = self.feed.next() => Wake::Seen(seen),
             Some(written) = self.writes.join_next() => match written {
-                Ok((work, step, outcome)) => Wake::Written(work, step, outcome),
+                Ok(written) => Wake::Written(Box::new(written)),
                 Err(error) => {
                     // A write task does not panic; if it does, its work is found again by the next change.
                     tracing::error!(%error, "a write failed inside");

@@ -30,7 +30,11 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
     }
     let empty_kb = rollup(engine.pid(), "Rss")?;
     let empty_pss_kb = rollup(engine.pid(), "Pss")?;
-    report.value("idle engine with node, no pods: RSS", "≤ 25 MiB", format!("{:.1} MiB", empty_kb as f64 / 1024.0));
+    report.value(
+        "idle engine with node, no pods: RSS",
+        "≤ 25 MiB",
+        format!("{:.1} MiB", empty_kb as f64 / 1024.0),
+    );
 
     let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
     for number in 0..PODS {
@@ -115,7 +119,8 @@ fn shims(engine_id: &str) -> anyhow::Result<Vec<u32>> {
         }
         let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let cgroup = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        if [arguments, cgroup].iter().any(|text| String::from_utf8_lossy(text).contains(engine_id)) {
+        if [arguments, cgroup].iter().any(|text| String::from_utf8_lossy(text).contains(engine_id))
+        {
             shims.push(pid);
         }
     }

@@ -1,6 +1,7 @@
 //! The table of figures: what a user feels, measured on the real binary through its API, beside the peers that are installed.
 //!
 //! `cargo xtask bench` runs it. It asserts nothing: machines differ, and a slow run is not a wrong one.
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures time and drives processes")]
 
 mod api_load;
 mod engine;
@@ -14,7 +15,8 @@ use engine::Engine;
 use sample::Report;
 
 fn main() -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut report = Report::default();
     runtime.block_on(async {
         startup::measure(&mut report).await?;

@@ -11,15 +11,27 @@ use crate::sample::Report;
 const SAMPLES: usize = 10;
 
 pub fn measure(report: &mut Report) {
-    for (peer, sample) in [("runc", oci_sample as fn(&str) -> _), ("crun", oci_sample), ("podman", podman_sample)] {
+    for (peer, sample) in
+        [("runc", oci_sample as fn(&str) -> _), ("crun", oci_sample), ("podman", podman_sample)]
+    {
         if !installed(peer) {
-            report.value(&format!("{peer}: create + start → running"), "peer", "not installed".to_owned());
+            report.value(
+                &format!("{peer}: create + start → running"),
+                "peer",
+                "not installed".to_owned(),
+            );
             continue;
         }
         let samples: anyhow::Result<Vec<Duration>> = (0..SAMPLES).map(|_| sample(peer)).collect();
         match samples {
-            Ok(samples) => report.durations(&format!("{peer}: create + start → running"), "peer", samples),
-            Err(error) => report.value(&format!("{peer}: create + start → running"), "peer", format!("failed: {error:#}")),
+            Ok(samples) => {
+                report.durations(&format!("{peer}: create + start → running"), "peer", samples)
+            }
+            Err(error) => report.value(
+                &format!("{peer}: create + start → running"),
+                "peer",
+                format!("failed: {error:#}"),
+            ),
         }
     }
 }
@@ -41,9 +53,14 @@ fn oci_sample(runtime: &str) -> anyhow::Result<Duration> {
     spec["process"]["args"] = serde_json::json!(["sleep", "1000"]);
     spec["process"]["terminal"] = false.into();
     std::fs::write(&config, spec.to_string())?;
-    let name = format!("rekindle-bench-{}", bundle.path().file_name().context("a name")?.to_string_lossy());
+    let name = format!(
+        "rekindle-bench-{}",
+        bundle.path().file_name().context("a name")?.to_string_lossy()
+    );
     let start = Instant::now();
-    let run = quiet(Command::new(runtime).args(["run", "--detach", "--bundle"]).arg(bundle.path()).arg(&name));
+    let run = quiet(
+        Command::new(runtime).args(["run", "--detach", "--bundle"]).arg(bundle.path()).arg(&name),
+    );
     let took = start.elapsed();
     let _ = quiet(Command::new(runtime).args(["delete", "--force", &name]));
     run.map(|()| took)
@@ -54,10 +71,18 @@ fn podman_sample(podman: &str) -> anyhow::Result<Duration> {
     let name = "rekindle-bench";
     let _ = quiet(Command::new(podman).args(["rm", "--force", "--time", "0", name]));
     let start = Instant::now();
-    let run = quiet(
-        Command::new(podman)
-            .args(["run", "--detach", "--name", name, "--network", "none", "--rootfs", "/:O", "sleep", "1000"]),
-    );
+    let run = quiet(Command::new(podman).args([
+        "run",
+        "--detach",
+        "--name",
+        name,
+        "--network",
+        "none",
+        "--rootfs",
+        "/:O",
+        "sleep",
+        "1000",
+    ]));
     let took = start.elapsed();
     let _ = quiet(Command::new(podman).args(["rm", "--force", "--time", "0", name]));
     run.map(|()| took)

@@ -7,7 +7,7 @@ use anyhow::Context;
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Rung};
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,7 +32,7 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
 
     let (mut running, mut visible) = (Vec::new(), Vec::new());
     for number in 0..SAMPLES {
-        let (process, api) = kill(engine, &pods, &format!("created-{number}")).await?;
+        let (process, api) = kill(&pods, &format!("created-{number}")).await?;
         running.push(process);
         visible.push(api);
     }
@@ -107,13 +107,10 @@ fn restart_counts(pod: &Pod) -> Option<Vec<i32>> {
 }
 
 /// Kills the first container; answers when its shim had a new one, and when a watch showed the restart.
-async fn kill(engine: &Engine, pods: &Api<Pod>, name: &str) -> anyhow::Result<(Duration, Duration)> {
+async fn kill(pods: &Api<Pod>, name: &str) -> anyhow::Result<(Duration, Duration)> {
     let pod = pods.get(name).await?;
-    let id = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten())
-        .find(|status| status.name == "one")
-        .and_then(|status| status.container_id.clone())
-        .context("container one has an id")?;
-    let process = container_process(engine, id.trim_start_matches("rekindle://"))?;
+    let uid = pod.metadata.uid.as_deref().context("the pod has a UID")?;
+    let process = container_process(uid, "one-0")?;
     let shim = parent(process)?;
     let before = children(shim)?;
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -145,18 +142,17 @@ async fn kill(engine: &Engine, pods: &Api<Pod>, name: &str) -> anyhow::Result<(D
     Ok((observer.await??, visible))
 }
 
-/// The first process of a container, by its cgroup.
-fn container_process(engine: &Engine, id: &str) -> anyhow::Result<i32> {
-    let engine_id = engine.id()?;
+/// The first process of a container attempt, by its cgroup.
+fn container_process(pod_uid: &str, attempt: &str) -> anyhow::Result<i32> {
     for entry in std::fs::read_dir("/proc")? {
         let Ok(pid) = entry?.file_name().to_string_lossy().parse::<i32>() else { continue };
-        let environment = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let cgroup = String::from_utf8_lossy(&environment);
-        if cgroup.contains(&engine_id) && cgroup.contains(id.get(..12).unwrap_or(id)) {
+        let cgroups = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let cgroups = String::from_utf8_lossy(&cgroups);
+        if cgroups.contains(pod_uid) && cgroups.contains(&format!("/{attempt}")) {
             return Ok(pid);
         }
     }
-    anyhow::bail!("no process of container {id}")
+    anyhow::bail!("no process of container attempt {attempt} of pod {pod_uid}")
 }
 
 fn parent(pid: i32) -> anyhow::Result<i32> {
@@ -183,7 +179,11 @@ async fn restart(
     while !matches!(seen.try_next().await?, Some(watcher::Event::InitDone)) {}
     let request = PodRestart {
         metadata: kube::core::ObjectMeta { name: Some(name.clone()), ..Default::default() },
-        spec: PodRestartSpec { pod_name: name.clone(), rung: Some(Rung::Pod), ..Default::default() },
+        spec: PodRestartSpec {
+            pod_name: name.clone(),
+            rung: Some(Rung::Pod),
+            ..Default::default()
+        },
         ..Default::default()
     };
     let start = Instant::now();

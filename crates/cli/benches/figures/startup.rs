@@ -5,8 +5,8 @@ use std::time::Instant;
 use anyhow::Context;
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::Api;
+use kube::runtime::{WatchStreamExt, watcher};
 
 use crate::engine::Engine;
 use crate::sample::Report;

@@ -16,9 +16,12 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
         println!("no engine runs on {}", path.display());
         return Ok(ExitCode::SUCCESS);
     };
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("engine.lock holds no valid pid")?;
-    let engine =
-        pidfd_open(pid, PidfdFlags::empty()).with_context(|| format!("find engine process {pid}"))?;
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .context("engine.lock holds no valid pid")?;
+    let engine = pidfd_open(pid, PidfdFlags::empty())
+        .with_context(|| format!("find engine process {pid}"))?;
     // SIGQUIT leaves the pods: see `engine::run`.
     let signal = if args.leave_pods { Signal::QUIT } else { Signal::TERM };
     pidfd_send_signal(&engine, signal).with_context(|| format!("signal engine process {pid}"))?;

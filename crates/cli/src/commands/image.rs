@@ -17,7 +17,11 @@ pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
         for note in &image.notes {
             eprintln!("note: {note}");
         }
-        let name = if image.references.is_empty() { image.id.clone() } else { image.references.join(", ") };
+        let name = if image.references.is_empty() {
+            image.id.clone()
+        } else {
+            image.references.join(", ")
+        };
         println!("loaded {name}");
     }
     Ok(ExitCode::SUCCESS)

@@ -81,11 +81,13 @@ async fn wait(restarts: &Api<PodRestart>, created: &PodRestart) -> anyhow::Resul
         if phase.is_final() {
             return Ok(match phase {
                 PodRestartPhase::Succeeded => ExitCode::SUCCESS,
-                PodRestartPhase::Running
-                | PodRestartPhase::Failed
-                | PodRestartPhase::Refused => ExitCode::FAILURE,
+                PodRestartPhase::Running | PodRestartPhase::Failed | PodRestartPhase::Refused => {
+                    ExitCode::FAILURE
+                }
             });
         }
     }
-    bail!("the engine ended the watch before the restart was done; look again with kubectl get podrestart {name}")
+    bail!(
+        "the engine ended the watch before the restart was done; look again with kubectl get podrestart {name}"
+    )
 }

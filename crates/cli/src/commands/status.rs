@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, ListParams};
 use kube::ResourceExt;
+use kube::api::{Api, ListParams};
 use rekindle_api::http::SystemClock;
 use rekindle_types::v1alpha1::RestartLedger;
 

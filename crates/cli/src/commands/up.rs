@@ -105,7 +105,8 @@ fn engine_arguments() -> Vec<std::ffi::OsString> {
         let text = argument.to_string_lossy();
         if text == "-f" || text == "--filename" {
             given.next();
-        } else if text != "--detach" && !text.starts_with("--filename=") && !text.starts_with("-f") {
+        } else if text != "--detach" && !text.starts_with("--filename=") && !text.starts_with("-f")
+        {
             arguments.push(argument);
         }
     }
@@ -121,9 +122,7 @@ fn run_in_background(args: &Up) -> anyhow::Result<ExitCode> {
     rustix::process::setsid().context("leave the terminal's session")?;
     let runtime = event_loop()?;
     runtime.block_on(async {
-        let started = async {
-            Engine::start(args, DataDir::hold(&args.data_dir.data_dir)?).await
-        };
+        let started = async { Engine::start(args, DataDir::hold(&args.data_dir.data_dir)?).await };
         let mut engine = match started.await {
             Ok(engine) => engine,
             Err(error) => {

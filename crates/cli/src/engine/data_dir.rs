@@ -144,7 +144,10 @@ fn engine_id(path: &Path) -> anyhow::Result<String> {
     let file = path.join("engine-id");
     match std::fs::read_to_string(&file) {
         Ok(id) if id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id),
-        Ok(_) => bail!("{} does not hold 8 hex digits: restore it, or start afresh with another --data-dir", file.display()),
+        Ok(_) => bail!(
+            "{} does not hold 8 hex digits: restore it, or start afresh with another --data-dir",
+            file.display()
+        ),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let mut id = uuid::Uuid::new_v4().simple().to_string();
             id.truncate(8);

@@ -26,13 +26,22 @@ impl NodeLogs for LogSource {
         let logs = self.logs.get().cloned();
         Box::pin(async move {
             let Some(logs) = logs else {
-                return Err(LogError::NoNode(format!("node {:?} is starting; try again", query.node)));
+                return Err(LogError::NoNode(format!(
+                    "node {:?} is starting; try again",
+                    query.node
+                )));
             };
             match logs.read(&query.uid, &query.container, options(&query)).await {
                 Ok(stream) => Ok(stream),
-                Err(error @ node::LogError::NoSuchPod(_)) => Err(LogError::NoNode(error.to_string())),
-                Err(error @ node::LogError::NotThere(_)) => Err(LogError::NotThere(error.to_string())),
-                Err(error @ node::LogError::Failed { .. }) => Err(LogError::Failed(error.to_string())),
+                Err(error @ node::LogError::NoSuchPod(_)) => {
+                    Err(LogError::NoNode(error.to_string()))
+                }
+                Err(error @ node::LogError::NotThere(_)) => {
+                    Err(LogError::NotThere(error.to_string()))
+                }
+                Err(error @ node::LogError::Failed { .. }) => {
+                    Err(LogError::Failed(error.to_string()))
+                }
             }
         })
     }

@@ -80,7 +80,8 @@ impl Engine {
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let listener = listen(args).await?;
         let clock = SystemClock::start();
-        let pki = Pki::open(&data_dir.join("pki"), clock.now()).context("prepare the certificates")?;
+        let pki =
+            Pki::open(&data_dir.join("pki"), clock.now()).context("prepare the certificates")?;
         let (store, committer) = open_store(&data_dir)?;
         let logs = LogSource::default();
         let front = open_api(&store, &pki, clock, logs.clone())?;
@@ -199,13 +200,17 @@ impl Engine {
 
 async fn listen(args: &Up) -> anyhow::Result<TcpListener> {
     TcpListener::bind(args.listen).await.with_context(|| {
-        format!("listen on {}: give another address with --listen (port 0 takes a free one)", args.listen)
+        format!(
+            "listen on {}: give another address with --listen (port 0 takes a free one)",
+            args.listen
+        )
     })
 }
 
 fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {
-    let (store, committer) = Store::open(RedbDisk::new(data_dir.join("store.redb")), Limits::default())
-        .context("open the store")?;
+    let (store, committer) =
+        Store::open(RedbDisk::new(data_dir.join("store.redb")), Limits::default())
+            .context("open the store")?;
     let thread = std::thread::Builder::new()
         .name("store-committer".to_owned())
         .spawn(move || committer.run())
@@ -214,7 +219,12 @@ fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHan
 }
 
 /// The API with what must be there before anybody asks: the system's namespaces.
-fn open_api(store: &Store, pki: &Pki, clock: SystemClock, logs: LogSource) -> anyhow::Result<Front> {
+fn open_api(
+    store: &Store,
+    pki: &Pki,
+    clock: SystemClock,
+    logs: LogSource,
+) -> anyhow::Result<Front> {
     let api = Api::new(ApiParts {
         registry: kinds::all(),
         store: store.clone(),
@@ -228,7 +238,11 @@ fn open_api(store: &Store, pki: &Pki, clock: SystemClock, logs: LogSource) -> an
     Ok(Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(logs) }))
 }
 
-fn write_kubeconfig(data_dir: &DataDir, pki: &Pki, api_url: &str) -> anyhow::Result<std::path::PathBuf> {
+fn write_kubeconfig(
+    data_dir: &DataDir,
+    pki: &Pki,
+    api_url: &str,
+) -> anyhow::Result<std::path::PathBuf> {
     let admin = pki.admin().context("issue the admin's certificate")?;
     let path = data_dir.join("kubeconfig");
     Kubeconfig {
@@ -264,16 +278,20 @@ async fn start_node(
     .await
     .context("start the container runtime")?;
     let name = node_name(args)?;
-    let mut config =
-        rekindle_node::Config::new(&name, data_dir.path(), &data_dir.join("logs"));
+    let mut config = rekindle_node::Config::new(&name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
     config.pod_cidr = Some(network.subnet().to_string());
     config.max_container_restart_period =
         TickDuration::from_secs(args.max_container_restart_period.as_secs());
     config.clock = rekindle_node::Clock::starting_at(clock.now());
-    Node::start(config, internal_client(front, &format!("system:node:{name}")), Arc::new(runtime), network)
-        .await
-        .context("start the node")
+    Node::start(
+        config,
+        internal_client(front, &format!("system:node:{name}")),
+        Arc::new(runtime),
+        network,
+    )
+    .await
+    .context("start the node")
 }
 
 /// The image store of a data directory; a client command may open it beside a running engine.
@@ -306,7 +324,10 @@ async fn stopped(mut phase: watch::Receiver<Phase>) {
 async fn prune_events(front: Front, phase: watch::Receiver<Phase>) {
     let mut stopped = std::pin::pin!(stopped(phase));
     loop {
-        let wait = front.api().next_expiry().map_or(EXPIRY_LOOK, |due: Tick| due.since(front.now()).to_std());
+        let wait = front
+            .api()
+            .next_expiry()
+            .map_or(EXPIRY_LOOK, |due: Tick| due.since(front.now()).to_std());
         tokio::select! {
             () = &mut stopped => return,
             () = tokio::time::sleep(wait) => {}

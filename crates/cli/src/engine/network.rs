@@ -8,7 +8,8 @@ use crate::args::Up;
 
 /// Opens the network that the arguments ask for, or one named after the engine on a free subnet.
 pub async fn open(args: &Up, data_dir: &DataDir) -> anyhow::Result<Network> {
-    let bridge = args.bridge.clone().unwrap_or_else(|| format!("rk-{}", &data_dir.engine_id()[..6]));
+    let bridge =
+        args.bridge.clone().unwrap_or_else(|| format!("rk-{}", &data_dir.engine_id()[..6]));
     let subnet = match &args.pod_cidr {
         Some(cidr) => SubnetChoice::Fixed(cidr.parse().with_context(|| {
             format!("--pod-cidr {cidr:?}: give an IPv4 subnet such as 10.88.0.0/16")

@@ -27,6 +27,16 @@ pub fn render(rows: &[[String; 7]]) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
+/// Whether two rows differ at most in what changes by itself as time passes: how long ago, and in how long.
+fn says_the_same(one: &[String; 7], other: &[String; 7]) -> bool {
+    let steady = |row: &[String; 7]| {
+        let [pod, ready, status, restarts, rung, _next, why] = row.clone();
+        let count = restarts.split(' ').next().unwrap_or_default().to_owned();
+        [pod, ready, status, count, rung, why]
+    };
+    steady(one) == steady(other)
+}
+
 impl Screen {
     /// Standard output, as what it is.
     pub fn of_stdout() -> Self {
@@ -52,8 +62,9 @@ impl Screen {
                 back + &text
             }
             Target::Stream => {
-                let changed: Vec<_> =
-                    rows.iter().filter(|row| !self.shown.contains(row)).cloned().collect();
+                let is_shown =
+                    |row: &[String; 7]| self.shown.iter().any(|old| says_the_same(old, row));
+                let changed: Vec<_> = rows.iter().filter(|row| !is_shown(row)).cloned().collect();
                 if changed.is_empty() { String::new() } else { render(&changed) }
             }
         };

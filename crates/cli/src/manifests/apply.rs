@@ -50,9 +50,13 @@ async fn apply(client: &Client, manifest: Value) -> anyhow::Result<(String, Appl
     };
     let gvk = GroupVersionKind::try_from(&types)
         .with_context(|| format!("{} {name:?}: apiVersion", types.kind))?;
-    let (resource, capabilities) = kube::discovery::pinned_kind(client, &gvk)
-        .await
-        .with_context(|| format!("{} {name:?}: no kind {:?} in version {:?} is served here", types.kind, types.kind, types.api_version))?;
+    let (resource, capabilities) =
+        kube::discovery::pinned_kind(client, &gvk).await.with_context(|| {
+            format!(
+                "{} {name:?}: no kind {:?} in version {:?} is served here",
+                types.kind, types.kind, types.api_version
+            )
+        })?;
     let api: Api<DynamicObject> = match capabilities.scope {
         Scope::Cluster => Api::all_with(client.clone(), &resource),
         Scope::Namespaced => {
@@ -80,7 +84,8 @@ async fn create_or_patch(
     let annotated = with_last_applied(manifest.clone());
     let Some(current) = api.get_opt(name).await? else {
         let object: DynamicObject = serde_json::from_value(annotated)?;
-        let params = PostParams { field_manager: Some("rekindle-up".to_owned()), ..Default::default() };
+        let params =
+            PostParams { field_manager: Some("rekindle-up".to_owned()), ..Default::default() };
         api.create(&params, &object).await?;
         return Ok(Applied::Created);
     };
@@ -90,7 +95,8 @@ async fn create_or_patch(
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or(Value::Null);
     let patch = with_removals(&last, &manifest, annotated);
-    let params = PatchParams { field_manager: Some("rekindle-up".to_owned()), ..Default::default() };
+    let params =
+        PatchParams { field_manager: Some("rekindle-up".to_owned()), ..Default::default() };
     // Kinds that are not Kubernetes' own have no merge keys: their lists are replaced, as kubectl does.
     let patched = if gvk.group == rekindle_types::v1alpha1::GROUP {
         api.patch(name, &params, &Patch::Merge(&patch)).await?
@@ -125,7 +131,11 @@ fn with_removals(last: &Value, new: &Value, mut patch: Value) -> Value {
     patch
 }
 
-fn mark_removed(last: &Map<String, Value>, new: &Map<String, Value>, patch: &mut Map<String, Value>) {
+fn mark_removed(
+    last: &Map<String, Value>,
+    new: &Map<String, Value>,
+    patch: &mut Map<String, Value>,
+) {
     for (field, last_value) in last {
         match (last_value, new.get(field), patch.get_mut(field)) {
             (_, None, _) => {

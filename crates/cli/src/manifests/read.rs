@@ -16,8 +16,7 @@ pub fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
         let text = read_text(file)?;
         let documents = parse(&text).with_context(|| format!("read {}", file.display()))?;
         for document in documents {
-            flatten(document, &mut objects)
-                .with_context(|| format!("read {}", file.display()))?;
+            flatten(document, &mut objects).with_context(|| format!("read {}", file.display()))?;
         }
     }
     Ok(objects)

@@ -36,7 +36,11 @@ impl Network {
         let pid = std::process::id();
         Self {
             bridge: format!("rkt{:x}{number:x}", pid & 0xf_ffff),
-            pod_cidr: format!("10.{}.{}.0/24", 192 + (pid % 32), (pid / 32 + u32::from(number) * 61) % 256),
+            pod_cidr: format!(
+                "10.{}.{}.0/24",
+                192 + (pid % 32),
+                (pid / 32 + u32::from(number) * 61) % 256
+            ),
         }
     }
 }
@@ -56,7 +60,8 @@ impl Engine {
 
     /// The same, with further arguments of `rekindle up`.
     pub fn start_with(arguments: &[&str]) -> Self {
-        let dir = tempfile::Builder::new().prefix("rekindle-test-").tempdir().expect("temporary folder");
+        let dir =
+            tempfile::Builder::new().prefix("rekindle-test-").tempdir().expect("temporary folder");
         let mut engine = Self { child: None, dir, network: Network::unique(), api: String::new() };
         engine.launch(arguments);
         engine
@@ -77,7 +82,8 @@ impl Engine {
             .expect("start rekindle up");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let api = loop {
-            let line = lines.next().expect("the engine ended before it was ready").expect("its output");
+            let line =
+                lines.next().expect("the engine ended before it was ready").expect("its output");
             if let Some(api) = line.strip_prefix("API        ") {
                 break api.to_owned();
             }
@@ -126,7 +132,11 @@ impl Engine {
     #[track_caller]
     pub fn kubectl_fails(&self, arguments: &[&str], input: &str) -> String {
         let output = self.try_kubectl(arguments, input);
-        assert!(!output.status.success(), "kubectl {arguments:?} succeeded: {}", text(&output.stdout));
+        assert!(
+            !output.status.success(),
+            "kubectl {arguments:?} succeeded: {}",
+            text(&output.stdout)
+        );
         text(&output.stderr)
     }
 
@@ -145,9 +155,10 @@ impl Engine {
 
     /// A kubectl command that the test starts itself.
     pub fn kubectl_command(&self, arguments: &[&str]) -> Command {
-        let kubectl = std::env::var_os("REKINDLE_TEST_KUBECTL").map(PathBuf::from).unwrap_or_else(|| {
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubectl")
-        });
+        let kubectl =
+            std::env::var_os("REKINDLE_TEST_KUBECTL").map(PathBuf::from).unwrap_or_else(|| {
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubectl")
+            });
         assert!(kubectl.exists(), "no kubectl for the tests: run them with `cargo xtask test`");
         let mut command = Command::new(kubectl);
         command
@@ -166,7 +177,8 @@ impl Engine {
     /// One object as JSON.
     #[track_caller]
     pub fn get(&self, what: &str) -> Value {
-        serde_json::from_str(&self.kubectl(&["get", what, "-o", "json"])).expect("kubectl prints JSON")
+        serde_json::from_str(&self.kubectl(&["get", what, "-o", "json"]))
+            .expect("kubectl prints JSON")
     }
 
     /// Waits until a JSON path of an object has a value.
