@@ -1,5 +1,10 @@
 //! Bad input gets one clear message that names the object, the field and what to do; the engine goes on.
-#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
 
 mod support;
 

@@ -1,5 +1,10 @@
 //! The shape of the workspace: arrows point down, and the pure crates stay pure.
-#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
 
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -1,5 +1,10 @@
 //! Promise P1: kill -9 of the engine at any moment; no container dies, none is started twice, what died meanwhile is seen.
-#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
 
 mod support;
 

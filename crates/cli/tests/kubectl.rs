@@ -1,5 +1,10 @@
 //! A stock kubectl works as on any cluster: every verb of the README's list, one test a group.
-#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
 
 mod support;
 

@@ -1,5 +1,10 @@
 //! The main promise: a pod whose shared context is broken heals itself. Runs examples/poisoned.yaml.
-#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
 
 mod support;
 

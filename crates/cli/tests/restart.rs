@@ -1,5 +1,10 @@
 //! Restarts on request: what each rung throws away, and what stays.
-#![allow(clippy::disallowed_methods, reason = "a black-box test drives processes and files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
 
 mod support;
 

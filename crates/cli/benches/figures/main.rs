@@ -1,7 +1,11 @@
 //! The table of figures: what a user feels, measured on the real binary through its API, beside the peers that are installed.
 //!
 //! `cargo xtask bench` runs it. It asserts nothing: machines differ, and a slow run is not a wrong one.
-#![allow(clippy::disallowed_methods, reason = "a benchmark measures time and drives processes")]
+#![allow(
+    clippy::disallowed_methods,
+    unreachable_pub,
+    reason = "a benchmark measures time and drives processes"
+)]
 
 mod api_load;
 mod engine;

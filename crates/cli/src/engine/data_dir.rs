@@ -78,13 +78,6 @@ impl DataDir {
         create_private(&run_dir)?;
         Ok(run_dir)
     }
-
-    /// Writes a file only the owner can read, whole or not at all.
-    pub fn write_private(&self, name: &str, text: &str) -> anyhow::Result<PathBuf> {
-        let path = self.join(name);
-        write_private(&path, text).with_context(|| format!("write {}", path.display()))?;
-        Ok(path)
-    }
 }
 
 /// The pid of the engine that holds this data directory; `None` when none does.

@@ -267,16 +267,7 @@ async fn start_node(
     clock: SystemClock,
     network: Arc<Network>,
 ) -> anyhow::Result<rekindle_node::Handle> {
-    let images = open_images(data_dir)?;
-    let runtime = EmbeddedRuntime::open(embedded::Config {
-        data_dir: data_dir.join("runtime"),
-        run_dir: data_dir.run_dir()?,
-        engine_id: data_dir.engine_id().to_owned(),
-        images: Arc::new(images),
-        clock: clock.shared(),
-    })
-    .await
-    .context("start the container runtime")?;
+    let runtime = open_runtime(data_dir, clock.shared()).await?;
     let name = node_name(args)?;
     let mut config = rekindle_node::Config::new(&name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
@@ -294,8 +285,21 @@ async fn start_node(
     .context("start the node")
 }
 
+/// The container runtime of a data directory.
+pub async fn open_runtime(data_dir: &DataDir, clock: Clock) -> anyhow::Result<EmbeddedRuntime> {
+    EmbeddedRuntime::open(embedded::Config {
+        data_dir: data_dir.join("runtime"),
+        run_dir: data_dir.run_dir()?,
+        engine_id: data_dir.engine_id().to_owned(),
+        images: Arc::new(open_images(data_dir)?),
+        clock,
+    })
+    .await
+    .context("start the container runtime")
+}
+
 /// The image store of a data directory; a client command may open it beside a running engine.
-pub fn open_images(data_dir: &DataDir) -> anyhow::Result<ImageStore> {
+fn open_images(data_dir: &DataDir) -> anyhow::Result<ImageStore> {
     images_in(data_dir.path(), vec![data_dir.path().to_owned(), data_dir.run_dir()?])
 }
 

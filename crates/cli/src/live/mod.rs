@@ -19,17 +19,17 @@ pub use screen::render;
 
 /// One change of what the board shows.
 enum Change {
-    Pod(watcher::Event<Pod>),
-    Ledger(watcher::Event<RestartLedger>),
+    Pod(Box<watcher::Event<Pod>>),
+    Ledger(Box<watcher::Event<RestartLedger>>),
 }
 
 /// Keeps the table up to date until the future is dropped. Draws when something changes, and once a second only while a
 /// countdown is shown.
 pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
     let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
-        .filter_map(async |event| event.ok().map(Change::Pod));
+        .filter_map(async |event| event.ok().map(|event| Change::Pod(Box::new(event))));
     let ledgers = watcher(Api::<RestartLedger>::all(client), watcher::Config::default())
-        .filter_map(async |event| event.ok().map(Change::Ledger));
+        .filter_map(async |event| event.ok().map(|event| Change::Ledger(Box::new(event))));
     let mut changes = Box::pin(stream::select(pods.boxed(), ledgers.boxed()));
     let mut board = Board::default();
     let mut screen = Screen::of_stdout();
@@ -56,13 +56,18 @@ impl Board {
     fn apply(&mut self, change: Change) {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         match change {
-            Change::Pod(Apply(pod) | InitApply(pod)) => self.put_pod(pod),
-            Change::Pod(Delete(pod)) => self.remove_pod(&pod),
-            Change::Pod(Init) => self.clear_pods(),
-            Change::Ledger(Apply(ledger) | InitApply(ledger)) => self.put_ledger(ledger),
-            Change::Ledger(Delete(ledger)) => self.remove_ledger(&ledger),
-            Change::Ledger(Init) => self.clear_ledgers(),
-            Change::Pod(InitDone) | Change::Ledger(InitDone) => {}
+            Change::Pod(event) => match *event {
+                Apply(pod) | InitApply(pod) => self.put_pod(pod),
+                Delete(pod) => self.remove_pod(&pod),
+                Init => self.clear_pods(),
+                InitDone => {}
+            },
+            Change::Ledger(event) => match *event {
+                Apply(ledger) | InitApply(ledger) => self.put_ledger(ledger),
+                Delete(ledger) => self.remove_ledger(&ledger),
+                Init => self.clear_ledgers(),
+                InitDone => {}
+            },
         }
     }
 }
