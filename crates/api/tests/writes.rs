@@ -272,7 +272,7 @@ fn refused_patches_say_why() {
         400 BadRequest: error decoding patch: unknown variant `jump`, expected one of `add`, `remove`, `replace`, `move`, `copy`, `test`
         400 BadRequest: error decoding patch: invalid type: map, expected a sequence
         400 BadRequest: error decoding patch: json: cannot unmarshal a value that is not an object into a patch
-        400 BadRequest: error decoding patch: couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1
+        400 BadRequest: error decoding patch: EOF while parsing an object at line 1 column 1
         422 Invalid:  "" is invalid: patch: Invalid value: "{\"spec\":{\"foo\":1}}": strict decoding error: unknown field "spec.foo"
         200 : 
           warning: unknown field "spec.foo"

@@ -1,6 +1,5 @@
 //! The body of an answer: some bytes, the lines of a watch, or a log.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -149,9 +148,6 @@ impl Body for FrontBody {
         }
     }
 }
-
-/// Nothing here fails on its own: for signatures that want an error type.
-pub(super) type Never = Infallible;
 
 /// A shared channel that tells of the front's end.
 pub(super) type PhaseSender = Arc<watch::Sender<Phase>>;

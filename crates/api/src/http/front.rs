@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::body::{FrontBody, Never, Phase, PhaseSender};
+use super::body::{FrontBody, Phase, PhaseSender};
 use super::clock::Clock;
 use super::impersonate;
 use super::in_process::InProcess;
@@ -84,7 +84,7 @@ impl Front {
         &self,
         identity: Identity,
         request: http::Request<B>,
-    ) -> Result<Response<FrontBody>, Never>
+    ) -> Response<FrontBody>
     where
         B: Body,
         B::Error: Into<BoxError>,
@@ -92,11 +92,11 @@ impl Front {
         let (parts, body) = request.into_parts();
         let body = match read_body(&parts.headers, body).await {
             Ok(body) => body,
-            Err(error) => return Ok(respond_and_close(error.into())),
+            Err(error) => return respond_and_close(error.into()),
         };
         let identity = match impersonate::identity(identity, &parts.headers) {
             Ok(identity) => identity,
-            Err(error) => return Ok(respond(error.into())),
+            Err(error) => return respond(error.into()),
         };
         let text = |name: header::HeaderName| {
             let values = parts.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
@@ -113,7 +113,7 @@ impl Front {
             now: (self.clock)(),
         };
         let response = self.answer(&request).await;
-        Ok(if parts.method == Method::HEAD { without_body(response) } else { response })
+        if parts.method == Method::HEAD { without_body(response) } else { response }
     }
 
     async fn answer(&self, request: &Request) -> Response<FrontBody> {

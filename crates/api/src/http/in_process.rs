@@ -43,6 +43,6 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (front, identity) = (self.front.clone(), self.identity.clone());
-        Box::pin(async move { front.serve(identity, request).await })
+        Box::pin(async move { Ok(front.serve(identity, request).await) })
     }
 }

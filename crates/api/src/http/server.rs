@@ -128,11 +128,7 @@ impl Server {
         let front = self.front.clone();
         let service = service_fn(move |request: http::Request<Incoming>| {
             let (front, identity) = (front.clone(), identity.clone());
-            async move {
-                Ok::<_, Infallible>(
-                    front.serve(identity, request).await.unwrap_or_else(|never| match never {}),
-                )
-            }
+            async move { Ok::<_, Infallible>(front.serve(identity, request).await) }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
