@@ -249,5 +249,3 @@ fn without_finalizer(object: &Object, finalizer: &str) -> Write {
     }
 }
 
-#[cfg(test)]
-mod tests;

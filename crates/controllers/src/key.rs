@@ -5,9 +5,11 @@ use std::fmt;
 
 use rekindle_types::Tick;
 
+use crate::plan::Part;
+use crate::view::Doubt;
 use crate::{
-    Change, Kind, NamespacedName, ObjectId, Plan, View, deployment, garbage, namespace, pod_gc,
-    pod_restart, replica_set, scheduler,
+    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, garbage,
+    namespace, pod_gc, pod_restart, replica_set, scheduler,
 };
 
 /// One thing to look at.
@@ -78,6 +80,9 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
 
 /// What is to be done for a key, as the view shows the world at `now`.
 pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
+    if let Some(plan) = resolve_lost_answers(view, &key.object(), now) {
+        return plan;
+    }
     match key {
         Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
         Key::Deployment(name) => deployment::reconcile(view, name, now),
@@ -90,12 +95,36 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
     }
 }
 
+/// Asks the server about the writes for this object whose answers were lost; then the key is looked at again.
+fn resolve_lost_answers(view: &View, object: &ObjectId, now: Tick) -> Option<Plan> {
+    let questions: Vec<Step> = view
+        .doubts(object)
+        .map(|(id, doubt)| match doubt {
+            Doubt::Created => Write::CheckAbsent { id: id.clone(), uid: None },
+            // A patch without a change answers with the object as it is.
+            Doubt::Changed => Write::Patch {
+                id: id.clone(),
+                part: Part::Whole,
+                patch: serde_json::json!({}),
+            },
+        })
+        .map(Step::from)
+        .collect();
+    if questions.is_empty() {
+        return None;
+    }
+    let mut plan = Plan::default();
+    plan.then_all(questions);
+    plan.look_again(now);
+    Some(plan)
+}
+
 /// Asks the server for an object that a list did not show. When it is absent, the view drops it.
 fn resolve_doubt(view: &View, id: &ObjectId) -> Plan {
     let mut plan = Plan::default();
     if let Some(object) = view.get(id).filter(|_| view.is_unconfirmed(id)) {
         let uid = Some(object.uid().to_owned());
-        plan.then(crate::Write::CheckAbsent { id: id.clone(), uid });
+        plan.then(Write::CheckAbsent { id: id.clone(), uid });
     }
     plan
 }

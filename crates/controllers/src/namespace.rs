@@ -89,8 +89,7 @@ fn report_remaining(
         .filter(|(kind, _)| kind.info().held != Held::Nothing)
         .map(|(kind, count)| {
             let info = kind.info();
-            let dot = if info.group.is_empty() { "" } else { "." };
-            format!("{}{dot}{} has {count} resource instances", info.plural, info.group)
+            format!("{}.{} has {count} resource instances", info.plural, info.group)
         })
         .collect();
     let message = format!("Some resources are remaining: {}", parts.join(", "));
@@ -113,5 +112,3 @@ fn report_remaining(
     plan.then(Write::UpdateStatus(Object::from(updated)));
 }
 
-#[cfg(test)]
-mod tests;

@@ -151,5 +151,3 @@ fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Ti
     Write::UpdateStatus(restart.into())
 }
 
-#[cfg(test)]
-mod tests;

@@ -22,9 +22,7 @@ impl Rollout<'_> {
         let excess = old.len().saturating_sub(limit);
         for index in old.into_iter().take(excess) {
             let member = &self.sets[index];
-            let observed = member.set.status.as_ref().and_then(|s| s.observed_generation);
-            let is_settled = observed.unwrap_or(0) >= member.set.metadata.generation.unwrap_or(0);
-            if member.replicas == 0 && member.actual() == 0 && is_settled {
+            if member.replicas == 0 && member.actual() == 0 && member.is_observed() {
                 let object = Object::ReplicaSet(member.set.clone());
                 self.steps.push(Step::from(Write::delete(&object, Propagation::Background)));
             }

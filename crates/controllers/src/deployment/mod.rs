@@ -143,5 +143,3 @@ fn claim_sets(view: &View, deployment: &Deployment, plan: &mut Plan) -> Vec<Arc<
     own
 }
 
-#[cfg(test)]
-mod tests;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::conditions::{self, Truth};
 use super::fenceposts::{self, Strategy};
-use super::rollout::Rollout;
+use super::rollout::{DeploymentWrite, Rollout};
 use super::{annotations, status};
 use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, ObjectId, names, owners};
@@ -59,8 +59,7 @@ impl Rollout<'_> {
         let name = set.metadata.name.clone().unwrap_or_default();
         self.found(&name);
         if changed {
-            self.sets[index].edited = Some(set.clone());
-            self.steps.push(Step::from(Write::Update(set.into())));
+            self.sets[index].edited = Some(set);
             return NewSet::InTheMaking;
         }
         NewSet::Ready
@@ -89,6 +88,7 @@ impl Rollout<'_> {
         if current.map(String::as_str) == Some(revision.to_string().as_str()) {
             return;
         }
+        self.deployment_write = DeploymentWrite::Planned;
         self.steps.push(Step::from(Write::Patch {
             id: ObjectId::new(Kind::Deployment, NamespacedName::of(meta)),
             part: Part::Whole,
@@ -138,7 +138,7 @@ impl Rollout<'_> {
     }
 
     fn creation_report(&self, name: &str, replicas: i32) -> Report {
-        let mut report = self.scaling_report(name, "up", 0, replicas);
+        let mut report = self.scaling_report(name, 0, replicas);
         report.failure.reason = conditions::FAILED_CREATE;
         report.failure.message = format!("Failed to create new replica set \"{name}\": ");
         report

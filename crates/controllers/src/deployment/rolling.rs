@@ -2,7 +2,7 @@
 
 use super::fenceposts;
 use super::new_set::NewSet;
-use super::rollout::{Rollout, Scaled};
+use super::rollout::{Member, Rollout, Scaled};
 use super::status;
 
 impl Rollout<'_> {
@@ -42,7 +42,9 @@ impl Rollout<'_> {
 
     fn scale_down_old(&mut self) -> Scaled {
         let Some(new) = self.new else { return Scaled::No };
-        if self.old_total() == 0 {
+        // A status that does not speak of the present spec may count pods that are being given up (upstream trusts it, and may
+        // fall below the minimum for a moment). It will speak soon, and that brings the next look.
+        if self.old_total() == 0 || !self.sets.iter().all(Member::is_observed) {
             return Scaled::No;
         }
         let min_available = self.wanted() - fenceposts::max_unavailable(self.deployment);
@@ -52,7 +54,7 @@ impl Rollout<'_> {
             return Scaled::No;
         }
         let cleaned = self.drop_unhealthy(spare);
-        let dropped = self.drop_available(min_available);
+        let dropped = self.drop_available(min_available, spare - cleaned);
         if cleaned + dropped > 0 { Scaled::Yes } else { Scaled::No }
     }
 
@@ -73,10 +75,14 @@ impl Rollout<'_> {
     }
 
     /// Then those that are more than must be available. The result is how many.
-    fn drop_available(&mut self, min_available: i32) -> i32 {
-        // What was dropped as unhealthy in this look was not available, so the sum still holds.
-        let available: i32 = self.sets.iter().map(|member| member.available()).sum();
-        let mut left = available - min_available;
+    ///
+    /// A ReplicaSet's status may be older than its spec: pods that it was told to give up still count as available in it.
+    /// So no more are counted than it is asked for, and no more are dropped than were found to spare (upstream drops more
+    /// when statuses lag).
+    fn drop_available(&mut self, min_available: i32, at_most: i32) -> i32 {
+        let sets = self.sets.iter();
+        let available: i32 = sets.map(|member| member.available().min(member.replicas)).sum();
+        let mut left = (available - min_available).min(at_most);
         let mut dropped = 0;
         for index in self.old() {
             let replicas = self.sets[index].replicas;

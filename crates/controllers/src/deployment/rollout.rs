@@ -22,8 +22,11 @@ pub(super) struct Rollout<'a> {
     /// The status to be written; conditions may be put into it on the way.
     pub(super) status: DeploymentStatus,
     pub(super) now: Tick,
-    /// Writes of this look that may go at the same time.
+    /// Writes of this look that may go at the same time, those of edited ReplicaSets aside.
     pub(super) steps: Vec<Step>,
+    /// Whether one of `steps` changes the Deployment itself: its status then waits for the next look, for what it would be
+    /// written over is about to be outdated.
+    pub(super) deployment_write: DeploymentWrite,
     pub(super) plan: Plan,
 }
 
@@ -33,7 +36,7 @@ pub(super) struct Member {
     pub(super) set: Arc<ReplicaSet>,
     /// The size it has after this look.
     pub(super) replicas: i32,
-    /// Whether `set` is in the plan with changes, and not as the view has it.
+    /// The ReplicaSet as this look writes it; absent when it stays as it is.
     pub(super) edited: Option<ReplicaSet>,
 }
 
@@ -53,6 +56,12 @@ impl Member {
         self.set.status.as_ref().map_or(0, |status| status.replicas)
     }
 
+    /// True when its status speaks of its present spec.
+    pub(super) fn is_observed(&self) -> bool {
+        let observed = self.set.status.as_ref().and_then(|status| status.observed_generation);
+        observed.unwrap_or(0) >= self.set.metadata.generation.unwrap_or(0)
+    }
+
     pub(super) fn name(&self) -> &str {
         self.set.metadata.name.as_deref().unwrap_or_default()
     }
@@ -62,6 +71,13 @@ impl Member {
 pub(super) fn age_order(a: &ReplicaSet, b: &ReplicaSet) -> Ordering {
     (&a.metadata.creation_timestamp, &a.metadata.name)
         .cmp(&(&b.metadata.creation_timestamp, &b.metadata.name))
+}
+
+/// Whether a look writes the Deployment itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeploymentWrite {
+    Planned,
+    None,
 }
 
 /// Whether a look changed the size of something.
@@ -88,6 +104,7 @@ impl<'a> Rollout<'a> {
             status: deployment.status.clone().unwrap_or_default(),
             now,
             steps: Vec::new(),
+            deployment_write: DeploymentWrite::None,
             plan: Plan::default(),
         }
     }
@@ -113,7 +130,7 @@ impl<'a> Rollout<'a> {
         (0..self.sets.len()).filter(move |index| Some(*index) != new)
     }
 
-    /// Gives a ReplicaSet another size, and says so.
+    /// Gives a ReplicaSet another size.
     pub(super) fn resize(&mut self, index: usize, replicas: i32) -> Scaled {
         let deployment = self.deployment;
         let member = &mut self.sets[index];
@@ -125,19 +142,13 @@ impl<'a> Rollout<'a> {
         }
         set.spec.replicas = Some(replicas);
         member.replicas = replicas;
-        member.edited = Some(set.clone());
-        let name = member.name().to_owned();
-        let mut step = Step::from(Write::Update(set.into()));
-        if before != replicas {
-            let direction = if before < replicas { "up" } else { "down" };
-            step.report = Some(self.scaling_report(&name, direction, before, replicas));
-        }
-        self.steps.push(step);
+        member.edited = Some(set);
         if before == replicas { Scaled::No } else { Scaled::Yes }
     }
 
     /// The event about a ReplicaSet's new size.
-    pub(super) fn scaling_report(&self, set: &str, direction: &str, from: i32, to: i32) -> Report {
+    pub(super) fn scaling_report(&self, set: &str, from: i32, to: i32) -> Report {
+        let direction = if from < to { "up" } else { "down" };
         let about = Object::Deployment(self.deployment.clone());
         let message = format!("Scaled {direction} replica set {set} from {from} to {to}");
         let success =
@@ -154,7 +165,14 @@ impl<'a> Rollout<'a> {
 
     /// The plan of this look.
     pub(super) fn into_plan(mut self) -> Plan {
-        let steps = std::mem::take(&mut self.steps);
+        let mut steps = std::mem::take(&mut self.steps);
+        for member in &self.sets {
+            let Some(edited) = &member.edited else { continue };
+            let before = replica_set::wanted(&member.set);
+            let report = (before != member.replicas)
+                .then(|| self.scaling_report(member.name(), before, member.replicas));
+            steps.push(Step { write: Write::Update(edited.clone().into()), report });
+        }
         if !steps.is_empty() {
             self.plan.batches.insert(0, steps);
         }

@@ -5,7 +5,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use super::conditions::{self, Truth};
 use super::fenceposts;
-use super::rollout::Rollout;
+use super::rollout::{DeploymentWrite, Rollout};
 use crate::plan::Write;
 use crate::{NamespacedName, pods};
 
@@ -200,9 +200,13 @@ impl Rollout<'_> {
 
     /// Adds the write of the status, if it differs.
     pub(super) fn write_status(&mut self) {
-        if self.deployment.status.as_ref() != Some(&self.status) {
-            let write = self.status_write();
-            self.plan.then(write);
+        let is_news = self.deployment.status.as_ref() != Some(&self.status);
+        match self.deployment_write {
+            DeploymentWrite::None if is_news => {
+                let write = self.status_write();
+                self.plan.then(write);
+            }
+            DeploymentWrite::None | DeploymentWrite::Planned => {}
         }
     }
 

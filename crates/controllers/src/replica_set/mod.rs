@@ -219,5 +219,3 @@ fn min_ready(rs: &ReplicaSet) -> TickDuration {
     TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-#[cfg(test)]
-mod tests;

@@ -62,6 +62,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 fn looks_alike(a: &Node, b: &Node) -> bool {
     a.spec == b.spec
         && a.metadata.labels == b.metadata.labels
+        && filter::is_ready(a) == filter::is_ready(b)
         && a.metadata.deletion_timestamp == b.metadata.deletion_timestamp
         && Requests::allocatable(a) == Requests::allocatable(b)
 }
@@ -190,5 +191,3 @@ fn refuse(pod: &Arc<Pod>, message: &str, now: Tick, plan: &mut Plan) {
     });
 }
 
-#[cfg(test)]
-mod tests;

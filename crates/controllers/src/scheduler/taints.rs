@@ -4,6 +4,8 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
 /// The taint that stands for `spec.unschedulable`.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The taint that stands for a Ready condition that is not True.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// The first taint of the node that the pod does not tolerate.
 pub(super) fn first_untolerated<'a>(pod: &Pod, node: &'a Node) -> Option<&'a Taint> {
@@ -16,8 +18,17 @@ pub(super) fn first_untolerated<'a>(pod: &Pod, node: &'a Node) -> Option<&'a Tai
 
 /// True when the pod may go to a cordoned node.
 pub(super) fn tolerates_unschedulable(pod: &Pod) -> bool {
+    tolerates_no_schedule(pod, UNSCHEDULABLE)
+}
+
+/// True when the pod may go to a node that is not ready.
+pub(super) fn tolerates_not_ready(pod: &Pod) -> bool {
+    tolerates_no_schedule(pod, NOT_READY)
+}
+
+fn tolerates_no_schedule(pod: &Pod, key: &str) -> bool {
     let taint = Taint {
-        key: UNSCHEDULABLE.to_owned(),
+        key: key.to_owned(),
         effect: "NoSchedule".to_owned(),
         ..Default::default()
     };

@@ -3,6 +3,7 @@
 //! Fed by watches ([`View::reset`], [`View::apply`], [`View::delete`]) and by the answers to our own writes
 //! ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows which keys are affected.
 
+mod doubts;
 mod index;
 mod own_writes;
 mod settle;
@@ -17,6 +18,8 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::scheduler::requests::Requests;
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
+pub use doubts::Doubt;
+use doubts::Doubts;
 use index::Index;
 use own_writes::OwnWrites;
 pub use settle::WriteFailure;
@@ -27,6 +30,7 @@ pub struct View {
     objects: BTreeMap<ObjectId, Object>,
     index: Index,
     own: OwnWrites,
+    doubts: Doubts,
     failures: BTreeMap<ObjectId, WriteFailure>,
     /// Nodes that pods are bound to and that do not exist, and when that was first noticed.
     lost_nodes: BTreeMap<String, Tick>,
@@ -65,6 +69,7 @@ impl View {
             return None;
         }
         self.own.confirm(&id, &object);
+        self.doubts.shown(&id);
         let object = self.own.with_assumed_node(object);
         self.put(id, object)
     }
@@ -150,6 +155,7 @@ impl View {
         self.note_nodes(&before, Presence::Removed);
         self.own.forget(id, before.uid());
         self.failures.remove(id);
+        self.doubts.resolved(id);
         Some(Change { id: id.clone(), before: Some(before), after: None })
     }
 
@@ -225,6 +231,14 @@ impl View {
     /// The latest write of a controller for this object that the server refused, until one succeeds.
     pub fn failure(&self, id: &ObjectId) -> Option<&WriteFailure> {
         self.failures.get(id)
+    }
+
+    /// Writes for `key_object` of which nobody knows whether they were done. They are resolved before anything else is planned.
+    pub fn doubts<'a>(
+        &'a self,
+        key_object: &'a ObjectId,
+    ) -> impl Iterator<Item = (&'a ObjectId, Doubt)> {
+        self.doubts.of(key_object)
     }
 
     /// True when a pod of this owner had the name lately, so that it is not given again at once.

@@ -3,16 +3,20 @@
 //! client-go's controllers count expected creations and deletions so that a stale cache makes no doubles. Here the server's
 //! answer to a write is put into the view at once, and these rules keep it there until a watch catches up:
 //! - a watch event with an older resourceVersion than the view's changes nothing;
-//! - an object we deleted does not come back through an older event;
+//! - an object we deleted does not come back through an older event, and one that a watch saw go does not come back through a
+//!   late answer;
 //! - a list that does not show an object we wrote does not remove it, but makes it doubtful;
 //! - a pod we bound (or are binding) counts on its node although its object does not say so yet.
 //!
 //! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our store guarantees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::{Kind, Object, ObjectId, pods};
+
+/// UIDs remembered after their objects went.
+const DEPARTED_MAX: usize = 1024;
 
 /// Own writes ahead of the watches.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +25,8 @@ pub(super) struct OwnWrites {
     unconfirmed: BTreeMap<ObjectId, u64>,
     /// UIDs of objects that the server said are gone.
     deleted: BTreeMap<String, Kind>,
+    /// UIDs of the objects that went last, oldest first: an answer that comes late does not bring them back.
+    departed: VecDeque<String>,
     /// Pod UID → node, from the moment the binding is decided until a watch shows it.
     assumed_nodes: BTreeMap<String, String>,
 }
@@ -57,12 +63,22 @@ impl OwnWrites {
         self.assumed_nodes.remove(uid);
     }
 
+    /// True when an object with this UID was in the view and left it.
+    pub(super) fn has_departed(&self, uid: &str) -> bool {
+        self.departed.iter().any(|departed| departed == uid)
+    }
+
     /// A fresh list is newer than every deletion the watch before it missed.
     pub(super) fn forget_deletions(&mut self, kind: Kind) {
         self.deleted.retain(|_, k| *k != kind);
     }
 
+    /// The object left the view.
     pub(super) fn forget(&mut self, id: &ObjectId, uid: &str) {
+        if self.departed.len() == DEPARTED_MAX {
+            self.departed.pop_front();
+        }
+        self.departed.push_back(uid.to_owned());
         self.unconfirmed.remove(id);
         self.assumed_nodes.remove(uid);
     }

@@ -2,9 +2,24 @@
 
 use std::sync::Arc;
 
-use super::{View, own_writes};
+use super::{Doubt, View, own_writes};
 use crate::plan::{Refusal, Settled, Step, Verdict, Write};
 use crate::{Change, Kind, Object, ObjectId, Outcome};
+
+/// True for the answer to the write that made an object go: nothing holds it any more.
+fn is_last_word(object: &Object) -> bool {
+    let meta = object.meta();
+    let is_held = match object {
+        Object::Namespace(namespace) => {
+            namespace.spec.iter().any(|spec| spec.finalizers.iter().flatten().next().is_some())
+        }
+        _ => false,
+    };
+    meta.deletion_timestamp.is_some()
+        && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
+        && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
+        && !is_held
+}
 
 /// The latest refused write of a controller for one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +63,7 @@ impl View {
             }
             Outcome::Unknown { .. } => {
                 settled.changes = self.take_back(&step.write);
+                self.doubt(key_object, &step.write);
                 settled.verdict = Verdict::Retry;
             }
         }
@@ -89,6 +105,23 @@ impl View {
         }
     }
 
+    /// Nobody knows whether the write was done.
+    fn doubt(&mut self, key_object: &ObjectId, write: &Write) {
+        match write {
+            Write::Create(object) => self.doubts.add(object.id(), Doubt::Created, key_object),
+            Write::Update(object) | Write::UpdateStatus(object) => {
+                self.doubts.add(object.id(), Doubt::Changed, key_object);
+            }
+            Write::Patch { id, .. } => self.doubts.add(id.clone(), Doubt::Changed, key_object),
+            Write::Delete(delete) => {
+                self.doubts.add(delete.id.clone(), Doubt::Changed, key_object);
+            }
+            // These are refused or without effect when they are done a second time.
+            Write::Bind { .. } | Write::DeleteAll { .. } | Write::Finalize(_) => {}
+            Write::CheckAbsent { .. } | Write::CheckEmpty { .. } => {}
+        }
+    }
+
     /// A change without a difference: what is known about the object changed, not the object.
     fn touched(&self, id: &ObjectId) -> Option<Change> {
         let object = self.objects.get(id)?.clone();
@@ -97,11 +130,19 @@ impl View {
 
     fn stored(&mut self, object: &Object) -> Vec<Change> {
         let id = object.id();
+        self.doubts.resolved(&id);
         if self.objects.get(&id).is_some_and(|known| own_writes::is_newer(known, object)) {
             return Vec::new(); // a watch was faster
         }
-        if self.own.is_deleted(object.uid()) {
+        if self.own.is_deleted(object.uid()) || self.own.has_departed(object.uid()) {
             return Vec::new();
+        }
+        if is_last_word(object) {
+            self.own.deleted(id.kind, object.uid());
+            return match self.objects.get(&id) {
+                Some(known) if known.uid() == object.uid() => self.remove(&id).into_iter().collect(),
+                _ => Vec::new(),
+            };
         }
         let already_seen = self.objects.get(&id).is_some_and(|known| {
             known.meta().resource_version == object.meta().resource_version
@@ -117,6 +158,7 @@ impl View {
     fn done(&mut self, write: &Write, changes: &mut Vec<Change>) {
         match write {
             Write::CheckAbsent { id, uid } => {
+                self.doubts.resolved(id);
                 let known = self.objects.get(id);
                 let matches =
                     known.is_some_and(|o| uid.as_deref().is_none_or(|uid| o.uid() == uid));
@@ -156,6 +198,7 @@ impl View {
             | Write::CheckAbsent { .. }
             | Write::CheckEmpty { .. } => return Vec::new(),
         };
+        self.doubts.resolved(&id);
         if self.objects.get(&id).is_some_and(|known| known.uid() == uid) {
             self.own.deleted(id.kind, &uid);
             return self.remove(&id).into_iter().collect();

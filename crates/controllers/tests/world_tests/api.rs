@@ -1,0 +1,347 @@
+//! An API server that is a map: what the controllers' writes mean, no more than they need.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_controllers::plan::{Delete, Grace, Part, Propagation};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_types::Tick;
+use serde_json::{Value, json};
+
+/// One watch event.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Applied(Object),
+    Deleted(Object),
+}
+
+/// The server.
+#[derive(Default)]
+pub(crate) struct FakeApi {
+    pub(crate) objects: BTreeMap<ObjectId, Object>,
+    /// Everything that ever happened, by kind, as watches show it.
+    pub(crate) log: BTreeMap<Kind, Vec<Event>>,
+    pub(crate) version: u64,
+    pub(crate) uids: u64,
+    pub(crate) now: Tick,
+    /// Creations of kinds listed here are refused with this message.
+    pub(crate) refuse_creation: Option<(Kind, String)>,
+}
+
+impl FakeApi {
+    pub(crate) fn carry_out(&mut self, write: &Write) -> Outcome {
+        match write {
+            Write::Create(object) => self.create(object.clone()),
+            Write::Update(object) => self.update(object, Part::Whole),
+            Write::UpdateStatus(object) => self.update(object, Part::Status),
+            Write::Patch { id, part, patch } => self.patch(id, *part, patch),
+            Write::Delete(delete) => self.delete(delete),
+            Write::DeleteAll { of } => {
+                for id in self.ids(of.kind, &of.name.namespace) {
+                    let uid = self.objects[&id].uid().to_owned();
+                    let (propagation, grace) = (Propagation::Background, Grace::Own);
+                    self.delete(&Delete { id, uid, propagation, grace });
+                }
+                Outcome::Done
+            }
+            Write::Bind { pod, uid, node } => self.bind(pod, uid, node),
+            Write::Finalize(namespace) => self.finalize(namespace),
+            Write::CheckAbsent { id, uid } => match self.objects.get(id) {
+                Some(object) if uid.as_deref().is_none_or(|uid| uid == object.uid()) => {
+                    refuse(Refusal::StillThere, "still there")
+                }
+                _ => Outcome::Done,
+            },
+            Write::CheckEmpty { of } => {
+                if self.ids(of.kind, &of.name.namespace).is_empty() {
+                    Outcome::Done
+                } else {
+                    refuse(Refusal::StillThere, "not empty")
+                }
+            }
+        }
+    }
+
+    pub(crate) fn create(&mut self, object: Object) -> Outcome {
+        let id = object.id();
+        if let Some((kind, message)) = &self.refuse_creation
+            && *kind == id.kind
+        {
+            return refuse(Refusal::Other, message);
+        }
+        if self.objects.contains_key(&id) {
+            return refuse(Refusal::AlreadyExists, "already exists");
+        }
+        let namespace = ObjectId::new(Kind::Namespace, NamespacedName::new("", &*id.name.namespace));
+        let is_going = |o: &Object| o.meta().deletion_timestamp.is_some();
+        if self.objects.get(&namespace).is_some_and(is_going) {
+            return refuse(Refusal::NamespaceTerminating, "namespace is being deleted");
+        }
+        self.uids += 1;
+        let uid = format!("uid-{}", self.uids);
+        let created = self.now;
+        let object = edit(object, |meta| {
+            meta.uid = Some(uid);
+            meta.generation = Some(1);
+            meta.creation_timestamp = Some(seconds(created));
+        });
+        let object = match object {
+            Object::Pod(pod) => Object::from(Pod {
+                status: Some(PodStatus { phase: Some("Pending".to_owned()), ..Default::default() }),
+                ..pod.as_ref().clone()
+            }),
+            other => other,
+        };
+        Outcome::Stored(self.store(object))
+    }
+
+    /// Stores under a new version and tells the watches.
+    fn store(&mut self, object: Object) -> Object {
+        self.version += 1;
+        let version = self.version.to_string();
+        let object = edit(object, |meta| meta.resource_version = Some(version));
+        let id = object.id();
+        if is_done_for(&object) {
+            self.objects.remove(&id);
+            self.log.entry(id.kind).or_default().push(Event::Deleted(object.clone()));
+        } else {
+            self.objects.insert(id.clone(), object.clone());
+            self.log.entry(id.kind).or_default().push(Event::Applied(object.clone()));
+        }
+        object
+    }
+
+    fn update(&mut self, object: &Object, part: Part) -> Outcome {
+        let Some(current) = self.objects.get(&object.id()).cloned() else { return Outcome::Gone };
+        let stale = object.meta().resource_version.is_some()
+            && object.meta().resource_version != current.meta().resource_version;
+        if stale || current.uid() != object.uid() {
+            return refuse(Refusal::Conflict, "the object has been modified");
+        }
+        let merged = merge_part(&current, object, part);
+        Outcome::Stored(self.store(merged))
+    }
+
+    pub(crate) fn patch(&mut self, id: &ObjectId, part: Part, patch: &Value) -> Outcome {
+        let Some(current) = self.objects.get(id).cloned() else { return Outcome::Gone };
+        let meta = current.meta();
+        let conflicts = |field: &str, is: &Option<String>| {
+            patch["metadata"][field].as_str().is_some_and(|wanted| Some(wanted) != is.as_deref())
+        };
+        if conflicts("uid", &meta.uid) || conflicts("resourceVersion", &meta.resource_version) {
+            return refuse(Refusal::Conflict, "the object has been modified");
+        }
+        let mut value = encode(&current);
+        merge(&mut value, patch);
+        let patched = decode(id.kind, value);
+        let merged = merge_part(&current, &patched, part);
+        Outcome::Stored(self.store(merged))
+    }
+
+    fn delete(&mut self, delete: &Delete) -> Outcome {
+        let Some(current) = self.objects.get(&delete.id).cloned() else { return Outcome::Gone };
+        if current.uid() != delete.uid {
+            return refuse(Refusal::Conflict, "the UID in the precondition does not match");
+        }
+        let grace = match (&current, delete.grace) {
+            (Object::Pod(pod), Grace::Own) if is_on_node(pod) => 30,
+            _ => 0,
+        };
+        let now = self.now;
+        let object = edit(current, |meta| {
+            let finalizers = meta.finalizers.get_or_insert_default();
+            let wanted = match delete.propagation {
+                Propagation::Default | Propagation::Background => None,
+                Propagation::Foreground => Some("foregroundDeletion"),
+                Propagation::Orphan => Some("orphan"),
+            };
+            if let Some(wanted) = wanted.filter(|w| !finalizers.iter().any(|f| f == w)) {
+                finalizers.push(wanted.to_owned());
+            }
+            meta.deletion_timestamp.get_or_insert_with(|| seconds(now));
+            let before = meta.deletion_grace_period_seconds.unwrap_or(i64::MAX);
+            meta.deletion_grace_period_seconds = Some(grace.min(before));
+        });
+        let stored = self.store(object);
+        if self.objects.contains_key(&stored.id()) { Outcome::Stored(stored) } else { Outcome::Gone }
+    }
+
+    fn bind(&mut self, id: &ObjectId, uid: &str, node: &str) -> Outcome {
+        let Some(Object::Pod(pod)) = self.objects.get(id).cloned() else { return Outcome::Gone };
+        if pod.metadata.uid.as_deref() != Some(uid) || is_on_node(&pod) {
+            return refuse(Refusal::Conflict, "pod is already assigned to a node");
+        }
+        let mut pod = pod.as_ref().clone();
+        pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+        self.store(pod.into());
+        Outcome::Done
+    }
+
+    fn finalize(&mut self, namespace: &Namespace) -> Outcome {
+        let id = Object::from(namespace.clone()).id();
+        let Some(Object::Namespace(current)) = self.objects.get(&id).cloned() else {
+            return Outcome::Gone;
+        };
+        let mut updated = current.as_ref().clone();
+        updated.spec = namespace.spec.clone();
+        let stored = self.store(updated.into());
+        if self.objects.contains_key(&id) { Outcome::Stored(stored) } else { Outcome::Gone }
+    }
+
+    /// Changes an object as some other client would.
+    pub(crate) fn change(&mut self, id: &ObjectId, change: impl FnOnce(&mut Value)) {
+        let mut value = encode(&self.objects[id]);
+        let before = value["spec"].clone();
+        change(&mut value);
+        if value["spec"] != before {
+            let generation = value["metadata"]["generation"].as_i64().unwrap_or(0);
+            value["metadata"]["generation"] = json!(generation + 1);
+        }
+        self.store(decode(id.kind, value));
+    }
+
+    /// A user deletes an object.
+    pub(crate) fn user_deletes(&mut self, id: &ObjectId, propagation: Propagation) {
+        let uid = self.objects[id].uid().to_owned();
+        self.delete(&Delete { id: id.clone(), uid, propagation, grace: Grace::Own });
+    }
+
+    pub(crate) fn ids(&self, kind: Kind, namespace: &str) -> Vec<ObjectId> {
+        let of = |id: &&ObjectId| id.kind == kind && id.name.namespace == namespace;
+        self.objects.keys().filter(of).cloned().collect()
+    }
+
+    pub(crate) fn pods(&self) -> Vec<&Pod> {
+        self.objects
+            .values()
+            .filter_map(|o| match o {
+                Object::Pod(pod) => Some(pod.as_ref()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The kubelet removes a pod that has ended.
+    pub(crate) fn pod_ended(&mut self, id: &ObjectId) {
+        self.change(id, |pod| pod["metadata"]["deletionGracePeriodSeconds"] = json!(0));
+    }
+
+    /// Adds a node with so much of everything.
+    pub(crate) fn add_node(&mut self, name: &str, cpu: &str, memory: &str, pods: &str) {
+        let node: Node = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods}},
+        }))
+        .unwrap();
+        self.create(node.into());
+    }
+}
+
+fn is_on_node(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+}
+
+fn refuse(refusal: Refusal, message: &str) -> Outcome {
+    Outcome::Refused { refusal, message: message.to_owned() }
+}
+
+fn seconds(tick: Tick) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+    rekindle_controllers::pods::whole_seconds(tick)
+}
+
+/// True when nothing holds an object that is being deleted.
+fn is_done_for(object: &Object) -> bool {
+    let meta = object.meta();
+    let holds = match object {
+        Object::Namespace(ns) => {
+            ns.spec.iter().any(|spec| spec.finalizers.iter().flatten().next().is_some())
+        }
+        _ => false,
+    };
+    meta.deletion_timestamp.is_some()
+        && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
+        && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
+        && !holds
+}
+
+/// `new`, with the part that this write does not reach taken from `current`.
+fn merge_part(current: &Object, new: &Object, part: Part) -> Object {
+    let (current_value, mut value) = (encode(current), encode(new));
+    match part {
+        Part::Whole => {
+            value["status"] = current_value["status"].clone();
+            if value["spec"] != current_value["spec"] {
+                let generation = current.meta().generation.unwrap_or(0) + 1;
+                value["metadata"]["generation"] = json!(generation);
+            }
+        }
+        Part::Status => {
+            let status = value["status"].clone();
+            value = current_value;
+            value["status"] = status;
+        }
+    }
+    decode(current.kind(), value)
+}
+
+/// RFC 7386.
+fn merge(value: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *value = patch.clone();
+        return;
+    };
+    if !value.is_object() {
+        *value = json!({});
+    }
+    for (key, change) in patch {
+        if change.is_null() {
+            value.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut value[key], change);
+        }
+    }
+}
+
+fn edit(object: Object, change: impl FnOnce(&mut ObjectMeta)) -> Object {
+    let mut value = encode(&object);
+    let mut meta: ObjectMeta = serde_json::from_value(value["metadata"].clone()).unwrap();
+    change(&mut meta);
+    value["metadata"] = serde_json::to_value(meta).unwrap();
+    decode(object.kind(), value)
+}
+
+fn encode(object: &Object) -> Value {
+    match object {
+        Object::Deployment(o) => serde_json::to_value(o.as_ref()),
+        Object::ReplicaSet(o) => serde_json::to_value(o.as_ref()),
+        Object::Pod(o) => serde_json::to_value(o.as_ref()),
+        Object::RestartLadder(o) => serde_json::to_value(o.as_ref()),
+        Object::PodRestart(o) => serde_json::to_value(o.as_ref()),
+        Object::RestartLedger(o) => serde_json::to_value(o.as_ref()),
+        Object::Node(o) => serde_json::to_value(o.as_ref()),
+        Object::Namespace(o) => serde_json::to_value(o.as_ref()),
+        Object::Metadata(_, meta) => Ok(json!({"metadata": meta.as_ref()})),
+    }
+    .unwrap()
+}
+
+pub(crate) fn decode(kind: Kind, mut value: Value) -> Object {
+    if value["status"].is_null() {
+        value.as_object_mut().unwrap().remove("status");
+    }
+    fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+    match kind {
+        Kind::Deployment => Object::Deployment(typed(value)),
+        Kind::ReplicaSet => Object::ReplicaSet(typed(value)),
+        Kind::Pod => Object::Pod(typed(value)),
+        Kind::RestartLadder => Object::RestartLadder(typed(value)),
+        Kind::PodRestart => Object::PodRestart(typed(value)),
+        Kind::RestartLedger => Object::RestartLedger(typed(value)),
+        Kind::Node => Object::Node(typed(value)),
+        Kind::Namespace => Object::Namespace(typed(value)),
+        other => Object::Metadata(other, typed(value["metadata"].clone())),
+    }
+}

@@ -1,0 +1,101 @@
+//! Garbage collection, after the Kubernetes documentation on owners and dependents.
+
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, ObjectId, Write};
+use serde_json::{Value, json};
+
+use crate::build::{deployment, pod, replica_set};
+use crate::world::{World, id};
+
+fn owned(name: &str, owners: Value) -> Value {
+    json!({"kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}})
+}
+
+fn reference(world: &World, owner: &ObjectId) -> Value {
+    json!({"apiVersion": owner.kind.api_version(), "kind": owner.kind.info().kind,
+        "name": owner.name.name, "uid": world.api.objects[owner].uid(), "blockOwnerDeletion": true})
+}
+
+fn count(world: &World, kind: Kind) -> usize {
+    world.api.ids(kind, "shop").len()
+}
+
+#[test]
+fn deleting_a_deployment_takes_its_replica_sets_and_pods_with_it() {
+    for propagation in [Propagation::Default, Propagation::Background, Propagation::Foreground] {
+        let mut world = World::with_node();
+        let web = world.create(deployment("web", 3, "one"));
+        world.converge();
+        world.api.user_deletes(&web, propagation);
+        world.settle();
+        let is_there = world.api.objects.contains_key(&web);
+        let foreground = propagation == Propagation::Foreground;
+        assert_eq!(is_there, foreground, "in the foreground it waits for its pods ({propagation:?})");
+        world.converge();
+        let left = (count(&world, Kind::Deployment), count(&world, Kind::ReplicaSet), count(&world, Kind::Pod));
+        assert_eq!(left, (0, 0, 0), "{propagation:?}");
+    }
+}
+
+#[test]
+fn orphaning_lets_dependents_live() {
+    let mut world = World::with_node();
+    let web = world.create(replica_set("web", 2));
+    world.converge();
+    world.api.user_deletes(&web, Propagation::Orphan);
+    world.converge();
+    assert!(!world.api.objects.contains_key(&web));
+    assert_eq!(count(&world, Kind::Pod), 2);
+    assert!(world.api.pods().iter().all(|p| p.metadata.owner_references.iter().flatten().next().is_none()));
+}
+
+#[test]
+fn an_object_lives_as_long_as_one_owner_does_and_forgets_the_others() {
+    let mut world = World::with_node();
+    let (a, b) = (world.create(pod("a", json!({}))), world.create(pod("b", json!({}))));
+    let owners = json!([reference(&world, &a), reference(&world, &b)]);
+    let config = world.create(owned("config", owners));
+    world.settle();
+    world.kubelet();
+    world.api.user_deletes(&a, Propagation::Default);
+    world.converge();
+    let left = world.api.objects[&config].meta().owner_references.clone().unwrap();
+    assert_eq!(left.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    world.api.user_deletes(&b, Propagation::Default);
+    world.converge();
+    assert!(!world.api.objects.contains_key(&config));
+}
+
+#[test]
+fn an_owner_is_its_uid_not_its_name() {
+    let mut world = World::with_node();
+    let owner = world.create(pod("owner", json!({})));
+    let mut old = reference(&world, &owner);
+    old["uid"] = json!("uid-of-an-earlier-one");
+    let config = world.create(owned("config", json!([old])));
+    world.settle();
+    assert!(!world.api.objects.contains_key(&config));
+}
+
+#[test]
+fn an_owner_that_the_view_does_not_know_is_looked_for_before_anything_is_deleted() {
+    let mut world = World::with_node();
+    let owner = world.create(pod("owner", json!({})));
+    let config = world.create(owned("config", json!([reference(&world, &owner)])));
+    while world.watch_next(Kind::ConfigMap) {} // the watch of pods lags behind
+    let key = world.queue.pop_first().unwrap();
+    world.work(&key, |_| crate::world::Answer::Arrives);
+    assert!(matches!(world.writes.last(), Some(Write::CheckAbsent { .. })), "{:?}", world.writes);
+    world.converge();
+    assert!(world.api.objects.contains_key(&config));
+}
+
+#[test]
+fn owners_of_kinds_we_do_not_know_are_left_to_others() {
+    let mut world = World::with_node();
+    let unknown = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "u"});
+    let config = world.create(owned("config", json!([unknown])));
+    world.converge();
+    assert!(world.api.objects.contains_key(&config));
+    assert_eq!(id(Kind::ConfigMap, "config"), config);
+}

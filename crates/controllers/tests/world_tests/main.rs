@@ -1,0 +1,14 @@
+//! The controllers in a small world: an API server that is a map, a kubelet that is a function, and watches that may lag,
+//! repeat themselves or break. Everything is driven by the test; there is no clock and no thread.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod api;
+mod build;
+mod deployment;
+mod garbage;
+mod namespace;
+mod pod_restart;
+mod random;
+mod replica_set;
+mod scheduler;
+mod world;

@@ -1,0 +1,96 @@
+//! PodRestarts that no node answers, and their end.
+
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_types::TickDuration;
+use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus};
+use serde_json::{Value, json};
+
+use crate::build::pod;
+use crate::world::{World, id};
+
+fn restart(name: &str, spec: Value) -> Value {
+    json!({"kind": "PodRestart", "metadata": {"name": name}, "spec": spec})
+}
+
+fn status(world: &World, id: &ObjectId) -> PodRestartStatus {
+    match &world.api.objects[id] {
+        Object::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_request_that_no_node_can_answer_is_refused_with_the_reason() {
+    let mut world = World::new();
+    world.create(pod("waiting", json!({})));
+    let uid = world.api.objects[&id(Kind::Pod, "waiting")].uid().to_owned();
+    for (name, spec, message) in [
+        ("none", json!({"podName": "ghost"}), "there is no pod shop/ghost".to_owned()),
+        (
+            "other",
+            json!({"podName": "waiting", "podUID": "old"}),
+            format!("pod shop/waiting has UID {uid}, the request is for old: it was re-created"),
+        ),
+        (
+            "unscheduled",
+            json!({"podName": "waiting"}),
+            "pod shop/waiting is not on a node yet: there is nothing to restart".to_owned(),
+        ),
+    ] {
+        let request = world.create(restart(name, spec));
+        world.settle();
+        let status = status(&world, &request);
+        assert_eq!(status.phase, Some(PodRestartPhase::Refused), "{name}");
+        assert_eq!(status.message, Some(message), "{name}");
+    }
+}
+
+#[test]
+fn a_request_for_a_pod_on_a_node_is_the_nodes_until_the_pod_goes() {
+    let mut world = World::with_node();
+    let web = world.create(pod("web", json!({})));
+    world.converge();
+    let request = world.create(restart("again", json!({"podName": "web"})));
+    world.settle();
+    assert_eq!(status(&world, &request).phase, None, "the node answers");
+    world.api.change(&request, |r| r["status"] = json!({"phase": "Running"}));
+    world.api.user_deletes(&web, Propagation::Default);
+    world.converge();
+    let status = status(&world, &request);
+    assert_eq!(status.phase, Some(PodRestartPhase::Failed));
+    assert_eq!(status.message.as_deref(), Some("pod shop/web was deleted meanwhile"));
+}
+
+#[test]
+fn a_request_seen_before_its_pod_is_not_refused() {
+    let mut world = World::with_node();
+    world.create(pod("web", json!({})));
+    let request = world.create(restart("again", json!({"podName": "web"})));
+    while world.watch_next(Kind::PodRestart) {} // the watch of pods lags behind
+    let key = world.queue.pop_first().unwrap();
+    world.work(&key, |_| crate::world::Answer::Arrives);
+    assert_eq!(status(&world, &request).phase, None);
+}
+
+#[test]
+fn a_finished_request_goes_after_ten_minutes_unless_a_ledger_waits_for_it() {
+    let mut world = World::new();
+    let request = world.create(restart("old", json!({"podName": "ghost"})));
+    world.advance(TickDuration::from_secs(599));
+    assert!(world.api.objects.contains_key(&request));
+    world.advance(TickDuration::from_secs(2));
+    assert!(!world.api.objects.contains_key(&request));
+
+    let request = world.create(restart("awaited", json!({"podName": "ghost"})));
+    let ledger = world.create(json!({"kind": "RestartLedger", "metadata": {"name": "ghost"},
+        "spec": {"ladderName": "l", "podName": "ghost", "podUID": "u"},
+        "status": {"failuresTotal": 1, "pendingRestart": "awaited"}}));
+    world.advance(TickDuration::from_secs(3600));
+    assert!(world.api.objects.contains_key(&request));
+    world.api.change(&ledger, |l| {
+        l["status"].as_object_mut().unwrap().remove("pendingRestart");
+    });
+    world.settle();
+    assert!(!world.api.objects.contains_key(&request));
+}

@@ -1,0 +1,251 @@
+//! Random worlds: watches that lag, break and list stale, answers that are lost, pods that come up and go in any order. What
+//! must always hold is checked after every write; then the faults stop, and everything must come to rest in the right place.
+
+use proptest::prelude::*;
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, Object, pods};
+use rekindle_types::TickDuration;
+use serde_json::json;
+
+use crate::api::FakeApi;
+use crate::build::{deployment, replica_set};
+use crate::world::{Answer, World, id};
+
+/// One thing that happens; the numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Happening {
+    WatchShows(u8),
+    KeyIsWorked(u8, Answer),
+    Relist(u8, u8),
+    KubeletAt(u8),
+    PodLosesReadiness(u8),
+    PodFails(u8),
+    UserDeletesPod(u8),
+    ImageChanges(u8),
+    Scales(u8),
+    TimePasses(u8),
+}
+
+use Happening::{
+    ImageChanges, KeyIsWorked, KubeletAt, PodFails, PodLosesReadiness, Relist, Scales, TimePasses,
+    UserDeletesPod, WatchShows,
+};
+
+fn answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![8 => Just(Answer::Arrives), 1 => Just(Answer::IsLost), 1 => Just(Answer::NeverSent)]
+}
+
+/// Everything that controllers and watches do, faults included.
+fn machinery() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        8 => any::<u8>().prop_map(WatchShows),
+        8 => (any::<u8>(), answer()).prop_map(|(n, a)| KeyIsWorked(n, a)),
+        1 => (any::<u8>(), 0..4u8).prop_map(|(kind, lag)| Relist(kind, lag)),
+        4 => any::<u8>().prop_map(KubeletAt),
+        1 => (0..20u8).prop_map(TimePasses),
+    ]
+}
+
+fn trouble() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        any::<u8>().prop_map(PodLosesReadiness),
+        any::<u8>().prop_map(PodFails),
+        any::<u8>().prop_map(UserDeletesPod),
+    ]
+}
+
+impl World {
+    fn happens(&mut self, happening: &Happening) {
+        let kind = |n: u8| Kind::ALL[usize::from(n) % Kind::ALL.len()];
+        match happening {
+            WatchShows(n) => {
+                let first = usize::from(*n);
+                for offset in 0..Kind::ALL.len() {
+                    if self.watch_next(Kind::ALL[(first + offset) % Kind::ALL.len()]) {
+                        break;
+                    }
+                }
+            }
+            KeyIsWorked(n, answer) => {
+                if self.queue.is_empty() {
+                    return;
+                }
+                let place = usize::from(*n) % self.queue.len();
+                let key = self.queue.iter().nth(place).cloned().unwrap();
+                self.queue.remove(&key);
+                self.work(&key, |_| *answer);
+            }
+            Relist(n, lag) => self.relist(kind(*n), usize::from(*lag)),
+            KubeletAt(n) => {
+                if let Some(pod) = self.nth_pod(*n) {
+                    self.kubelet_at(&pod);
+                }
+            }
+            PodLosesReadiness(n) => {
+                let runs = self.nth_pod(*n).filter(|id| match &self.api.objects[id] {
+                    Object::Pod(pod) => !pods::is_finished(pod),
+                    _ => false,
+                });
+                if let Some(pod) = runs {
+                    self.set_ready(&pod, "False");
+                }
+            }
+            PodFails(n) => {
+                if let Some(pod) = self.nth_pod(*n) {
+                    self.api.change(&pod, |pod| pod["status"]["phase"] = json!("Failed"));
+                }
+            }
+            UserDeletesPod(n) => {
+                if let Some(pod) = self.nth_pod(*n) {
+                    self.api.user_deletes(&pod, Propagation::Background);
+                }
+            }
+            ImageChanges(n) => {
+                let image = format!("v{}", n % 3);
+                self.api.change(&id(Kind::Deployment, "web"), |d| {
+                    d["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+                });
+            }
+            Scales(n) => {
+                let replicas = n % 7;
+                self.api.change(&id(Kind::Deployment, "web"), |d| {
+                    d["spec"]["replicas"] = json!(replicas);
+                });
+            }
+            TimePasses(seconds) => {
+                self.api.now = self.api.now + TickDuration::from_secs(u64::from(*seconds));
+                let due: Vec<_> = self.timers.iter().filter(|(_, at)| **at <= self.api.now).map(|(k, _)| k.clone()).collect();
+                for key in due {
+                    self.timers.remove(&key);
+                    self.queue.insert(key);
+                }
+            }
+        }
+    }
+
+    fn nth_pod(&self, n: u8) -> Option<rekindle_controllers::ObjectId> {
+        let pods = self.api.ids(Kind::Pod, "shop");
+        (!pods.is_empty()).then(|| pods[usize::from(n) % pods.len()].clone())
+    }
+
+    /// The faults are over.
+    fn heal(&mut self) {
+        for kind in Kind::ALL {
+            self.relist(kind, 0);
+        }
+        self.advance(TickDuration::from_secs(60));
+        self.converge();
+        self.assert_view_is_true();
+    }
+}
+
+/// A quarter of the usual number of cases, each being a whole world; PROPTEST_CASES raises it.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases / 4, ..usual }
+}
+
+fn active(api: &FakeApi) -> usize {
+    api.pods().iter().filter(|pod| pods::is_active(pod)).count()
+}
+
+fn ready(api: &FakeApi) -> usize {
+    api.pods().iter().filter(|pod| pods::is_active(pod) && pods::is_ready(pod)).count()
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_replica_set_never_has_too_many_pods_and_ends_with_exactly_as_many(
+        happenings in prop::collection::vec(prop_oneof![9 => machinery(), 1 => trouble()], 0..250),
+    ) {
+        let mut world = World::with_node();
+        world.create(replica_set("web", 5));
+        world.check = |api| assert!(active(api) <= 5, "doubles: {} pods", active(api));
+        for happening in &happenings {
+            world.happens(happening);
+        }
+        world.heal();
+        prop_assert_eq!(active(&world.api), 5);
+        prop_assert_eq!(ready(&world.api), 5);
+    }
+
+    #[test]
+    fn a_rollout_keeps_its_limits_whatever_lags_or_is_lost(
+        happenings in prop::collection::vec(
+            prop_oneof![40 => machinery(), 1 => any::<u8>().prop_map(ImageChanges)],
+            0..400,
+        ),
+    ) {
+        let mut world = World::with_node();
+        world.create(deployment("web", 4, "v0"));
+        world.converge();
+        world.check = |api| {
+            let asked: i32 = api.objects.values().map(|object| match object {
+                Object::ReplicaSet(set) => set.spec.replicas.unwrap(),
+                _ => 0,
+            }).sum();
+            assert!(asked <= 5, "{asked} pods are more than replicas + maxSurge");
+            assert!(ready(api) >= 3, "{} are fewer than replicas - maxUnavailable", ready(api));
+        };
+        for happening in &happenings {
+            world.happens(happening);
+        }
+        world.heal();
+        assert_rolled_out(&world, 4);
+    }
+
+    #[test]
+    fn a_deployment_converges_whatever_happens_to_it(
+        happenings in prop::collection::vec(
+            prop_oneof![
+                30 => machinery(),
+                2 => trouble(),
+                1 => any::<u8>().prop_map(ImageChanges),
+                1 => any::<u8>().prop_map(Scales),
+            ],
+            0..300,
+        ),
+    ) {
+        let mut world = World::with_node();
+        world.create(deployment("web", 3, "v0"));
+        for happening in &happenings {
+            world.happens(happening);
+        }
+        world.heal();
+        let wanted = world.deployment("web").spec.replicas.unwrap();
+        assert_rolled_out(&world, wanted);
+    }
+
+    #[test]
+    fn a_namespace_empties_whatever_is_in_the_middle_of_happening(
+        before in prop::collection::vec(prop_oneof![9 => machinery(), 1 => trouble()], 0..120),
+        after in prop::collection::vec(machinery(), 0..120),
+    ) {
+        let mut world = World::with_node();
+        world.create(deployment("web", 3, "v0"));
+        world.create(json!({"kind": "ConfigMap", "metadata": {"name": "config"}}));
+        for happening in &before {
+            world.happens(happening);
+        }
+        world.api.user_deletes(&id(Kind::Namespace, "shop"), Propagation::Background);
+        for happening in &after {
+            world.happens(happening);
+        }
+        world.heal();
+        prop_assert!(world.api.objects.keys().all(|id| id.kind == Kind::Node));
+    }
+}
+
+fn assert_rolled_out(world: &World, wanted: i32) {
+    let image = |d: &serde_json::Value| d["spec"]["containers"][0]["image"].clone();
+    let template = json!(world.deployment("web").spec.template);
+    let status = world.deployment("web").status.clone().unwrap();
+    assert_eq!(status.updated_replicas.unwrap_or(0), wanted, "{status:?}");
+    assert_eq!(status.available_replicas.unwrap_or(0), wanted, "{status:?}");
+    for set in world.replica_sets() {
+        let is_new = image(&json!(set.spec.template)) == image(&template);
+        assert_eq!(set.spec.replicas, Some(if is_new { wanted } else { 0 }));
+    }
+}

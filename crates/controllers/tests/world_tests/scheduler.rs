@@ -1,0 +1,188 @@
+//! The scheduler.
+
+use rekindle_controllers::plan::{Part, Propagation};
+use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_types::TickDuration;
+use serde_json::{Value, json};
+
+use crate::build::pod;
+use crate::world::{World, id};
+
+fn pod_with(name: &str, spec: Value) -> Value {
+    let mut pod = pod(name, json!({}));
+    for (key, value) in spec.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    pod
+}
+
+fn asks(cpu: &str, memory: &str) -> Value {
+    json!({"containers": [{"name": "main", "image": "one",
+        "resources": {"requests": {"cpu": cpu, "memory": memory}}}]})
+}
+
+fn node_of(world: &World, id: &ObjectId) -> Option<String> {
+    match &world.api.objects[id] {
+        Object::Pod(pod) => pod.spec.as_ref().unwrap().node_name.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn pods_go_where_most_is_free() {
+    let mut world = World::new();
+    world.api.add_node("big", "8", "16Gi", "110");
+    world.api.add_node("small", "2", "4Gi", "110");
+    let pods: Vec<_> =
+        (0..5).map(|n| world.create(pod_with(&format!("p{n}"), asks("1", "2Gi")))).collect();
+    world.settle();
+    let on_big = pods.iter().filter(|p| node_of(&world, p).as_deref() == Some("big")).count();
+    assert_eq!(on_big, 4, "by share of what is left: big, big, …, small once");
+    assert!(world.said().contains(&"Scheduled: Successfully assigned shop/p0 to big".to_owned()));
+}
+
+#[test]
+fn what_does_not_fit_says_why_once_and_is_tried_again_when_something_changes() {
+    let mut world = World::new();
+    world.api.add_node("node-1", "2", "4Gi", "110");
+    let first = world.create(pod_with("first", asks("1500m", "1Gi")));
+    world.settle();
+    let second = world.create(pod_with("second", asks("1", "1Gi")));
+    world.settle();
+    assert_eq!(node_of(&world, &second), None);
+    let said = "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu.".to_owned();
+    assert_eq!(world.said().iter().filter(|s| **s == said).count(), 1);
+    let Object::Pod(waiting) = &world.api.objects[&second] else { panic!() };
+    let condition = &waiting.status.as_ref().unwrap().conditions.as_ref().unwrap()[0];
+    assert_eq!(condition.reason.as_deref(), Some("Unschedulable"));
+    let writes = world.writes.len();
+    world.advance(TickDuration::from_secs(3600));
+    assert_eq!(world.writes.len(), writes, "nothing is polled");
+    assert!(world.timers.is_empty());
+    world.api.user_deletes(&first, Propagation::Default);
+    world.settle();
+    assert_eq!(node_of(&world, &second), None, "the first still terminates");
+    world.kubelet_at(&first);
+    world.settle();
+    assert_eq!(node_of(&world, &second).as_deref(), Some("node-1"));
+}
+
+#[test]
+fn reasons_are_counted_over_nodes_as_upstream_words_them() {
+    // (what is special about the node, what is special about the pod, the message)
+    let cases = [
+        (json!({}), asks("10", "1Gi"), "0/1 nodes are available: 1 Insufficient cpu."),
+        (
+            json!({}),
+            asks("10", "100Gi"),
+            "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.",
+        ),
+        (
+            json!({"spec": {"unschedulable": true}}),
+            json!({}),
+            "0/1 nodes are available: 1 node(s) were unschedulable.",
+        ),
+        (
+            json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}}),
+            json!({}),
+            "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: yes}.",
+        ),
+        (
+            json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
+            json!({}),
+            "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.",
+        ),
+        (
+            json!({}),
+            json!({"nodeSelector": {"disk": "ssd"}}),
+            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+        ),
+        (
+            json!({"status": {"allocatable": {"pods": "0"}}}),
+            json!({}),
+            "0/1 nodes are available: 1 Too many pods.",
+        ),
+    ];
+    for (node, spec, expected) in cases {
+        let mut world = World::new();
+        world.api.add_node("node-1", "2", "4Gi", "110");
+        for part in [Part::Whole, Part::Status] {
+            world.api.patch(&id(Kind::Node, "node-1"), part, &node);
+        }
+        world.create(pod_with("p", spec));
+        world.settle();
+        assert_eq!(world.said(), [format!("FailedScheduling: {expected}")]);
+    }
+    let mut world = World::new();
+    world.create(pod_with("p", json!({})));
+    world.settle();
+    assert_eq!(world.said(), ["FailedScheduling: no nodes available to schedule pods"]);
+}
+
+#[test]
+fn node_affinity_terms_are_alternatives() {
+    let mut world = World::new();
+    for (name, zone) in [("a", "east"), ("b", "west")] {
+        world.api.add_node(name, "2", "4Gi", "110");
+        world.api.change(&id(Kind::Node, name), |node| {
+            node["metadata"]["labels"] = json!({"zone": zone, "cores": "8"});
+        });
+    }
+    let term = |key: &str, operator: &str, value: &str| {
+        json!({"matchExpressions": [{"key": key, "operator": operator, "values": [value]}]})
+    };
+    for (name, terms, expected) in [
+        ("in", json!([term("zone", "In", "west")]), Some("b")),
+        ("not-in", json!([term("zone", "NotIn", "west")]), Some("a")),
+        ("either", json!([term("zone", "In", "none"), term("zone", "In", "west")]), Some("b")),
+        ("gt", json!([term("cores", "Gt", "8")]), None),
+        ("empty", json!([{}]), None),
+        (
+            "field",
+            json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}]),
+            Some("b"),
+        ),
+    ] {
+        let affinity = json!({"nodeAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+        let pod = world.create(pod_with(name, json!({"affinity": affinity})));
+        world.settle();
+        assert_eq!(node_of(&world, &pod).as_deref(), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_gated_pod_and_one_of_another_scheduler_are_left_alone() {
+    let mut world = World::with_node();
+    let gated = world.create(pod_with("gated", json!({"schedulingGates": [{"name": "wait"}]})));
+    let other = world.create(pod_with("other", json!({"schedulerName": "mine"})));
+    world.settle();
+    assert_eq!((node_of(&world, &gated), node_of(&world, &other)), (None, None));
+    world.api.change(&gated, |pod| pod["spec"]["schedulingGates"] = json!([]));
+    world.settle();
+    assert_eq!(node_of(&world, &gated).as_deref(), Some("node-1"));
+}
+
+#[test]
+fn pods_of_a_node_that_is_gone_end_as_failed_after_forty_seconds() {
+    let mut world = World::with_node();
+    let pod = world.create(pod("p", json!({})));
+    world.settle();
+    world.api.user_deletes(&id(Kind::Node, "node-1"), Propagation::Default);
+    world.advance(TickDuration::from_secs(39));
+    assert!(world.api.objects.contains_key(&pod));
+    world.advance(TickDuration::from_secs(2));
+    assert!(!world.api.objects.contains_key(&pod));
+}
+
+#[test]
+fn a_node_that_comes_back_in_time_keeps_its_pods() {
+    let mut world = World::with_node();
+    let pod = world.create(pod("p", json!({})));
+    world.settle();
+    world.api.user_deletes(&id(Kind::Node, "node-1"), Propagation::Default);
+    world.advance(TickDuration::from_secs(20));
+    world.api.add_node("node-1", "2", "4Gi", "110");
+    world.advance(TickDuration::from_secs(600));
+    assert!(world.api.objects.contains_key(&pod));
+}
