@@ -131,7 +131,8 @@ fn await_dependents(view: &View, owner: &Object, plan: &mut Plan) {
     let mut deletes = Vec::new();
     for dependent in view.dependents(owner.uid()) {
         is_blocked |= blocks(dependent);
-        if !owners::is_terminating(dependent.meta()) && is_without_other_owner(view, dependent, owner)
+        if !owners::is_terminating(dependent.meta())
+            && is_without_other_owner(view, dependent, owner)
         {
             deletes.push(Step::from(deletion(dependent, Propagation::Foreground)));
         }
@@ -190,10 +191,9 @@ fn collect(view: &View, object: &Object, plan: &mut Plan) {
         match standing(view, object, reference) {
             Standing::Solid => solid.push(reference),
             Standing::Waiting => waiting += 1,
-            Standing::Absent(id) => checks.push(Step::from(Write::CheckAbsent {
-                id,
-                uid: Some(reference.uid.clone()),
-            })),
+            Standing::Absent(id) => {
+                checks.push(Step::from(Write::CheckAbsent { id, uid: Some(reference.uid.clone()) }))
+            }
         }
     }
     if references.is_empty() || (checks.is_empty() && waiting == 0) {
@@ -248,4 +248,3 @@ fn without_finalizer(object: &Object, finalizer: &str) -> Write {
         }}),
     }
 }
-

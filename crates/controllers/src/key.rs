@@ -102,11 +102,9 @@ fn resolve_lost_answers(view: &View, object: &ObjectId, now: Tick) -> Option<Pla
         .map(|(id, doubt)| match doubt {
             Doubt::Created => Write::CheckAbsent { id: id.clone(), uid: None },
             // A patch without a change answers with the object as it is.
-            Doubt::Changed => Write::Patch {
-                id: id.clone(),
-                part: Part::Whole,
-                patch: serde_json::json!({}),
-            },
+            Doubt::Changed => {
+                Write::Patch { id: id.clone(), part: Part::Whole, patch: serde_json::json!({}) }
+            }
         })
         .map(Step::from)
         .collect();

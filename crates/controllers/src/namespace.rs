@@ -111,4 +111,3 @@ fn report_remaining(
     });
     plan.then(Write::UpdateStatus(Object::from(updated)));
 }
-

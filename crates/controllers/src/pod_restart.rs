@@ -78,7 +78,8 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
 /// True when a ledger waits for its end.
 fn is_awaited(view: &View, restart: &PodRestart) -> bool {
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
-    let ledger = view.restart_ledger(&NamespacedName::new(namespace, restart.spec.pod_name.as_str()));
+    let ledger =
+        view.restart_ledger(&NamespacedName::new(namespace, restart.spec.pod_name.as_str()));
     ledger
         .and_then(|ledger| ledger.status.as_ref())
         .and_then(|status| status.pending_restart.as_ref())
@@ -150,4 +151,3 @@ fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Ti
     status.finished_at = Some(pods::whole_seconds(now));
     Write::UpdateStatus(restart.into())
 }
-

@@ -48,8 +48,8 @@ pub(super) fn copy_from_deployment(set: &mut ReplicaSet, deployment: &Deployment
     let mut changed = false;
     let annotations = set.metadata.annotations.get_or_insert_default();
     for (key, value) in deployment.metadata.annotations.iter().flatten() {
-        let is_own =
-            [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAX, ROLLBACK].contains(&key.as_str());
+        let is_own = [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAX, ROLLBACK]
+            .contains(&key.as_str());
         changed |= !is_own && put(annotations, key, value.clone());
     }
     changed

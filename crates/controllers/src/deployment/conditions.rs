@@ -57,7 +57,10 @@ pub(super) fn new(
 }
 
 /// The condition of a type.
-pub(super) fn get<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentCondition> {
+pub(super) fn get<'a>(
+    status: &'a DeploymentStatus,
+    type_: &str,
+) -> Option<&'a DeploymentCondition> {
     status.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(type_))
 }
 

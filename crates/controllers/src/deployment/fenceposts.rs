@@ -118,7 +118,10 @@ mod tests {
         ] {
             let deployment = deployment(replicas, surge, unavailable);
             let got = (max_surge(&deployment), max_unavailable(&deployment));
-            assert_eq!(got, expected, "{replicas} replicas, {surge} surge, {unavailable} unavailable");
+            assert_eq!(
+                got, expected,
+                "{replicas} replicas, {surge} surge, {unavailable} unavailable"
+            );
         }
     }
 }

@@ -142,4 +142,3 @@ fn claim_sets(view: &View, deployment: &Deployment, plan: &mut Plan) -> Vec<Arc<
     own.sort_by(|a, b| rollout::age_order(a, b));
     own
 }
-

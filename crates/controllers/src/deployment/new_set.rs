@@ -153,7 +153,8 @@ impl Rollout<'_> {
         }
         let condition = match self.view.failure(&id) {
             Some(failure) if failure.reason == conditions::FAILED_CREATE => {
-                let message = format!("Failed to create new replica set \"{name}\": {}", failure.message);
+                let message =
+                    format!("Failed to create new replica set \"{name}\": {}", failure.message);
                 conditions::new(
                     conditions::PROGRESSING,
                     Truth::False,

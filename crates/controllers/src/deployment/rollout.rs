@@ -151,8 +151,7 @@ impl<'a> Rollout<'a> {
         let direction = if from < to { "up" } else { "down" };
         let about = Object::Deployment(self.deployment.clone());
         let message = format!("Scaled {direction} replica set {set} from {from} to {to}");
-        let success =
-            Note::new(&about, Severity::Normal, "ScalingReplicaSet", message, COMPONENT);
+        let success = Note::new(&about, Severity::Normal, "ScalingReplicaSet", message, COMPONENT);
         let failure = Note::new(
             &about,
             Severity::Warning,

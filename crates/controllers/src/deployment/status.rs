@@ -48,7 +48,8 @@ fn non_zero(count: i32) -> Option<i32> {
 impl Rollout<'_> {
     /// The counts and condition Available, from what the ReplicaSets report.
     pub(super) fn calculate_status(&self) -> DeploymentStatus {
-        let sum = |of: &dyn Fn(&super::rollout::Member) -> i32| self.sets.iter().map(of).sum::<i32>();
+        let sum =
+            |of: &dyn Fn(&super::rollout::Member) -> i32| self.sets.iter().map(of).sum::<i32>();
         let available = sum(&|member| member.available());
         let ready = sum(&|member| {
             member.set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0)
@@ -137,17 +138,27 @@ impl Rollout<'_> {
         }
         let who = match self.new {
             Some(index) => format!("ReplicaSet \"{}\"", self.sets[index].name()),
-            None => format!("Deployment \"{}\"", NamespacedName::of(&self.deployment.metadata).name),
+            None => {
+                format!("Deployment \"{}\"", NamespacedName::of(&self.deployment.metadata).name)
+            }
         };
         let new = |truth, reason, what| {
-            conditions::new(conditions::PROGRESSING, truth, reason, format!("{who} {what}"), self.now)
+            conditions::new(
+                conditions::PROGRESSING,
+                truth,
+                reason,
+                format!("{who} {what}"),
+                self.now,
+            )
         };
         if is_complete(self.deployment, status) {
             let what = "has successfully progressed.";
             conditions::set(status, new(Truth::True, conditions::NEW_SET_AVAILABLE, what));
         } else if is_progressing(&self.deployment.status.clone().unwrap_or_default(), status) {
             let mut condition = new(Truth::True, conditions::SET_UPDATED, "is progressing.");
-            if let Some(current) = current.filter(|current| current.status.as_deref() == Some("True")) {
+            if let Some(current) =
+                current.filter(|current| current.status.as_deref() == Some("True"))
+            {
                 condition.last_transition_time = current.last_transition_time;
             }
             // Removed first, so that its update time moves with every bit of progress.

@@ -9,7 +9,6 @@ mod claim;
 mod ranking;
 mod status;
 
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -218,4 +217,3 @@ fn min_ready(rs: &ReplicaSet) -> TickDuration {
     let seconds = rs.spec.min_ready_seconds.unwrap_or(0);
     TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
-

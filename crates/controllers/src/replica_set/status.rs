@@ -44,15 +44,15 @@ fn calculate(
     now: Tick,
 ) -> (ReplicaSetStatus, Option<Tick>) {
     let template = rs.spec.template.as_ref();
-    let wanted_labels =
-        template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.labels.as_ref());
+    let wanted_labels = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.labels.as_ref());
     let min_ready = super::min_ready(rs);
     let (mut labeled, mut ready, mut available) = (0, 0, 0);
     let mut available_from: Option<Tick> = None;
     for pod in active {
         let labels = pod.metadata.labels.as_ref();
-        let has_all = wanted_labels
-            .is_none_or(|wanted| wanted.iter().all(|(k, v)| labels.and_then(|l| l.get(k)) == Some(v)));
+        let has_all = wanted_labels.is_none_or(|wanted| {
+            wanted.iter().all(|(k, v)| labels.and_then(|l| l.get(k)) == Some(v))
+        });
         labeled += i32::from(has_all);
         match pods::availability(pod, min_ready, now) {
             Availability::NotReady => {}
@@ -95,7 +95,8 @@ fn conditions(view: &View, rs: &ReplicaSet, now: Tick) -> Option<Vec<ReplicaSetC
         current.iter().filter(|c| c.type_.as_deref() != Some(REPLICA_FAILURE)).cloned().collect();
     if let Some(failure) = view.failure(&id) {
         let same = current.iter().find(|c| {
-            c.type_.as_deref() == Some(REPLICA_FAILURE) && c.reason.as_deref() == Some(failure.reason)
+            c.type_.as_deref() == Some(REPLICA_FAILURE)
+                && c.reason.as_deref() == Some(failure.reason)
         });
         conditions.push(same.cloned().unwrap_or_else(|| ReplicaSetCondition {
             type_: Some(REPLICA_FAILURE.to_owned()),

@@ -35,9 +35,8 @@ fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
 fn requirement_holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let listed = value.is_some_and(|value| values.iter().any(|v| v == value));
-    let numbers = || -> Option<(i64, i64)> {
-        Some((value?.parse().ok()?, values.first()?.parse().ok()?))
-    };
+    let numbers =
+        || -> Option<(i64, i64)> { Some((value?.parse().ok()?, values.first()?.parse().ok()?)) };
     match requirement.operator.as_str() {
         "In" => listed,
         "NotIn" => !listed,

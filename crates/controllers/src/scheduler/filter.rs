@@ -48,7 +48,12 @@ fn shortages(requests: &Requests, allocatable: &Requests, used: &Requests) -> Ve
     };
     check("cpu", requests.cpu_millis, allocatable.cpu_millis, used.cpu_millis);
     check("memory", requests.memory_bytes, allocatable.memory_bytes, used.memory_bytes);
-    check("ephemeral-storage", requests.storage_bytes, allocatable.storage_bytes, used.storage_bytes);
+    check(
+        "ephemeral-storage",
+        requests.storage_bytes,
+        allocatable.storage_bytes,
+        used.storage_bytes,
+    );
     reasons
 }
 

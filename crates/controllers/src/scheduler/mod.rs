@@ -149,13 +149,7 @@ fn explain(node_count: usize, refusals: &BTreeMap<String, usize>) -> String {
 /// Says so in an event and in condition PodScheduled, each only when it is news.
 fn refuse(pod: &Arc<Pod>, message: &str, now: Tick, plan: &mut Plan) {
     let about = Object::Pod(pod.clone());
-    plan.notes.push(Note::new(
-        &about,
-        Severity::Warning,
-        event::FAILED_SCHEDULING,
-        message,
-        NAME,
-    ));
+    plan.notes.push(Note::new(&about, Severity::Warning, event::FAILED_SCHEDULING, message, NAME));
     let current = pods::condition(pod, "PodScheduled");
     let is_told = current.is_some_and(|c| {
         c.status == "False"
@@ -190,4 +184,3 @@ fn refuse(pod: &Arc<Pod>, message: &str, now: Tick, plan: &mut Plan) {
         }),
     });
 }
-

@@ -155,7 +155,10 @@ mod tests {
                     init_containers: Some(
                         init.iter().map(|(cpu, policy)| container(cpu, *policy)).collect(),
                     ),
-                    containers: regular.iter().map(|(cpu, policy)| container(cpu, *policy)).collect(),
+                    containers: regular
+                        .iter()
+                        .map(|(cpu, policy)| container(cpu, *policy))
+                        .collect(),
                     ..Default::default()
                 }),
                 ..Default::default()

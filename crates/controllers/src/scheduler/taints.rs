@@ -27,11 +27,8 @@ pub(super) fn tolerates_not_ready(pod: &Pod) -> bool {
 }
 
 fn tolerates_no_schedule(pod: &Pod, key: &str) -> bool {
-    let taint = Taint {
-        key: key.to_owned(),
-        effect: "NoSchedule".to_owned(),
-        ..Default::default()
-    };
+    let taint =
+        Taint { key: key.to_owned(), effect: "NoSchedule".to_owned(), ..Default::default() };
     tolerations(pod).iter().any(|toleration| tolerates(toleration, &taint))
 }
 

@@ -87,8 +87,11 @@ impl View {
     /// A fresh list of all objects of a kind: what is not in it is gone.
     pub fn reset(&mut self, kind: Kind, objects: Vec<Object>) -> Reset {
         let listed: BTreeSet<ObjectId> = objects.iter().map(Object::id).collect();
-        let missing: Vec<ObjectId> =
-            self.of_kind(kind).map(|(id, _)| id.clone()).filter(|id| !listed.contains(id)).collect();
+        let missing: Vec<ObjectId> = self
+            .of_kind(kind)
+            .map(|(id, _)| id.clone())
+            .filter(|id| !listed.contains(id))
+            .collect();
         let mut reset = Reset::default();
         for object in objects {
             reset.changes.extend(self.apply(object));

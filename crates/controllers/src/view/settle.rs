@@ -140,7 +140,9 @@ impl View {
         if is_last_word(object) {
             self.own.deleted(id.kind, object.uid());
             return match self.objects.get(&id) {
-                Some(known) if known.uid() == object.uid() => self.remove(&id).into_iter().collect(),
+                Some(known) if known.uid() == object.uid() => {
+                    self.remove(&id).into_iter().collect()
+                }
                 _ => Vec::new(),
             };
         }

@@ -73,7 +73,8 @@ impl FakeApi {
         if self.objects.contains_key(&id) {
             return refuse(Refusal::AlreadyExists, "already exists");
         }
-        let namespace = ObjectId::new(Kind::Namespace, NamespacedName::new("", &*id.name.namespace));
+        let namespace =
+            ObjectId::new(Kind::Namespace, NamespacedName::new("", &*id.name.namespace));
         let is_going = |o: &Object| o.meta().deletion_timestamp.is_some();
         if self.objects.get(&namespace).is_some_and(is_going) {
             return refuse(Refusal::NamespaceTerminating, "namespace is being deleted");
@@ -164,7 +165,11 @@ impl FakeApi {
             meta.deletion_grace_period_seconds = Some(grace.min(before));
         });
         let stored = self.store(object);
-        if self.objects.contains_key(&stored.id()) { Outcome::Stored(stored) } else { Outcome::Gone }
+        if self.objects.contains_key(&stored.id()) {
+            Outcome::Stored(stored)
+        } else {
+            Outcome::Gone
+        }
     }
 
     fn bind(&mut self, id: &ObjectId, uid: &str, node: &str) -> Outcome {

@@ -182,7 +182,13 @@ fn undoing_a_rollout_brings_the_old_replica_set_back_with_a_new_revision() {
     let one = world.replica_sets().into_iter().find(|s| image(s) == "one").unwrap().clone();
     let history = annotation(&one, "deployment.kubernetes.io/revision-history");
     assert_eq!(history.as_deref(), Some("1"));
-    assert!(world.api.pods().iter().all(|p| p.spec.as_ref().unwrap().containers[0].image.as_deref() == Some("one")));
+    assert!(
+        world
+            .api
+            .pods()
+            .iter()
+            .all(|p| p.spec.as_ref().unwrap().containers[0].image.as_deref() == Some("one"))
+    );
 }
 
 #[test]

@@ -30,9 +30,16 @@ fn deleting_a_deployment_takes_its_replica_sets_and_pods_with_it() {
         world.settle();
         let is_there = world.api.objects.contains_key(&web);
         let foreground = propagation == Propagation::Foreground;
-        assert_eq!(is_there, foreground, "in the foreground it waits for its pods ({propagation:?})");
+        assert_eq!(
+            is_there, foreground,
+            "in the foreground it waits for its pods ({propagation:?})"
+        );
         world.converge();
-        let left = (count(&world, Kind::Deployment), count(&world, Kind::ReplicaSet), count(&world, Kind::Pod));
+        let left = (
+            count(&world, Kind::Deployment),
+            count(&world, Kind::ReplicaSet),
+            count(&world, Kind::Pod),
+        );
         assert_eq!(left, (0, 0, 0), "{propagation:?}");
     }
 }
@@ -46,7 +53,15 @@ fn orphaning_lets_dependents_live() {
     world.converge();
     assert!(!world.api.objects.contains_key(&web));
     assert_eq!(count(&world, Kind::Pod), 2);
-    assert!(world.api.pods().iter().all(|p| p.metadata.owner_references.iter().flatten().next().is_none()));
+    assert!(
+        world.api.pods().iter().all(|p| p
+            .metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .next()
+            .is_none())
+    );
 }
 
 #[test]
@@ -93,7 +108,8 @@ fn an_owner_that_the_view_does_not_know_is_looked_for_before_anything_is_deleted
 #[test]
 fn owners_of_kinds_we_do_not_know_are_left_to_others() {
     let mut world = World::with_node();
-    let unknown = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "u"});
+    let unknown =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "u"});
     let config = world.create(owned("config", json!([unknown])));
     world.converge();
     assert!(world.api.objects.contains_key(&config));

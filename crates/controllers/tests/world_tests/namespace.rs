@@ -59,6 +59,9 @@ fn what_the_view_has_not_seen_yet_is_deleted_too() {
     while let Some(key) = world.queue.pop_first() {
         world.work(&key, |_| crate::world::Answer::Arrives);
     }
-    assert!(world.api.objects.contains_key(&namespace), "the server was asked, and it is not empty");
+    assert!(
+        world.api.objects.contains_key(&namespace),
+        "the server was asked, and it is not empty"
+    );
     assert!(world.api.objects[&held].meta().deletion_timestamp.is_some());
 }

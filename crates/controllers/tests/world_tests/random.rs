@@ -114,7 +114,12 @@ impl World {
             }
             TimePasses(seconds) => {
                 self.api.now = self.api.now + TickDuration::from_secs(u64::from(*seconds));
-                let due: Vec<_> = self.timers.iter().filter(|(_, at)| **at <= self.api.now).map(|(k, _)| k.clone()).collect();
+                let due: Vec<_> = self
+                    .timers
+                    .iter()
+                    .filter(|(_, at)| **at <= self.api.now)
+                    .map(|(k, _)| k.clone())
+                    .collect();
                 for key in due {
                     self.timers.remove(&key);
                     self.queue.insert(key);

@@ -124,16 +124,8 @@ fn the_least_valuable_pods_go_first() {
     // Each case: what makes the pod of the first name go before the one of the second; upstream's ActivePodsWithRanks.
     type Shape = fn(&mut serde_json::Value);
     let cases: &[(&str, Shape, Shape)] = &[
-        (
-            "not bound before bound",
-            |_| {},
-            |p| p["spec"]["nodeName"] = json!("node-1"),
-        ),
-        (
-            "Pending before Running",
-            |_| {},
-            |p| p["status"]["phase"] = json!("Running"),
-        ),
+        ("not bound before bound", |_| {}, |p| p["spec"]["nodeName"] = json!("node-1")),
+        ("Pending before Running", |_| {}, |p| p["status"]["phase"] = json!("Running")),
         (
             "not ready before ready",
             |_| {},
@@ -182,7 +174,11 @@ fn the_least_valuable_pods_go_first() {
             world.create(replica_set("web", 1));
             world.settle();
             let is_there = |id| {
-                world.api.objects.get(id).is_some_and(|o: &Object| o.meta().deletion_timestamp.is_none())
+                world
+                    .api
+                    .objects
+                    .get(id)
+                    .is_some_and(|o: &Object| o.meta().deletion_timestamp.is_none())
             };
             assert!(!is_there(&goes_id) && is_there(&stays_id), "{case} ({first} should go)");
         }

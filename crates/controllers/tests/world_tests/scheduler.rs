@@ -128,9 +128,7 @@ fn node_affinity_terms_are_alternatives() {
             node["metadata"]["labels"] = json!({"zone": zone, "cores": "8"});
         });
     }
-    let term = |key: &str, operator: &str, value: &str| {
-        json!({"matchExpressions": [{"key": key, "operator": operator, "values": [value]}]})
-    };
+    let term = |key: &str, operator: &str, value: &str| json!({"matchExpressions": [{"key": key, "operator": operator, "values": [value]}]});
     for (name, terms, expected) in [
         ("in", json!([term("zone", "In", "west")]), Some("b")),
         ("not-in", json!([term("zone", "NotIn", "west")]), Some("a")),

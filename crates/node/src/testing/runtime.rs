@@ -245,11 +245,10 @@ impl Runtime for FakeRuntime {
                 let Some(sandbox) = state.sandboxes.get_mut(&key.sandbox) else {
                     return Err(unavailable);
                 };
-                if !sandbox.contains_key(&key) {
+                sandbox.entry(key).or_insert_with_key(|key| {
                     state.calls.push(format!("create {}#{}", key.name, key.attempt));
-                    let standing = Standing { spec: spec.clone(), state: ContainerState::Created };
-                    sandbox.insert(key, standing);
-                }
+                    Standing { spec: spec.clone(), state: ContainerState::Created }
+                });
                 Ok(created)
             })
             .await
