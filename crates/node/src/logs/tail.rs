@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use super::files::open;
 use super::format::{LineEnd, parse};
 
-/// How much of the file is looked at for so many bytes of text: time and stream stand before every line.
+/// How much of the file is looked at for each byte of text: a line may come in many parts.
 const OVERHEAD: usize = 8;
+/// Bytes of time, stream and tag before each line's text.
+const HEADER: usize = 64;
 /// Bytes read at a time while looking backwards.
 const BLOCK: u64 = 256 * 1024;
 
@@ -21,7 +23,8 @@ pub fn last_lines(log: &Path, lines: usize, bytes: usize) -> String {
 fn last_text(log: &Path, lines: usize, bytes: usize) -> io::Result<String> {
     let file = open(log)?.file;
     let len = file.metadata()?.len();
-    let window = u64::try_from(bytes.saturating_mul(OVERHEAD)).unwrap_or(u64::MAX).min(len);
+    let window = bytes.saturating_mul(OVERHEAD).saturating_add(lines.saturating_mul(HEADER));
+    let window = u64::try_from(window).unwrap_or(u64::MAX).min(len);
     let raw = read_at(&file, len - window, len)?;
     Ok(text_of(&raw, lines, bytes))
 }
@@ -48,6 +51,9 @@ fn nth_last_line(text: &[u8], lines: usize) -> usize {
 
 /// Where in `files` (oldest first) the last `lines` lines begin: index of the file, and offset in it.
 pub(super) fn start_of_tail(files: &[PathBuf], lines: u64) -> io::Result<(usize, u64)> {
+    if lines == 0 {
+        return end_of(files);
+    }
     let mut count = LineCount { wanted: lines, seen: 0, newest: true };
     for (index, path) in files.iter().enumerate().rev() {
         let file = open(path)?.file;
@@ -56,6 +62,14 @@ pub(super) fn start_of_tail(files: &[PathBuf], lines: u64) -> io::Result<(usize,
         }
     }
     Ok((0, 0))
+}
+
+/// Behind everything that is written.
+fn end_of(files: &[PathBuf]) -> io::Result<(usize, u64)> {
+    match files.last() {
+        Some(newest) => Ok((files.len() - 1, open(newest)?.file.metadata()?.len())),
+        None => Ok((0, 0)),
+    }
 }
 
 /// Ends of lines seen while going backwards.

@@ -136,11 +136,14 @@ async fn the_tail_counts_lines_over_rotated_files() {
         assert_eq!(fixture.read(tail).await.unwrap(), expected, "--tail={lines}");
     }
     fixture.write("0.log", &["open\\"]);
-    let tail = LogOptions { tail_lines: Some(1), ..options() };
-    assert_eq!(fixture.read(tail).await.unwrap(), "open", "a line without its end is a line");
+    for (lines, expected) in [(0, ""), (1, "open"), (2, "dd\nopen")] {
+        let tail = LogOptions { tail_lines: Some(lines), ..options() };
+        let text = fixture.read(tail).await.unwrap();
+        assert_eq!(text, expected, "--tail={lines}: a line without its end is a line");
+    }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn since_and_limits_cut_the_text() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a", "b", "c", "d"]);
