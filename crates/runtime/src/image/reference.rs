@@ -255,6 +255,10 @@ mod tests {
         fn agrees_with_oci_spec_on_lower_case_names(
             image in r"([a-z0-9.-]{1,6}(:[0-9]{1,4})?/)?[a-z0-9._/-]{1,12}(:[a-zA-Z0-9._-]{0,6})?"
         ) {
+            // `0_a.a/0`: docker takes what has a dot before the first slash for a registry, whose name has no underscore, and
+            // refuses; so do we. oci-spec falls back to a path.
+            let registry = image.split_once('/').map_or("", |(first, _)| first);
+            prop_assume!(!(registry.contains('_') && registry.contains(['.', ':'])));
             let ours = ImageReference::parse(&image).map(|r| r.to_string()).ok();
             let theirs = image.parse::<oci_spec::distribution::Reference>().map(|r| r.to_string()).ok();
             prop_assert_eq!(ours, theirs);
