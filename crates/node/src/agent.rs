@@ -133,8 +133,7 @@ impl Node {
         runtime: Arc<R>,
         network: Arc<N>,
     ) -> Result<Handle, NodeError> {
-        let dirs = NodeDirs::new(&config.data_dir, &config.log_dir);
-        make_folders(&dirs)?;
+        let dirs = make_folders(&config)?;
         let found = runtime.snapshot().await.map_err(|source| NodeError::Runtime {
             node: config.name.clone(),
             source: Box::new(source),
@@ -215,13 +214,21 @@ impl Drop for Handle {
     }
 }
 
-fn make_folders(dirs: &NodeDirs) -> Result<(), NodeError> {
-    let make = |path: &Path, mode: u32| {
-        let made = DirBuilder::new().recursive(true).mode(mode).create(path);
-        made.map_err(|source| NodeError::Folder { path: path.to_owned(), source })
+/// Makes the agent's folders. What is answered has no links in it: everything beneath is opened without following any.
+fn make_folders(config: &Config) -> Result<NodeDirs, NodeError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| NodeError::Folder { path, source }
     };
+    let make = |path: &Path, mode: u32| {
+        DirBuilder::new().recursive(true).mode(mode).create(path).map_err(failed(path))
+    };
+    let real = |path: &Path| path.canonicalize().map_err(failed(path));
+    make(&config.data_dir, 0o700)?;
+    make(&config.log_dir, 0o755)?;
+    let dirs = NodeDirs::new(&real(&config.data_dir)?, &real(&config.log_dir)?);
     make(dirs.root(), 0o700)?;
     make(&dirs.pods(), 0o755)?;
     make(&dirs.trash(), 0o700)?;
-    make(dirs.logs(), 0o755)
+    Ok(dirs)
 }

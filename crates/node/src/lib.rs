@@ -13,9 +13,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    clippy::result_large_err,
-    reason = "the node agent is a driver: it does the IO and reads the clock for the pure pod core; a runtime's error names the \
-              whole container, and is rare"
+    reason = "the node agent is a driver: it does the IO and reads the clock for the pure pod core"
 )]
 
 pub mod agent;

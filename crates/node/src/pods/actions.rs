@@ -1,33 +1,28 @@
 //! Carrying out what a pod core asks for: each action is one call that may be repeated.
 
+mod containers;
+mod images;
+pub(super) mod volumes;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ContainerKey as CoreKey, ImageSource, Outcome, PodEvent,
-    PullPolicy, Severity,
-};
+use rekindle_pod::{Action, ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome};
 use rekindle_runtime::{
     ContainerKey, ImageErrorKind, Runtime, RuntimeError, SandboxKey, StopSignal,
 };
-use rekindle_types::{ContainerAttempt, PodRef, SandboxAttempt};
+use rekindle_types::{PodRef, SandboxAttempt};
 
+use self::volumes::VolumeWork;
 use super::etc_files;
 use super::signals::signal_number;
-use super::termination_message::create_file;
-use crate::container_spec::{
-    ContainerInputs, MountPaths, container_spec, find_container, sandbox_spec,
-};
+use crate::container_spec::{find_container, sandbox_spec};
 use crate::context::NodeContext;
-use crate::env::{EnvInputs, PodFacts, build_environment};
+use crate::env::PodFacts;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
-use crate::objects::{FetchedObjects, PodObjects, container_references};
-use crate::volumes::{
-    VolumeError, VolumeInputs, VolumeProblem, ensure_sub_path, mount_volumes, refresh_empty_dirs,
-    update_payloads, volume_paths,
-};
+use crate::objects::PodObjects;
 
 /// What a container id begins with in the API.
 const ID_SCHEME: &str = "rekindle://";
@@ -51,6 +46,7 @@ pub(crate) struct PodActions<R, N> {
     /// The addresses of the sandbox that stands.
     pub(crate) ips: Vec<IpAddr>,
     pub(crate) objects: Arc<PodObjects>,
+    pub(crate) volumes: VolumeWork,
 }
 
 impl<R, N> Clone for PodActions<R, N> {
@@ -62,6 +58,7 @@ impl<R, N> Clone for PodActions<R, N> {
             pod: self.pod.clone(),
             ips: self.ips.clone(),
             objects: self.objects.clone(),
+            volumes: self.volumes.clone(),
         }
     }
 }
@@ -74,6 +71,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         match action {
             Action::MountVolumes => self.mount_volumes().await,
             Action::RefreshVolumes => self.refresh_volumes().await,
+            // the runtime makes every part of a new sandbox new: never less than what `refresh` names
             Action::SetUpSandbox { attempt, refresh: _ } => self.set_up_sandbox(attempt).await,
             Action::TearDownSandbox { attempt } => self.tear_down_sandbox(attempt).await,
             Action::PullImage { container: _, image, policy } => {
@@ -92,16 +90,6 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         }
     }
 
-    /// Brings projected files to what the objects and the pod's labels say now.
-    pub(crate) async fn update_payloads(self) -> Result<(), ActionError> {
-        let objects = self.all_objects().await?;
-        self.blocking(move |this| {
-            update_payloads(this.volume_inputs(&this.facts(), &objects))
-                .map_err(|e| volume_error(&e))
-        })
-        .await
-    }
-
     fn sandbox_key(&self, attempt: SandboxAttempt) -> SandboxKey {
         SandboxKey { pod: self.pod_ref.clone(), attempt }
     }
@@ -118,22 +106,6 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         PodFacts { pod_ips: self.ips.clone(), host_ips: self.node.host_ips.clone() }
     }
 
-    fn volume_inputs<'a>(
-        &'a self,
-        facts: &'a PodFacts,
-        objects: &'a FetchedObjects,
-    ) -> VolumeInputs<'a> {
-        let allocatable = &self.node.allocatable;
-        VolumeInputs { dirs: &self.dirs, pod: &self.pod, facts, allocatable, objects }
-    }
-
-    async fn all_objects(&self) -> Result<FetchedObjects, ActionError> {
-        self.objects.fetch_all().await.map_err(|error| {
-            let problem = VolumeProblem::from(error);
-            volume_error(&VolumeError { volume: String::new(), problem })
-        })
-    }
-
     /// File system work on a thread where it may block.
     async fn blocking<T: Send + 'static>(
         self,
@@ -143,27 +115,6 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             Ok(result) => result,
             Err(error) => Err(other(format!("file system work: {error}"))),
         }
-    }
-
-    async fn mount_volumes(self) -> ActionResult {
-        let objects = self.all_objects().await?;
-        self.blocking(move |this| {
-            mount_volumes(this.volume_inputs(&this.facts(), &objects)).map_err(|e| volume_error(&e))
-        })
-        .await
-        .map(|()| Outcome::Done)
-    }
-
-    async fn refresh_volumes(self) -> ActionResult {
-        let trash = self.dirs.trash().to_owned();
-        let refreshed = self
-            .blocking(|this| {
-                refresh_empty_dirs(&this.dirs, &this.pod).map_err(|e| volume_error(&e))
-            })
-            .await;
-        // deleting the old content takes as long as it takes, and nobody waits for it
-        tokio::task::spawn_blocking(move || crate::volumes::sweep(&trash));
-        refreshed.map(|()| Outcome::Done)
     }
 
     async fn set_up_sandbox(self, attempt: SandboxAttempt) -> ActionResult {
@@ -193,128 +144,6 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             message: format!("take pod {} off the network: {error}", self.pod_ref),
         })?;
         Ok(Outcome::Done)
-    }
-
-    async fn pull_image(self, image: &str, policy: PullPolicy) -> ActionResult {
-        let runtime = &self.node.runtime;
-        let failed = |error: RuntimeError| runtime_error(&error);
-        match policy {
-            PullPolicy::Never => match runtime.image_status(image).await.map_err(failed)? {
-                Some(info) => Ok(present(info.id)),
-                None => Err(ActionError {
-                    kind: ActionErrorKind::ImageNeverPull,
-                    message: format!(
-                        "Container image {image:?} is not present with pull policy of Never"
-                    ),
-                }),
-            },
-            PullPolicy::IfNotPresent => match runtime.image_status(image).await.map_err(failed)? {
-                Some(info) => Ok(present(info.id)),
-                None => self.fetch_image(image).await,
-            },
-            PullPolicy::Always => match self.fetch_image(image).await {
-                Ok(pulled) => Ok(pulled),
-                // an image that was loaded by hand, or is built in, has no registry to ask
-                Err(error) => match runtime.image_status(image).await.map_err(failed)? {
-                    Some(info) => Ok(present(info.id)),
-                    None => Err(error),
-                },
-            },
-        }
-    }
-
-    async fn fetch_image(&self, image: &str) -> ActionResult {
-        let info = self.node.runtime.pull_image(image).await.map_err(|e| runtime_error(&e))?;
-        Ok(Outcome::ImagePresent { image_id: info.id, source: ImageSource::Pulled })
-    }
-
-    async fn create_container(self, key: CoreKey) -> ActionResult {
-        let container =
-            find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
-        let wanted = container_references(&self.pod_ref.namespace, container);
-        let objects = self.objects.fetch(&wanted).await.map_err(|e| config(e.to_string()))?;
-        let facts = self.facts();
-        let env = build_environment(EnvInputs {
-            pod: &self.pod,
-            container,
-            facts: &facts,
-            allocatable: &self.node.allocatable,
-            objects: &objects,
-        })
-        .map_err(|e| config(e.to_string()))?;
-        self.tell_skipped(&container.name, &env.skipped);
-        let volumes = volume_paths(&self.dirs, &self.pod);
-        let etc_files = etc_files::mounts(&self.dirs);
-        let attempt = key.attempt;
-        let spec = container_spec(ContainerInputs {
-            key: self.container_key(key),
-            pod: &self.pod,
-            container,
-            env: env.variables,
-            paths: MountPaths {
-                volumes: &volumes,
-                etc_files: &etc_files,
-                termination_log: Some(self.dirs.termination_log(&container.name, attempt)),
-            },
-            log_path: self.dirs.log(&container.name, attempt),
-        })
-        .map_err(|e| config(e.to_string()))?;
-        self.prepare_files(&container.name, attempt, &spec.mounts)?;
-        let created = self.node.runtime.create_container(&spec).await;
-        let created = created.map_err(|e| runtime_error(&e))?;
-        Ok(Outcome::ContainerCreated {
-            container_id: container_id(&created.id),
-            image_id: created.image_id,
-        })
-    }
-
-    /// Keys that cannot name a variable are left out, as with the kubelet, and said so.
-    fn tell_skipped(&self, container: &str, keys: &[String]) {
-        if keys.is_empty() {
-            return;
-        }
-        let message = format!(
-            "Keys [{}] from the EnvFrom sources were skipped since they are considered invalid environment variable names.",
-            keys.join(", ")
-        );
-        let event = PodEvent {
-            severity: Severity::Warning,
-            reason: "InvalidEnvironmentVariableNames",
-            message,
-            field_path: Some(format!("spec.containers{{{container}}}")),
-        };
-        self.node.recorder.pod_event(&self.pod_ref, event);
-    }
-
-    /// Everything that must stand on the host before the runtime is asked: quick, so done in place.
-    fn prepare_files(
-        &self,
-        container: &str,
-        attempt: ContainerAttempt,
-        mounts: &[rekindle_runtime::Mount],
-    ) -> Result<(), ActionError> {
-        let failed = |what: &str, error: std::io::Error| ActionError {
-            kind: ActionErrorKind::ContainerCreate,
-            message: format!("container {container:?} of pod {}: {what}: {error}", self.pod_ref),
-        };
-        let logs = self.dirs.container_logs(container);
-        std::fs::create_dir_all(&logs).map_err(|e| failed("create the log folder", e))?;
-        crate::logs::prune(&logs, attempt);
-        // the message before the last is in no status any more
-        if let Some(old) = attempt.0.checked_sub(2) {
-            let path = self.dirs.termination_log(container, ContainerAttempt(old));
-            super::journal_file::remove(&path).map_err(|error| other(error.to_string()))?;
-        }
-        let message = self.dirs.termination_log(container, attempt);
-        create_file(&message).map_err(|e| failed("create the termination message file", e))?;
-        for mount in mounts {
-            if let Some(sub_path) = &mount.sub_path {
-                ensure_sub_path(&mount.source, sub_path).map_err(|e| {
-                    failed(&format!("create subPath {:?} of volume", sub_path.display()), e)
-                })?;
-            }
-        }
-        Ok(())
     }
 
     async fn start_container(self, key: CoreKey) -> ActionResult {
@@ -351,20 +180,12 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 }
 
-fn present(image_id: String) -> Outcome {
-    Outcome::ImagePresent { image_id, source: ImageSource::AlreadyPresent }
-}
-
 fn config(message: String) -> ActionError {
     ActionError { kind: ActionErrorKind::ContainerConfig, message }
 }
 
 fn other(message: String) -> ActionError {
     ActionError { kind: ActionErrorKind::Other, message }
-}
-
-fn volume_error(error: &VolumeError) -> ActionError {
-    ActionError { kind: ActionErrorKind::Volume, message: error.to_string() }
 }
 
 /// The class decides which waiting reason the pod shows and whether it is retried.

@@ -42,6 +42,14 @@ struct WorkerHandle {
     updates: watch::Sender<Arc<Pod>>,
     inbox: mpsc::UnboundedSender<Input>,
     failures: u32,
+    object: Object,
+}
+
+/// Whether the API still has a pod's object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Object {
+    There,
+    Gone,
 }
 
 /// Whether new pods are taken up.
@@ -62,6 +70,8 @@ pub(crate) struct Manager<R, N> {
     workers: HashMap<PodUid, WorkerHandle>,
     tasks: JoinSet<()>,
     task_pods: HashMap<Id, PodUid>,
+    /// Pods that are over here while a finalizer still holds their object in the API.
+    over: BTreeSet<PodUid>,
     /// What the runtime had when the agent started, until its pod is taken up.
     found: BTreeMap<PodUid, Vec<SandboxSnapshot>>,
     /// Events of pods that are not taken up yet.
@@ -86,6 +96,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             workers: HashMap::new(),
             tasks: JoinSet::new(),
             task_pods: HashMap::new(),
+            over: BTreeSet::new(),
             found: by_pod,
             early: BTreeMap::new(),
             listed: BTreeSet::new(),
@@ -144,8 +155,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             Ok(Event::InitDone) => self.pods_listed(),
             Ok(Event::Apply(pod)) => self.pod_seen(pod),
             Ok(Event::Delete(pod)) => {
-                let uid = PodUid(pod.metadata.uid.clone().unwrap_or_default());
-                self.tell(&uid, Input::Vanished);
+                self.pod_gone(&PodUid(pod.metadata.uid.clone().unwrap_or_default()));
             }
             Err(error) => tracing::warn!(%error, "the watch of pods failed; it is retried"),
         }
@@ -156,9 +166,17 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let Some(pod_ref) = pod_ref(&pod) else { return };
         if let Some(worker) = self.workers.get(&pod_ref.uid) {
             worker.updates.send_replace(Arc::new(pod));
-        } else if self.phase != Phase::Stopping {
+        } else if self.phase != Phase::Stopping && !self.over.contains(&pod_ref.uid) {
             self.start_worker(pod_ref, Arc::new(pod));
         }
+    }
+
+    fn pod_gone(&mut self, uid: &PodUid) {
+        self.over.remove(uid);
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.object = Object::Gone;
+        }
+        self.tell(uid, Input::Vanished);
     }
 
     /// A complete list has been received: what is not in it is gone.
@@ -166,8 +184,9 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let vanished: Vec<PodUid> =
             self.workers.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
         for uid in vanished {
-            self.tell(&uid, Input::Vanished);
+            self.pod_gone(&uid);
         }
+        self.over.retain(|uid| self.listed.contains(uid));
         if self.phase == Phase::Recovering {
             self.phase = Phase::Serving;
             self.recover();
@@ -181,7 +200,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             match pod.as_ref().and_then(|pod| pod_ref(pod)).zip(pod) {
                 Some((pod_ref, pod)) => {
                     self.start_worker(pod_ref, pod);
-                    self.tell(&uid, Input::Vanished);
+                    self.pod_gone(&uid);
                 }
                 None => unreadable.push(uid),
             }
@@ -208,7 +227,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             updates: updates_receiver,
             inbox: inbox_receiver,
         };
-        let handle = WorkerHandle { pod_ref, updates, inbox, failures: 0 };
+        let handle = WorkerHandle { pod_ref, updates, inbox, failures: 0, object: Object::There };
         let task = self.tasks.spawn(Worker::run(self.node.clone(), start));
         self.task_pods.insert(task.id(), uid.clone());
         self.workers.insert(uid.clone(), handle);
@@ -243,8 +262,11 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     fn worker_ended(&mut self, ended: Result<(Id, ()), JoinError>) {
         match ended {
             Ok((id, ())) => {
-                if let Some(uid) = self.task_pods.remove(&id) {
-                    self.workers.remove(&uid);
+                if let Some(uid) = self.task_pods.remove(&id)
+                    && let Some(handle) = self.workers.remove(&uid)
+                    && handle.object == Object::There
+                {
+                    self.over.insert(uid);
                 }
             }
             Err(error) => {
@@ -321,9 +343,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     fn restart_seen(&mut self, restart: PodRestart) {
         let Some(id) = restart.metadata.uid.clone() else { return };
         let restart = Arc::new(restart);
-        let target = self.workers.iter().find(|(_, worker)| is_for(&restart, &worker.pod_ref));
-        if let Some((uid, _)) = target {
-            self.tell(uid, Input::Restart(restart.clone()));
+        if let Some(uid) = self.target_of(&restart) {
+            self.tell(&uid, Input::Restart(restart.clone()));
         }
         if is_settled(&restart) {
             self.restarts.remove(&id);
@@ -334,11 +355,20 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn restart_gone(&mut self, id: &str) {
         if let Some(restart) = self.restarts.remove(id)
-            && let Some((uid, _)) =
-                self.workers.iter().find(|(_, worker)| is_for(&restart, &worker.pod_ref))
+            && let Some(uid) = self.target_of(&restart)
         {
-            self.tell(uid, Input::RestartForgotten(id.to_owned()));
+            self.tell(&uid, Input::RestartForgotten(id.to_owned()));
         }
+    }
+
+    /// The pod that a request means. While an old pod of the name still ends, it is the new one.
+    fn target_of(&self, restart: &PodRestart) -> Option<PodUid> {
+        let meant = self.workers.iter().filter(|(_, worker)| is_for(restart, &worker.pod_ref));
+        let ends = |worker: &WorkerHandle| {
+            worker.object == Object::Gone
+                || worker.updates.borrow().metadata.deletion_timestamp.is_some()
+        };
+        meant.min_by_key(|(_, worker)| ends(worker)).map(|(uid, _)| uid.clone())
     }
 
     /// A pod was taken up: hands it the requests that are open.

@@ -4,7 +4,8 @@
 //! - An object that speaks too often is cut: 25 at once, then one more every 5 minutes, as client-go does it.
 //! - From the 11th different message of one reason on, they are one event, `(combined from similar events): …`.
 
-use std::collections::{BTreeMap, VecDeque};
+mod records;
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -15,26 +16,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use rekindle_pod::{PodEvent, Severity};
-use rekindle_types::{PodRef, Tick, TickDuration};
+use rekindle_types::{PodRef, Tick};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use self::records::{Key, Record, Records, Stored, Writing};
 use crate::clock::Clock;
 
 /// Events that wait for the recorder; more are dropped, and said so in the log.
 const QUEUE_MAX: usize = 1024;
-/// Different events that are counted; the oldest are forgotten and would be new objects.
-const RECORDS_MAX: usize = 2048;
 /// Writes in flight.
 const WRITES_MAX: usize = 8;
 /// Failed writes of one event before it is given up.
 const ATTEMPTS_MAX: u32 = 5;
-/// Events of one object at once.
-const BURST: u64 = 25;
-/// After which one more is allowed.
-const REFILL: TickDuration = TickDuration::from_secs(300);
-/// Different messages of one reason before they are combined.
-const SIMILAR_MAX: usize = 10;
 /// Who is said to report; the name that people and tools look for.
 const COMPONENT: &str = "kubelet";
 
@@ -93,150 +87,6 @@ impl Recorder {
         let occurrence = Occurrence { about, severity, reason: reason.to_owned(), message, at };
         if let Err(error) = self.queue.try_send(occurrence) {
             tracing::warn!(reason, %error, "an event is dropped: the recorder is behind");
-        }
-    }
-}
-
-/// What makes two events the same.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    group: GroupKey,
-    message: String,
-}
-
-/// What makes two events similar.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct GroupKey {
-    uid: String,
-    field_path: String,
-    warning: bool,
-    reason: String,
-}
-
-/// One Event object.
-#[derive(Clone, Debug)]
-struct Record {
-    about: ObjectReference,
-    severity: Severity,
-    message: String,
-    name: String,
-    first: Tick,
-    last: Tick,
-    count: i32,
-    stored: Stored,
-    writing: Writing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stored {
-    Nowhere,
-    InApi,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writing {
-    Idle,
-    InFlight,
-    /// It changed while a write was in flight.
-    Again,
-}
-
-/// How often an object may still speak.
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    left: u64,
-    since: Tick,
-}
-
-/// All that is counted: bounded, and pure.
-#[derive(Debug, Default)]
-struct Records {
-    records: BTreeMap<Key, Record>,
-    order: VecDeque<Key>,
-    allowances: BTreeMap<String, Allowance>,
-    names: u64,
-}
-
-impl Records {
-    /// Counts an occurrence; answers which object to write, if any is to be written.
-    fn count(&mut self, occurrence: Occurrence) -> Option<Key> {
-        let Occurrence { about, severity, reason, message, at } = occurrence;
-        if !self.allow(about.uid.as_deref().unwrap_or_default(), at) {
-            return None;
-        }
-        let group = GroupKey {
-            uid: about.uid.clone().unwrap_or_default(),
-            field_path: about.field_path.clone().unwrap_or_default(),
-            warning: matches!(severity, Severity::Warning),
-            reason,
-        };
-        let key = self.key_of(group, message.clone());
-        let message = if key.message == message {
-            message
-        } else {
-            format!("(combined from similar events): {message}")
-        };
-        if let Some(record) = self.records.get_mut(&key) {
-            record.count = record.count.saturating_add(1);
-            record.last = at;
-            record.message = message;
-        } else {
-            self.names += 1;
-            let pod = about.name.clone().unwrap_or_default();
-            let name = format!("{pod}.{:x}", at.as_micros() * 1000 + self.names % 1000);
-            let (stored, writing) = (Stored::Nowhere, Writing::Idle);
-            let record = Record {
-                about,
-                severity,
-                message,
-                name,
-                first: at,
-                last: at,
-                count: 1,
-                stored,
-                writing,
-            };
-            self.order.push_back(key.clone());
-            self.records.insert(key.clone(), record);
-            self.forget_oldest();
-        }
-        Some(key)
-    }
-
-    /// The key of this message, or that of the combined event once there are too many.
-    fn key_of(&self, group: GroupKey, message: String) -> Key {
-        let exact = Key { group: group.clone(), message };
-        if self.records.contains_key(&exact) {
-            return exact;
-        }
-        let from = Key { group: group.clone(), message: String::new() };
-        let similar = self.records.range(from..).take_while(|(key, _)| key.group == group).count();
-        if similar < SIMILAR_MAX { exact } else { Key { group, message: String::new() } }
-    }
-
-    fn allow(&mut self, uid: &str, at: Tick) -> bool {
-        if self.allowances.len() >= RECORDS_MAX && !self.allowances.contains_key(uid) {
-            // those that have been silent long enough are as good as new ones
-            self.allowances
-                .retain(|_, allowance| at.since(allowance.since) < REFILL.saturating_mul(BURST));
-        }
-        let fresh = Allowance { left: BURST, since: at };
-        let allowance = self.allowances.entry(uid.to_owned()).or_insert(fresh);
-        let earned = at.since(allowance.since).as_micros() / REFILL.as_micros();
-        if earned > 0 {
-            allowance.left = (allowance.left + earned).min(BURST);
-            allowance.since = allowance.since + REFILL.saturating_mul(earned);
-        }
-        let allowed = allowance.left > 0;
-        allowance.left = allowance.left.saturating_sub(1);
-        allowed
-    }
-
-    fn forget_oldest(&mut self) {
-        while self.records.len() > RECORDS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.records.remove(&oldest);
         }
     }
 }

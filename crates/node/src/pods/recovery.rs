@@ -121,9 +121,13 @@ pub(crate) fn remove_leftovers(leftovers: &Leftovers) {
     crate::volumes::sweep(&leftovers.trash);
 }
 
-/// Removes the folder and the logs of a pod that is over; its volumes are unmounted.
-pub(crate) fn remove_folders(dirs: &PodDirs) {
+/// Removes the folder of a pod that is over; its volumes are unmounted.
+pub(crate) fn remove_folder(dirs: &PodDirs) {
     remove(dirs.root());
+}
+
+/// Removes the logs of a pod that is gone from the API.
+pub(crate) fn remove_logs(dirs: &PodDirs) {
     remove(dirs.logs());
 }
 

@@ -1,5 +1,7 @@
 //! One pod: its core, its timers, and the actions under way. One task, so that nothing of a pod happens twice at a time.
 
+mod ending;
+
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,11 +16,12 @@ use rekindle_pod::{
     Outcome, PodCore,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, TickDuration};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::actions::PodActions;
+use super::actions::volumes::VolumeWork;
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, read_json, write_json};
 use super::restarts::{RestartReporter, is_settled, request_of};
@@ -89,6 +92,8 @@ pub(crate) struct Worker<R, N> {
     restarts: RestartReporter,
     objects: Arc<PodObjects>,
     objects_changed: Arc<Notify>,
+    volumes: VolumeWork,
+    payload_update: Option<BoxFuture<'static, ()>>,
     /// Grace of the deletion as last told to the core, in seconds.
     deletion_grace: Option<i64>,
     existence: Existence,
@@ -141,6 +146,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             restarts: RestartReporter::new(node.client.clone()),
             objects: Arc::new(objects),
             objects_changed,
+            volumes: VolumeWork::new(updates.clone()),
+            payload_update: None,
             dirs,
             pod,
             core,
@@ -202,6 +209,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 }
                 Ok(()) = self.updates.changed() => self.updated(),
                 () = self.objects_changed.notified() => self.update_payloads(),
+                () = done(&mut self.payload_update) => self.payload_update = None,
                 () = sleep_until(timeout), if timeout.is_some() => {
                     self.core.handle_timeout(self.node.clock.now());
                 }
@@ -271,6 +279,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             pod: self.pod.clone(),
             ips: self.ips.clone(),
             objects: self.objects.clone(),
+            volumes: self.volumes.clone(),
         }
     }
 
@@ -388,108 +397,17 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         self.handle(Event::DeleteRequested { grace });
     }
 
-    /// Not an action of the core: an update that fails is tried again at the next change.
-    fn update_payloads(&self) {
-        let (update, pod) = (self.actions().update_payloads(), self.pod_ref.clone());
-        tokio::spawn(async move {
-            if let Err(error) = update.await {
-                tracing::warn!(%pod, error = error.message, "projected files are not updated");
-            }
-        });
+    /// Not an action of the core. A new change takes the place of an update that is still under way.
+    fn update_payloads(&mut self) {
+        self.payload_update = Some(Box::pin(self.actions().update_payloads()));
     }
+}
 
-    /// After the core's last action.
-    async fn finish(mut self) {
-        let contents = match self.mode {
-            Mode::Serving => crate::volumes::Contents::Discard,
-            Mode::NodeStopping => crate::volumes::Contents::Keep,
-        };
-        self.unmount(contents).await;
-        if self.mode == Mode::NodeStopping {
-            self.node.index.remove(&self.pod_ref.uid);
-            return;
-        }
-        // how the containers ended is known nowhere else once the journal is gone
-        if self.existence == Existence::Exists {
-            self.status.flush().await;
-        }
-        self.forget_journal();
-        if self.wait_for_deletion().await == Flow::Continue {
-            return; // the agent ends before the object does
-        }
-        if self.existence == Existence::Exists {
-            super::recovery::delete_object(&self.node.client, &self.pod_ref).await;
-        }
-        let (dirs, trash) = (self.dirs.clone(), self.node.dirs.trash());
-        self.node.index.remove(&self.pod_ref.uid);
-        let removed = tokio::task::spawn_blocking(move || {
-            super::recovery::remove_folders(&dirs);
-            crate::volumes::sweep(&trash);
-        });
-        if let Err(error) = removed.await {
-            tracing::warn!(pod = %self.pod_ref, %error, "folders of an ended pod are left");
-        }
-    }
-
-    async fn unmount(&mut self, contents: crate::volumes::Contents) {
-        let mut wait = Duration::from_millis(100);
-        loop {
-            let dirs = self.dirs.clone();
-            let unmounted = tokio::task::spawn_blocking(move || {
-                crate::volumes::unmount_volumes(&dirs, contents).map_err(|error| error.to_string())
-            });
-            match unmounted.await {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => {
-                    tracing::warn!(pod = %self.pod_ref, error, "cannot take volumes away; trying again");
-                }
-                Err(error) => {
-                    tracing::warn!(pod = %self.pod_ref, %error, "cannot take volumes away")
-                }
-            }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(Duration::from_secs(30));
-        }
-    }
-
-    fn forget_journal(&self) {
-        for path in [self.dirs.journal(), self.dirs.pod()] {
-            if let Err(error) = super::journal_file::remove(&path) {
-                tracing::warn!(pod = %self.pod_ref, %error, "the journal of an ended pod is left");
-            }
-        }
-    }
-
-    /// A pod that has ended stays in the API until somebody deletes it.
-    async fn wait_for_deletion(&mut self) -> Flow {
-        loop {
-            if self.existence == Existence::Vanished || deletion_grace(&self.pod).is_some() {
-                return Flow::Finished;
-            }
-            tokio::select! {
-                input = self.inbox.recv() => match input {
-                    None | Some(Input::NodeStops) => return Flow::Continue,
-                    Some(Input::Vanished) => self.existence = Existence::Vanished,
-                    Some(Input::Restart(restart)) => self.refuse(&restart),
-                    Some(Input::RestartForgotten(id)) => self.restarts.forget(&id),
-                    Some(Input::Runtime(_)) => {} // late: nothing runs here any more
-                },
-                Ok(()) = self.updates.changed() => {
-                    self.pod = self.updates.borrow_and_update().clone();
-                    self.status.observe(&self.pod);
-                }
-            }
-        }
-    }
-
-    fn refuse(&mut self, restart: &Arc<PodRestart>) {
-        let Some(request) = request_of(restart) else { return };
-        if !is_settled(restart) && self.restarts.register(&request.id, restart.clone()) {
-            let phase = self.core.status().phase.clone().unwrap_or_default();
-            let message = format!("pod {} has finished (phase {phase})", self.pod_ref);
-            let now = self.node.clock.now();
-            self.restarts.report(&request.id, PodRestartPhase::Refused, message, now);
-        }
+/// Until the future, if there is one, is done.
+async fn done(future: &mut Option<BoxFuture<'static, ()>>) {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -363,14 +363,14 @@ impl State {
     fn delete(&mut self, key: &Key, grace_seconds: Option<i64>) {
         let mut object = self.objects[key].clone();
         let is_placed = key.0 == "pods" && !object["spec"]["nodeName"].is_null();
-        match grace_seconds {
-            Some(0) => self.remove(key),
-            grace if is_placed => {
-                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-                object["metadata"]["deletionGracePeriodSeconds"] = json!(grace.unwrap_or(30));
-                self.store(key.clone(), object);
-            }
-            _ => self.remove(key),
+        let is_held =
+            object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
+        if is_held || (is_placed && grace_seconds != Some(0)) {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            object["metadata"]["deletionGracePeriodSeconds"] = json!(grace_seconds.unwrap_or(30));
+            self.store(key.clone(), object);
+        } else {
+            self.remove(key);
         }
     }
 

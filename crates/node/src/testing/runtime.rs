@@ -32,6 +32,8 @@ struct State {
     ends_at_once: BTreeMap<String, i32>,
     /// Containers by name that do not end on their stop signal.
     stubborn: Vec<String>,
+    /// Creating a container of this name panics, once.
+    panics_at: Option<String>,
     /// Boundaries of calls that are still passed before the agent hangs there for ever.
     crash_in: Option<u32>,
     agent: Option<mpsc::UnboundedSender<RuntimeEvent>>,
@@ -82,6 +84,10 @@ impl Machine {
 
     pub(crate) fn ends_at_once(&self, container: &str, code: i32) {
         self.0.state.lock().unwrap().ends_at_once.insert(container.to_owned(), code);
+    }
+
+    pub(crate) fn panics_at_create(&self, container: &str) {
+        self.0.state.lock().unwrap().panics_at = Some(container.to_owned());
     }
 
     pub(crate) fn stubborn(&self, container: &str) {
@@ -188,6 +194,32 @@ impl State {
         self.sandboxes.get_mut(&key.sandbox)?.get_mut(key)
     }
 
+    fn create(&mut self, spec: &ContainerSpec) -> Option<()> {
+        let key = &spec.key;
+        let containers = self.sandboxes.get_mut(&key.sandbox)?;
+        containers.entry(key.clone()).or_insert_with(|| {
+            self.calls.push(format!("create {}#{}", key.name, key.attempt));
+            Standing { spec: spec.clone(), state: ContainerState::Created }
+        });
+        Some(())
+    }
+
+    /// Since when it runs or ran.
+    fn start(&mut self, key: &ContainerKey, now: Tick) -> Option<Tick> {
+        let standing = self.standing(key)?;
+        match &standing.state {
+            ContainerState::Running { started_at, .. } => return Some(*started_at),
+            ContainerState::Exited { exit } => return Some(exit.started_at),
+            ContainerState::Created => {}
+        }
+        standing.state = ContainerState::Running { pid: 100, started_at: now };
+        self.calls.push(format!("start {}#{}", key.name, key.attempt));
+        if let Some(code) = self.ends_at_once.get(&key.name.0).copied() {
+            self.end(key, ExitStatus::Code { code }, now);
+        }
+        Some(now)
+    }
+
     fn end(&mut self, key: &ContainerKey, status: ExitStatus, now: Tick) {
         let Some(standing) = self.standing(key) else { return };
         let ContainerState::Running { started_at, .. } = standing.state else { return };
@@ -198,6 +230,10 @@ impl State {
             let _gone = agent.send(RuntimeEvent::ContainerExited { key: key.clone(), exit });
         }
     }
+}
+
+fn absent(operation: &'static str) -> RuntimeError {
+    RuntimeError::Unavailable { operation, source: "absent".into() }
 }
 
 fn is_running(state: &ContainerState) -> bool {
@@ -237,43 +273,20 @@ impl Runtime for FakeRuntime {
         spec: &ContainerSpec,
     ) -> Result<CreatedContainer, RuntimeError> {
         let created = CreatedContainer { id: id_of(&spec.key), image_id: "sha256:img".to_owned() };
-        let unavailable =
-            RuntimeError::Unavailable { operation: "create: no sandbox", source: "absent".into() };
-        self.machine
-            .call(|state| {
-                let key = spec.key.clone();
-                let Some(sandbox) = state.sandboxes.get_mut(&key.sandbox) else {
-                    return Err(unavailable);
-                };
-                sandbox.entry(key).or_insert_with_key(|key| {
-                    state.calls.push(format!("create {}#{}", key.name, key.attempt));
-                    Standing { spec: spec.clone(), state: ContainerState::Created }
-                });
-                Ok(created)
-            })
-            .await
+        let panics = {
+            let mut state = self.machine.0.state.lock().unwrap();
+            state.panics_at.take_if(|name| *name == spec.key.name.0).is_some()
+        };
+        assert!(!panics, "told to panic");
+        let made = self.machine.call(|state| state.create(spec)).await;
+        made.map(|()| created).ok_or_else(|| absent("create: no sandbox"))
     }
 
     async fn start_container(&self, key: &ContainerKey) -> Result<StartedContainer, RuntimeError> {
         let now = self.machine.0.clock.now();
-        self.machine
-            .call(|state| {
-                let Some(standing) = state.standing(key) else {
-                    return Err(RuntimeError::Unavailable {
-                        operation: "start: no container",
-                        source: "absent".into(),
-                    });
-                };
-                if standing.state == ContainerState::Created {
-                    standing.state = ContainerState::Running { pid: 100, started_at: now };
-                    state.calls.push(format!("start {}#{}", key.name, key.attempt));
-                    if let Some(code) = state.ends_at_once.get(&key.name.0).copied() {
-                        state.end(key, ExitStatus::Code { code }, now);
-                    }
-                }
-                Ok(StartedContainer { pid: 100, started_at: now })
-            })
-            .await
+        let started = self.machine.call(|state| state.start(key, now)).await;
+        let started = started.ok_or_else(|| absent("start: no container"))?;
+        Ok(StartedContainer { pid: 100, started_at: started })
     }
 
     async fn signal_container(

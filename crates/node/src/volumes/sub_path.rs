@@ -8,10 +8,11 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 /// Makes the folders of `sub_path` beneath `volume` that are missing, with the volume's own permissions. A link inside the
-/// volume is followed as long as it stays inside.
+/// volume is followed as long as it stays inside. `volume` itself is the agent's or, of a hostPath, the administrator's: it
+/// may lead through links.
 pub(crate) fn ensure_sub_path(volume: &Path, sub_path: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let root = rustix::fs::openat2(CWD, volume, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let root = rustix::fs::openat(CWD, volume, flags, Mode::empty())?;
     let permissions = Mode::from_raw_mode(rustix::fs::fstat(&root)?.st_mode & 0o7777);
     let mut reached = PathBuf::new();
     let mut parent = root.try_clone()?;

@@ -1,6 +1,7 @@
 use rekindle_pod::{PodEvent, Severity};
-use rekindle_types::{PodRef, PodUid};
+use rekindle_types::{PodRef, PodUid, TickDuration};
 
+use super::records::RECORDS_MAX;
 use super::*;
 use crate::testing::World;
 

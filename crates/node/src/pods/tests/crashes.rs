@@ -202,3 +202,38 @@ async fn a_sandbox_that_nobody_knows_goes_only_after_the_api_has_answered() {
     .await
     .unwrap();
 }
+
+/// `kubectl delete --force`: the object is gone at once, and the node still ends the pod and cleans up.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_forced_out_of_the_api_is_ended_and_cleaned_up() {
+    let (world, _agent) = running_pod().await;
+    world.api.delete_pod("web", 0);
+    world.machine.until("gone", |machine| machine.sandboxes().is_empty()).await;
+    tokio::time::timeout(Duration::from_secs(3600), async {
+        while !world.folder.mounts().is_empty()
+            || world.folder.join("logs/default_web_uid-web-0").exists()
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(world.machine.count("signal app"), 1);
+}
+
+/// The same name with a new UID is another pod, also while the old one still ends.
+#[tokio::test(start_paused = true)]
+async fn a_pod_re_created_under_its_name_gets_a_sandbox_of_its_own() {
+    let (world, _agent) = running_pod().await;
+    world.machine.stubborn("app");
+    let first = world.machine.sandboxes();
+    world.api.remove("pods", "web");
+    world.api.create("pods", &pod_with_scratch("web", vec![container("next")]));
+    world.until_running("web").await;
+    assert_eq!(world.machine.running(), ["app#0", "next#0"], "the old one still has its grace");
+    assert_eq!(shown(&world, "web", "next")["restartCount"], 0);
+    world.machine.until("old one gone", |machine| machine.running() == ["next#0"]).await;
+    world.machine.until("its sandbox, too", |machine| machine.sandboxes().len() == 1).await;
+    assert_ne!(world.machine.sandboxes(), first);
+    assert_eq!(world.api.get("pods", "web").unwrap()["spec"]["containers"][0]["name"], "next");
+}

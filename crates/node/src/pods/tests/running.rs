@@ -236,3 +236,110 @@ async fn a_container_gets_the_stop_signal_of_its_spec() {
     world.api.until("gone", |api| api.get("pods", "web").is_none()).await;
     assert_eq!(world.machine.count("signal app Number(10)"), 1);
 }
+
+/// A data folder may be reached through a link; what is beneath it is still opened without following any.
+#[tokio::test(start_paused = true)]
+async fn folders_may_lie_behind_a_link() {
+    let world = World::new();
+    std::fs::create_dir(world.folder.join("real")).unwrap();
+    std::os::unix::fs::symlink(world.folder.join("real"), world.folder.join("data")).unwrap();
+    std::os::unix::fs::symlink(world.folder.join("real"), world.folder.join("logs")).unwrap();
+    world.api.create("pods", &pod_with_scratch("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    world.api.create(
+        "podrestarts",
+        &crate::testing::restart("again", "web", rekindle_types::v1alpha1::Rung::Pod),
+    );
+    world.api.until("restarted", |_| shown(&world, "web", "app")["restartCount"] == 1).await;
+    world.until_running("web").await;
+    world.api.delete_pod("web", 5);
+    world.api.until("gone", |api| api.get("pods", "web").is_none()).await;
+    assert_eq!(world.folder.mounts(), Vec::<std::path::PathBuf>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn projected_files_follow_labels_and_config_maps_while_the_pod_runs() {
+    let world = World::new();
+    world.api.create(
+        "configmaps",
+        &json!({ "metadata": { "name": "settings", "namespace": "default" }, "data": { "a": "1" } }),
+    );
+    let mut web = pod("web", vec![container("app")]);
+    web.metadata.labels = Some([("tier".to_owned(), "one".to_owned())].into());
+    web.spec.as_mut().unwrap().volumes = serde_json::from_value(json!([
+        { "name": "cfg", "configMap": { "name": "settings" } },
+        { "name": "info", "downwardAPI": { "items": [{ "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } }] } },
+    ]))
+    .unwrap();
+    let uid = world.api.create("pods", &web)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let read = |file: &str| {
+        std::fs::read_to_string(world.folder.join(&format!("data/node/pods/{uid}/volumes/{file}")))
+            .unwrap()
+    };
+    assert_eq!((read("cfg/a"), read("info/labels")), ("1".to_owned(), "tier=\"one\"".to_owned()));
+    world.api.modify("configmaps", "settings", &json!({ "data": { "a": "2" } }));
+    world.api.modify("pods", "web", &json!({ "metadata": { "labels": { "tier": "two" } } }));
+    tokio::time::timeout(std::time::Duration::from_secs(3600), async {
+        while read("cfg/a") != "2" || read("info/labels") != "tier=\"two\"" {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(world.machine.starts("app"), 1, "an update restarts nothing");
+}
+
+/// A disk that is full: no attempt is begun whose number is not kept, and the pod goes on when there is room.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_started_while_the_journal_cannot_be_written() {
+    let world = World::new();
+    let obstacle = world.folder.join("data/node/pods/uid-web-0/journal.new");
+    std::fs::create_dir_all(&obstacle).unwrap();
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(world.machine.starts("app"), 0);
+    std::fs::remove_dir(&obstacle).unwrap();
+    world.until_running("web").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_one_pods_action_is_retried_and_no_other_pod_notices() {
+    let world = World::new();
+    world.machine.panics_at_create("app");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    world.api.create("pods", &pod("db", vec![container("db")]));
+    let _agent = world.agent().await;
+    world.until_running("db").await;
+    world.until_running("web").await;
+    assert_eq!(world.machine.starts("app"), 1);
+    assert_eq!(world.machine.starts("db"), 1);
+}
+
+/// A finalizer holds the object after the pod is over: it is not taken up again, however often the object changes.
+#[tokio::test(start_paused = true)]
+async fn a_pod_held_by_a_finalizer_is_over_all_the_same() {
+    let world = World::new();
+    let mut web = pod("web", vec![container("app")]);
+    web.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    world.api.create("pods", &web);
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    world.api.delete_pod("web", 30);
+    world.api.until("asked to go", |api| api.requests("DELETE pods") == 1).await;
+    for n in 0..10 {
+        world.api.modify(
+            "pods",
+            "web",
+            &json!({ "metadata": { "labels": { "n": n.to_string() } } }),
+        );
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    }
+    assert_eq!(world.api.requests("DELETE pods"), 1);
+    assert_eq!(world.machine.starts("app"), 1);
+    world.api.modify("pods", "web", &json!({ "metadata": { "finalizers": null } }));
+    world.api.remove("pods", "web");
+}

@@ -1,0 +1,108 @@
+//! Preparing a container: everything that its spec refers to is looked up and put in place.
+
+use rekindle_pod::{
+    ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome, PodEvent, Severity,
+};
+use rekindle_runtime::Runtime;
+use rekindle_types::ContainerAttempt;
+
+use super::{ActionResult, PodActions, config, container_id, other, runtime_error};
+use crate::container_spec::{ContainerInputs, MountPaths, container_spec, find_container};
+use crate::env::{EnvInputs, build_environment};
+use crate::network::PodNetwork;
+use crate::objects::container_references;
+use crate::pods::etc_files;
+use crate::pods::journal_file;
+use crate::pods::termination_message::create_file;
+use crate::volumes::{ensure_sub_path, volume_paths};
+
+impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
+    pub(super) async fn create_container(self, key: CoreKey) -> ActionResult {
+        let container =
+            find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
+        let wanted = container_references(&self.pod_ref.namespace, container);
+        let objects = self.objects.fetch(&wanted).await.map_err(|e| config(e.to_string()))?;
+        let facts = self.facts();
+        let env = build_environment(EnvInputs {
+            pod: &self.pod,
+            container,
+            facts: &facts,
+            allocatable: &self.node.allocatable,
+            objects: &objects,
+        })
+        .map_err(|e| config(e.to_string()))?;
+        self.tell_skipped(&container.name, &env.skipped);
+        let volumes = volume_paths(&self.dirs, &self.pod);
+        let etc_files = etc_files::mounts(&self.dirs);
+        let attempt = key.attempt;
+        let spec = container_spec(ContainerInputs {
+            key: self.container_key(key),
+            pod: &self.pod,
+            container,
+            env: env.variables,
+            paths: MountPaths {
+                volumes: &volumes,
+                etc_files: &etc_files,
+                termination_log: Some(self.dirs.termination_log(&container.name, attempt)),
+            },
+            log_path: self.dirs.log(&container.name, attempt),
+        })
+        .map_err(|e| config(e.to_string()))?;
+        self.prepare_files(&container.name, attempt, &spec.mounts)?;
+        let created = self.node.runtime.create_container(&spec).await;
+        let created = created.map_err(|e| runtime_error(&e))?;
+        Ok(Outcome::ContainerCreated {
+            container_id: container_id(&created.id),
+            image_id: created.image_id,
+        })
+    }
+
+    /// Keys that cannot name a variable are left out, as with the kubelet, and said so.
+    fn tell_skipped(&self, container: &str, keys: &[String]) {
+        if keys.is_empty() {
+            return;
+        }
+        let message = format!(
+            "Keys [{}] from the EnvFrom sources were skipped since they are considered invalid environment variable names.",
+            keys.join(", ")
+        );
+        let event = PodEvent {
+            severity: Severity::Warning,
+            reason: "InvalidEnvironmentVariableNames",
+            message,
+            field_path: Some(format!("spec.containers{{{container}}}")),
+        };
+        self.node.recorder.pod_event(&self.pod_ref, event);
+    }
+
+    /// Everything that must stand on the host before the runtime is asked: quick, so done in place.
+    fn prepare_files(
+        &self,
+        container: &str,
+        attempt: ContainerAttempt,
+        mounts: &[rekindle_runtime::Mount],
+    ) -> Result<(), ActionError> {
+        let failed = |what: &str, error: std::io::Error| ActionError {
+            kind: ActionErrorKind::ContainerCreate,
+            message: format!("container {container:?} of pod {}: {what}: {error}", self.pod_ref),
+        };
+        let logs = self.dirs.container_logs(container);
+        std::fs::create_dir_all(&logs).map_err(|e| failed("create the log folder", e))?;
+        crate::logs::prune(&logs, attempt);
+        // the message before the last is in no status any more
+        if let Some(old) = attempt.0.checked_sub(2) {
+            let path = self.dirs.termination_log(container, ContainerAttempt(old));
+            journal_file::remove(&path).map_err(|error| other(error.to_string()))?;
+        }
+        let message = self.dirs.termination_log(container, attempt);
+        create_file(&message).map_err(|e| failed("create the termination message file", e))?;
+        for mount in mounts {
+            if let Some(sub_path) = &mount.sub_path {
+                ensure_sub_path(&mount.source, sub_path).map_err(|e| {
+                    failed(&format!("create subPath {:?} of volume", sub_path.display()), e)
+                })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! What has been said, and how often: bounded, and pure.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use rekindle_pod::Severity;
+use rekindle_types::{Tick, TickDuration};
+
+use super::Occurrence;
+
+/// Different events that are counted; the oldest are forgotten and would be new objects.
+pub(super) const RECORDS_MAX: usize = 2048;
+/// Events of one object at once.
+const BURST: u64 = 25;
+/// After which one more is allowed.
+const REFILL: TickDuration = TickDuration::from_secs(300);
+/// Different messages of one reason before they are combined.
+const SIMILAR_MAX: usize = 10;
+
+/// What makes two events the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) group: GroupKey,
+    pub(super) message: String,
+}
+
+/// What makes two events similar.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GroupKey {
+    pub(super) uid: String,
+    pub(super) field_path: String,
+    pub(super) warning: bool,
+    pub(super) reason: String,
+}
+
+/// One Event object.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) about: ObjectReference,
+    pub(super) severity: Severity,
+    pub(super) message: String,
+    pub(super) name: String,
+    pub(super) first: Tick,
+    pub(super) last: Tick,
+    pub(super) count: i32,
+    pub(super) stored: Stored,
+    pub(super) writing: Writing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    Nowhere,
+    InApi,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writing {
+    Idle,
+    InFlight,
+    /// It changed while a write was in flight.
+    Again,
+}
+
+/// How often an object may still speak.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    left: u64,
+    since: Tick,
+}
+
+/// All that is counted: bounded, and pure.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    pub(super) records: BTreeMap<Key, Record>,
+    pub(super) order: VecDeque<Key>,
+    pub(super) allowances: BTreeMap<String, Allowance>,
+    pub(super) names: u64,
+}
+
+impl Records {
+    /// Counts an occurrence; answers which object to write, if any is to be written.
+    pub(super) fn count(&mut self, occurrence: Occurrence) -> Option<Key> {
+        let Occurrence { about, severity, reason, message, at } = occurrence;
+        if !self.allow(about.uid.as_deref().unwrap_or_default(), at) {
+            return None;
+        }
+        let group = GroupKey {
+            uid: about.uid.clone().unwrap_or_default(),
+            field_path: about.field_path.clone().unwrap_or_default(),
+            warning: matches!(severity, Severity::Warning),
+            reason,
+        };
+        let key = self.key_of(group, message.clone());
+        let message = if key.message == message {
+            message
+        } else {
+            format!("(combined from similar events): {message}")
+        };
+        if let Some(record) = self.records.get_mut(&key) {
+            record.count = record.count.saturating_add(1);
+            record.last = at;
+            record.message = message;
+        } else {
+            self.names += 1;
+            let pod = about.name.clone().unwrap_or_default();
+            let name = format!("{pod}.{:x}", at.as_micros() * 1000 + self.names % 1000);
+            let (stored, writing) = (Stored::Nowhere, Writing::Idle);
+            let record = Record {
+                about,
+                severity,
+                message,
+                name,
+                first: at,
+                last: at,
+                count: 1,
+                stored,
+                writing,
+            };
+            self.order.push_back(key.clone());
+            self.records.insert(key.clone(), record);
+            self.forget_oldest();
+        }
+        Some(key)
+    }
+
+    /// The key of this message, or that of the combined event once there are too many.
+    pub(super) fn key_of(&self, group: GroupKey, message: String) -> Key {
+        let exact = Key { group: group.clone(), message };
+        if self.records.contains_key(&exact) {
+            return exact;
+        }
+        let from = Key { group: group.clone(), message: String::new() };
+        let similar = self.records.range(from..).take_while(|(key, _)| key.group == group).count();
+        if similar < SIMILAR_MAX { exact } else { Key { group, message: String::new() } }
+    }
+
+    pub(super) fn allow(&mut self, uid: &str, at: Tick) -> bool {
+        if self.allowances.len() >= RECORDS_MAX && !self.allowances.contains_key(uid) {
+            // those that have been silent long enough are as good as new ones
+            self.allowances
+                .retain(|_, allowance| at.since(allowance.since) < REFILL.saturating_mul(BURST));
+        }
+        let fresh = Allowance { left: BURST, since: at };
+        let allowance = self.allowances.entry(uid.to_owned()).or_insert(fresh);
+        let earned = at.since(allowance.since).as_micros() / REFILL.as_micros();
+        if earned > 0 {
+            allowance.left = (allowance.left + earned).min(BURST);
+            allowance.since = allowance.since + REFILL.saturating_mul(earned);
+        }
+        let allowed = allowance.left > 0;
+        allowance.left = allowance.left.saturating_sub(1);
+        allowed
+    }
+
+    pub(super) fn forget_oldest(&mut self) {
+        while self.records.len() > RECORDS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.records.remove(&oldest);
+        }
+    }
+}

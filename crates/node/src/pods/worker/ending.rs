@@ -1,0 +1,124 @@
+//! What is left to do when a pod's core has finished: volumes, the journal, the API object, the logs.
+//!
+//! ```text
+//! Finish ─► volumes unmounted ─► last status in the API ─► journal forgotten ─► (deletion) ─► folder ─► API object ─► logs
+//! ```
+//! A crash at any arrow is taken up by the next agent: as long as the object is there, somebody knows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rekindle_runtime::Runtime;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+
+use super::{Existence, Flow, Input, Mode, Worker, deletion_grace};
+use crate::network::PodNetwork;
+use crate::pods::journal_file;
+use crate::pods::recovery::{delete_object, remove_folder, remove_logs};
+use crate::pods::restarts::{is_settled, request_of};
+use crate::volumes::{Contents, sweep, unmount_volumes};
+
+impl<R: Runtime, N: PodNetwork> Worker<R, N> {
+    /// After the core's last action.
+    pub(super) async fn finish(mut self) {
+        let contents = match self.mode {
+            Mode::Serving => Contents::Discard,
+            Mode::NodeStopping => Contents::Keep,
+        };
+        self.unmount(contents).await;
+        if self.mode == Mode::NodeStopping {
+            self.node.index.remove(&self.pod_ref.uid);
+            return;
+        }
+        // how the containers ended is known nowhere else once the journal is gone
+        if self.existence == Existence::Exists {
+            self.status.flush().await;
+        }
+        self.forget_journal();
+        if self.wait_for_deletion().await == Flow::Continue {
+            return; // the agent ends before the object does
+        }
+        // the object goes last: while it is there, somebody knows that there may be something to clean up
+        let (dirs, trash) = (self.dirs.clone(), self.node.dirs.trash());
+        self.blocking(move || remove_folder(&dirs)).await;
+        if self.existence == Existence::Exists {
+            delete_object(&self.node.client, &self.pod_ref).await;
+        }
+        self.node.index.remove(&self.pod_ref.uid);
+        let dirs = self.dirs.clone();
+        self.blocking(move || {
+            remove_logs(&dirs);
+            sweep(&trash);
+        })
+        .await;
+    }
+
+    async fn blocking(&mut self, work: impl FnOnce() + Send + 'static) {
+        if let Err(error) = tokio::task::spawn_blocking(work).await {
+            tracing::warn!(pod = %self.pod_ref, %error, "folders of an ended pod are left");
+        }
+    }
+
+    async fn unmount(&mut self, contents: Contents) {
+        self.payload_update = None;
+        let _turn = self.volumes.turn().await;
+        let mut wait = Duration::from_millis(100);
+        loop {
+            let dirs = self.dirs.clone();
+            let unmounted = tokio::task::spawn_blocking(move || {
+                unmount_volumes(&dirs, contents).map_err(|error| error.to_string())
+            });
+            match unmounted.await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => {
+                    tracing::warn!(pod = %self.pod_ref, error, "cannot take volumes away; trying again");
+                }
+                Err(error) => {
+                    tracing::warn!(pod = %self.pod_ref, %error, "cannot take volumes away")
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(Duration::from_secs(30));
+        }
+    }
+
+    fn forget_journal(&self) {
+        for path in [self.dirs.journal(), self.dirs.pod()] {
+            if let Err(error) = journal_file::remove(&path) {
+                tracing::warn!(pod = %self.pod_ref, %error, "the journal of an ended pod is left");
+            }
+        }
+    }
+
+    /// A pod that has ended stays in the API until somebody deletes it.
+    async fn wait_for_deletion(&mut self) -> Flow {
+        loop {
+            if self.existence == Existence::Vanished || deletion_grace(&self.pod).is_some() {
+                return Flow::Finished;
+            }
+            tokio::select! {
+                input = self.inbox.recv() => match input {
+                    None | Some(Input::NodeStops) => return Flow::Continue,
+                    Some(Input::Vanished) => self.existence = Existence::Vanished,
+                    Some(Input::Restart(restart)) => self.refuse(&restart),
+                    Some(Input::RestartForgotten(id)) => self.restarts.forget(&id),
+                    Some(Input::Runtime(_)) => {} // late: nothing runs here any more
+                },
+                Ok(()) = self.updates.changed() => {
+                    self.pod = self.updates.borrow_and_update().clone();
+                    self.status.observe(&self.pod);
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, restart: &Arc<PodRestart>) {
+        let Some(request) = request_of(restart) else { return };
+        if !is_settled(restart) && self.restarts.register(&request.id, restart.clone()) {
+            let phase = self.core.status().phase.clone().unwrap_or_default();
+            let message = format!("pod {} has finished (phase {phase})", self.pod_ref);
+            let now = self.node.clock.now();
+            self.restarts.report(&request.id, PodRestartPhase::Refused, message, now);
+        }
+    }
+}
