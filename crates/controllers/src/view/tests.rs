@@ -1,1 +1,193 @@
-//! Tests.
+//! What keeps the view true while watches lag behind our own writes.
+
+use k8s_openapi::api::core::v1::Pod;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::key::{Key, reconcile};
+use crate::plan::{Delete, Grace, Propagation};
+use crate::{Outcome, Refusal, Step, Write, affected};
+
+fn pod(name: &str, uid: &str, version: u64, node: Option<&str>) -> Object {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": uid,
+            "resourceVersion": version.to_string()},
+        "spec": {"nodeName": node, "containers": [{"name": "main",
+            "resources": {"requests": {"cpu": "100m"}}}]},
+    }))
+    .unwrap();
+    pod.into()
+}
+
+fn id(name: &str) -> ObjectId {
+    ObjectId::new(Kind::Pod, NamespacedName::new("shop", name))
+}
+
+fn update(object: &Object) -> Step {
+    Step::from(Write::UpdateStatus(object.clone()))
+}
+
+fn delete(name: &str, uid: &str) -> Step {
+    Step::from(Write::Delete(Delete {
+        id: id(name),
+        uid: uid.to_owned(),
+        propagation: Propagation::Default,
+        grace: Grace::Own,
+    }))
+}
+
+fn bind(name: &str, uid: &str) -> Step {
+    let (pod, uid, node) = (id(name), uid.to_owned(), "n1".to_owned());
+    Step::from(Write::Bind { pod, uid, node })
+}
+
+#[test]
+fn an_older_event_does_not_take_an_own_write_back() {
+    let mut view = View::new();
+    view.apply(pod("a", "u1", 5, None));
+    let answer = pod("a", "u1", 9, Some("n1"));
+    view.settle(&id("a"), &update(&answer), Outcome::Stored(answer.clone()));
+    assert_eq!(view.apply(pod("a", "u1", 7, None)), None);
+    assert_eq!(view.get(&id("a")), Some(&answer));
+    assert!(view.is_unconfirmed(&id("a")));
+    assert_eq!(view.apply(answer), None, "the echo of an own write is no news");
+    assert!(!view.is_unconfirmed(&id("a")));
+}
+
+#[test]
+fn an_object_we_deleted_does_not_come_back_through_an_older_event() {
+    let mut view = View::new();
+    view.apply(pod("a", "u1", 5, None));
+    view.settle(&id("a"), &delete("a", "u1"), Outcome::Gone);
+    assert_eq!(view.apply(pod("a", "u1", 6, None)), None);
+    assert_eq!(view.get(&id("a")), None);
+    let next = pod("a", "u2", 8, None);
+    assert!(view.apply(next.clone()).is_some(), "a new one of the same name is another");
+    assert_eq!(view.delete(&id("a"), "u1"), None, "the late event is about the old one");
+    assert_eq!(view.get(&id("a")), Some(&next));
+}
+
+#[test]
+fn a_late_answer_does_not_bring_an_object_back() {
+    let mut view = View::new();
+    view.apply(pod("a", "u1", 5, None));
+    view.delete(&id("a"), "u1");
+    let late = pod("a", "u1", 6, None);
+    let settled = view.settle(&id("a"), &update(&late), Outcome::Stored(late.clone()));
+    assert!(settled.changes.is_empty());
+    assert_eq!(view.get(&id("a")), None);
+}
+
+#[test]
+fn the_answer_that_lets_the_last_finalizer_go_is_the_end_of_the_object() {
+    let mut view = View::new();
+    let known: Pod = serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "shop",
+        "uid": "u1", "resourceVersion": "5", "finalizers": ["x"],
+        "deletionTimestamp": "2026-01-01T00:00:00Z"}}))
+    .unwrap();
+    let mut last = known.clone();
+    last.metadata.finalizers = None;
+    view.apply(known.into());
+    let write = Step::from(Write::Update(last.clone().into()));
+    view.settle(&id("a"), &write, Outcome::Stored(last.into()));
+    assert_eq!(view.get(&id("a")), None);
+}
+
+#[test]
+fn a_list_older_than_an_own_write_makes_the_object_doubtful_until_the_server_is_asked() {
+    let mut view = View::new();
+    let created = pod("a", "u1", 5, None);
+    let write = Step::from(Write::Create(created.clone()));
+    view.settle(&id("a"), &write, Outcome::Stored(created));
+    let reset = view.reset(Kind::Pod, Vec::new());
+    assert_eq!(reset.doubtful, [id("a")]);
+    assert!(view.get(&id("a")).is_some());
+    let plan = reconcile(&view, &Key::Doubt(id("a")), Tick::ZERO);
+    let step = plan.batches[0][0].clone();
+    assert!(matches!(step.write, Write::CheckAbsent { .. }));
+    let settled = view.settle(&id("a"), &step, Outcome::Done);
+    assert!(settled.changes[0].is_removal());
+    assert_eq!(view.get(&id("a")), None);
+}
+
+#[test]
+fn a_confirmed_object_that_a_list_does_not_show_is_gone() {
+    let mut view = View::new();
+    view.apply(pod("a", "u1", 5, None));
+    let reset = view.reset(Kind::Pod, vec![pod("b", "u2", 6, None)]);
+    assert_eq!(reset.changes.len(), 2);
+    assert!(reset.doubtful.is_empty());
+    assert_eq!(view.get(&id("a")), None);
+}
+
+#[test]
+fn a_binding_counts_from_its_decision_and_is_taken_back_when_refused() {
+    let mut view = View::new();
+    view.apply(pod("a", "u1", 5, None));
+    view.begin(&bind("a", "u1"));
+    assert_eq!(view.requested_on("n1").cpu_millis, 100);
+    assert_eq!(view.unscheduled().count(), 0);
+    // an event from before the binding
+    view.apply(pod("a", "u1", 6, None));
+    assert_eq!(view.requested_on("n1").cpu_millis, 100);
+    let outcome = Outcome::Refused { refusal: Refusal::Conflict, message: "no".to_owned() };
+    let settled = view.settle(&id("a"), &bind("a", "u1"), outcome);
+    assert_eq!(view.requested_on("n1").cpu_millis, 0);
+    let keys = affected(&view, &settled.changes[0]);
+    assert!(keys.contains(&Key::Schedule(id("a").name)), "it needs a node again");
+}
+
+#[test]
+fn a_refused_binding_of_a_pod_that_is_bound_already_changes_nothing() {
+    let mut view = View::new();
+    view.apply(pod("a", "u1", 5, None));
+    view.begin(&bind("a", "u1"));
+    let bound = pod("a", "u1", 7, Some("n2"));
+    view.apply(bound.clone());
+    let outcome = Outcome::Refused { refusal: Refusal::Conflict, message: "no".to_owned() };
+    view.settle(&id("a"), &bind("a", "u1"), outcome);
+    assert_eq!(view.get(&id("a")), Some(&bound));
+    assert_eq!(view.requested_on("n1").cpu_millis, 0);
+    assert_eq!(view.requested_on("n2").cpu_millis, 100);
+}
+
+#[test]
+fn after_a_lost_answer_the_server_is_asked_before_anything_else_is_planned() {
+    let mut view = View::new();
+    let known = pod("a", "u1", 5, None);
+    view.apply(known.clone());
+    let lost = || Outcome::Unknown { message: "connection reset".to_owned() };
+    view.settle(&id("a"), &update(&known), lost());
+    let key = Key::PodGc(id("a").name);
+    let plan = reconcile(&view, &key, Tick::ZERO);
+    assert!(matches!(plan.batches[0][0].write, Write::Patch { .. }));
+    assert_eq!(plan.again_at, Some(Tick::ZERO));
+    let now = pod("a", "u1", 8, None);
+    view.settle(&id("a"), &plan.batches[0][0], Outcome::Stored(now));
+    assert_eq!(view.doubts(&id("a")).count(), 0);
+}
+
+proptest! {
+    #[test]
+    fn what_a_node_is_asked_for_is_the_sum_of_its_pods(
+        events in prop::collection::vec((0..6u8, 0..3u8, any::<bool>()), 0..60),
+    ) {
+        let mut view = View::new();
+        for (version, (name, node, is_there)) in events.into_iter().enumerate() {
+            let (name, uid) = (format!("p{name}"), format!("u{name}"));
+            let node = ["", "n1", "n2"][usize::from(node)];
+            if is_there {
+                let node = Some(node).filter(|node| !node.is_empty());
+                view.apply(pod(&name, &uid, version as u64 + 1, node));
+            } else {
+                view.delete(&id(&name), &uid);
+            }
+            for node in ["n1", "n2"] {
+                let on_node = view.pods_on(node).count() as i64;
+                prop_assert_eq!(view.requested_on(node).pods, on_node);
+                prop_assert_eq!(view.requested_on(node).cpu_millis, on_node * 100);
+            }
+        }
+    }
+}
