@@ -1,5 +1,6 @@
 //! What an engine costs that has nothing to do.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -76,7 +77,7 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
 }
 
 async fn wait_running(pods: &Api<Pod>) -> anyhow::Result<()> {
-    let mut running = std::collections::BTreeSet::new();
+    let mut running = BTreeSet::new();
     let mut seen = Box::pin(watcher(pods.clone(), watcher::Config::default()).applied_objects());
     while running.len() < PODS {
         let pod = seen.try_next().await?.context("the watch of pods ended")?;
@@ -97,31 +98,30 @@ fn rollup(pid: u32, field: &str) -> anyhow::Result<u64> {
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// User and system time of a process so far.
+/// User and system time of a process so far, in the kernel's ticks of 10 ms.
 fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
-    // the kernel counts run time in nanoseconds here, per thread
-    let mut nanos = 0;
-    for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-        let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
-        nanos += text.split_whitespace().next().context("run time")?.parse::<u64>()?;
-    }
-    Ok(Duration::from_nanos(nanos))
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // the name in brackets may hold spaces: count from behind it
+    let (_, fields) = stat.rsplit_once(')').context("a process name in brackets")?;
+    let ticks = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(str::parse::<u64>)
+        .sum::<Result<u64, _>>()?;
+    Ok(Duration::from_millis(ticks * 10))
 }
 
-/// The shims of this engine: processes of that name with the engine's id among their arguments or in their cgroup.
-fn shims(engine_id: &str) -> anyhow::Result<Vec<u32>> {
-    let mut shims = Vec::new();
+/// The shims of this engine: the parents of its containers' first processes, which are found by their cgroup.
+fn shims(engine_id: &str) -> anyhow::Result<BTreeSet<u32>> {
+    let mut shims = BTreeSet::new();
     for entry in std::fs::read_dir("/proc")? {
         let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
-        let command = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-        if !command.starts_with(b"rekindle-shim") {
-            continue;
-        }
-        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let cgroup = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        if [arguments, cgroup].iter().any(|text| String::from_utf8_lossy(text).contains(engine_id))
-        {
-            shims.push(pid);
+        if String::from_utf8_lossy(&cgroup).contains(engine_id) {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+            let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+            shims.insert(parent.context("a parent")?.trim().parse()?);
         }
     }
     Ok(shims)
