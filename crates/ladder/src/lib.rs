@@ -46,7 +46,6 @@ mod policy;
 mod requests;
 mod selection;
 mod sentence;
-mod span;
 mod stability;
 mod verdict;
 

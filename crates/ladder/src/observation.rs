@@ -3,9 +3,8 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod};
 use rekindle_types::reasons::waiting;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{Tick, TickDuration, span};
 
-use crate::span;
 
 /// A pod as the ladder sees it.
 #[derive(Clone, Debug)]
@@ -222,7 +221,7 @@ impl<'a> ContainerView<'a> {
     fn own_restart_at(&self) -> Option<Tick> {
         let waiting = self.waiting.filter(|w| w.reason == waiting::CRASH_LOOP_BACK_OFF)?;
         let delay = waiting.message.strip_prefix("back-off ")?.split(' ').next()?;
-        Some(self.last_end?.finished_at? + span::parse(delay)?)
+        Some(self.last_end?.finished_at? + span::parse(delay).ok()?)
     }
 }
 

@@ -1,9 +1,8 @@
 //! A RestartLadder, read and completed with its defaults.
 
-use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{LadderRung, OnExhausted, Refresh, RestartLadder, Rung};
+use rekindle_types::{TickDuration, span};
 
-use crate::span;
 
 /// Attempts count inside this window unless the ladder says otherwise.
 const WINDOW_DEFAULT: TickDuration = TickDuration::from_secs(600);
@@ -97,6 +96,7 @@ impl Policy {
         let window = match &spec.window {
             None => WINDOW_DEFAULT,
             Some(text) => span::parse(text)
+                .ok()
                 .filter(|window| *window > TickDuration::ZERO)
                 .ok_or_else(|| PolicyError::Window { ladder: name.clone(), text: text.clone() })?,
         };

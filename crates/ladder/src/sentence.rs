@@ -1,5 +1,6 @@
 //! The sentence for a person at 3 a.m.: which container, what it did, what did not help, what is done now.
 
+use rekindle_types::span::show;
 use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
@@ -8,7 +9,6 @@ use crate::budget::Room;
 use crate::choice::{attempts_of, highest_tried};
 use crate::failures::Failure;
 use crate::policy::{Step, Support};
-use crate::span::{clock, show};
 
 /// What failed, and what was tried against it so far. The ledger is the one before this decision, pruned to the window.
 #[derive(Clone, Copy, Debug)]
@@ -236,4 +236,20 @@ fn last_attempt(ledger: &RestartLedgerStatus, rung: Rung) -> Option<Tick> {
 fn attempt_times(ledger: &RestartLedgerStatus, rung: Rung) -> impl Iterator<Item = Tick> + '_ {
     let of_rung = ledger.attempts.iter().flatten().filter(move |a| a.rung == rung);
     of_rung.flat_map(|a| a.at.iter().map(Tick::from))
+}
+
+/// The time of day: `04:11:02 UTC`.
+fn clock(at: Tick) -> String {
+    let secs = at.as_micros() / 1_000_000 % 86_400;
+    format!("{:02}:{:02}:{:02} UTC", secs / 3600, secs / 60 % 60, secs % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_day_is_of_the_day_in_utc() {
+        assert_eq!(clock(Tick::from_secs(86_400 * 20_000 + 15_062)), "04:11:02 UTC");
+    }
 }

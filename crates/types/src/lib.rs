@@ -7,6 +7,7 @@ pub mod ids;
 pub mod labels;
 pub mod quantity;
 pub mod reasons;
+pub mod span;
 pub mod tick;
 pub mod v1alpha1;
 

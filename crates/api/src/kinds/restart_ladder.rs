@@ -3,14 +3,14 @@
 use rekindle_types::v1alpha1::{
     API_VERSION, LadderRung, OnExhausted, RestartLadder, RestartLadderSpec, Rung,
 };
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{Tick, TickDuration, span};
 
 use super::fill::{self, Desired};
 use super::refresh;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, list_or_none};
-use crate::validation::{Path, duration, numbers, selector, text};
+use crate::validation::{Path, numbers, selector, text};
 
 const WINDOW_DEFAULT: &str = "10m";
 const AVOID_NODE_DEFAULT: &str = "30m";
@@ -110,7 +110,7 @@ fn spec_errors(spec: &RestartLadderSpec, field: &Path) -> Vec<FieldError> {
     } else {
         errors.extend(selector::check(&spec.selector, &field.child("selector")));
     }
-    errors.extend(span(spec.window.as_ref(), &field.child("window")));
+    errors.extend(span_error(spec.window.as_ref(), &field.child("window")));
     let rungs_field = field.child("rungs");
     if spec.rungs.is_empty() {
         errors.push(FieldError::required(&rungs_field, "a ladder needs a rung"));
@@ -161,14 +161,14 @@ fn rung_errors(rung: &LadderRung, before: &[LadderRung], field: &Path) -> Vec<Fi
             "may only be set on the rung Reschedule",
         ));
     }
-    errors.extend(span(rung.avoid_node_for.as_ref(), &field.child("avoidNodeFor")));
+    errors.extend(span_error(rung.avoid_node_for.as_ref(), &field.child("avoidNodeFor")));
     errors
 }
 
-fn span(text: Option<&String>, field: &Path) -> Option<FieldError> {
+fn span_error(text: Option<&String>, field: &Path) -> Option<FieldError> {
     let text = text?;
-    match duration::parse(text) {
-        Err(message) => Some(FieldError::invalid(field, text, message)),
+    match span::parse(text) {
+        Err(error) => Some(FieldError::invalid(field, text, error.to_string())),
         Ok(span) if span == TickDuration::ZERO => {
             Some(FieldError::invalid(field, text, "must be greater than zero"))
         }

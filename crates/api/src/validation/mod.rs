@@ -1,7 +1,6 @@
-//! Field rules that several kinds share: names, labels, quantities, durations. Wording is upstream's, so that people and
+//! Field rules that several kinds share: names, labels, quantities. Wording is upstream's, so that people and
 //! tools recognise it.
 
-pub mod duration;
 pub mod labels;
 pub mod names;
 pub mod numbers;

@@ -1,14 +1,27 @@
 //! Spans of time as a user writes them (`90s`, `10m`, `1h30m`) and as our sentences show them.
 
-use rekindle_types::{Tick, TickDuration};
+use crate::TickDuration;
 
-const SECOND: u64 = 1_000_000;
+const MILLISECOND: u64 = 1_000;
+const SECOND: u64 = 1_000 * MILLISECOND;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// Reads one or more of `<whole number><unit>`, units `h`, `m`, `s`, `ms`: the part of Go's `time.ParseDuration` that Kubernetes
-/// manifests use. None when the text is no such span or does not fit.
-pub(crate) fn parse(text: &str) -> Option<TickDuration> {
+/// A text that is no span of time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a duration such as 90s, 10m or 1h30m")]
+pub struct SpanError(String);
+
+/// Reads one or more of `<whole number><unit>`, units `h`, `m`, `s`, `ms`: the part of Go's `time.ParseDuration` that
+/// Kubernetes manifests use.
+///
+/// # Errors
+/// When the text is no such span, or one that is longer than 292 years.
+pub fn parse(text: &str) -> Result<TickDuration, SpanError> {
+    micros(text).map(TickDuration::from_micros).ok_or_else(|| SpanError(text.to_owned()))
+}
+
+fn micros(text: &str) -> Option<u64> {
     let mut rest = text;
     let mut total: u64 = 0;
     if rest.is_empty() {
@@ -23,17 +36,17 @@ pub(crate) fn parse(text: &str) -> Option<TickDuration> {
             "h" => HOUR,
             "m" => MINUTE,
             "s" => SECOND,
-            "ms" => 1_000,
+            "ms" => MILLISECOND,
             _ => return None,
         };
         rest = &rest[unit_end..];
         total = total.checked_add(count.checked_mul(unit)?)?;
     }
-    Some(TickDuration::from_micros(total)).filter(|span| span.as_micros() <= i64::MAX as u64)
+    (total <= i64::MAX as u64).then_some(total)
 }
 
 /// Short, the two largest units: `0s`, `11s`, `2m30s`, `1h5m`. Fractions of a second are dropped.
-pub(crate) fn show(span: TickDuration) -> String {
+pub fn show(span: TickDuration) -> String {
     let secs = span.as_secs();
     let (hours, minutes, seconds) = (secs / 3600, secs / 60 % 60, secs % 60);
     match (hours, minutes, seconds) {
@@ -45,14 +58,10 @@ pub(crate) fn show(span: TickDuration) -> String {
     }
 }
 
-/// The time of day: `04:11:02 UTC`.
-pub(crate) fn clock(at: Tick) -> String {
-    let secs = at.as_micros() / SECOND % 86_400;
-    format!("{:02}:{:02}:{:02} UTC", secs / 3600, secs / 60 % 60, secs % 60)
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -65,12 +74,12 @@ mod tests {
             ("1m500ms", 60_500),
             ("2m40s", 160_000),
         ] {
-            assert_eq!(parse(text), Some(TickDuration::from_millis(millis)), "{text}");
+            assert_eq!(parse(text), Ok(TickDuration::from_millis(millis)), "{text}");
         }
     }
 
     #[test]
-    fn other_texts_are_no_spans() {
+    fn other_texts_are_refused_and_named() {
         for text in [
             "",
             "10",
@@ -83,8 +92,10 @@ mod tests {
             "1é",
             "99999999999999999999s",
         ] {
-            assert_eq!(parse(text), None, "{text:?}");
+            assert_eq!(parse(text), Err(SpanError(text.to_owned())), "{text:?}");
         }
+        let message = SpanError("soon".to_owned()).to_string();
+        assert_eq!(message, "\"soon\" is not a duration such as 90s, 10m or 1h30m");
     }
 
     #[test]
@@ -100,6 +111,18 @@ mod tests {
         ] {
             assert_eq!(show(TickDuration::from_secs(secs)), text);
         }
-        assert_eq!(clock(Tick::from_secs(86_400 * 20_000 + 15_062)), "04:11:02 UTC");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,24}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn what_is_shown_is_read_back_to_its_two_largest_units(secs in 0_u64..3_000_000) {
+            let read = parse(&show(TickDuration::from_secs(secs))).expect("a shown span is a span");
+            prop_assert!(read.as_secs() <= secs && secs - read.as_secs() < 60);
+        }
     }
 }
