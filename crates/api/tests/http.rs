@@ -17,10 +17,11 @@ use rekindle_api::http::{
     Front, FrontBody, FrontParts, InProcess, LogError, LogStream, NodeLogs, OsEntropy, Server,
     ServerLimits, SystemClock, Tls,
 };
-use rekindle_api::subresources::log::{Follow, LogQuery, Run, Since};
+use rekindle_api::subresources::log::LogQuery;
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Limits, Store};
+use rekindle_types::log_options::{Follow, Run, Since};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -42,7 +43,10 @@ impl NodeLogs for FakeLogs {
                 _ => {
                     let text = format!(
                         "{:?} {:?} {:?} {:?}\n",
-                        query.run, query.follow, query.tail_lines, query.since
+                        query.options.run,
+                        query.options.follow,
+                        query.options.tail_lines,
+                        query.options.since
                     );
                     let lines = [Ok(Bytes::from(text)), Ok(Bytes::from_static(b"second\n"))];
                     Ok(futures::stream::iter(lines).boxed())

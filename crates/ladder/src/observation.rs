@@ -5,7 +5,6 @@ use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerS
 use rekindle_types::reasons::waiting;
 use rekindle_types::{Tick, TickDuration, span};
 
-
 /// A pod as the ladder sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct PodView<'a> {

@@ -3,7 +3,6 @@
 use rekindle_types::v1alpha1::{LadderRung, OnExhausted, Refresh, RestartLadder, Rung};
 use rekindle_types::{TickDuration, span};
 
-
 /// Attempts count inside this window unless the ladder says otherwise.
 const WINDOW_DEFAULT: TickDuration = TickDuration::from_secs(600);
 

@@ -9,8 +9,8 @@ use std::fs;
 use futures::StreamExt;
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
-use rekindle_node::logs::{Follow, LogOptions, Run};
 use rekindle_types::PodUid;
+use rekindle_types::log_options::{Follow, LogOptions, Run};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 use serde_json::json;
 

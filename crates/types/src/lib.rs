@@ -5,6 +5,7 @@
 pub mod exit;
 pub mod ids;
 pub mod labels;
+pub mod log_options;
 pub mod quantity;
 pub mod reasons;
 pub mod span;

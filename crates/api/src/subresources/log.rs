@@ -1,7 +1,9 @@
 //! `pods/log`: checked here, answered by the node that runs the pod.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use rekindle_types::PodUid;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_types::log_options::{Follow, LogOptions, Run, Since, Timestamps};
+use rekindle_types::{PodUid, Tick};
 
 use crate::outcome::Outcome;
 use crate::status::ApiError;
@@ -20,54 +22,8 @@ pub struct LogQuery {
     pub node: String,
     /// The container.
     pub container: String,
-    /// Which of its runs.
-    pub run: Run,
-    /// Whether to go on as new lines come.
-    pub follow: Follow,
-    /// Whether each line begins with its time.
-    pub timestamps: Timestamps,
-    /// At most so many lines from the end.
-    pub tail_lines: Option<u64>,
-    /// At most so many bytes.
-    pub limit_bytes: Option<u64>,
-    /// Only lines after this time.
-    pub since: Option<Since>,
-}
-
-/// Which run of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Run {
-    /// The current one, or the last if none runs.
-    Current,
-    /// The one before it.
-    Previous,
-}
-
-/// Whether a log goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Follow {
-    /// Until the container ends.
-    Yes,
-    /// It ends with what is there.
-    No,
-}
-
-/// Whether lines carry their times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timestamps {
-    /// They do.
-    Yes,
-    /// They do not.
-    No,
-}
-
-/// From when on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
-    /// So many seconds ago.
-    Seconds(u64),
-    /// A point in time.
-    Time(jiff::Timestamp),
+    /// Which part.
+    pub options: LogOptions,
 }
 
 pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
@@ -93,12 +49,14 @@ pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
         uid: PodUid(pod.metadata.uid.clone().unwrap_or_default()),
         node,
         container,
-        run: if yes("previous") { Run::Previous } else { Run::Current },
-        follow: if yes("follow") { Follow::Yes } else { Follow::No },
-        timestamps: if yes("timestamps") { Timestamps::Yes } else { Timestamps::No },
-        tail_lines: natural(call, "tailLines", 0)?,
-        limit_bytes: natural(call, "limitBytes", 1)?,
-        since: since(call)?,
+        options: LogOptions {
+            run: if yes("previous") { Run::Previous } else { Run::Current },
+            follow: if yes("follow") { Follow::Yes } else { Follow::No },
+            timestamps: if yes("timestamps") { Timestamps::Yes } else { Timestamps::No },
+            tail_lines: natural(call, "tailLines", 0)?,
+            limit_bytes: natural(call, "limitBytes", 1)?,
+            since: since(call)?,
+        },
     }))
 }
 
@@ -149,9 +107,12 @@ fn since(call: &Call<'_>) -> Result<Option<Since>, ApiError> {
             "at most one of `sinceTime` or `sinceSeconds` may be specified",
         )),
         (Some(seconds), None) => Ok(Some(Since::Seconds(seconds))),
-        (None, Some(time)) => time.parse().map(|time| Some(Since::Time(time))).map_err(|_| {
-            ApiError::bad_request(format!("sinceTime: {time:?} is not an RFC 3339 time"))
-        }),
+        (None, Some(time)) => match time.parse() {
+            Ok(time) => Ok(Some(Since::Time(Tick::from(&Time(time))))),
+            Err(_) => {
+                Err(ApiError::bad_request(format!("sinceTime: {time:?} is not an RFC 3339 time")))
+            }
+        },
         (None, None) => Ok(None),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use rekindle_api::http::{LogError, LogStream, NodeLogs};
-use rekindle_api::subresources::log::{self as api, LogQuery};
+use rekindle_api::subresources::log::LogQuery;
 use rekindle_node::logs as node;
 
 /// The logs of the node of this process, once it has started.
@@ -31,7 +31,7 @@ impl NodeLogs for LogSource {
                     query.node
                 )));
             };
-            match logs.read(&query.uid, &query.container, options(&query)).await {
+            match logs.read(&query.uid, &query.container, query.options).await {
                 Ok(stream) => Ok(stream),
                 Err(error @ node::LogError::NoSuchPod(_)) => {
                     Err(LogError::NoNode(error.to_string()))
@@ -44,28 +44,5 @@ impl NodeLogs for LogSource {
                 }
             }
         })
-    }
-}
-
-fn options(query: &LogQuery) -> node::LogOptions {
-    node::LogOptions {
-        run: match query.run {
-            api::Run::Current => node::Run::Current,
-            api::Run::Previous => node::Run::Previous,
-        },
-        follow: match query.follow {
-            api::Follow::Yes => node::Follow::Yes,
-            api::Follow::No => node::Follow::No,
-        },
-        timestamps: match query.timestamps {
-            api::Timestamps::Yes => node::Timestamps::Yes,
-            api::Timestamps::No => node::Timestamps::No,
-        },
-        tail_lines: query.tail_lines,
-        limit_bytes: query.limit_bytes,
-        since: query.since.map(|since| match since {
-            api::Since::Seconds(seconds) => node::Since::Seconds(seconds),
-            api::Since::Time(time) => node::Since::Time(time),
-        }),
     }
 }

@@ -19,6 +19,7 @@ mod rolling;
 mod rollout;
 mod scaling;
 mod status;
+mod template;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

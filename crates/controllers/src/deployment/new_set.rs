@@ -1,33 +1,16 @@
 //! The ReplicaSet with the Deployment's present template: found or made, and given its revision.
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::conditions::{self, Truth};
 use super::fenceposts::{self, Strategy};
 use super::rollout::{DeploymentWrite, Rollout};
+use super::template::HASH_LABEL;
 use super::{annotations, status};
 use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, ObjectId, names, owners};
-
-/// The label that tells the pods of one template from those of another.
-const HASH_LABEL: &str = "pod-template-hash";
-
-/// True when the ReplicaSet was made from this template.
-pub(super) fn has_template(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
-    let own = set.spec.template.as_ref();
-    own.is_some_and(|own| own.spec == template.spec && without_hash(own) == without_hash(template))
-}
-
-/// The template's metadata without the hash.
-fn without_hash(template: &PodTemplateSpec) -> ObjectMeta {
-    let mut meta = template.metadata.clone().unwrap_or_default();
-    let labels = meta.labels.get_or_insert_default();
-    labels.remove(HASH_LABEL);
-    meta
-}
 
 /// What became of the search for the new ReplicaSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 use rekindle_types::Tick;
 
+use super::template::has_template;
 use super::{COMPONENT, annotations, fenceposts};
 use crate::events::{Note, Severity};
 use crate::plan::{Report, Step, Write};
@@ -95,7 +96,7 @@ impl<'a> Rollout<'a> {
         now: Tick,
     ) -> Self {
         let template = &deployment.spec.template;
-        let new = sets.iter().position(|set| super::new_set::has_template(set, template));
+        let new = sets.iter().position(|set| has_template(set, template));
         Self {
             view,
             deployment,

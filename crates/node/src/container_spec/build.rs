@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_runtime::{ContainerKey, ContainerSpec, LogLimits, SandboxKey, SandboxSpec};
 
+use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
 use super::mounts::{MountPaths, container_mounts};
 use super::resources::{container_resources, pod_resources};
@@ -13,64 +14,6 @@ use crate::env::expand_command;
 
 /// Bytes of a pod's /dev/shm, as container engines give it.
 const SHM_BYTES: u64 = 64 * 1024 * 1024;
-
-/// Why a container cannot be made as its spec says: `CreateContainerConfigError`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SpecError {
-    /// The pod's spec does not name it.
-    #[error("container {0:?} is not in the pod's spec")]
-    NoSuchContainer(String),
-    /// A volumeMount names a volume that the pod does not have.
-    #[error("container {container:?}: volume {volume:?} is not in the pod's spec")]
-    NoSuchVolume {
-        /// The container.
-        container: String,
-        /// What it names.
-        volume: String,
-    },
-    /// runAsNonRoot with runAsUser 0. The kubelet's own text.
-    #[error("container's runAsUser breaks non-root policy (container: {container})")]
-    RootForbidden {
-        /// The container.
-        container: String,
-    },
-    /// A user or group id that Linux cannot have.
-    #[error("securityContext.{field}: {id} is not between 0 and 4294967295")]
-    IdRange {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        id: i64,
-    },
-    /// A seccomp profile that this node cannot load.
-    #[error(
-        "seccompProfile type {profile:?} is not supported here: use RuntimeDefault or Unconfined"
-    )]
-    SeccompProfile {
-        /// The type.
-        profile: String,
-    },
-    /// A subPath that would lead out of its volume.
-    #[error("volume {volume:?}: subPath {sub_path:?} must be a relative path without \"..\"")]
-    SubPath {
-        /// The volume.
-        volume: String,
-        /// The path.
-        sub_path: String,
-    },
-    /// subPathExpr refers to a variable that the container does not have.
-    #[error(
-        "container {container:?}: volume {volume:?}: subPathExpr refers to variable {variable:?}, which is not set"
-    )]
-    SubPathVariable {
-        /// The container.
-        container: String,
-        /// The volume.
-        volume: String,
-        /// The variable.
-        variable: String,
-    },
-}
 
 /// What a container is made from.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! From a pod's spec to what the runtime carries out: sandboxes, containers, their limits, rights and mounts.
 
 mod build;
+mod error;
 mod hostname;
 mod mounts;
 pub(crate) mod resources;
@@ -8,7 +9,8 @@ mod security;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use build::{ContainerInputs, SpecError, container_spec, find_container, sandbox_spec};
+pub(crate) use build::{ContainerInputs, container_spec, find_container, sandbox_spec};
+pub(crate) use error::SpecError;
 pub(crate) use hostname::{pod_hostname, uts_hostname};
 pub(crate) use mounts::{MountPaths, VolumePath};
 pub(crate) use security::fs_group;

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
 use rekindle_runtime::{Access, Mount};
 
-use super::build::SpecError;
+use super::error::SpecError;
 use crate::env::expand;
 
 /// Where a volume stands on the host.

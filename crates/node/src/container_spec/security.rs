@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
 };
 use rekindle_runtime::{Seccomp, Security};
 
-use super::build::SpecError;
+use super::error::SpecError;
 
 /// Merges both contexts. The same input gives the same answer at every attempt (promise P4).
 pub(crate) fn container_security(pod: &Pod, container: &Container) -> Result<Security, SpecError> {

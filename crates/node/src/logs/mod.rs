@@ -15,5 +15,5 @@ mod tail;
 mod tests;
 
 pub use files::prune;
-pub use stream::{Follow, LogError, LogOptions, LogStream, Logs, Run, Since, Timestamps};
+pub use stream::{LogError, LogStream, Logs};
 pub use tail::last_lines;

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rekindle_types::ContainerAttempt;
+use rekindle_types::log_options::Timestamps;
 
 use super::files::{OpenLog, files_of, identity, open};
 use super::format::{Entry, LineEnd, parse};
-use super::stream::Timestamps;
 use super::tail::start_of_tail;
 
 /// Bytes read from a file at a time.

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use rekindle_types::ContainerAttempt;
+use rekindle_types::log_options::Run;
 use rekindle_types::reasons::waiting;
 
 use super::files::attempts;
-use super::stream::{LogError, Run};
+use super::stream::LogError;
 
 /// The start whose log is meant.
 pub(super) fn attempt_of(

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PodStatus;
+use rekindle_types::log_options::{Follow, LogOptions, Since};
 use rekindle_types::{ContainerAttempt, PodUid};
 use tokio::sync::watch;
 
@@ -20,73 +21,6 @@ use crate::pods::PodIndex;
 
 /// The bytes of a log as they come; an error ends it.
 pub type LogStream = BoxStream<'static, io::Result<Bytes>>;
-
-/// What to read.
-#[derive(Clone, Copy, Debug)]
-pub struct LogOptions {
-    /// Which start.
-    pub run: Run,
-    /// Whether to go on as new lines come.
-    pub follow: Follow,
-    /// Whether each line begins with its time.
-    pub timestamps: Timestamps,
-    /// At most so many lines from the end.
-    pub tail_lines: Option<u64>,
-    /// At most so many bytes.
-    pub limit_bytes: Option<u64>,
-    /// Only lines from this time on.
-    pub since: Option<Since>,
-}
-
-impl Default for LogOptions {
-    /// All of the current run, and then the end.
-    fn default() -> Self {
-        Self {
-            run: Run::Current,
-            follow: Follow::No,
-            timestamps: Timestamps::No,
-            tail_lines: None,
-            limit_bytes: None,
-            since: None,
-        }
-    }
-}
-
-/// Which start of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Run {
-    /// The current one, or the last if none runs.
-    Current,
-    /// The one before it.
-    Previous,
-}
-
-/// Whether a log goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Follow {
-    /// Until the container ends.
-    Yes,
-    /// It ends with what is there.
-    No,
-}
-
-/// Whether lines carry their times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timestamps {
-    /// They do.
-    Yes,
-    /// They do not.
-    No,
-}
-
-/// From when on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
-    /// So many seconds ago.
-    Seconds(u64),
-    /// A point in time.
-    Time(Timestamp),
-}
 
 /// Why there is no log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -166,7 +100,7 @@ impl Logs {
 
     fn selection(&self, options: LogOptions) -> Selection {
         let since = options.since.map(|since| match since {
-            Since::Time(time) => time,
+            Since::Time(time) => time.to_time().0,
             Since::Seconds(seconds) => {
                 let now = self.clock.now().to_time().0;
                 let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);

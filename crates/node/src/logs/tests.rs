@@ -9,13 +9,14 @@ use std::sync::Arc;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::PodStatus;
 use proptest::prelude::*;
+use rekindle_types::log_options::{Follow, LogOptions, Run, Since, Timestamps};
 use rekindle_types::{ContainerAttempt, PodRef, PodUid, Tick};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::format::{LineEnd, parse};
 use super::reader::{Chunk, Reader, Selection};
-use super::{Follow, LogOptions, Logs, Run, Since, Timestamps, last_lines, prune};
+use super::{Logs, last_lines, prune};
 use crate::clock::Clock;
 use crate::layout::NodeDirs;
 use crate::pods::{PodIndex, PodView};
@@ -148,7 +149,7 @@ async fn since_and_limits_cut_the_text() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a", "b", "c", "d"]);
     let since = |since| LogOptions { since: Some(since), ..options() };
-    let at = |secs: u64| Since::Time(Tick::from_secs(START + secs).to_time().0);
+    let at = |secs: u64| Since::Time(Tick::from_secs(START + secs));
     assert_eq!(fixture.read(since(at(2))).await.unwrap(), "c\nd\n");
     assert_eq!(fixture.read(since(at(99))).await.unwrap(), "");
     assert_eq!(fixture.read(since(Since::Seconds(98))).await.unwrap(), "c\nd\n");

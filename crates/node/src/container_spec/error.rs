@@ -1,0 +1,59 @@
+//! Why a container or a sandbox cannot be put together.
+
+/// Why a container cannot be made as its spec says: `CreateContainerConfigError`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SpecError {
+    /// The pod's spec does not name it.
+    #[error("container {0:?} is not in the pod's spec")]
+    NoSuchContainer(String),
+    /// A volumeMount names a volume that the pod does not have.
+    #[error("container {container:?}: volume {volume:?} is not in the pod's spec")]
+    NoSuchVolume {
+        /// The container.
+        container: String,
+        /// What it names.
+        volume: String,
+    },
+    /// runAsNonRoot with runAsUser 0. The kubelet's own text.
+    #[error("container's runAsUser breaks non-root policy (container: {container})")]
+    RootForbidden {
+        /// The container.
+        container: String,
+    },
+    /// A user or group id that Linux cannot have.
+    #[error("securityContext.{field}: {id} is not between 0 and 4294967295")]
+    IdRange {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        id: i64,
+    },
+    /// A seccomp profile that this node cannot load.
+    #[error(
+        "seccompProfile type {profile:?} is not supported here: use RuntimeDefault or Unconfined"
+    )]
+    SeccompProfile {
+        /// The type.
+        profile: String,
+    },
+    /// A subPath that would lead out of its volume.
+    #[error("volume {volume:?}: subPath {sub_path:?} must be a relative path without \"..\"")]
+    SubPath {
+        /// The volume.
+        volume: String,
+        /// The path.
+        sub_path: String,
+    },
+    /// subPathExpr refers to a variable that the container does not have.
+    #[error(
+        "container {container:?}: volume {volume:?}: subPathExpr refers to variable {variable:?}, which is not set"
+    )]
+    SubPathVariable {
+        /// The container.
+        container: String,
+        /// The volume.
+        volume: String,
+        /// The variable.
+        variable: String,
+    },
+}
