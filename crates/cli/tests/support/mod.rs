@@ -193,6 +193,22 @@ impl Engine {
         self.kubectl(&["wait", "--for=condition=Ready", &format!("pod/{pod}"), TIMEOUT]);
     }
 
+    /// Watches until an Event matches the field selector, and answers its message.
+    #[track_caller]
+    pub fn wait_for_event(&self, selector: &str) -> String {
+        let mut watch = self
+            .kubectl_command(&["get", "events", "--watch", "--request-timeout=60s"])
+            .args(["--field-selector", selector, "-o", "jsonpath={.message}{'\\n'}"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start kubectl");
+        let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
+        let message = lines.find_map(|line| line.ok().filter(|line| !line.is_empty()));
+        let _ = watch.kill();
+        let _ = watch.wait();
+        message.unwrap_or_else(|| panic!("no event matches {selector}"))
+    }
+
     /// Runs `rekindle` against this engine.
     pub fn rekindle(&self, arguments: &[&str]) -> Output {
         rekindle()

@@ -33,12 +33,16 @@ pub(crate) struct ContainerInputs<'a> {
 }
 
 /// The sandbox of a pod.
-pub(crate) fn sandbox_spec(key: SandboxKey, pod: &Pod, cluster_domain: &str) -> SandboxSpec {
+pub(crate) fn sandbox_spec(
+    key: SandboxKey,
+    pod: &Pod,
+    cluster_domain: &str,
+) -> Result<SandboxSpec, SpecError> {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let sysctls = context.and_then(|context| context.sysctls.as_ref());
-    SandboxSpec {
+    Ok(SandboxSpec {
         key,
-        hostname: uts_hostname(pod, &pod_hostname(pod, cluster_domain)),
+        hostname: uts_hostname(pod, &pod_hostname(pod, cluster_domain))?,
         resources: pod_resources(pod),
         sysctls: sysctls
             .into_iter()
@@ -46,7 +50,7 @@ pub(crate) fn sandbox_spec(key: SandboxKey, pod: &Pod, cluster_domain: &str) -> 
             .map(|sysctl| (sysctl.name.clone(), sysctl.value.clone()))
             .collect(),
         shm_bytes: SHM_BYTES,
-    }
+    })
 }
 
 /// A container with everything resolved.

@@ -20,6 +20,14 @@ pub(crate) enum SpecError {
         /// The container.
         container: String,
     },
+    /// setHostnameAsFQDN with a name that the kernel does not take.
+    #[error(
+        "setHostnameAsFQDN: {name:?} is longer than the 64 characters that the kernel keeps of a host name"
+    )]
+    FullNameTooLong {
+        /// The name.
+        name: String,
+    },
     /// A user or group id that Linux cannot have.
     #[error("securityContext.{field}: {id} is not between 0 and 4294967295")]
     IdRange {

@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::error::SpecError;
+
 /// The longest hostname Linux and DNS labels allow.
 const HOSTNAME_MAX: usize = 63;
 /// The longest name the kernel keeps in a UTS namespace.
@@ -16,9 +18,14 @@ pub(crate) struct Hostname {
     pub domain: Option<String>,
 }
 
-/// `spec.hostname`, else the pod's name cut to 63 characters.
+/// `spec.hostnameOverride`, which stands alone (KEP-4762); else `spec.hostname`, else the pod's name cut to 63 characters.
 pub(crate) fn pod_hostname(pod: &Pod, cluster_domain: &str) -> Hostname {
     let spec = pod.spec.as_ref();
+    if let Some(name) = spec.and_then(|spec| spec.hostname_override.as_deref())
+        && !name.is_empty()
+    {
+        return Hostname { name: name.to_owned(), domain: None };
+    }
     let given = spec.and_then(|spec| spec.hostname.as_deref()).filter(|name| !name.is_empty());
     let name = match given {
         Some(name) => name.to_owned(),
@@ -32,15 +39,19 @@ pub(crate) fn pod_hostname(pod: &Pod, cluster_domain: &str) -> Hostname {
     Hostname { name, domain }
 }
 
-/// What `hostname` prints inside the pod: with setHostnameAsFQDN the full name, as far as the kernel takes it.
-pub(crate) fn uts_hostname(pod: &Pod, hostname: &Hostname) -> String {
+/// What `hostname` prints inside the pod: with setHostnameAsFQDN the full name.
+///
+/// # Errors
+/// When the full name is longer than the kernel takes: the pod cannot start (KEP-1797).
+pub(crate) fn uts_hostname(pod: &Pod, hostname: &Hostname) -> Result<String, SpecError> {
     let spec = pod.spec.as_ref();
     let as_fqdn = spec.and_then(|spec| spec.set_hostname_as_fqdn).unwrap_or(false);
     match &hostname.domain {
-        Some(domain) if as_fqdn && hostname.name.len() + 1 + domain.len() <= UTS_MAX => {
-            format!("{}.{domain}", hostname.name)
-        }
-        Some(_) | None => hostname.name.clone(),
+        Some(domain) if as_fqdn => match format!("{}.{domain}", hostname.name) {
+            name if name.len() > UTS_MAX => Err(SpecError::FullNameTooLong { name }),
+            name => Ok(name),
+        },
+        Some(_) | None => Ok(hostname.name.clone()),
     }
 }
 

@@ -7,6 +7,7 @@ use rekindle_runtime::{Access, ContainerKey, Resources, SandboxKey, Seccomp};
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 use serde_json::{Value, json};
 
+use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
 use super::mounts::{MountPaths, VolumePath, container_mounts};
 use super::resources::{container_resources, cpu_shares, pod_resources};
@@ -178,6 +179,11 @@ fn hostnames() {
         (json!({ "hostname": "db" }), "db", "db"),
         (json!({ "hostname": "db", "subdomain": "sub" }), "db", "db"),
         (
+            json!({ "hostnameOverride": "db.example.org", "subdomain": "sub" }),
+            "db.example.org",
+            "db.example.org",
+        ),
+        (
             json!({ "hostname": "db", "subdomain": "sub", "setHostnameAsFQDN": true }),
             "db",
             "db.sub.shop.svc.cluster.local",
@@ -186,8 +192,12 @@ fn hostnames() {
         let pod = pod(spec);
         let hostname = pod_hostname(&pod, "cluster.local");
         assert_eq!(hostname.name, name);
-        assert_eq!(uts_hostname(&pod, &hostname), uts);
+        assert_eq!(uts_hostname(&pod, &hostname).unwrap(), uts);
     }
+    let too_long =
+        pod(json!({ "hostname": "d".repeat(60), "subdomain": "sub", "setHostnameAsFQDN": true }));
+    let refused = uts_hostname(&too_long, &pod_hostname(&too_long, "cluster.local"));
+    assert!(matches!(refused, Err(SpecError::FullNameTooLong { .. })), "{refused:?}");
     let mut long = pod(json!({}));
     long.metadata.name = Some(format!("{}-.{}", "a".repeat(61), "b".repeat(20)));
     assert_eq!(

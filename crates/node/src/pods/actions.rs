@@ -120,6 +120,10 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     async fn set_up_sandbox(self, attempt: SandboxAttempt) -> ActionResult {
         let key = self.sandbox_key(attempt);
         let spec = sandbox_spec(key.clone(), &self.pod, &self.node.cluster_domain);
+        let spec = spec.map_err(|error| ActionError {
+            kind: ActionErrorKind::Sandbox,
+            message: format!("set up the sandbox of pod {}: {error}", self.pod_ref),
+        })?;
         let info = self.node.runtime.run_sandbox(&spec).await.map_err(|e| runtime_error(&e))?;
         let ips = self.node.network.attach(&network_id(&key), &info.netns).await;
         let ips = ips.map_err(|error| ActionError {

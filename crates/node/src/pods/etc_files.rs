@@ -12,7 +12,7 @@ use rekindle_net::files::{
     DnsConfig, DnsPolicy, HostAlias, host_resolver, hostname, hosts, pod_resolver, resolv_conf,
 };
 
-use crate::container_spec::{pod_hostname, uts_hostname};
+use crate::container_spec::{SpecError, pod_hostname, uts_hostname};
 use crate::layout::PodDirs;
 
 /// The files' names beneath /etc.
@@ -27,6 +27,9 @@ pub(crate) enum EtcFileError {
     /// The host's resolver cannot be read.
     #[error(transparent)]
     Host(#[from] rekindle_net::NetError),
+    /// The pod's name does not fit.
+    #[error(transparent)]
+    Name(#[from] SpecError),
     /// The file system refused.
     #[error("write /etc/{name}: {source}")]
     Io {
@@ -52,7 +55,7 @@ pub(crate) fn write(
     let name = pod_hostname(pod, cluster_domain);
     let texts = [
         hosts_text(pod, ips, &name.name, name.domain.as_deref())?,
-        hostname(&uts_hostname(pod, &name))?,
+        hostname(&uts_hostname(pod, &name)?)?,
         resolver_text(pod)?,
     ];
     for (name, text) in NAMES.into_iter().zip(texts) {

@@ -134,30 +134,29 @@ const fn mount(
 /// The table.
 pub const UNENFORCED: &[Unenforced] = &[
     pod(
-        "affinity",
-        |s| s.affinity.is_some(),
-        "the scheduler looks at node selectors and resources only",
+        "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+        prefers_nodes,
+        "only the required part of node affinity is looked at",
+    ),
+    pod(
+        "affinity.podAffinity",
+        |s| s.affinity.as_ref().is_some_and(|a| a.pod_affinity.is_some()),
+        "the scheduler does not look at other pods' labels",
+    ),
+    pod(
+        "affinity.podAntiAffinity",
+        |s| s.affinity.as_ref().is_some_and(|a| a.pod_anti_affinity.is_some()),
+        "the scheduler does not look at other pods' labels",
     ),
     pod(
         "automountServiceAccountToken",
         |s| s.automount_service_account_token == Some(true),
         "no token is mounted",
     ),
-    pod("dnsConfig", |s| s.dns_config.is_some(), "resolv.conf is the node's"),
-    pod(
-        "dnsPolicy",
-        |s| matches!(text(s.dns_policy.as_ref()), "None" | "ClusterFirstWithHostNet"),
-        "resolv.conf is the node's",
-    ),
     pod(
         "evictionResponders",
         |s| !items(s.eviction_responders.as_ref()).is_empty(),
         "nobody asks them",
-    ),
-    pod(
-        "hostAliases",
-        |s| !items(s.host_aliases.as_ref()).is_empty(),
-        "they are not written to /etc/hosts",
     ),
     pod("hostIPC", |s| s.host_ipc == Some(true), "the pod gets an IPC namespace of its own"),
     pod(
@@ -168,19 +167,9 @@ pub const UNENFORCED: &[Unenforced] = &[
     pod("hostPID", |s| s.host_pid == Some(true), "the pod gets PID namespaces of its own"),
     pod("hostUsers", |s| s.host_users == Some(false), "the pod runs in the node's user namespace"),
     pod(
-        "hostnameOverride",
-        |s| s.hostname_override.is_some(),
-        "the host name is `hostname`, or the pod's name",
-    ),
-    pod(
         "imagePullSecrets",
         |s| !items(s.image_pull_secrets.as_ref()).is_empty(),
         "images are not pulled from registries; load them with `rekindle image load`",
-    ),
-    pod(
-        "overhead",
-        |s| s.overhead.as_ref().is_some_and(|o| !o.is_empty()),
-        "it is not added to the pod's requests",
     ),
     pod(
         "preemptionPolicy",
@@ -205,16 +194,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "limits of the pod as a whole are not set; those of its containers are",
     ),
     pod("runtimeClassName", |s| s.runtime_class_name.is_some(), "there is one runtime"),
-    pod(
-        "schedulerName",
-        |s| !matches!(text(s.scheduler_name.as_ref()), "" | "default-scheduler"),
-        "the built-in scheduler takes the pod all the same",
-    ),
-    pod(
-        "schedulingGates",
-        |s| !items(s.scheduling_gates.as_ref()).is_empty(),
-        "the pod is scheduled at once",
-    ),
     pod("schedulingGroup", |s| s.scheduling_group.is_some(), "each pod is scheduled by itself"),
     pod(
         "securityContext.appArmorProfile",
@@ -257,7 +236,11 @@ pub const UNENFORCED: &[Unenforced] = &[
         "each container gets a PID namespace of its own",
     ),
     pod("subdomain", |s| s.subdomain.is_some(), "there is no cluster DNS"),
-    pod("tolerations", tolerates_more_than_the_default, "taints are not looked at"),
+    pod(
+        "tolerations[*].tolerationSeconds",
+        limits_a_toleration,
+        "a taint keeps new pods away, but does not end a pod that runs",
+    ),
     pod(
         "topologySpreadConstraints",
         |s| !items(s.topology_spread_constraints.as_ref()).is_empty(),
@@ -448,11 +431,20 @@ fn limits_more_than_cpu_and_memory(container: &Container) -> bool {
     limits.into_iter().any(|(name, _)| !matches!(name.as_str(), "cpu" | "memory"))
 }
 
-fn tolerates_more_than_the_default(spec: &PodSpec) -> bool {
+/// A time limit on a toleration, other than those that every pod is given.
+fn limits_a_toleration(spec: &PodSpec) -> bool {
     let is_default = |toleration: &Toleration| {
         DEFAULT_TOLERATION_KEYS.contains(&text(toleration.key.as_ref()))
             && toleration.operator.as_deref() == Some("Exists")
             && toleration.toleration_seconds == Some(300)
     };
-    !items(spec.tolerations.as_ref()).iter().all(is_default)
+    let limited = |toleration: &Toleration| toleration.toleration_seconds.is_some();
+    items(spec.tolerations.as_ref()).iter().any(|t| limited(t) && !is_default(t))
+}
+
+fn prefers_nodes(spec: &PodSpec) -> bool {
+    let nodes = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    nodes.is_some_and(|nodes| {
+        !items(nodes.preferred_during_scheduling_ignored_during_execution.as_ref()).is_empty()
+    })
 }

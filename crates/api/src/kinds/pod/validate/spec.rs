@@ -63,6 +63,7 @@ fn scalars(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
             errors.extend(invalid_each(&field.child(name), value, names::dns_label(value)));
         }
     }
+    errors.extend(hostname_override(spec, &field.child("hostnameOverride")));
     errors.extend(one_of_if_set(
         spec.preemption_policy.as_ref(),
         &["PreemptLowerPriority", "Never"],
@@ -156,6 +157,26 @@ fn host_aliases(aliases: &[HostAlias], field: &Path) -> Vec<FieldError> {
             let field = field.index(index).child("hostnames").index(position);
             errors.extend(invalid_each(&field, name, names::dns_subdomain(name)));
         }
+    }
+    errors
+}
+
+/// It replaces the whole name, so it does not go with what else says how the pod is called (KEP-4762).
+fn hostname_override(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    /// What the kernel keeps of a host name.
+    const BYTES_MAX: usize = 64;
+    let Some(name) = &spec.hostname_override else { return Vec::new() };
+    let mut errors: Vec<FieldError> =
+        invalid_each(field, name, names::dns_subdomain(name)).collect();
+    if name.len() > BYTES_MAX {
+        errors.push(FieldError::too_long(field, BYTES_MAX));
+    }
+    if spec.set_hostname_as_fqdn == Some(true) {
+        errors
+            .push(FieldError::forbidden(field, "may not be set together with `setHostnameAsFQDN`"));
+    }
+    if spec.host_network == Some(true) {
+        errors.push(FieldError::forbidden(field, "may not be set when `hostNetwork` is true"));
     }
     errors
 }
