@@ -1,0 +1,260 @@
+//! A cluster in memory: the real API on a memory disk, a node that is only a task, and a wire between operator and API that
+//! breaks at a chosen write.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use futures::StreamExt;
+use http::{Method, Request, Response};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::client::Body;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use rekindle_api::auth::{Authorizer, UserInfo};
+use rekindle_api::http::{Front, FrontBody, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock};
+use rekindle_api::{ApiParts, kinds};
+use rekindle_store::memory::MemoryDisk;
+use rekindle_store::{Limits, Store};
+use rekindle_types::v1alpha1::PodRestart;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tower::Service;
+
+/// The API with one node.
+pub struct World {
+    front: Front,
+    clock: SystemClock,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        let clock = SystemClock::start();
+        let (store, committer) =
+            Store::open(MemoryDisk::new(), Limits::default()).expect("an empty disk");
+        std::thread::spawn(move || committer.run());
+        let api = rekindle_api::Api::new(ApiParts {
+            registry: kinds::all(),
+            store,
+            entropy: Box::new(OsEntropy::default()),
+            authorizer: Authorizer::Masters,
+            ca_bundle: String::new(),
+        });
+        for pending in api.bootstrap(clock.now()).expect("a new store") {
+            pending.wait().expect("a memory disk");
+        }
+        let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
+        let world = Self { front, clock };
+        let node = json!({
+            "metadata": {"name": "n1"},
+            "status": {
+                "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        });
+        let nodes: Api<Node> = Api::all(world.client());
+        create(&nodes, node.clone()).await;
+        let status = Patch::Merge(json!({"status": node["status"]}));
+        nodes.patch_status("n1", &PatchParams::default(), &status).await.expect("node status");
+        world
+    }
+
+    /// A client that nothing breaks.
+    pub fn client(&self) -> Client {
+        Client::new(self.front.in_process_service(UserInfo::internal("test")), "default")
+    }
+
+    /// Runs an operator until its wire cuts it off; without a fault, until the future is dropped.
+    pub async fn operate(&self, wire: &Wire) {
+        let inner = self.front.in_process_service(UserInfo::internal("operator"));
+        let client = Client::new(Tapped { inner, wire: wire.clone() }, "default");
+        let dead = wire.dead.clone();
+        rekindle_operator::run(client, self.clock.shared(), async move { dead.notified().await })
+            .await;
+    }
+
+    /// The node: each pod that it is given crashes for the third time, and runs once it was restarted as a whole.
+    pub async fn run_node(&self) {
+        let pods: Api<Pod> = Api::default_namespaced(self.client());
+        let restarts: Api<PodRestart> = Api::default_namespaced(self.client());
+        let mut seen_pods = watch(&pods);
+        let mut seen_restarts = watch(&restarts);
+        loop {
+            tokio::select! {
+                Some(pod) = seen_pods.next() => crash(&pods, &pod).await,
+                Some(restart) = seen_restarts.next() => restarted(&pods, &restarts, &restart).await,
+            }
+        }
+    }
+}
+
+/// Everything of a kind, as it comes and changes.
+pub fn watch<K>(api: &Api<K>) -> futures::stream::BoxStream<'static, K>
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + 'static,
+{
+    watcher(api.clone(), watcher::Config::default())
+        .applied_objects()
+        .map(|seen| seen.expect("nothing breaks the test's own wire"))
+        .boxed()
+}
+
+/// Creates an object from JSON.
+pub async fn create<K>(api: &Api<K>, object: Value)
+where
+    K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+{
+    let object = serde_json::from_value(object).expect("an object of the kind");
+    api.create(&PostParams::default(), &object).await.expect("a valid object");
+}
+
+async fn crash(pods: &Api<Pod>, pod: &Pod) {
+    let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let reported = pod.status.as_ref().is_some_and(|s| s.container_statuses.is_some());
+    if !bound || reported {
+        return;
+    }
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container=app"}});
+    show(pods, &pod.name_any(), waiting, 2, Readiness::No).await;
+}
+
+async fn restarted(pods: &Api<Pod>, restarts: &Api<PodRestart>, restart: &PodRestart) {
+    if restart.status.as_ref().and_then(|status| status.phase).is_some() {
+        return;
+    }
+    let running = json!({"running": {"startedAt": now()}});
+    show(pods, &restart.spec.pod_name, running, 3, Readiness::Yes).await;
+    let status = json!({"status": {"phase": "Succeeded", "startedAt": now(), "finishedAt": now()}});
+    let patch = Patch::Merge(status);
+    restarts
+        .patch_status(&restart.name_any(), &PatchParams::default(), &patch)
+        .await
+        .expect("the status of a PodRestart");
+}
+
+/// Whether the shown container is ready.
+#[derive(Clone, Copy)]
+enum Readiness {
+    Yes,
+    No,
+}
+
+async fn show(pods: &Api<Pod>, name: &str, state: Value, restarts: u32, ready: Readiness) {
+    let (ready, condition) = match ready {
+        Readiness::Yes => (true, "True"),
+        Readiness::No => (false, "False"),
+    };
+    let ended = json!({"terminated": {
+        "exitCode": 1, "reason": "Error", "containerID": "rekindle://c", "startedAt": now(), "finishedAt": now(),
+    }});
+    let status = json!({"status": {
+        "phase": "Running",
+        "startTime": now(),
+        "conditions": [{"type": "Ready", "status": condition}],
+        "containerStatuses": [{
+            "name": "app", "image": "i", "imageID": "", "ready": ready, "started": ready,
+            "restartCount": restarts, "state": state, "lastState": ended,
+        }],
+    }});
+    let patch = Patch::Merge(status);
+    pods.patch_status(name, &PatchParams::default(), &patch).await.expect("the status of a pod");
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// What happens at one write of the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The operator dies before the API has seen the write.
+    DiesBefore,
+    /// The API carries the write out, and the operator dies before it hears of it.
+    DiesAfter,
+    /// The API carries the write out, and the answer is lost on the way; the operator lives.
+    LosesAnswer,
+}
+
+/// The way from one operator to the API. Clones are one.
+#[derive(Clone)]
+pub struct Wire {
+    /// Which write breaks (from 1), and how.
+    fault: Option<(usize, Fault)>,
+    writes: Arc<AtomicUsize>,
+    dead: Arc<Notify>,
+}
+
+impl Wire {
+    pub fn sound() -> Self {
+        Self { fault: None, writes: Arc::default(), dead: Arc::default() }
+    }
+
+    pub fn broken_at(write: usize, fault: Fault) -> Self {
+        Self { fault: Some((write, fault)), ..Self::sound() }
+    }
+
+    /// How many writes went over it, events aside.
+    pub fn writes(&self) -> usize {
+        self.writes.load(Ordering::SeqCst)
+    }
+
+    /// What happens to this request.
+    fn fate(&self, request: &Request<Body>) -> Option<Fault> {
+        // Events say what happened and decide nothing.
+        if request.method() == Method::GET || request.uri().path().contains("/events") {
+            return None;
+        }
+        let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
+        self.fault.filter(|(at, _)| *at == number).map(|(_, fault)| fault)
+    }
+}
+
+/// The in-process API behind a wire.
+#[derive(Clone)]
+struct Tapped {
+    inner: InProcess,
+    wire: Wire,
+}
+
+impl Service<Request<Body>> for Tapped {
+    type Response = Response<FrontBody>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let fate = self.wire.fate(&request);
+        let dead = self.wire.dead.clone();
+        let mut inner = self.inner.clone();
+        Box::pin(async move {
+            if fate == Some(Fault::DiesBefore) {
+                dead.notify_one();
+                std::future::pending::<Infallible>().await;
+            }
+            let answer = match inner.call(request).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            };
+            match fate {
+                None | Some(Fault::DiesBefore) => Ok(answer),
+                Some(Fault::DiesAfter) => {
+                    dead.notify_one();
+                    std::future::pending().await
+                }
+                Some(Fault::LosesAnswer) => Err(io::ErrorKind::ConnectionReset.into()),
+            }
+        })
+    }
+}
