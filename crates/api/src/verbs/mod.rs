@@ -208,7 +208,8 @@ pub(crate) fn put(
     let encode = |revision: rekindle_store::Revision| {
         let mut object = object.borrow_mut();
         object.meta_mut().resource_version = Some(revision.to_string());
-        Bytes::from(object.to_json())
+        // boxed, so that what stays in memory has no room left over from its encoding
+        Bytes::from(object.to_json().into_boxed_slice())
     };
     api.store.write(key, expect, Mutation::Put(&encode))
 }

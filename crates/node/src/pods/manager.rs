@@ -232,7 +232,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.task_pods.insert(task.id(), uid.clone());
         self.workers.insert(uid.clone(), handle);
         for event in self.early.remove(&uid).unwrap_or_default() {
-            self.tell(&uid, Input::Runtime(event));
+            self.tell(&uid, Input::Runtime(Box::new(event)));
         }
         self.tell_restarts(&uid);
     }
@@ -251,7 +251,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             RuntimeEvent::SandboxDied { key } => key.pod.uid.clone(),
         };
         if self.workers.contains_key(&uid) {
-            self.tell(&uid, Input::Runtime(event));
+            self.tell(&uid, Input::Runtime(Box::new(event)));
         } else if self.phase == Phase::Recovering {
             self.early.entry(uid).or_default().push(event);
         } else {

@@ -43,8 +43,8 @@ const DEFAULT_GRACE_SECONDS: i64 = 30;
 /// What a worker is told besides new versions of its pod.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// The runtime saw something of this pod.
-    Runtime(RuntimeEvent),
+    /// The runtime saw something of this pod. Boxed: the inbox keeps room for 32 inputs, however idle the pod is.
+    Runtime(Box<RuntimeEvent>),
     /// A PodRestart for this pod, or a newer version of one.
     Restart(Arc<PodRestart>),
     /// A PodRestart is no more.
@@ -323,7 +323,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Runtime(event) => self.runtime_event(event),
+            Input::Runtime(event) => self.runtime_event(*event),
             Input::Restart(restart) => self.restart(&restart),
             Input::RestartForgotten(id) => self.restarts.forget(&id),
             Input::Vanished => {

@@ -82,7 +82,7 @@ async fn serve(
 ) -> io::Result<()> {
     let mut pending: BTreeMap<u64, Pending> = BTreeMap::new();
     let mut next_seq = 0;
-    let (mut input, mut output) = (Vec::new(), Vec::new());
+    let mut input = Vec::new();
     loop {
         tokio::select! {
             read = socket.read_buf(&mut input) => {
@@ -107,7 +107,8 @@ async fn serve(
                     | Request::State
                     | Request::Shutdown => None,
                 };
-                output.clear();
+                // its own buffer for each call: an idle pod keeps none
+                let mut output = Vec::new();
                 frame::write(&Call { seq: next_seq, request }, &mut output)
                     .map_err(io::Error::other)?;
                 pending.insert(next_seq, Pending { reply, start_of });
