@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::Clock;
 use crate::feed::{Feed, Seen, kinds};
 use crate::queue::Queue;
+use crate::turns::{Leave, Turns};
 use crate::work::{Work, touched};
 use crate::writer::Writer;
 
@@ -22,6 +23,7 @@ pub(crate) struct Engine {
     writer: Writer,
     view: View,
     queue: Queue,
+    turns: Turns,
     recorder: Recorder,
     /// Kinds whose first list has not been seen. Nothing is decided before: an empty view is not an empty world.
     unseen: BTreeSet<Kind>,
@@ -62,6 +64,7 @@ impl Engine {
             clock,
             view: View::new(),
             queue: Queue::default(),
+            turns: Turns::default(),
             recorder: Recorder::new(),
             unseen: kinds().collect(),
             under_way: BTreeMap::new(),
@@ -163,7 +166,11 @@ impl Engine {
     }
 
     fn begin(&mut self, work: Work, now: Tick) {
-        let Plan { batches, notes, again_at } = work.plan(&self.view, now);
+        let plan = work.plan(&self.view, now);
+        if self.turns.ask(&work, &plan) == Leave::Waits {
+            return;
+        }
+        let Plan { batches, notes, again_at } = plan;
         self.record(notes);
         if let Some(at) = again_at {
             // never in a circle without time passing
@@ -174,6 +181,7 @@ impl Engine {
             batches.into_iter().filter(|batch| !batch.is_empty()).collect();
         if batches.is_empty() {
             self.queue.forgive(&work);
+            self.end_turn(&work);
             return;
         }
         self.under_way.insert(work.clone(), UnderWay { batches, ..UnderWay::default() });
@@ -218,11 +226,21 @@ impl Engine {
     fn end(&mut self, work: &Work) {
         let Some(under_way) = self.under_way.remove(work) else { return };
         match under_way.verdict {
-            Verdict::Continue | Verdict::Stop => self.queue.forgive(work),
+            Verdict::Continue | Verdict::Stop => {
+                self.queue.forgive(work);
+                self.end_turn(work);
+            }
+            // it keeps its turn: what it wrote may have been done, and not be seen yet
             Verdict::Retry => self.queue.retry(work.clone(), (self.clock)()),
         }
         if under_way.freshness == Freshness::Stale && under_way.verdict != Verdict::Retry {
             self.queue.add(work.clone());
+        }
+    }
+
+    fn end_turn(&mut self, work: &Work) {
+        for next in self.turns.over(work) {
+            self.enqueue(next);
         }
     }
 

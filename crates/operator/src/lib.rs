@@ -17,6 +17,7 @@ mod engine;
 mod feed;
 mod ladder;
 mod queue;
+mod turns;
 mod work;
 mod writer;
 

@@ -1,5 +1,6 @@
 //! A cluster in memory: the real API on a memory disk, a node that is only a task, and a wire between operator and API that
 //! breaks at a chosen write.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::convert::Infallible;
 use std::io;
@@ -77,6 +78,11 @@ impl World {
             .await;
     }
 
+    /// Shows a pod as one that waits after its third crash.
+    pub async fn crash(&self, pod: &str) {
+        show_crash(&Api::default_namespaced(self.client()), pod).await;
+    }
+
     /// The node: each pod that it is given crashes for the third time, and runs once it was restarted as a whole.
     pub async fn run_node(&self) {
         let pods: Api<Pod> = Api::default_namespaced(self.client());
@@ -123,8 +129,12 @@ async fn crash(pods: &Api<Pod>, pod: &Pod) {
     if !bound || reported {
         return;
     }
+    show_crash(pods, &pod.name_any()).await;
+}
+
+async fn show_crash(pods: &Api<Pod>, name: &str) {
     let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container=app"}});
-    show(pods, &pod.name_any(), waiting, 2, Readiness::No).await;
+    show(pods, name, waiting, 2, Readiness::No).await;
 }
 
 async fn restarted(pods: &Api<Pod>, restarts: &Api<PodRestart>, restart: &PodRestart) {

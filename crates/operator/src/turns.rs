@@ -1,0 +1,107 @@
+//! Decisions to restart a pod, one after the other in a namespace: the next one is taken when the one before stands in the view.
+//! Two pods that fail together would otherwise both find the same room in their ladder's budget.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rekindle_controllers::{Kind, Plan, Write};
+
+use crate::work::Work;
+
+/// Whose turn it is, by namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    taken: BTreeMap<String, Turn>,
+}
+
+/// A decision that is being written.
+#[derive(Debug)]
+struct Turn {
+    work: Work,
+    /// Those that decide anew when it is over.
+    waiting: BTreeSet<Work>,
+}
+
+/// Whether a plan may be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It may.
+    Given,
+    /// Not now: its work is handed back when the turn of another is over.
+    Waits,
+}
+
+impl Turns {
+    /// Asks for a turn, if the plan needs one.
+    pub(crate) fn ask(&mut self, work: &Work, plan: &Plan) -> Leave {
+        if !restarts_a_pod(plan) {
+            return Leave::Given;
+        }
+        let namespace = work.object().name.namespace;
+        let turn = self
+            .taken
+            .entry(namespace)
+            .or_insert_with(|| Turn { work: work.clone(), waiting: BTreeSet::new() });
+        if turn.work == *work {
+            return Leave::Given;
+        }
+        turn.waiting.insert(work.clone());
+        Leave::Waits
+    }
+
+    /// The plan of a work is over, and the view shows what it wrote. Answers those that may decide now.
+    pub(crate) fn over(&mut self, work: &Work) -> BTreeSet<Work> {
+        let namespace = work.object().name.namespace;
+        match self.taken.get(&namespace) {
+            Some(turn) if turn.work == *work => {
+                self.taken.remove(&namespace).map(|turn| turn.waiting).unwrap_or_default()
+            }
+            Some(_) | None => BTreeSet::new(),
+        }
+    }
+}
+
+fn restarts_a_pod(plan: &Plan) -> bool {
+    plan.writes().any(|write| match write {
+        Write::Create(object) => object.kind() == Kind::PodRestart,
+        Write::Update(_)
+        | Write::UpdateStatus(_)
+        | Write::Patch { .. }
+        | Write::Delete(_)
+        | Write::DeleteAll { .. }
+        | Write::Bind { .. }
+        | Write::Finalize(_)
+        | Write::CheckAbsent { .. }
+        | Write::CheckEmpty { .. } => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_controllers::{NamespacedName, Object};
+    use rekindle_types::v1alpha1::PodRestart;
+
+    use super::*;
+
+    fn climb(namespace: &str, pod: &str) -> Work {
+        Work::Climb(NamespacedName::new(namespace, pod))
+    }
+
+    fn restart() -> Plan {
+        let mut plan = Plan::default();
+        plan.then(Write::Create(Object::from(PodRestart::default())));
+        plan
+    }
+
+    #[test]
+    fn one_decision_of_a_namespace_at_a_time() {
+        let mut turns = Turns::default();
+        assert_eq!(turns.ask(&climb("a", "1"), &restart()), Leave::Given);
+        assert_eq!(turns.ask(&climb("a", "2"), &restart()), Leave::Waits);
+        assert_eq!(turns.ask(&climb("a", "1"), &restart()), Leave::Given, "tried again");
+        assert_eq!(turns.ask(&climb("b", "1"), &restart()), Leave::Given, "another namespace");
+        assert_eq!(turns.ask(&climb("a", "3"), &Plan::default()), Leave::Given, "no restart");
+        assert_eq!(turns.over(&climb("a", "2")), BTreeSet::new(), "it had no turn");
+        assert_eq!(turns.over(&climb("a", "1")), BTreeSet::from([climb("a", "2")]));
+        assert_eq!(turns.ask(&climb("a", "3"), &restart()), Leave::Given);
+    }
+}

@@ -1,0 +1,83 @@
+//! A ladder's budget holds when all its pods fail at the same moment: a hundred that fail together are not restarted together.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    unreachable_pub,
+    reason = "a test drives a whole API, and keeps real time"
+)]
+
+mod world;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt};
+use rekindle_types::v1alpha1::{PodRestart, RestartLadder};
+use serde_json::json;
+use world::{Wire, World, create};
+
+const PODS: usize = 12;
+const AT_ONCE: usize = 2;
+
+#[tokio::test]
+async fn pods_that_fail_together_are_restarted_a_few_at_a_time() {
+    let world = World::new().await;
+    let ladders: Api<RestartLadder> = Api::default_namespaced(world.client());
+    let ladder = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "rungs": [{"rung": "Pod", "attempts": 1}],
+            "budget": {"maxConcurrent": AT_ONCE},
+        },
+    });
+    create(&ladders, ladder).await;
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    for number in 0..PODS {
+        let pod = json!({
+            "metadata": {"name": format!("web-{number}"), "labels": {"app": "web"}},
+            "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "localhost/demo"}]},
+        });
+        create(&pods, pod).await;
+        // crashed before anybody looks, so that all are decided on in the same moment
+        world.crash(&format!("web-{number}")).await;
+    }
+    let most = async {
+        tokio::select! {
+            most = most_at_once(&world) => most,
+            () = world.run_node() => unreachable!("the node runs for ever"),
+            () = async {
+                let wire = Wire::sound();
+                world.operate(&wire).await;
+            } => unreachable!("nothing ends the operator"),
+        }
+    };
+    let most = tokio::time::timeout(Duration::from_secs(60), most).await.expect("all restarts");
+    assert!(most <= AT_ONCE, "{most} restarts at once, {AT_ONCE} are allowed");
+}
+
+/// The most PodRestarts that were open at any moment, as their watch shows it, until every pod had its restart.
+async fn most_at_once(world: &World) -> usize {
+    let restarts: Api<PodRestart> = Api::default_namespaced(world.client());
+    let mut events = watcher(restarts, watcher::Config::default()).boxed();
+    let (mut open, mut finished) = (BTreeSet::new(), BTreeSet::new());
+    let mut most = 0;
+    while finished.len() < PODS {
+        let event = events.next().await.expect("a watch without end").expect("a sound watch");
+        let (watcher::Event::Apply(restart) | watcher::Event::InitApply(restart)) = event else {
+            continue;
+        };
+        let phase = restart.status.as_ref().and_then(|status| status.phase);
+        if phase.is_some_and(|phase| phase.is_final()) {
+            open.remove(&restart.name_any());
+            finished.insert(restart.name_any());
+        } else {
+            open.insert(restart.name_any());
+        }
+        most = most.max(open.len());
+    }
+    most
+}
