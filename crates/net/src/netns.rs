@@ -18,6 +18,13 @@ pub(crate) struct NetNs {
     file: File,
 }
 
+/// Which namespace it is: device and inode of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
 impl NetNs {
     /// Opens the namespace of sandbox `id`. The one this thread lives in is refused: a slip of the caller would give the
     /// host itself a pod's address and route.
@@ -29,11 +36,18 @@ impl NetNs {
         };
         let file = File::open(path).map_err(failed)?;
         let own = rustix::fs::stat("/proc/thread-self/ns/net").map_err(|e| failed(e.into()))?;
-        let other = rustix::fs::fstat(&file).map_err(|e| failed(e.into()))?;
-        if (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino) {
+        let namespace = Self { file };
+        let other = namespace.identity().map_err(failed)?;
+        if (Identity { device: own.st_dev, inode: own.st_ino }) == other {
             return Err(NetError::HostNamespace { id: id.to_owned(), path: path.to_owned() });
         }
-        Ok(Self { file })
+        Ok(namespace)
+    }
+
+    /// Which one it is.
+    pub(crate) fn identity(&self) -> io::Result<Identity> {
+        let stat = rustix::fs::fstat(&self.file)?;
+        Ok(Identity { device: stat.st_dev, inode: stat.st_ino })
     }
 
     /// A netlink connection that acts inside.

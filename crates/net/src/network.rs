@@ -13,7 +13,7 @@ use crate::bridge;
 use crate::error::NetError;
 use crate::forwarding;
 use crate::leases::{Found, LeaseFile};
-use crate::netns::NetNs;
+use crate::netns::{Identity, NetNs};
 use crate::pool::Pool;
 use crate::subnet;
 use crate::veth::{self, Plug};
@@ -88,6 +88,8 @@ struct Inner {
     netlink: rtnetlink::Handle,
     leases: LeaseFile,
     state: Mutex<State>,
+    /// The namespaces that this agent has plugged in completely, by id: nothing is left to do for them.
+    plugged: Mutex<BTreeMap<String, Identity>>,
     /// Ids whose interface is being deleted; their address is not free yet.
     detaching: watch::Sender<BTreeSet<String>>,
     /// One sandbox at a time: the kernel's network lock allows no more anyway.
@@ -152,6 +154,7 @@ impl Network {
             netlink,
             leases,
             state: Mutex::new(State { pool, turned_forwarding_on }),
+            plugged: Mutex::default(),
             detaching: watch::Sender::new(BTreeSet::new()),
             attaching: tokio::sync::Mutex::new(()),
             deleting: tokio::sync::Mutex::new(()),
@@ -181,6 +184,21 @@ impl Network {
         let _one_at_a_time = self.inner.attaching.lock().await;
         let (address, gateway, prefix_len) = self.inner.lease(id)?;
         let host_interface = veth::host_name(&self.inner.config.bridge, id);
+        let attachment = Attachment {
+            ip: address,
+            gateway,
+            prefix_len,
+            mac: bridge::mac_of(address),
+            host_interface: host_interface.clone(),
+        };
+        let identity = namespace.identity().map_err(|source| NetError::Io {
+            operation: "look at network namespace",
+            path: netns.to_owned(),
+            source,
+        })?;
+        if lock(&self.inner.plugged).get(id) == Some(&identity) {
+            return Ok(attachment);
+        }
         let plug = Plug {
             host_name: &host_interface,
             bridge_index: self.inner.bridge_index,
@@ -190,13 +208,8 @@ impl Network {
             mtu: self.inner.config.mtu,
         };
         veth::plug(&self.inner.netlink, &namespace, plug).await?;
-        Ok(Attachment {
-            ip: address,
-            gateway,
-            prefix_len,
-            mac: bridge::mac_of(address),
-            host_interface,
-        })
+        lock(&self.inner.plugged).insert(id.to_owned(), identity);
+        Ok(attachment)
     }
 
     /// Unplugs sandbox `id` in the background; its address is free once the interface is gone. Absent is success. The
@@ -205,6 +218,7 @@ impl Network {
         if !self.inner.detaching.send_if_modified(|ids| ids.insert(id.to_owned())) {
             return;
         }
+        lock(&self.inner.plugged).remove(id);
         let inner = Arc::clone(&self.inner);
         let id = id.to_owned();
         let mut hurry = self.hurry.subscribe();

@@ -141,9 +141,11 @@ fn a_repeated_attach_answers_the_same_and_repairs_what_is_missing() {
         let network = Network::open(config(dir.path())).await.unwrap();
         let first = network.attach("a/0", &pod.path()).await.unwrap();
         assert_eq!(network.attach("a/0", &pod.path()).await.unwrap(), first);
-        // as if an earlier call had been cut short after the interfaces were made
+        // as if an agent had died in the middle of its call, after the interfaces were made
+        drop(network);
         pod.ip("addr flush dev eth0");
         pod.ip("link set eth0 down");
+        let network = Network::open(config(dir.path())).await.unwrap();
         assert_eq!(network.attach("a/0", &pod.path()).await.unwrap(), first);
         assert!(pod.ip("route").contains("default via"));
         // the same id with another namespace: the interface moves

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use kube::Client;
 use rekindle_runtime::{Runtime, RuntimeError};
 use rekindle_types::TickDuration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
@@ -22,6 +22,7 @@ use crate::network::{NetworkError, PodNetwork};
 use crate::objects::ObjectCache;
 use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
 use crate::register::{Heartbeat, MachineFacts};
+use crate::spares::{Leaving, SpareKeeper};
 
 /// What a node agent is given.
 #[derive(Clone, Debug)]
@@ -123,6 +124,8 @@ pub struct Handle {
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
+    /// `None` once it was stopped.
+    spares: Option<SpareKeeper>,
 }
 
 impl Node {
@@ -145,6 +148,8 @@ impl Node {
             .map_err(|source| NodeError::Network { node: config.name.clone(), source })?;
         let machine = MachineFacts::read(&config);
         let index = PodIndex::default();
+        let sandbox_taken = Arc::new(Notify::new());
+        let spares = SpareKeeper::start(runtime.clone(), network.clone(), sandbox_taken.clone());
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
@@ -158,6 +163,7 @@ impl Node {
                 host_ips: config.addresses.clone(),
             },
             cluster_domain: config.cluster_domain.clone(),
+            sandbox_taken: sandbox_taken.clone(),
             client: client.clone(),
             runtime,
             network,
@@ -167,7 +173,7 @@ impl Node {
         let (stop, stop_receiver) = mpsc::channel(1);
         let manager = tokio::spawn(Manager::new(node, found).run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
-        Ok(Handle { name: config.name, logs, stop, manager, heartbeat })
+        Ok(Handle { name: config.name, logs, stop, manager, heartbeat, spares: Some(spares) })
     }
 }
 
@@ -194,6 +200,13 @@ impl Handle {
             StopMode::EndPods => ManagerStop::EndPods,
             StopMode::LeavePods => ManagerStop::LeavePods,
         };
+        let leaving = match mode {
+            StopMode::EndPods => Leaving::End,
+            StopMode::LeavePods => Leaving::Stay,
+        };
+        if let Some(spares) = self.spares.take() {
+            spares.stop(leaving).await;
+        }
         if self.stop.send(manager_mode).await.is_err() {
             tracing::error!(node = self.name, "the node agent had ended before it was told to");
         }
@@ -210,6 +223,9 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.manager.abort();
+        if let Some(spares) = &self.spares {
+            spares.abort();
+        }
         self.heartbeat.stop();
     }
 }

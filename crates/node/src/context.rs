@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::Client;
+use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::env::Allocatable;
@@ -27,4 +28,6 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) host_ips: Vec<IpAddr>,
     pub(crate) core_config: rekindle_pod::Config,
     pub(crate) cluster_domain: String,
+    /// Told when a sandbox was set up: one made ahead may be gone.
+    pub(crate) sandbox_taken: Arc<Notify>,
 }

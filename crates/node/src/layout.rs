@@ -78,7 +78,7 @@ impl PodDirs {
 
     /// The pod core's journal.
     pub(crate) fn journal(&self) -> PathBuf {
-        self.root.join("journal.json")
+        self.root.join("journal")
     }
 
     /// The pod as last seen.

@@ -17,6 +17,22 @@ pub trait Runtime: Send + Sync + 'static {
         spec: &SandboxSpec,
     ) -> impl Future<Output = Result<SandboxInfo, RuntimeError>> + Send;
 
+    /// Makes a sandbox ahead of need, which one of the next calls of [`run_sandbox`](Self::run_sandbox) takes; to be called when
+    /// there is time. `None` when enough of them stand, or this runtime does not do that.
+    fn prepare_sandbox(
+        &self,
+    ) -> impl Future<Output = Result<Option<SandboxInfo>, RuntimeError>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// Ends those made ahead that nobody has taken: for an agent that ends for good.
+    fn end_prepared(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// What the sandbox is called outside of it, as [`SandboxInfo::id`] says; `None` when it does not stand.
+    fn sandbox_id(&self, key: &SandboxKey) -> Option<String>;
+
     /// Kills what is left in the sandbox and takes it away, cgroups and mounts included. Absent is success.
     fn remove_sandbox(
         &self,
@@ -130,6 +146,8 @@ pub enum RuntimeEvent {
 pub struct SandboxSnapshot {
     /// Which one.
     pub key: SandboxKey,
+    /// What it is called; see [`SandboxInfo::id`].
+    pub id: String,
     /// Whether its shim lives.
     pub state: SandboxState,
     /// Where its namespaces are, when it is ready.

@@ -44,6 +44,9 @@ pub struct SandboxSpec {
 /// A sandbox that stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SandboxInfo {
+    /// What it is called outside of it, on the network for one: its own alone, and the same as long as it stands, also when
+    /// it was made before there was a pod for it.
+    pub id: String,
     /// The network namespace, as a path that stays valid while the sandbox lives (`/proc/<shim>/ns/net`).
     pub netns: PathBuf,
     /// The process that holds it.

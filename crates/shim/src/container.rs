@@ -12,6 +12,7 @@ use crate::launch::{Launched, Report};
 use crate::logs::{Log, Pipe, Stream};
 use crate::protocol::{ExitCause, ExitRecord, Phase};
 use crate::sandbox::Sandbox;
+use crate::state_file::StateFile;
 use crate::sys;
 use crate::timestamp;
 
@@ -48,7 +49,14 @@ pub(crate) struct Container {
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) log: Log,
+    pub(crate) state: StateFile,
     oom_counter: Option<String>,
+}
+
+/// The files of a container, open.
+pub(crate) struct Files {
+    pub(crate) log: Log,
+    pub(crate) state: StateFile,
 }
 
 /// What the status pipe says.
@@ -65,7 +73,7 @@ impl Container {
     pub(crate) fn new(
         slot: String,
         launched: Launched,
-        log: Log,
+        files: Files,
         oom_counter: Option<String>,
         waiting: u64,
     ) -> Self {
@@ -80,7 +88,8 @@ impl Container {
             go: Some(launched.go),
             stdout: Some(launched.stdout),
             stderr: Some(launched.stderr),
-            log,
+            log: files.log,
+            state: files.state,
             oom_counter,
         }
     }

@@ -22,6 +22,8 @@ pub struct Call {
 pub enum Request {
     /// Make the namespaces. Once, before all else.
     Configure(SandboxPlan),
+    /// Give a configured sandbox that was made ahead of need to its pod. Answered when it has taken the pod's settings.
+    Claim(ClaimPlan),
     /// Make a container and hold it just before its exec. Answered when it is ready; one that stands already is success.
     Create(Box<ContainerPlan>),
     /// Let a created container go. Answered when the exec succeeded or failed.
@@ -195,6 +197,15 @@ pub struct SandboxPlan {
     pub mount_point: String,
 }
 
+/// What of a sandbox is its pod's own. The rest is the same for all, and stands before there is a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimPlan {
+    /// The hostname inside.
+    pub hostname: String,
+    /// Kernel settings of its namespaces beyond those it was made with: dotted name, value.
+    pub sysctls: Vec<(String, String)>,
+}
+
 /// One container. All paths are the host's unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContainerPlan {
@@ -345,6 +356,9 @@ pub struct CgroupPlan {
     pub unified: Option<String>,
     /// The `tasks` files of version 1: the process writes itself into them. (`cgroup.procs` would cost a grace period.)
     pub v1_tasks: Vec<String>,
+    /// The same of the CPU controllers, joined last: a share that is small, as that of a pod without requests, would make the
+    /// preparation wait for everybody else.
+    pub v1_cpu_tasks: Vec<String>,
     /// The file with the line `oom_kill N`.
     pub oom_counter: Option<String>,
     /// Whether the container sees its own cgroup at /sys/fs/cgroup (version 2) or nothing there.

@@ -3,7 +3,7 @@
 //! The shim keeps nothing of the host mounted, so that it pins nobody's file system, and reaches host paths through a
 //! descriptor of the host's root.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -13,7 +13,7 @@ use rustix::thread::UnshareFlags;
 
 use crate::launch::{self, Links};
 use crate::problem::{Context, errno_text};
-use crate::protocol::{Failure, FailureKind, SandboxPlan};
+use crate::protocol::{ClaimPlan, Failure, FailureKind, SandboxPlan};
 use crate::sys;
 
 /// A sandbox that stands; this process is in its namespaces.
@@ -35,14 +35,16 @@ pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
     let flags =
         UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWNS;
     sys::unshare(flags).setup(|| "make the sandbox's namespaces".to_owned())?;
-    rustix::system::sethostname(plan.hostname.as_bytes())
-        .fail(FailureKind::Config, || format!("set the hostname {:?}", plan.hostname))?;
+    set_hostname(&plan.hostname)?;
     loopback_up()?;
-    for (name, value) in &plan.sysctls {
-        set_sysctl(name, value)?;
-    }
+    set_sysctls(host_root.as_fd(), &plan.sysctls)?;
     keep_only_shm(plan)?;
     Ok(Sandbox { host_root, host_mounts })
+}
+
+fn set_hostname(name: &str) -> Result<(), Failure> {
+    rustix::system::sethostname(name.as_bytes())
+        .fail(FailureKind::Config, || format!("set the hostname {name:?}"))
 }
 
 fn loopback_up() -> Result<(), Failure> {
@@ -53,12 +55,15 @@ fn loopback_up() -> Result<(), Failure> {
 }
 
 /// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc will do.
-fn set_sysctl(name: &str, value: &str) -> Result<(), Failure> {
-    let path = Path::new("/proc/sys").join(name.replace('.', "/"));
-    let what = || format!("set the sysctl {name}={value}");
-    let file = rustix::fs::open(&path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
-        .fail(FailureKind::Config, what)?;
-    rustix::io::write(&file, value.as_bytes()).fail(FailureKind::Config, what).map(drop)
+fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Result<(), Failure> {
+    for (name, value) in settings {
+        let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+        let what = || format!("set the sysctl {name}={value}");
+        let file = launch::open(host_root, &path, OFlags::WRONLY, Links::Refused)
+            .fail(FailureKind::Config, what)?;
+        rustix::io::write(&file, value.as_bytes()).fail(FailureKind::Config, what)?;
+    }
+    Ok(())
 }
 
 /// Makes a tmpfs the root, which containers bind as their /dev/shm, and lets go of everything else.
@@ -78,6 +83,12 @@ fn keep_only_shm(plan: &SandboxPlan) -> Result<(), Failure> {
 }
 
 impl Sandbox {
+    /// Takes the settings of the pod that a sandbox made ahead of need is given to.
+    pub(crate) fn claim(&self, plan: &ClaimPlan) -> Result<(), Failure> {
+        set_hostname(&plan.hostname)?;
+        set_sysctls(self.host_root.as_fd(), &plan.sysctls)
+    }
+
     /// Reads a small file of the host.
     pub(crate) fn read_host_file(&self, path: &str, bytes_max: u64) -> Result<String, String> {
         let file =

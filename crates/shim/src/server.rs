@@ -8,16 +8,17 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::connection::{Connection, Link};
-use crate::container::{Container, Stage, StatusPipe};
-use crate::launch::{self, Report};
+use crate::container::{Container, Files, Stage, StatusPipe};
+use crate::launch::{self, Launched, Report};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
-    Answer, Call, ContainerPlan, ContainerState, ExitCause, ExitRecord, Failure, FailureKind,
-    Message, Request, SandboxPhase, SandboxPlan, ShimState,
+    Answer, Call, ClaimPlan, ContainerPlan, ContainerState, ExitCause, ExitRecord, Failure,
+    FailureKind, Message, Request, SandboxPhase, SandboxPlan, ShimState,
 };
 use crate::sandbox::{self, Sandbox};
+use crate::state_file::StateFile;
 use crate::{state_file, timestamp};
 
 /// The number of a call that nobody waits for any more; agents count from 0.
@@ -215,6 +216,7 @@ impl Server {
         let seq = call.seq;
         let result = match call.request {
             Request::Configure(plan) => Some(self.configure(&plan)),
+            Request::Claim(plan) => Some(self.claim(&plan)),
             Request::Create(plan) => self.create(&plan, seq).transpose(),
             Request::Start { slot } => self.start(&slot, seq),
             Request::Signal { slot, signal } => Some(self.signal(&slot, signal)),
@@ -236,6 +238,13 @@ impl Server {
         }
         self.sandbox = Some(sandbox::enter(plan)?);
         Ok(Answer::Done)
+    }
+
+    fn claim(&self, plan: &ClaimPlan) -> Result<Answer, Failure> {
+        match &self.sandbox {
+            Some(sandbox) => sandbox.claim(plan).map(|()| Answer::Done),
+            None => Err(Failure::new(FailureKind::State, "there is no sandbox yet")),
+        }
     }
 
     fn find(&self, slot: &str) -> Option<u32> {
@@ -267,23 +276,39 @@ impl Server {
                 | Stage::Exited(_) => Some(Answer::Done),
             });
         }
-        let log = Log::open(sandbox, &plan.log)?;
         let launched = launch::launch(plan, sandbox)?;
+        // Files are made while the child is at work already: on a disk that takes about as long as a mount.
         let number = self.next_number;
-        self.next_number += 1;
+        let files = Log::open(sandbox, &plan.log).and_then(|log| {
+            let state = StateFile::create(&self.dir, &plan.slot)
+                .setup(|| format!("make the state file of {}", plan.slot))?;
+            self.watch(number, &launched).setup(|| "watch the container".to_owned())?;
+            Ok(Files { log, state })
+        });
+        match files {
+            Ok(files) => {
+                self.next_number += 1;
+                let oom_counter = plan.cgroup.oom_counter.clone();
+                let container =
+                    Container::new(plan.slot.clone(), launched, files, oom_counter, seq);
+                self.containers.insert(number, container);
+                Ok(None)
+            }
+            Err(failure) => {
+                launched.abandon();
+                Err(failure)
+            }
+        }
+    }
+
+    fn watch(&self, number: u32, launched: &Launched) -> Result<(), Errno> {
         let add = |fd: &OwnedFd, source: Source| {
             epoll::add(&self.epoll, fd, source.pack(), EventFlags::IN)
         };
-        let watched = add(&launched.pidfd, Source::Exit(number))
+        add(&launched.pidfd, Source::Exit(number))
             .and_then(|()| add(&launched.status, Source::Status(number)))
             .and_then(|()| add(&launched.stdout, Source::Output(number, Stream::Stdout)))
-            .and_then(|()| add(&launched.stderr, Source::Output(number, Stream::Stderr)));
-        // Dropping `launched` closes the child's pipes, and it goes away by itself.
-        watched.setup(|| "watch the container".to_owned())?;
-        let oom_counter = plan.cgroup.oom_counter.clone();
-        let container = Container::new(plan.slot.clone(), launched, log, oom_counter, seq);
-        self.containers.insert(number, container);
-        Ok(None)
+            .and_then(|()| add(&launched.stderr, Source::Output(number, Stream::Stderr)))
     }
 
     /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed.
@@ -501,7 +526,7 @@ impl Server {
     fn persist(&self, number: u32) {
         let Some(container) = self.containers.get(&number) else { return };
         let Some(phase) = container.phase() else { return };
-        if let Err(errno) = state_file::write(&self.dir, &container.slot, &phase) {
+        if let Err(errno) = container.state.write(&phase) {
             note(&format!("write the state of {}: {}", container.slot, errno_text(errno)));
         }
     }

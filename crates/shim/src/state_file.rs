@@ -1,7 +1,9 @@
 //! One small file per container, `<slot>.state`, that says what became of it: written before anybody is told, so that an
 //! exit is known even when shim and agent are both gone.
 //!
-//! Renamed into place but not fsynced: what it guards against is kill -9; a power cut ends the containers themselves.
+//! Each change is a line of its own behind the others, and the last whole one counts: a file that is open and grows costs a
+//! fiftieth of one that is made anew and renamed. Not fsynced: what it guards against is kill -9; a power cut ends the
+//! containers themselves.
 
 use std::os::fd::OwnedFd;
 
@@ -15,28 +17,47 @@ pub fn name(slot: &str) -> String {
     format!("{slot}.state")
 }
 
+/// What the file's content says; `None` when nothing whole is in it.
+pub fn read(content: &[u8]) -> Option<Phase> {
+    content.rsplit(|byte| *byte == b'\n').find_map(|line| serde_json::from_slice(line).ok())
+}
+
 /// True for a slot that can be part of a file name.
 pub(crate) fn is_valid_slot(slot: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !slot.is_empty() && slot.len() <= 200 && !slot.starts_with('.') && slot.chars().all(plain)
 }
 
-/// Replaces the file in one step.
-pub(crate) fn write(dir: &OwnedFd, slot: &str, phase: &Phase) -> Result<(), Errno> {
-    let text = serde_json::to_vec(phase).map_err(|_| Errno::INVAL)?;
-    let temporary = format!("{slot}.state.new");
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(dir, &temporary, flags, Mode::from_raw_mode(0o600))?;
-    let mut rest = text.as_slice();
-    while !rest.is_empty() {
-        match rustix::io::write(&file, rest) {
-            Ok(count) => rest = &rest[count..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
+/// A state file that is open.
+pub(crate) struct StateFile {
+    file: OwnedFd,
+}
+
+impl StateFile {
+    /// An empty one, in place of what an attempt that was undone has left.
+    pub(crate) fn create(dir: &OwnedFd, slot: &str) -> Result<Self, Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(dir, name(slot), flags, Mode::from_raw_mode(0o600))?;
+        Ok(Self { file })
     }
-    rustix::fs::renameat(dir, &temporary, dir, name(slot))
+
+    /// Adds what became of the container.
+    pub(crate) fn write(&self, phase: &Phase) -> Result<(), Errno> {
+        // the newline in front ends a line that a full disk has cut
+        let mut line = vec![b'\n'];
+        serde_json::to_writer(&mut line, phase).map_err(|_| Errno::INVAL)?;
+        line.push(b'\n');
+        let mut rest = line.as_slice();
+        while !rest.is_empty() {
+            match rustix::io::write(&self.file, rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Takes the file away; absent is success.
@@ -44,5 +65,34 @@ pub(crate) fn remove(dir: &OwnedFd, slot: &str) -> Result<(), Errno> {
     match rustix::fs::unlinkat(dir, name(slot), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_whole_line_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        let path = dir.path().join(name("web-0"));
+        let content = || std::fs::read(&path).unwrap();
+        let file = StateFile::create(&folder, "web-0").unwrap();
+        assert_eq!(read(&content()), None);
+        file.write(&Phase::Created).unwrap();
+        let running = Phase::Running { pid: 7, started_at_us: 1 };
+        file.write(&running).unwrap();
+        assert_eq!(read(&content()), Some(running.clone()));
+        rustix::io::write(&file.file, b"\n{\"Exited\":{\"pid\":7,\"ex").unwrap();
+        assert_eq!(read(&content()), Some(running), "the disk was full");
+        let next = Phase::Running { pid: 8, started_at_us: 2 };
+        file.write(&next).unwrap();
+        assert_eq!(read(&content()), Some(next));
+        let file = StateFile::create(&folder, "web-0").unwrap();
+        assert_eq!(read(&content()), None, "another attempt to make it starts afresh");
+        drop(file);
+        remove(&folder, "web-0").unwrap();
+        assert!(!path.exists());
     }
 }

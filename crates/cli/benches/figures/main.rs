@@ -1,6 +1,7 @@
 //! The table of figures: what a user feels, measured on the real binary through its API, beside the peers that are installed.
 //!
-//! `cargo xtask bench` runs it. It asserts nothing: machines differ, and a slow run is not a wrong one.
+//! `cargo xtask bench` runs all of it, `cargo xtask bench restarts` only that part. It asserts nothing: machines differ, and a
+//! slow run is not a wrong one.
 #![allow(
     clippy::disallowed_methods,
     unreachable_pub,
@@ -18,21 +19,40 @@ mod startup;
 use engine::Engine;
 use sample::Report;
 
+/// What can be measured by itself.
+const PARTS: [&str; 5] = ["startup", "restarts", "idle", "load", "peers"];
+
 fn main() -> anyhow::Result<()> {
+    let named: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if let Some(unknown) = named.iter().find(|name| !PARTS.contains(&name.as_str())) {
+        anyhow::bail!("there is no part {unknown:?} to measure, only {}", PARTS.join(", "));
+    }
+    let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut report = Report::default();
     runtime.block_on(async {
-        startup::measure(&mut report).await?;
-        let engine = Engine::start().await?;
-        restarts::measure(&engine, &mut report).await?;
-        idle::measure(&engine, &mut report).await?;
-        drop(engine);
-        let engine = Engine::start().await?;
-        api_load::measure(&engine, &mut report).await?;
+        if wanted("startup") {
+            startup::measure(&mut report).await?;
+        }
+        if wanted("restarts") || wanted("idle") {
+            let engine = Engine::start().await?;
+            if wanted("restarts") {
+                restarts::measure(&engine, &mut report).await?;
+            }
+            if wanted("idle") {
+                idle::measure(&engine, &mut report).await?;
+            }
+        }
+        if wanted("load") {
+            let engine = Engine::start().await?;
+            api_load::measure(&engine, &mut report).await?;
+        }
         anyhow::Ok(())
     })?;
-    peers::measure(&mut report);
+    if wanted("peers") {
+        peers::measure(&mut report);
+    }
     report.print();
     Ok(())
 }

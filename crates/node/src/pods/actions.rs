@@ -32,11 +32,6 @@ pub(crate) fn container_id(id: &str) -> String {
     format!("{ID_SCHEME}{id}")
 }
 
-/// A sandbox's id on the network.
-pub(crate) fn network_id(key: &SandboxKey) -> String {
-    format!("{}-{}", key.pod.uid, key.attempt)
-}
-
 /// One pod at the moment at which an action is begun.
 pub(crate) struct PodActions<R, N> {
     pub(crate) node: Arc<NodeContext<R, N>>,
@@ -125,7 +120,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             message: format!("set up the sandbox of pod {}: {error}", self.pod_ref),
         })?;
         let info = self.node.runtime.run_sandbox(&spec).await.map_err(|e| runtime_error(&e))?;
-        let ips = self.node.network.attach(&network_id(&key), &info.netns).await;
+        self.node.sandbox_taken.notify_one();
+        let ips = self.node.network.attach(&info.id, &info.netns).await;
         let ips = ips.map_err(|error| ActionError {
             kind: ActionErrorKind::Sandbox,
             message: format!("set up the network of pod {}: {error}", self.pod_ref),
@@ -141,8 +137,11 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
 
     async fn tear_down_sandbox(self, attempt: SandboxAttempt) -> ActionResult {
         let key = self.sandbox_key(attempt);
+        let id = self.node.runtime.sandbox_id(&key);
         self.node.runtime.remove_sandbox(&key).await.map_err(|e| runtime_error(&e))?;
-        let detached = self.node.network.detach(&network_id(&key)).await;
+        // One that did not stand any more was taken off the network when this agent started.
+        let Some(id) = id else { return Ok(Outcome::Done) };
+        let detached = self.node.network.detach(&id).await;
         detached.map_err(|error| ActionError {
             kind: ActionErrorKind::Sandbox,
             message: format!("take pod {} off the network: {error}", self.pod_ref),

@@ -11,6 +11,40 @@ const RETRY_MIN: Duration = Duration::from_millis(50);
 /// The longest wait between writes that fail.
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
+/// How long a value that is expected to be replaced soon waits for that.
+const HOLD: Duration = Duration::from_millis(10);
+
+/// When a value is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// At once.
+    Now,
+    /// After [`HOLD`], unless one that is to be written at once replaces it: each write costs an fsync, and the one that
+    /// matters would wait for it.
+    Soon,
+}
+
+/// What a writer is handed: values, numbered, the newest alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Submitted<T> {
+    /// Counts the values; 0 is one that stands in the API already.
+    pub(crate) number: u64,
+    pub(crate) urgency: Urgency,
+    pub(crate) value: T,
+}
+
+impl<T> Submitted<T> {
+    /// What stands in the API.
+    pub(crate) fn first(value: T) -> Self {
+        Self { number: 0, urgency: Urgency::Now, value }
+    }
+
+    /// Replaces the value by a newer one.
+    pub(crate) fn replace(&mut self, value: T, urgency: Urgency) {
+        *self = Self { number: self.number + 1, urgency, value };
+    }
+}
+
 /// What became of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
@@ -43,7 +77,7 @@ pub(crate) async fn reached(progress: &mut watch::Receiver<Progress>, number: u6
 
 /// Writes each newest value of `values` until its sender is gone and the last is written.
 pub(crate) async fn write_latest<T, W, F>(
-    mut values: watch::Receiver<(u64, T)>,
+    mut values: watch::Receiver<Submitted<T>>,
     progress: watch::Sender<Progress>,
     write: W,
 ) where
@@ -54,13 +88,15 @@ pub(crate) async fn write_latest<T, W, F>(
     let mut wait = RETRY_MIN;
     let mut written = 0;
     loop {
-        let (number, value) = values.borrow_and_update().clone();
-        if number == written {
+        let newest = values.borrow_and_update().number;
+        if newest == written {
             if values.changed().await.is_err() {
                 return;
             }
             continue;
         }
+        held(&mut values).await;
+        let Submitted { number, value, .. } = values.borrow_and_update().clone();
         match write(value).await {
             WriteOutcome::Written => {
                 written = number;
@@ -77,4 +113,14 @@ pub(crate) async fn write_latest<T, W, F>(
             }
         }
     }
+}
+
+/// Waits while the newest value may wait, and no longer than [`HOLD`].
+async fn held<T>(values: &mut watch::Receiver<Submitted<T>>) {
+    let urgent = values.wait_for(|submitted| match submitted.urgency {
+        Urgency::Now => true,
+        Urgency::Soon => false,
+    });
+    // an error means that nothing newer will come; either way what is there now is written
+    let _held = tokio::time::timeout(HOLD, urgent).await;
 }

@@ -3,11 +3,14 @@
 //! - The same event again raises `count` and `lastTimestamp` of the object that stands.
 //! - An object that speaks too often is cut: 25 at once, then one more every 5 minutes, as client-go does it.
 //! - From the 11th different message of one reason on, they are one event, `(combined from similar events): …`.
+//! - An event is written a moment after it happened: what a pod's status tells at the same time goes first.
 
 mod records;
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -19,6 +22,7 @@ use rekindle_pod::{PodEvent, Severity};
 use rekindle_types::{PodRef, Tick};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use self::records::{Key, Record, Records, Stored, Writing};
 use crate::clock::Clock;
@@ -29,6 +33,9 @@ const QUEUE_MAX: usize = 1024;
 const WRITES_MAX: usize = 8;
 /// Failed writes of one event before it is given up.
 const ATTEMPTS_MAX: u32 = 5;
+/// How long an event waits. The store writes one batch after the other, and a status that is not in the batch of the events
+/// before it waits for their fsync.
+const HOLD_BACK: Duration = Duration::from_millis(20);
 /// Who is said to report; the name that people and tools look for.
 const COMPONENT: &str = "kubelet";
 
@@ -56,7 +63,14 @@ impl Recorder {
             EventSource { component: Some(COMPONENT.to_owned()), host: Some(node.to_owned()) };
         let records = Records::default();
         tokio::spawn(
-            Writer { client, source, records, writes: FuturesUnordered::new() }.run(receiver),
+            Writer {
+                client,
+                source,
+                records,
+                held: VecDeque::new(),
+                writes: FuturesUnordered::new(),
+            }
+            .run(receiver),
         );
         Self { queue, clock }
     }
@@ -104,27 +118,38 @@ struct Writer {
     client: Client,
     source: EventSource,
     records: Records,
+    /// What happened lately, oldest first, and when it is written.
+    held: VecDeque<(Instant, Occurrence)>,
     writes: FuturesUnordered<Write>,
 }
 
 impl Writer {
     async fn run(mut self, mut queue: mpsc::Receiver<Occurrence>) {
         loop {
+            let due = self.held.front().map(|(due, _)| *due);
             tokio::select! {
                 Some((key, wrote)) = self.writes.next(), if !self.writes.is_empty() => self.written(key, wrote),
-                occurrence = queue.recv(), if self.writes.len() < WRITES_MAX => match occurrence {
-                    Some(occurrence) => {
-                        if let Some(key) = self.records.count(occurrence) {
-                            self.write(key);
-                        }
-                    }
+                () = until(due), if due.is_some() && self.writes.len() < WRITES_MAX => self.write_first(),
+                occurrence = queue.recv(), if self.held.len() < QUEUE_MAX => match occurrence {
+                    Some(occurrence) => self.held.push_back((Instant::now() + HOLD_BACK, occurrence)),
                     None => break,
                 },
             }
         }
         // the last words of a node that stops
+        while !self.held.is_empty() {
+            self.write_first();
+        }
         while let Some((key, wrote)) = self.writes.next().await {
             self.written(key, wrote);
+        }
+    }
+
+    /// Begins to write what has waited longest.
+    fn write_first(&mut self) {
+        let Some((_, occurrence)) = self.held.pop_front() else { return };
+        if let Some(key) = self.records.count(occurrence) {
+            self.write(key);
         }
     }
 
@@ -159,12 +184,19 @@ impl Writer {
     }
 }
 
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn write_event(client: Client, source: EventSource, record: Record, reason: String) -> Wrote {
     // an event of an object without namespace lives in "default", as upstream
     let namespace = record.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let api: Api<Event> = Api::namespaced(client, &namespace);
     let mut stored = record.stored;
-    let mut wait = std::time::Duration::from_millis(100);
+    let mut wait = Duration::from_millis(100);
     for _ in 0..ATTEMPTS_MAX {
         let answer = match stored {
             Stored::Nowhere => {

@@ -11,7 +11,6 @@ use kube::{Api, Client};
 use rekindle_runtime::{Runtime, SandboxSnapshot};
 use rekindle_types::{PodRef, PodUid};
 
-use super::actions::network_id;
 use super::journal_file::read_json;
 use crate::context::NodeContext;
 use crate::layout::PodDirs;
@@ -70,7 +69,7 @@ pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
             );
             continue;
         }
-        if let Err(error) = node.network.detach(&network_id(&sandbox.key)).await {
+        if let Err(error) = node.network.detach(&sandbox.id).await {
             tracing::warn!(%error, "an orphaned sandbox's address is left; tried again at the next start");
         }
     }

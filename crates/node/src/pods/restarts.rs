@@ -12,7 +12,7 @@ use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::latest::{Progress, WriteOutcome, write_latest};
+use super::latest::{Progress, Submitted, Urgency, WriteOutcome, write_latest};
 
 /// One report of a restart's progress.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub(crate) struct RestartReporter {
 
 struct Known {
     restart: Arc<PodRestart>,
-    reports: Option<watch::Sender<(u64, Option<Report>)>>,
+    reports: Option<watch::Sender<Submitted<Option<Report>>>>,
 }
 
 impl RestartReporter {
@@ -75,7 +75,7 @@ impl RestartReporter {
             tracing::debug!(restart = id, ?phase, "report of a restart whose object is not known");
             return;
         };
-        let before = known.reports.as_ref().and_then(|reports| reports.borrow().1.clone());
+        let before = known.reports.as_ref().and_then(|reports| reports.borrow().value.clone());
         let stored = known.restart.status.as_ref();
         let started_before = before
             .and_then(|report| report.started_at)
@@ -90,10 +90,14 @@ impl RestartReporter {
         let client = self.client.clone();
         let restart = known.restart.clone();
         let reports = known.reports.get_or_insert_with(|| start_writer(client, &restart));
-        reports.send_modify(|(number, value)| {
-            *number += 1;
-            *value = Some(report);
-        });
+        // that it runs is news for a restart that takes long
+        let urgency = match phase {
+            PodRestartPhase::Running => Urgency::Soon,
+            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
+                Urgency::Now
+            }
+        };
+        reports.send_modify(|submitted| submitted.replace(Some(report), urgency));
     }
 
     /// The object is gone or final: its writer ends after the last report.
@@ -102,8 +106,8 @@ impl RestartReporter {
     }
 }
 
-fn start_writer(client: Client, restart: &PodRestart) -> watch::Sender<(u64, Option<Report>)> {
-    let (sender, receiver) = watch::channel((0, None));
+fn start_writer(client: Client, restart: &PodRestart) -> watch::Sender<Submitted<Option<Report>>> {
+    let (sender, receiver) = watch::channel(Submitted::first(None));
     let (progress, _) = watch::channel(Progress::Written(0));
     let namespace = restart.metadata.namespace.clone().unwrap_or_default();
     let name = restart.metadata.name.clone().unwrap_or_default();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{ContainerSeen, ContainerSeenState, SandboxSeen, SandboxSeenState, Snapshot};
 use rekindle_runtime::{ContainerSnapshot, ContainerState, Runtime, SandboxSnapshot, SandboxState};
 
-use super::actions::{container_id, network_id};
+use super::actions::container_id;
 use super::termination_message::read_message;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
@@ -51,7 +51,7 @@ async fn addresses<R: Runtime, N: PodNetwork>(
     let (SandboxState::Ready, Some(info)) = (sandbox.state, &sandbox.info) else {
         return Vec::new();
     };
-    match node.network.attach(&network_id(&sandbox.key), &info.netns).await {
+    match node.network.attach(&info.id, &info.netns).await {
         Ok(ips) => ips,
         Err(error) => {
             tracing::warn!(pod = %sandbox.key.pod, %error, "cannot ask for the addresses of a running sandbox; using those in its status");
@@ -87,5 +87,5 @@ fn container_seen(pod: &Pod, dirs: &PodDirs, found: ContainerSnapshot) -> Contai
 
 /// The ids on the network of these sandboxes.
 pub(crate) fn sandbox_network_ids(found: &[SandboxSnapshot]) -> std::collections::BTreeSet<String> {
-    found.iter().map(|sandbox| network_id(&sandbox.key)).collect()
+    found.iter().map(|sandbox| sandbox.id.clone()).collect()
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::latest::{Progress, WriteOutcome, reached, write_latest};
+use super::latest::{Progress, Submitted, Urgency, WriteOutcome, reached, write_latest};
 
 /// Status fields that the node owns: one that the core leaves out is removed from the API.
 const OWNED: [&str; 12] = [
@@ -51,7 +51,7 @@ struct Seen {
 
 /// Writes one pod's status, newest first.
 pub(crate) struct StatusWriter {
-    values: watch::Sender<(u64, Arc<PodStatus>)>,
+    values: watch::Sender<Submitted<Arc<PodStatus>>>,
     progress: watch::Receiver<Progress>,
     seen: Arc<Mutex<Seen>>,
     task: AbortHandle,
@@ -68,7 +68,7 @@ impl StatusWriter {
     /// A writer for this pod, which has been seen as `pod`.
     pub(crate) fn start(client: Client, pod_ref: PodRef, pod: &Pod) -> Self {
         let status = Arc::new(pod.status.clone().unwrap_or_default());
-        let (values, receiver) = watch::channel((0, status));
+        let (values, receiver) = watch::channel(Submitted::first(status));
         let (sender, progress) = watch::channel(Progress::Written(0));
         let seen = Arc::new(Mutex::new(seen_in(pod)));
         let writer_seen = seen.clone();
@@ -81,11 +81,8 @@ impl StatusWriter {
     }
 
     /// Hands in a newer status.
-    pub(crate) fn submit(&self, status: Arc<PodStatus>) {
-        self.values.send_modify(|(number, value)| {
-            *number += 1;
-            *value = status;
-        });
+    pub(crate) fn submit(&self, status: Arc<PodStatus>, urgency: Urgency) {
+        self.values.send_modify(|submitted| submitted.replace(status, urgency));
     }
 
     /// The object was seen in the API.
@@ -98,7 +95,7 @@ impl StatusWriter {
 
     /// Waits until the newest status stands in the API, or the pod is gone from it.
     pub(crate) async fn flush(&mut self) {
-        let (number, _) = *self.values.borrow();
+        let number = self.values.borrow().number;
         reached(&mut self.progress, number).await;
     }
 }

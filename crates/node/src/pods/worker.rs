@@ -2,6 +2,7 @@
 
 mod ending;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
 use super::index::PodView;
-use super::journal_file::{BackgroundSync, read_json, write_json};
+use super::journal_file::{BackgroundSync, JournalFile, write_json};
+use super::latest::Urgency;
 use super::restarts::{RestartReporter, is_settled, request_of};
 use super::snapshot::snapshot_of;
 use super::spec_change::{concerns_core, concerns_downward_files};
@@ -84,8 +86,11 @@ pub(crate) struct Worker<R, N> {
     updates: watch::Receiver<Arc<Pod>>,
     inbox: mpsc::UnboundedReceiver<Input>,
     under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<Outcome, ActionError>)>>,
+    /// Those under way whose end brings the containers on.
+    leading_on: BTreeSet<ActionId>,
     /// A journal that could not be written yet: what was polled after it waits.
     unwritten: Option<Box<Journal>>,
+    journal: JournalFile,
     journal_sync: BackgroundSync,
     shown: watch::Sender<Arc<PodStatus>>,
     status: StatusWriter,
@@ -133,8 +138,9 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let pod = updates.borrow_and_update().clone();
         let dirs = node.dirs.pod(&pod_ref);
         let now = node.clock.now();
-        let core = match read_json::<Journal>(&dirs.journal()) {
-            Some(journal) => PodCore::recover(now, pod.clone(), journal, node.core_config.clone()),
+        let journal = JournalFile::new(dirs.journal());
+        let core = match journal.read::<Journal>() {
+            Some(kept) => PodCore::recover(now, pod.clone(), kept, node.core_config.clone()),
             None => PodCore::new(now, pod.clone(), node.core_config.clone()),
         };
         let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
@@ -156,7 +162,9 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             updates,
             inbox,
             under_way: FuturesUnordered::new(),
+            leading_on: BTreeSet::new(),
             unwritten: None,
+            journal,
             journal_sync: BackgroundSync::default(),
             shown,
             deletion_grace: None,
@@ -260,6 +268,9 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     fn begin(&mut self, id: ActionId, action: Action) {
+        if leads_on(&action) {
+            self.leading_on.insert(id);
+        }
         let perform = AssertUnwindSafe(self.actions().perform(action)).catch_unwind();
         self.under_way.push(Box::pin(async move {
             let result = perform.await.unwrap_or_else(|_| {
@@ -288,10 +299,9 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         if self.mode == Mode::NodeStopping {
             return true; // what stands on disk is what the next agent shall go on from
         }
-        let path = self.dirs.journal();
-        match write_json(&path, journal.as_ref()) {
+        match self.journal.write(journal.as_ref()) {
             Ok(()) => {
-                self.journal_sync.schedule(path);
+                self.journal_sync.schedule(self.journal.path().to_owned());
                 true
             }
             Err(error) => {
@@ -307,11 +317,17 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let status = Arc::new(status);
         self.shown.send_replace(status.clone());
         if self.mode == Mode::Serving && self.existence == Existence::Exists {
-            self.status.submit(status);
+            self.status.submit(status, self.urgency());
         }
     }
 
+    /// While something is on its way that brings another status in milliseconds, this one would only stand in its way.
+    fn urgency(&self) -> Urgency {
+        if self.leading_on.is_empty() { Urgency::Now } else { Urgency::Soon }
+    }
+
     fn answered(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
+        self.leading_on.remove(&id);
         if let Ok(Outcome::SandboxReady { ips }) = &result {
             self.ips.clone_from(ips);
         }
@@ -400,6 +416,27 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// Not an action of the core. A new change takes the place of an update that is still under way.
     fn update_payloads(&mut self) {
         self.payload_update = Some(Box::pin(self.actions().update_payloads()));
+    }
+}
+
+/// Whether a start waits for this action, and another status follows its end.
+fn leads_on(action: &Action) -> bool {
+    match action {
+        Action::MountVolumes
+        | Action::RefreshVolumes
+        | Action::SetUpSandbox { .. }
+        | Action::PullImage { .. }
+        | Action::CreateContainer { .. }
+        | Action::StartContainer { .. } => true,
+        Action::TearDownSandbox { .. }
+        | Action::SignalContainer { .. }
+        | Action::KillContainer { .. }
+        | Action::RemoveContainer { .. }
+        | Action::Persist(_)
+        | Action::WriteStatus(_)
+        | Action::EmitEvent(_)
+        | Action::ReportRestart { .. }
+        | Action::Finish => false,
     }
 }
 

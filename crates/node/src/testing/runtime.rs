@@ -244,6 +244,11 @@ fn id_of(key: &ContainerKey) -> String {
     format!("{}-{}-{}-{}", key.sandbox.pod.uid, key.sandbox.attempt, key.name, key.attempt)
 }
 
+fn info_of(key: &SandboxKey) -> SandboxInfo {
+    let id = format!("{}-{}", key.pod.uid, key.attempt);
+    SandboxInfo { id, netns: PathBuf::from("/proc/1/ns/net"), pid: 1 }
+}
+
 impl Runtime for FakeRuntime {
     async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxInfo, RuntimeError> {
         let key = spec.key.clone();
@@ -254,7 +259,12 @@ impl Runtime for FakeRuntime {
             }
         };
         self.machine.call(work).await;
-        Ok(SandboxInfo { netns: PathBuf::from("/proc/1/ns/net"), pid: 1 })
+        Ok(info_of(&spec.key))
+    }
+
+    fn sandbox_id(&self, key: &SandboxKey) -> Option<String> {
+        let state = self.machine.0.state.lock().unwrap();
+        state.sandboxes.contains_key(key).then(|| info_of(key).id)
     }
 
     async fn remove_sandbox(&self, key: &SandboxKey) -> Result<(), RuntimeError> {
@@ -337,7 +347,8 @@ impl Runtime for FakeRuntime {
             .map(|(key, containers)| SandboxSnapshot {
                 key: key.clone(),
                 state: SandboxState::Ready,
-                info: Some(SandboxInfo { netns: PathBuf::from("/proc/1/ns/net"), pid: 1 }),
+                id: info_of(key).id,
+                info: Some(info_of(key)),
                 containers: containers.iter().map(container).collect(),
             })
             .collect())

@@ -19,11 +19,17 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(error) => return Err(error.into()),
     }
-    let root =
-        rustix::fs::openat2(CWD, path, folder_flags(), Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let flags = ResolveFlags::NO_SYMLINKS;
+    let root = match rustix::fs::openat2(CWD, path, folder_flags(), Mode::empty(), flags) {
+        // another sweep of the same trash was faster
+        Err(Errno::NOENT) => return Ok(()),
+        answer => answer?,
+    };
     empty_folder(root)?;
-    rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)?;
-    Ok(())
+    match rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Deletes everything in the folder `path`, which stays; errors are for the log, the rest goes on.
@@ -66,7 +72,11 @@ fn empty_level(
             continue;
         }
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-        let inner = rustix::fs::openat2(folder, &name, folder_flags(), Mode::empty(), beneath)?;
+        let inner = match rustix::fs::openat2(folder, &name, folder_flags(), Mode::empty(), beneath)
+        {
+            Err(Errno::NOENT) => continue,
+            answer => answer?,
+        };
         empty_level(root, inner.as_fd(), depth + 1, moved)?;
         match rustix::fs::unlinkat(folder, &name, AtFlags::REMOVEDIR) {
             // not empty: a folder was moved out of the way, or something is still being written; the next round sees
@@ -89,6 +99,7 @@ fn move_up(
         let no_replace = rustix::fs::RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(folder, name, root, target, no_replace) {
             Err(Errno::EXIST) => {}
+            Err(Errno::NOENT) => return Ok(()),
             answer => return answer.map_err(Into::into),
         }
     }

@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::Path;
 use std::sync::Arc;
 
 use rekindle_shim::protocol::{Answer, ContainerPlan, Failure, FailureKind, Phase, Request};
@@ -12,7 +10,7 @@ use rekindle_types::Tick;
 use super::layout;
 use super::link::CallError;
 use super::plan::{self, Place};
-use super::records::{self, ContainerRecord};
+use super::records::{ContainerRecord, Line};
 use super::sandbox::Sandbox;
 use super::{Shared, blocking, janitor};
 use crate::error::{ImageErrorKind, RuntimeError};
@@ -67,6 +65,7 @@ pub(crate) async fn create(
             let created = answer(&record);
             sandbox.insert(&slot, record, Phase::Created);
             let called = link.call(Request::Create(Box::new(plan))).await;
+            janitor::refill_roots(shared, &sandbox);
             called.map(|_| created).map_err(|error| refused(&key, OPERATION, error))
         }
         Err(error) => Err(error),
@@ -91,16 +90,19 @@ fn prepare(
         problem: "not present".to_owned(),
         kind: ImageErrorKind::Pull,
     })?;
-    let dir = sandbox.dir.join("roots").join(slot);
+    let root = match image.rootfs.upper {
+        UpperKind::Tmpfs { .. } => None,
+        UpperKind::Directory => {
+            let taken = sandbox.roots.take();
+            let at = sandbox.roots.dir().display();
+            Some(taken.map_err(|e| failed(key, OPERATION, format!("make a folder in {at}: {e}")))?)
+        }
+    };
+    let dir = sandbox.roots.dir().join(root.as_deref().unwrap_or_default());
     let mount_point = sandbox.mount_point();
     let place = Place { slot, dir: &dir, mount_point: &mount_point, hostname: &sandbox.hostname };
     let mut plan = plan::container(spec, &image, &place, &shared.profiles)
         .map_err(|problem| RuntimeError::Config { key: key.clone(), problem })?;
-    match image.rootfs.upper {
-        UpperKind::Tmpfs { .. } => {}
-        UpperKind::Directory => make_root_dirs(shared, &dir)
-            .map_err(|e| failed(key, OPERATION, format!("make {}: {e}", dir.display())))?,
-    }
     plan.cgroup = shared
         .cgroups
         .create_container(&key.sandbox, slot, &spec.resources)
@@ -110,28 +112,12 @@ fn prepare(
         id: shared.layout.container_id(key),
         image_id: image.id.clone(),
         stop_signal: plan::stop_signal(&image.config),
+        root,
     };
-    let path = record_path(sandbox, slot);
-    records::write(&path, &record)
-        .map_err(|e| failed(key, OPERATION, format!("write {}: {e}", path.display())))?;
+    sandbox
+        .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
+        .map_err(|e| failed(key, OPERATION, format!("write down container {slot}: {e}")))?;
     Ok((plan, record))
-}
-
-pub(crate) fn record_path(sandbox: &Sandbox, slot: &str) -> std::path::PathBuf {
-    sandbox.dir.join(format!("{slot}.json"))
-}
-
-/// New folders each time: what an attempt to create left behind goes.
-fn make_root_dirs(shared: &Shared, dir: &Path) -> io::Result<()> {
-    janitor::move_to_trash(shared, dir)?;
-    let mut builder = fs::DirBuilder::new();
-    builder.mode(0o700);
-    builder.create(dir)?;
-    for name in ["upper", "work"] {
-        builder.create(dir.join(name))?;
-    }
-    // It lends its mode to the container's root directory.
-    fs::set_permissions(dir.join("upper"), fs::Permissions::from_mode(0o755))
 }
 
 /// Lets the prepared process go.
@@ -211,16 +197,16 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &ContainerKey) -> Result<(
 
 /// Forgets a container here and on disk.
 pub(crate) fn clear(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, slot: &str) {
-    for path in
-        [record_path(sandbox, slot), sandbox.dir.join(rekindle_shim::state_file::name(slot))]
-    {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, path = %path.display(), "a record could not be removed");
-            }
-            Ok(()) | Err(_) => {}
-        }
+    let root = sandbox.container(slot, |container| container.record.root.clone()).flatten();
+    let path = sandbox.dir.join(rekindle_shim::state_file::name(slot));
+    let removed = match fs::remove_file(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    };
+    let forgotten = removed.and_then(|()| sandbox.record(&Line::Gone { slot: slot.to_owned() }));
+    if let Err(error) = forgotten {
+        tracing::warn!(%error, path = %path.display(), "a record could not be removed");
     }
     sandbox.forget(slot);
-    janitor::retire_container(shared, sandbox, slot);
+    janitor::retire_container(shared, sandbox, slot, root);
 }

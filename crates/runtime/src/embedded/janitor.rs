@@ -73,10 +73,29 @@ fn reap_shim(sandbox: &Sandbox) {
     }
 }
 
+/// Makes folders for the containers to come.
+pub(crate) fn refill_roots(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
+    let sandbox = sandbox.clone();
+    shared.clear_away(move || {
+        // A sandbox on its way out has no use for them, nor the place.
+        if let Err(error) = sandbox.roots.refill()
+            && !sandbox.is_going()
+        {
+            tracing::debug!(%error, pod = %sandbox.key.pod, "no folders are made ahead");
+        }
+    });
+}
+
 /// Clears away one container's root and cgroup.
-pub(crate) fn retire_container(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, slot: &str) {
-    let root = sandbox.dir.join("roots").join(slot);
-    if let Err(error) = move_to_trash(shared, &root) {
+pub(crate) fn retire_container(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+    slot: &str,
+    root: Option<String>,
+) {
+    if let Some(root) = root.map(|name| sandbox.roots.dir().join(name))
+        && let Err(error) = move_to_trash(shared, &root)
+    {
         tracing::warn!(%error, path = %root.display(), "a container's root could not be moved");
     }
     let (owned, sandbox, slot) = (shared.clone(), sandbox.clone(), slot.to_owned());

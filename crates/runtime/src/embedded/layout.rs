@@ -1,12 +1,11 @@
 //! Names and places: what a sandbox and a container are called, and where their files are.
 //!
 //! ```text
-//! <data>/sandboxes/<sandbox id>/sandbox.json        who it is
+//! <data>/sandboxes/<sandbox id>/records             whose it is, and who its containers are
 //!                               shim.notes          what the shim had to say
 //!                               mnt/                mount point, empty
-//!                               <slot>.json         who a container is
-//!                               <slot>.state        what became of it (the shim's)
-//!                               roots/<slot>/       upper, work
+//!                               <slot>.state        what became of a container (the shim's)
+//!                               roots/<number>/     upper, work
 //! <data>/trash/                                     on its way out
 //! <run>/<sandbox id>                                the shim's socket
 //! ```
@@ -16,6 +15,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use rekindle_types::Tick;
 use sha2::{Digest, Sha256};
 
 use crate::spec::{ContainerKey, SandboxKey};
@@ -55,7 +55,7 @@ impl Layout {
             hash.update(part);
             hash.update([0]);
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(hash)
     }
 
     /// The sandbox's own name on disk.
@@ -63,6 +63,23 @@ impl Layout {
         let mut id = self.hash(key, &[]);
         id.truncate(SANDBOX_ID_DIGITS);
         id
+    }
+
+    /// The name of a sandbox made ahead of need, which is not a pod's yet.
+    pub(crate) fn spare_id(&self, now: Tick, number: u64) -> String {
+        let mut hash = Sha256::new();
+        for part in [now.as_micros(), number, std::process::id().into()] {
+            hash.update(part.to_le_bytes());
+        }
+        hash.update(&self.engine_id);
+        let mut id = hex(hash);
+        id.truncate(SANDBOX_ID_DIGITS);
+        id
+    }
+
+    /// The engine whose folders these are.
+    pub(crate) fn engine_id(&self) -> &str {
+        &self.engine_id
     }
 
     /// 64 hex digits, the same for the same key.
@@ -85,6 +102,10 @@ impl Layout {
     pub(crate) fn run(&self) -> &Path {
         &self.run
     }
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A container's name within its sandbox.

@@ -101,6 +101,7 @@ async fn serve(
                 let start_of = match &request {
                     Request::Start { slot } => Some(slot.clone()),
                     Request::Configure(_)
+                    | Request::Claim(_)
                     | Request::Create(_)
                     | Request::Signal { .. }
                     | Request::Remove { .. }

@@ -16,10 +16,12 @@ mod link;
 mod plan;
 mod records;
 mod recover;
+mod roots;
 mod sandbox;
 mod sandboxes;
 mod seccomp;
 mod shim_process;
+mod spares;
 mod support;
 
 use std::collections::BTreeMap;
@@ -43,6 +45,7 @@ use layout::Layout;
 use sandbox::Sandbox;
 use seccomp::Profiles;
 use shim_process::Program;
+use spares::Spares;
 
 /// What an [`EmbeddedRuntime`] needs to know.
 #[derive(Clone)]
@@ -77,6 +80,7 @@ struct Shared {
     images: Arc<ImageStore>,
     clock: Arc<dyn Fn() -> Tick + Send + Sync>,
     sandboxes: Mutex<BTreeMap<SandboxKey, Arc<Sandbox>>>,
+    spares: Spares,
     events: mpsc::UnboundedSender<RuntimeEvent>,
     /// What is being cleared away.
     clearing: Mutex<Vec<JoinHandle<()>>>,
@@ -101,6 +105,7 @@ impl EmbeddedRuntime {
             images: config.images,
             clock: config.clock,
             sandboxes: Mutex::default(),
+            spares: Spares::default(),
             events,
             clearing: Mutex::default(),
         });
@@ -108,9 +113,10 @@ impl EmbeddedRuntime {
         Ok(Self { shared, events: tokio::sync::Mutex::new(receiver) })
     }
 
-    /// Waits until everything that was removed is cleared away, too: cgroups, processes, files. For an engine that ends; one
-    /// that does not wait clears the rest away at its next start.
+    /// Ends what was made ahead of need, and waits until everything that was removed is cleared away, too: cgroups,
+    /// processes, files. For an engine that ends; one that does not wait clears the rest away at its next start.
     pub async fn settled(&self) {
+        spares::end_all(&self.shared).await;
         loop {
             let Some(task) = self.shared.clearing().pop() else { return };
             // A panic of the task was reported where it happened.
@@ -188,6 +194,19 @@ impl Runtime for EmbeddedRuntime {
     async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxInfo, RuntimeError> {
         let (shared, spec) = (self.shared.clone(), spec.clone());
         Shared::to_the_end(async move { sandboxes::run(&shared, &spec).await }).await
+    }
+
+    async fn prepare_sandbox(&self) -> Result<Option<SandboxInfo>, RuntimeError> {
+        let shared = self.shared.clone();
+        Shared::to_the_end(async move { spares::prepare(&shared).await }).await
+    }
+
+    async fn end_prepared(&self) {
+        spares::end_all(&self.shared).await;
+    }
+
+    fn sandbox_id(&self, key: &SandboxKey) -> Option<String> {
+        self.shared.find(key).map(|sandbox| sandbox.id.clone())
     }
 
     async fn remove_sandbox(&self, key: &SandboxKey) -> Result<(), RuntimeError> {

@@ -1,43 +1,162 @@
-//! What the agent writes down about a sandbox and its containers, to know them again after a crash.
+//! What the agent writes down about a sandbox and its containers, to know them again after a crash: lines in one file per
+//! sandbox, of which the newest about a thing counts. Not fsynced: it guards against kill -9, and a power cut ends what it
+//! speaks of.
 
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use rekindle_shim::protocol::{ExitCause, ExitRecord, Phase};
 use rekindle_types::{Exit, ExitStatus, Tick};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::ContainerState;
 use crate::spec::{ContainerKey, SandboxKey};
 
-/// `sandbox.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The file's name in the sandbox's folder.
+const FILE: &str = "records";
+/// A file that has grown to this many bytes is written anew, with what still stands.
+const BYTES_MAX: u64 = 256 * 1024;
+
+/// Whose the sandbox is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SandboxRecord {
     pub(crate) key: SandboxKey,
     pub(crate) hostname: String,
+    /// The engine that made it: a copied folder is not taken for its own by another.
+    pub(crate) engine_id: String,
 }
 
-/// `<slot>.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A container that was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ContainerRecord {
     pub(crate) key: ContainerKey,
     pub(crate) id: String,
     pub(crate) image_id: String,
     pub(crate) stop_signal: i32,
+    /// The folder of its writable layer, when that lies on the disk.
+    pub(crate) root: Option<String>,
 }
 
-/// Writes a record in one step. Not fsynced: it guards against kill -9, and a power cut ends what it speaks of.
-pub(crate) fn write<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Line {
+    /// The sandbox is this pod's.
+    Sandbox(SandboxRecord),
+    /// The container of this slot is being made.
+    Made { slot: String, record: ContainerRecord },
+    /// It was taken away.
+    Gone { slot: String },
+}
+
+/// What the lines come to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Records {
+    /// `None` for a sandbox that never was a pod's.
+    pub(crate) sandbox: Option<SandboxRecord>,
+    pub(crate) containers: BTreeMap<String, ContainerRecord>,
+}
+
+impl Records {
+    /// Those in this sandbox's folder; nothing when there are none. A line that was cut short counts as not written.
+    pub(crate) fn read(dir: &Path) -> Self {
+        let content = fs::read(dir.join(FILE)).unwrap_or_default();
+        let mut records = Self::default();
+        let lines = content.split(|byte| *byte == b'\n');
+        for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
+            match line {
+                Line::Sandbox(record) => records.sandbox = Some(record),
+                Line::Made { slot, record } => drop(records.containers.insert(slot, record)),
+                Line::Gone { slot } => drop(records.containers.remove(&slot)),
+            }
+        }
+        records
+    }
+
+    fn into_lines(self) -> impl Iterator<Item = Line> {
+        let containers = self.containers.into_iter();
+        let made = containers.map(|(slot, record)| Line::Made { slot, record });
+        self.sandbox.map(Line::Sandbox).into_iter().chain(made)
+    }
+}
+
+/// The file, open to add to.
+#[derive(Debug)]
+pub(crate) struct RecordFile {
+    dir: PathBuf,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    bytes: u64,
+}
+
+impl RecordFile {
+    /// Opens the one in this sandbox's folder; an empty one is made when there is none.
+    pub(crate) fn open(dir: &Path) -> io::Result<Self> {
+        let file = open_file(&dir.join(FILE))?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { dir: dir.to_owned(), open: Mutex::new(Open { file, bytes }) })
+    }
+
+    /// Adds a line.
+    pub(crate) fn add(&self, line: &Line) -> io::Result<()> {
+        let mut open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if open.bytes >= BYTES_MAX {
+            *open = write_anew(&self.dir)?;
+        }
+        let bytes = encode(line)?;
+        open.bytes += bytes.len() as u64;
+        open.file.write_all(&bytes)
+    }
+
+    /// Takes the file away: the folder is nobody's again.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match fs::remove_file(self.dir.join(FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+/// With a newline in front, which ends a line that a full disk has cut.
+fn encode(line: &Line) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![b'\n'];
+    serde_json::to_writer(&mut bytes, line)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn write_anew(dir: &Path) -> io::Result<Open> {
+    let new = dir.join(FILE).with_extension("new");
+    let mut content = Vec::new();
+    for line in Records::read(dir).into_lines() {
+        content.extend(encode(&line)?);
+    }
+    fs::write(&new, &content)?;
+    fs::rename(&new, dir.join(FILE))?;
+    Ok(Open { file: open_file(&dir.join(FILE))?, bytes: content.len() as u64 })
+}
+
+/// What a container's state file says; `None` when there is none, or nothing whole in it.
+pub(crate) fn read_phase(path: &Path) -> Option<Phase> {
+    rekindle_shim::state_file::read(&fs::read(path).ok()?)
+}
+
+/// Replaces a state file whose shim is gone.
+pub(crate) fn write_phase(path: &Path, phase: &Phase) -> io::Result<()> {
     let temporary = path.with_extension("new");
-    fs::write(&temporary, serde_json::to_vec(record)?)?;
+    fs::write(&temporary, serde_json::to_vec(phase)?)?;
     fs::rename(&temporary, path)
-}
-
-/// Reads a record; `None` when there is none, or only half of one.
-pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 /// A shim's exit as the agent speaks of it.
@@ -83,3 +202,6 @@ pub(crate) fn phase_without_shim(found: Option<Phase>, now: Tick) -> Phase {
         Some(Phase::Created) | None => Phase::Created,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,13 +4,14 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rekindle_shim::protocol::{Answer, ContainerState, Phase, Request, SandboxPhase, ShimState};
+use rekindle_shim::protocol::{Answer, ContainerState, Request, SandboxPhase, ShimState};
 
 use super::link::Link;
-use super::records::{self, ContainerRecord, SandboxRecord};
+use super::records::{self, ContainerRecord, RecordFile, Records};
 use super::sandbox::{Sandbox, Stage};
 use super::shim_process::Socket;
-use super::{Shared, blocking, containers, janitor, sandboxes, unavailable};
+use super::spares::Unclaimed;
+use super::{Shared, blocking, containers, janitor, sandboxes, spares, unavailable};
 use crate::error::RuntimeError;
 use crate::spec::SandboxKey;
 
@@ -22,11 +23,35 @@ pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), RuntimeError> {
     let owned = shared.clone();
     let found = blocking(move || list(&owned)).await;
     let found = found.map_err(|e| unavailable("read the runtime's records", e))?;
-    for sandbox in found {
+    for sandbox in found.found {
         recover_sandbox(shared, sandbox).await?;
     }
-    clear_strays(shared);
+    let mut unclaimed = found.unclaimed;
+    unclaimed.extend(without_folder(shared));
+    clear_strays(shared, unclaimed);
     Ok(())
+}
+
+/// Shims, or only their sockets, whose folders are gone already.
+fn without_folder(shared: &Shared) -> Vec<Unclaimed> {
+    let known: Vec<String> = shared.all().iter().map(|sandbox| sandbox.id.clone()).collect();
+    let strays = entries(shared.layout.run()).into_iter().filter(|id| !known.contains(id));
+    let taken = strays.filter_map(|id| match spares::take_away(shared, &id) {
+        Ok(unclaimed) => unclaimed,
+        Err(error) => {
+            tracing::warn!(%error, id, "a dead shim's socket stays");
+            None
+        }
+    });
+    taken.collect()
+}
+
+/// What is on disk.
+#[derive(Default)]
+struct Listing {
+    found: Vec<Found>,
+    /// Shims that no pod's record speaks of.
+    unclaimed: Vec<Unclaimed>,
 }
 
 /// A sandbox's records as they are on disk.
@@ -35,34 +60,46 @@ struct Found {
     containers: Vec<(String, ContainerRecord)>,
 }
 
-fn list(shared: &Shared) -> std::io::Result<Vec<Found>> {
-    let mut found = Vec::new();
+fn list(shared: &Shared) -> std::io::Result<Listing> {
+    let mut listing = Listing::default();
     for entry in fs::read_dir(shared.layout.sandboxes())? {
-        let path = entry?.path();
-        let Some(record) = records::read::<SandboxRecord>(&path.join("sandbox.json")) else {
-            // The record comes first of all: without it no shim was started.
-            janitor::move_to_trash(shared, &path)?;
+        let (path, id) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        let id = id.into_string().unwrap_or_default();
+        let records = Records::read(&path);
+        let Some(record) = records.sandbox else {
+            // No pod's: made ahead, or half made.
+            listing.unclaimed.extend(spares::take_away(shared, &id)?);
             continue;
         };
-        let sandbox =
-            Sandbox::new(record.key, record.hostname, &shared.layout, shared.events.clone());
-        if sandbox.dir != path {
+        if record.engine_id != shared.layout.engine_id() {
             janitor::move_to_trash(shared, &path)?; // another engine's, copied here
             continue;
         }
-        let mut containers = Vec::new();
-        for entry in fs::read_dir(&path)? {
-            let name = entry?.file_name().into_string().unwrap_or_default();
-            let Some(slot) = name.strip_suffix(".json").filter(|slot| *slot != "sandbox") else {
-                continue;
-            };
-            if let Some(record) = records::read(&path.join(&name)) {
-                containers.push((slot.to_owned(), record));
-            }
-        }
-        found.push(Found { sandbox: Arc::new(sandbox), containers });
+        let (layout, events) = (&shared.layout, shared.events.clone());
+        let sandbox = Sandbox::new(record.key, record.hostname, id, layout, events);
+        sandbox.keep_records(RecordFile::open(&path)?);
+        let roots: Vec<&String> =
+            records.containers.values().filter_map(|container| container.root.as_ref()).collect();
+        clear_unused_roots(shared, &sandbox, &roots)?;
+        let containers = records.containers.into_iter().collect();
+        listing.found.push(Found { sandbox: Arc::new(sandbox), containers });
     }
-    Ok(found)
+    Ok(listing)
+}
+
+/// Folders made ahead by an earlier agent, and those of attempts that were undone.
+fn clear_unused_roots(shared: &Shared, sandbox: &Sandbox, used: &[&String]) -> std::io::Result<()> {
+    let entries = match fs::read_dir(sandbox.roots.dir()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        result => result?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if !used.iter().any(|name| entry.file_name() == name.as_str()) {
+            janitor::move_to_trash(shared, &entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), RuntimeError> {
@@ -93,7 +130,7 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
 
 async fn connect(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) -> Option<(Link, ShimState)> {
     let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
-    let link = sandboxes::follow(shared, sandbox, socket).ok()?;
+    let link = sandboxes::follow(shared, sandbox.into(), socket).ok()?;
     match tokio::time::timeout(ANSWER_TIME, link.call(Request::State)).await {
         Ok(Ok(Answer::State(state))) => Some((link, state)),
         Ok(Ok(Answer::Done | Answer::Started { .. })) | Ok(Err(_)) => None,
@@ -125,11 +162,11 @@ fn take_stock_of_dead(shared: &Arc<Shared>, found: &Found) {
     let now = shared.now();
     for (slot, record) in &found.containers {
         let path = found.sandbox.dir.join(rekindle_shim::state_file::name(slot));
-        let before = records::read::<Phase>(&path);
+        let before = records::read_phase(&path);
         let phase = records::phase_without_shim(before.clone(), now);
         // So that the next start tells the same time of its end.
         if before.as_ref() != Some(&phase)
-            && let Err(error) = records::write(&path, &phase)
+            && let Err(error) = records::write_phase(&path, &phase)
         {
             tracing::warn!(%error, path = %path.display(), "an end could not be written down");
         }
@@ -137,14 +174,14 @@ fn take_stock_of_dead(shared: &Arc<Shared>, found: &Found) {
     }
 }
 
-/// Cgroups, sockets and trash of earlier lives, cleared away behind.
-fn clear_strays(shared: &Arc<Shared>) {
+/// Spares, cgroups, sockets and trash of earlier lives, cleared away behind.
+fn clear_strays(shared: &Arc<Shared>, unclaimed: Vec<Unclaimed>) {
     let known: Vec<SandboxKey> = shared.sandboxes().keys().cloned().collect();
-    let ids: Vec<String> = known.iter().map(|key| shared.layout.sandbox_id(key)).collect();
     let strays = shared.cgroups.strays(&known);
     let owned = shared.clone();
     shared.clear_away(move || {
         let shared = owned;
+        unclaimed.into_iter().for_each(Unclaimed::end);
         for stray in strays {
             let removed = shared
                 .cgroups
@@ -152,14 +189,6 @@ fn clear_strays(shared: &Arc<Shared>) {
                 .and_then(|()| janitor::patiently(|| shared.cgroups.remove_stray(&stray)));
             if let Err(error) = removed {
                 tracing::warn!(%error, "a cgroup of an earlier engine stays");
-            }
-        }
-        for id in entries(shared.layout.run()) {
-            if !ids.contains(&id) && !shared.layout.sandbox_dir(&id).exists() {
-                let socket = Socket { run: shared.layout.run(), name: &id };
-                if let Err(error) = socket.remove() {
-                    tracing::warn!(%error, id, "a dead shim's socket stays");
-                }
             }
         }
         janitor::empty_trash(&shared);

@@ -3,17 +3,23 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use rekindle_shim::protocol::{self, Answer, ExitCause, ExitRecord, Failure, FailureKind, Phase};
 use rekindle_types::Tick;
 use tokio::sync::mpsc;
 
-use super::layout;
+use super::layout::Layout;
 use super::link::{Link, Receiver};
-use super::records::{self, ContainerRecord};
+use super::records::{self, ContainerRecord, Line, RecordFile};
+use super::roots::Roots;
+use super::spares::Spare;
 use crate::runtime::{ContainerSnapshot, RuntimeEvent, SandboxSnapshot, SandboxState};
 use crate::spec::{SandboxInfo, SandboxKey};
+
+/// An empty folder in a sandbox's. Shim and containers mount on it, each in its own mount namespace, where the others do
+/// not see it.
+pub(crate) const MOUNT_POINT: &str = "mnt";
 
 /// A sandbox.
 pub(crate) struct Sandbox {
@@ -24,12 +30,17 @@ pub(crate) struct Sandbox {
     pub(crate) hostname: String,
     /// Held while the sandbox as a whole is made or taken away.
     pub(crate) gate: tokio::sync::Mutex<()>,
+    /// Folders for writable layers.
+    pub(crate) roots: Roots,
+    /// Set when the sandbox stands, or was found.
+    records: OnceLock<RecordFile>,
     inner: Mutex<Inner>,
     events: mpsc::UnboundedSender<RuntimeEvent>,
 }
 
 struct Inner {
     stage: Stage,
+    spare: Option<Spare>,
     containers: BTreeMap<String, Container>,
     /// Held while the container of this name is made, started or removed.
     gates: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
@@ -37,7 +48,7 @@ struct Inner {
 
 /// Where a sandbox is.
 pub(crate) enum Stage {
-    /// It has no shim yet.
+    /// It has no shim yet, or one that was made ahead and does not know yet whose it is.
     New,
     /// Its shim lives.
     Ready {
@@ -59,34 +70,79 @@ pub(crate) struct Container {
 }
 
 impl Sandbox {
+    /// A sandbox that is to be made, or was found, under this id.
     pub(crate) fn new(
         key: SandboxKey,
         hostname: String,
-        layout: &layout::Layout,
+        id: String,
+        layout: &Layout,
         events: mpsc::UnboundedSender<RuntimeEvent>,
     ) -> Self {
-        let id = layout.sandbox_id(&key);
         let dir = layout.sandbox_dir(&id);
-        let inner =
-            Inner { stage: Stage::New, containers: BTreeMap::new(), gates: BTreeMap::new() };
+        let inner = Inner {
+            stage: Stage::New,
+            spare: None,
+            containers: BTreeMap::new(),
+            gates: BTreeMap::new(),
+        };
         Self {
             key,
             id,
-            dir,
             hostname,
             gate: tokio::sync::Mutex::default(),
+            roots: Roots::new(dir.join("roots")),
+            records: OnceLock::new(),
             inner: Mutex::new(inner),
             events,
+            dir,
         }
+    }
+
+    /// A sandbox that is to be made out of one that was made ahead.
+    pub(crate) fn of_spare(
+        key: SandboxKey,
+        hostname: String,
+        mut spare: Spare,
+        layout: &Layout,
+        events: mpsc::UnboundedSender<RuntimeEvent>,
+    ) -> Self {
+        let mut sandbox = Self::new(key, hostname, spare.id.clone(), layout, events);
+        std::mem::swap(&mut sandbox.roots, &mut spare.roots);
+        sandbox.inner().spare = Some(spare);
+        sandbox
+    }
+
+    /// What it is to be made out of; once.
+    pub(crate) fn take_spare(&self) -> Option<Spare> {
+        self.inner().spare.take()
+    }
+
+    /// Its records are kept in this file from now on.
+    pub(crate) fn keep_records(&self, file: RecordFile) {
+        // The gate lets one at a time make a sandbox, and it is made once.
+        let _ = self.records.set(file);
+    }
+
+    /// Writes something down for the agents to come.
+    pub(crate) fn record(&self, line: &Line) -> std::io::Result<()> {
+        match self.records.get() {
+            Some(file) => file.add(line),
+            None => Err(std::io::Error::other("the sandbox has no records yet")),
+        }
+    }
+
+    /// Makes it nobody's again, as far as an agent to come can see.
+    pub(crate) fn disown(&self) -> std::io::Result<()> {
+        self.records.get().map_or(Ok(()), RecordFile::remove)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// An empty folder. Shim and containers mount on it, each in its own mount namespace, where the others do not see it.
+    /// See [`MOUNT_POINT`].
     pub(crate) fn mount_point(&self) -> PathBuf {
-        self.dir.join("mnt")
+        self.dir.join(MOUNT_POINT)
     }
 
     /// Puts the sandbox into another stage and answers the one before.
@@ -118,7 +174,7 @@ impl Sandbox {
     /// Where its namespaces are, while it is ready.
     pub(crate) fn info(&self) -> Option<SandboxInfo> {
         match &self.inner().stage {
-            Stage::Ready { pid, .. } => Some(info(*pid)),
+            Stage::Ready { pid, .. } => Some(info(&self.id, *pid)),
             Stage::New | Stage::Going { .. } | Stage::Dead { .. } => None,
         }
     }
@@ -188,6 +244,7 @@ impl Sandbox {
             .collect();
         SandboxSnapshot {
             key: self.key.clone(),
+            id: self.id.clone(),
             state: if info.is_some() { SandboxState::Ready } else { SandboxState::NotReady },
             info,
             containers,
@@ -254,9 +311,9 @@ impl Sandbox {
         }
         for (slot, container) in &mut inner.containers {
             let path = self.dir.join(rekindle_shim::state_file::name(slot));
-            let found = records::read(&path).unwrap_or_else(|| container.phase.clone());
+            let found = records::read_phase(&path).unwrap_or_else(|| container.phase.clone());
             container.phase = records::phase_without_shim(Some(found), now);
-            if let Err(error) = records::write(&path, &container.phase) {
+            if let Err(error) = records::write_phase(&path, &container.phase) {
                 tracing::warn!(%error, path = %path.display(), "an end could not be written down");
             }
         }
@@ -271,8 +328,8 @@ impl Sandbox {
 }
 
 /// How a sandbox is reached, by its shim.
-pub(crate) fn info(pid: u32) -> SandboxInfo {
-    SandboxInfo { netns: PathBuf::from(format!("/proc/{pid}/ns/net")), pid }
+pub(crate) fn info(id: &str, pid: u32) -> SandboxInfo {
+    SandboxInfo { id: id.to_owned(), netns: PathBuf::from(format!("/proc/{pid}/ns/net")), pid }
 }
 
 /// As the shims see the time.
@@ -282,28 +339,52 @@ fn wall_clock_us() -> u64 {
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// The sandbox that a shim's messages are for; there is none while it is a spare.
+#[derive(Clone, Default)]
+pub(crate) struct Target(Arc<OnceLock<Weak<Sandbox>>>);
+
+impl Target {
+    /// They are for this one from now on.
+    pub(crate) fn set(&self, sandbox: &Arc<Sandbox>) {
+        // A spare is claimed once.
+        let _ = self.0.set(Arc::downgrade(sandbox));
+    }
+
+    fn get(&self) -> Option<Arc<Sandbox>> {
+        self.0.get()?.upgrade()
+    }
+}
+
+impl From<&Arc<Sandbox>> for Target {
+    fn from(sandbox: &Arc<Sandbox>) -> Self {
+        let target = Self::default();
+        target.set(sandbox);
+        target
+    }
+}
+
 /// Keeps a sandbox in step with its shim's socket.
 pub(crate) struct Follower {
-    pub(crate) sandbox: std::sync::Weak<Sandbox>,
+    pub(crate) target: Target,
     /// Called when the socket closed.
     pub(crate) on_closed: Box<dyn Fn(Arc<Sandbox>) + Send + Sync>,
 }
 
 impl Receiver for Follower {
     fn exited(&self, slot: &str, exit: &ExitRecord) {
-        if let Some(sandbox) = self.sandbox.upgrade() {
+        if let Some(sandbox) = self.target.get() {
             sandbox.note_exit(slot, exit);
         }
     }
 
     fn started(&self, slot: &str, answer: &Result<Answer, Failure>) {
-        if let Some(sandbox) = self.sandbox.upgrade() {
+        if let Some(sandbox) = self.target.get() {
             sandbox.note_started(slot, answer);
         }
     }
 
     fn closed(&self) {
-        if let Some(sandbox) = self.sandbox.upgrade() {
+        if let Some(sandbox) = self.target.get() {
             (self.on_closed)(sandbox);
         }
     }

@@ -5,28 +5,30 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Child;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rekindle_shim::protocol::{Answer, Request, SandboxPlan};
+use rekindle_shim::protocol::{Answer, ClaimPlan, Request, SandboxPlan};
 
 use super::link::{CallError, Link};
-use super::records::{self, SandboxRecord};
-use super::sandbox::{self, Follower, Sandbox, Stage};
+use super::records::{Line, RecordFile, SandboxRecord};
+use super::sandbox::{self, Follower, Sandbox, Stage, Target};
 use super::shim_process::Socket;
+use super::spares::{self, Spare};
 use super::{Shared, blocking, janitor};
 use crate::error::RuntimeError;
 use crate::spec::{SandboxInfo, SandboxKey, SandboxSpec};
 
 /// How long a shim may take to end its containers (by SIGKILL, so milliseconds) before it is ended itself.
-const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
+pub(crate) const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
 
 /// What other engines set, so that ping and low ports work without privileges.
-const SYSCTLS_DEFAULT: [(&str, &str); 2] =
+pub(crate) const SYSCTLS_DEFAULT: [(&str, &str); 2] =
     [("net.ipv4.ip_unprivileged_port_start", "0"), ("net.ipv4.ping_group_range", "0 2147483647")];
 
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 fn failed(key: &SandboxKey, operation: &'static str, source: impl Into<Cause>) -> RuntimeError {
     RuntimeError::Sandbox { key: key.clone(), operation, source: source.into() }
@@ -50,6 +52,10 @@ pub(crate) async fn run(
     match make(shared, &sandbox, spec).await {
         Ok(info) => Ok(info),
         Err(cause) => {
+            // Before the next one of this key is made.
+            if let Err(error) = sandbox.disown() {
+                tracing::warn!(%error, pod = %spec.key.pod, "records of half a sandbox stay");
+            }
             shared.sandboxes().remove(&spec.key);
             sandbox.begin_removal();
             janitor::retire(shared, &sandbox);
@@ -62,7 +68,15 @@ fn find_or_insert(shared: &Arc<Shared>, spec: &SandboxSpec) -> Arc<Sandbox> {
     let mut sandboxes = shared.sandboxes();
     let make = || {
         let (key, hostname) = (spec.key.clone(), spec.hostname.clone());
-        Arc::new(Sandbox::new(key, hostname, &shared.layout, shared.events.clone()))
+        let (layout, events) = (&shared.layout, shared.events.clone());
+        let fits = spec.shm_bytes == spares::SHM_BYTES;
+        Arc::new(match fits.then(|| shared.spares.take()).flatten() {
+            Some(spare) => Sandbox::of_spare(key, hostname, spare, layout, events),
+            None => {
+                let id = layout.sandbox_id(&key);
+                Sandbox::new(key, hostname, id, layout, events)
+            }
+        })
     };
     sandboxes.entry(spec.key.clone()).or_insert_with(make).clone()
 }
@@ -72,14 +86,50 @@ async fn make(
     sandbox: &Arc<Sandbox>,
     spec: &SandboxSpec,
 ) -> Result<SandboxInfo, Cause> {
-    let plan = plan(sandbox, spec)?;
+    let sysctls = sysctls(spec)?;
+    match sandbox.take_spare() {
+        Some(spare) => claim(shared, sandbox, spec, spare, sysctls).await,
+        None => make_afresh(shared, sandbox, spec, sysctls).await,
+    }
+}
+
+/// Settings beyond the default ones.
+fn sysctls(spec: &SandboxSpec) -> Result<Vec<(String, String)>, Cause> {
+    for name in spec.sysctls.keys() {
+        if !is_namespaced(name) {
+            return Err(format!("sysctl {name:?} is the whole machine's, not the pod's").into());
+        }
+    }
+    Ok(spec.sysctls.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+async fn make_afresh(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+    spec: &SandboxSpec,
+    sysctls: Vec<(String, String)>,
+) -> Result<SandboxInfo, Cause> {
+    let defaults = SYSCTLS_DEFAULT.iter();
+    let defaults = defaults.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let mount_point = sandbox.mount_point();
+    let mount_point = mount_point.to_str().ok_or("the data folder's path is not UTF-8")?;
+    let plan = SandboxPlan {
+        hostname: spec.hostname.clone(),
+        sysctls: defaults.chain(sysctls).collect(),
+        shm_bytes: spec.shm_bytes,
+        mount_point: mount_point.to_owned(),
+    };
     let started = {
         let (shared, sandbox, spec) = (shared.clone(), sandbox.clone(), spec.clone());
-        blocking(move || start_shim(&shared, &sandbox, &spec)).await?
+        blocking(move || {
+            shared.cgroups.create_sandbox(&spec.key, &spec.resources)?;
+            start_shim(&shared, &sandbox.id, &sandbox.dir)
+        })
     };
-    let (socket, child) = started;
+    let Started { socket, child, records } = started.await?;
+    sandbox.keep_records(records);
     let pid = child.id();
-    let link = match follow(shared, sandbox, socket) {
+    let link = match follow(shared, sandbox.into(), socket) {
         Ok(link) => link,
         Err(error) => {
             // Without a connection the shim goes away by itself.
@@ -89,27 +139,42 @@ async fn make(
     };
     sandbox.enter(Stage::Ready { link: link.clone(), pid, child: Some(child) });
     link.call(Request::Configure(plan)).await?;
-    Ok(sandbox::info(pid))
+    sandbox.record(&Line::Sandbox(record(shared, spec)))?;
+    Ok(sandbox::info(&sandbox.id, pid))
 }
 
-fn plan(sandbox: &Sandbox, spec: &SandboxSpec) -> Result<SandboxPlan, Cause> {
-    let given = |name: &str| spec.sysctls.contains_key(name);
-    let defaults = SYSCTLS_DEFAULT.iter().filter(|(name, _)| !given(name));
-    let defaults = defaults.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    for name in spec.sysctls.keys() {
-        if !is_namespaced(name) {
-            return Err(format!("sysctl {name:?} is the whole machine's, not the pod's").into());
-        }
-    }
-    let sysctls = spec.sysctls.iter().map(|(name, value)| (name.clone(), value.clone()));
-    let mount_point = sandbox.mount_point();
-    let mount_point = mount_point.to_str().ok_or("the data folder's path is not UTF-8")?;
-    Ok(SandboxPlan {
+/// Gives a sandbox that was made ahead to its pod.
+async fn claim(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+    spec: &SandboxSpec,
+    spare: Spare,
+    sysctls: Vec<(String, String)>,
+) -> Result<SandboxInfo, Cause> {
+    let Spare { link, target, child, records, id, roots: _ } = spare;
+    let pid = child.id();
+    target.set(sandbox);
+    sandbox.keep_records(records);
+    sandbox.enter(Stage::Ready { link: link.clone(), pid, child: Some(child) });
+    let made = {
+        let (shared, spec) = (shared.clone(), spec.clone());
+        blocking(move || shared.cgroups.create_sandbox(&spec.key, &spec.resources))
+    };
+    let plan = ClaimPlan { hostname: spec.hostname.clone(), sysctls };
+    let (made, claimed) = tokio::join!(made, link.call(Request::Claim(plan)));
+    made?;
+    claimed?;
+    // Last: what has no record is a spare still.
+    sandbox.record(&Line::Sandbox(record(shared, spec)))?;
+    Ok(sandbox::info(&id, pid))
+}
+
+fn record(shared: &Shared, spec: &SandboxSpec) -> SandboxRecord {
+    SandboxRecord {
+        key: spec.key.clone(),
         hostname: spec.hostname.clone(),
-        sysctls: defaults.chain(sysctls).collect(),
-        shm_bytes: spec.shm_bytes,
-        mount_point: mount_point.to_owned(),
-    })
+        engine_id: shared.layout.engine_id().to_owned(),
+    }
 }
 
 /// Settings that belong to a network or IPC namespace, as the kubelet sorts them.
@@ -120,51 +185,46 @@ fn is_namespaced(name: &str) -> bool {
     known && name.chars().all(plain) && !name.contains("..")
 }
 
-/// Connects before the shim runs: the socket listens already, so it finds its agent waiting.
-fn start_shim(
-    shared: &Shared,
-    sandbox: &Sandbox,
-    spec: &SandboxSpec,
-) -> Result<(UnixStream, Child), Cause> {
-    let dir = make_dirs(shared, sandbox)?;
-    let record = SandboxRecord { key: spec.key.clone(), hostname: spec.hostname.clone() };
-    records::write(&sandbox.dir.join("sandbox.json"), &record)?;
-    shared.cgroups.create_sandbox(&spec.key, &spec.resources)?;
-    let socket = Socket { run: shared.layout.run(), name: &sandbox.id };
+/// A shim that runs, and has not been told anything yet.
+pub(crate) struct Started {
+    pub(crate) socket: UnixStream,
+    pub(crate) child: Child,
+    /// Empty.
+    pub(crate) records: RecordFile,
+}
+
+/// Starts a shim in a new folder. Connects before it runs: the socket listens already, so it finds its agent waiting.
+pub(crate) fn start_shim(shared: &Shared, id: &str, path: &Path) -> Result<Started, Cause> {
+    let dir = make_dirs(shared, path)?;
+    let records = RecordFile::open(path)?;
+    let socket = Socket { run: shared.layout.run(), name: id };
     let listener = socket.listen()?;
     let connection = socket.connect()?;
-    let notes = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(sandbox.dir.join("shim.notes"))?;
+    let notes =
+        OpenOptions::new().create(true).append(true).mode(0o600).open(path.join("shim.notes"))?;
     let child = shared.program.start(listener, dir, notes)?;
-    Ok((connection, child))
+    Ok(Started { socket: connection, child, records })
 }
 
-fn make_dirs(shared: &Shared, sandbox: &Sandbox) -> io::Result<OwnedFd> {
-    janitor::move_to_trash(shared, &sandbox.dir)?; // half of one from a life before
+fn make_dirs(shared: &Shared, dir: &Path) -> io::Result<OwnedFd> {
+    janitor::move_to_trash(shared, dir)?; // half of one from a life before
     let mut builder = std::fs::DirBuilder::new();
     builder.mode(0o700);
-    builder.create(&sandbox.dir)?;
-    builder.create(sandbox.mount_point())?;
-    builder.create(sandbox.dir.join("roots"))?;
-    Ok(std::fs::File::open(&sandbox.dir)?.into())
+    builder.create(dir)?;
+    builder.create(dir.join(sandbox::MOUNT_POINT))?;
+    builder.create(dir.join("roots"))?;
+    Ok(std::fs::File::open(dir)?.into())
 }
 
-/// Keeps the sandbox in step with what its shim says over this socket.
-pub(crate) fn follow(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
-    socket: UnixStream,
-) -> io::Result<Link> {
+/// Keeps a sandbox in step with what its shim says over this socket.
+pub(crate) fn follow(shared: &Arc<Shared>, target: Target, socket: UnixStream) -> io::Result<Link> {
     let weak: Weak<Shared> = Arc::downgrade(shared);
     let on_closed = Box::new(move |sandbox: Arc<Sandbox>| {
         if let Some(shared) = weak.upgrade() {
             tokio::spawn(async move { lost_touch(&shared, &sandbox).await });
         }
     });
-    Link::spawn(socket, Follower { sandbox: Arc::downgrade(sandbox), on_closed })
+    Link::spawn(socket, Follower { target, on_closed })
 }
 
 /// The socket closed: the shim died, or dropped an agent that was too slow for it.
@@ -185,7 +245,7 @@ async fn lost_touch(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
 
 async fn reconnect(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) -> Option<()> {
     let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
-    let link = follow(shared, sandbox, socket).ok()?;
+    let link = follow(shared, sandbox.into(), socket).ok()?;
     let Ok(Answer::State(state)) = link.call(Request::State).await else { return None };
     let child = match sandbox.enter(Stage::New) {
         Stage::Ready { child, .. } | Stage::Going { child, .. } | Stage::Dead { child } => child,

@@ -1,7 +1,7 @@
 //! The child: from the fork to the exec.
 //!
-//! `cgroups → the host's mounts, copied → root, system mounts, volumes → pivot → who am I → working directory → confine →
-//! "ready" → wait for the word → exec`
+//! `cgroups (but CPU) → the host's mounts, copied → root, system mounts, volumes → pivot → who am I → working directory →
+//! CPU cgroup → confine → "ready" → wait for the word → exec`
 //!
 //! It is a fork of the single-threaded shim, so ordinary code is fine here; it never returns into the shim's. What it finds
 //! wrong it writes into the status pipe; the exec closes that.
@@ -37,8 +37,16 @@ pub(crate) struct Pipes {
     pub(crate) stderr: OwnedFd,
 }
 
+/// The `tasks` files of the version 1 cgroups that it joins.
+pub(crate) struct Tasks {
+    /// Before anything else, so that what it makes counts as the container's.
+    pub(crate) first: Vec<OwnedFd>,
+    /// When all but the exec is done.
+    pub(crate) last: Vec<OwnedFd>,
+}
+
 /// Runs in the child and never returns.
-pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &[OwnedFd], pipes: &Pipes) -> ! {
+pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &Tasks, pipes: &Pipes) -> ! {
     let failure = match prepare(plan, sandbox, tasks, pipes) {
         Ok(prepared) => {
             report(pipes, Report::Ready);
@@ -86,20 +94,19 @@ fn wait_for_the_word(go: &OwnedFd) -> bool {
 fn prepare(
     plan: &ContainerPlan,
     sandbox: &Sandbox,
-    tasks: &[OwnedFd],
+    tasks: &Tasks,
     pipes: &Pipes,
 ) -> Result<Prepared, Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
-    for file in tasks {
-        rustix::io::write(file, b"0").setup(|| "join the cgroup".to_owned())?;
-    }
+    join(&tasks.first)?;
     sys::reset_signals();
     rustix::process::setsid().setup(|| "start a session".to_owned())?;
     let shm = sandbox.clone_shm().setup(|| "bind the shared memory".to_owned())?;
     enter_copy_of_host_mounts(sandbox, &plan.cgroup)?;
     let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), shm.as_raw_fd()];
     keep.extend([pipes.stdout.as_raw_fd(), pipes.stderr.as_raw_fd()]);
+    keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
     sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
     rustix::process::umask(Mode::empty());
     build_root(plan, shm.as_fd())?;
@@ -108,12 +115,28 @@ fn prepare(
     let command = exec::prepare(&plan.process, &identity.home)?;
     connect_output(pipes, &identity)?;
     let in_place = enter_working_dir(&plan.process);
+    join_last(tasks)?;
     confine::apply(&plan.confinement, &identity)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     Ok(match in_place {
         Ok(()) => Prepared::Command(command),
         Err(failure) => Prepared::CannotStart(failure),
     })
+}
+
+fn join(tasks: &[OwnedFd]) -> Result<(), Failure> {
+    for file in tasks {
+        rustix::io::write(file, b"0").setup(|| "join the cgroup".to_owned())?;
+    }
+    Ok(())
+}
+
+fn join_last(tasks: &Tasks) -> Result<(), Failure> {
+    if tasks.last.is_empty() {
+        return Ok(());
+    }
+    join(&tasks.last)?;
+    sys::unshare(UnshareFlags::NEWCGROUP).setup(|| "make a cgroup namespace".to_owned())
 }
 
 /// The shim's own mount namespace is all but empty. The container's starts as a copy of the host's as it is now, so that
@@ -125,7 +148,8 @@ fn enter_copy_of_host_mounts(sandbox: &Sandbox, cgroup: &CgroupPlan) -> Result<(
     )
     .setup(|| "enter the host's mount namespace".to_owned())?;
     let mut flags = UnshareFlags::NEWNS;
-    if cgroup.unified.is_some() || !cgroup.v1_tasks.is_empty() {
+    // A cgroup namespace begins at the groups its first process is in: it has to wait until they are all joined.
+    if cgroup.v1_cpu_tasks.is_empty() && (cgroup.unified.is_some() || !cgroup.v1_tasks.is_empty()) {
         flags |= UnshareFlags::NEWCGROUP;
     }
     sys::unshare(flags).setup(|| "make namespaces of its own".to_owned())?;

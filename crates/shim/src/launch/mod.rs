@@ -19,7 +19,8 @@ use rustix::pipe::PipeFlags;
 
 pub(crate) use paths::{Links, open};
 
-use crate::problem::Context;
+use crate::notes::note;
+use crate::problem::{Context, errno_text};
 use crate::protocol::{ContainerPlan, Failure, FailureKind};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked};
@@ -36,6 +37,19 @@ pub(crate) struct Launched {
     pub(crate) go: OwnedFd,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
+}
+
+impl Launched {
+    /// Ends a child that nobody will watch over, and reaps it.
+    pub(crate) fn abandon(self) {
+        let ended = sys::pidfd_send_signal(self.pidfd.as_fd(), libc::SIGKILL).and_then(|()| {
+            let child = rustix::process::WaitId::PidFd(self.pidfd.as_fd());
+            rustix::process::waitid(child, rustix::process::WaitIdOptions::EXITED).map(drop)
+        });
+        if let Err(errno) = ended {
+            note(&format!("end a child that cannot be watched: {}", errno_text(errno)));
+        }
+    }
 }
 
 /// What the child tells.
@@ -81,13 +95,10 @@ impl Report {
 
 /// Forks the container. It comes back at once; how the preparation goes is read from `status`.
 pub(crate) fn launch(plan: &ContainerPlan, sandbox: &Sandbox) -> Result<Launched, Failure> {
-    let open_tasks = |path: &String| {
-        let flags = OFlags::WRONLY;
-        open(sandbox.host_root.as_fd(), Path::new(path), flags, Links::InRoot)
-            .setup(|| format!("open {path}"))
+    let tasks = child::Tasks {
+        first: open_tasks(&plan.cgroup.v1_tasks, sandbox)?,
+        last: open_tasks(&plan.cgroup.v1_cpu_tasks, sandbox)?,
     };
-    let tasks: Vec<OwnedFd> =
-        plan.cgroup.v1_tasks.iter().map(open_tasks).collect::<Result<_, _>>()?;
     let unified = match &plan.cgroup.unified {
         Some(path) => {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -117,6 +128,14 @@ pub(crate) fn launch(plan: &ContainerPlan, sandbox: &Sandbox) -> Result<Launched
             Ok(Launched { pid, pidfd, status, go, stdout, stderr })
         }
     }
+}
+
+fn open_tasks(paths: &[String], sandbox: &Sandbox) -> Result<Vec<OwnedFd>, Failure> {
+    let open_one = |path: &String| {
+        open(sandbox.host_root.as_fd(), Path::new(path), OFlags::WRONLY, Links::InRoot)
+            .setup(|| format!("open {path}"))
+    };
+    paths.iter().map(open_one).collect()
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {

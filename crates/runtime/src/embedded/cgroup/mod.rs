@@ -84,7 +84,7 @@ impl Cgroups {
     ) -> Result<(), CgroupError> {
         let path = self.pod_path(key);
         match &self.hierarchies {
-            Hierarchies::V1(trees) => v1::create(trees, &path, limits),
+            Hierarchies::V1(trees) => v1::create(trees, &path, Earlier::Taken, limits),
             Hierarchies::V2(root) => v2::create(root, &path, v2::Holds::Children, limits),
         }
     }
@@ -98,10 +98,9 @@ impl Cgroups {
         limits: &Resources,
     ) -> Result<CgroupPlan, CgroupError> {
         let path = self.pod_path(key).join(slot);
-        self.remove(&path)?;
         match &self.hierarchies {
             Hierarchies::V1(trees) => {
-                v1::create(trees, &path, limits)?;
+                v1::create(trees, &path, Earlier::Replaced, limits)?;
                 Ok(v1::plan(trees, &path))
             }
             Hierarchies::V2(root) => {
@@ -250,9 +249,26 @@ fn write(folder: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
     fs::write(&path, value).map_err(|e| CgroupError::new("write", &path, e))
 }
 
-/// Makes a folder and those before it.
-fn make(folder: &Path) -> Result<(), CgroupError> {
-    fs::create_dir_all(folder).map_err(|e| CgroupError::new("make cgroup", folder, e))
+/// What becomes of a group that stands already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Earlier {
+    /// It is taken as it is.
+    Taken,
+    /// It is made anew, so that its counters are new.
+    Replaced,
+}
+
+/// Makes a folder and those before it. That it is new is the usual case, so nobody looks for an earlier one before.
+fn make(folder: &Path, earlier: Earlier) -> Result<(), CgroupError> {
+    let made = match (fs::create_dir(folder), earlier) {
+        (Err(e), Earlier::Replaced) if e.kind() == io::ErrorKind::AlreadyExists => {
+            remove_tree(folder)?;
+            fs::create_dir(folder)
+        }
+        (Ok(()), _) => Ok(()),
+        (Err(_), Earlier::Taken | Earlier::Replaced) => fs::create_dir_all(folder),
+    };
+    made.map_err(|e| CgroupError::new("make cgroup", folder, e))
 }
 
 /// Reads mountinfo(5): field 5 is the mount point; behind ` - ` come the file system and its options.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{CgroupPlan, CgroupView};
 
-use super::{CgroupError, make, write};
+use super::{CgroupError, Earlier, make, write};
 use crate::spec::Resources;
 
 /// Microseconds over which a CPU limit holds: the kernel's default, and the kubelet's.
@@ -63,15 +63,16 @@ impl Trees {
         .flatten()
         .map(PathBuf::as_path)
     }
-
-    fn controllers(&self) -> impl Iterator<Item = &Path> {
-        self.roots().filter(|root| Some(*root) != self.unified.as_deref())
-    }
 }
 
-pub(super) fn create(trees: &Trees, path: &Path, limits: &Resources) -> Result<(), CgroupError> {
+pub(super) fn create(
+    trees: &Trees,
+    path: &Path,
+    earlier: Earlier,
+    limits: &Resources,
+) -> Result<(), CgroupError> {
     for root in trees.roots() {
-        make(&root.join(path))?;
+        make(&root.join(path), earlier)?;
     }
     if let Some(cpu) = &trees.cpu {
         limit_cpu(&cpu.join(path), limits)?;
@@ -106,11 +107,18 @@ fn limit_memory(folder: &Path, limits: &Resources) -> Result<(), CgroupError> {
     Ok(())
 }
 
+/// The `tasks` files of a group in these trees, each once: controllers may share a tree.
+fn tasks(trees: [&Option<PathBuf>; 2], path: &Path) -> Vec<String> {
+    let roots: std::collections::BTreeSet<&PathBuf> = trees.into_iter().flatten().collect();
+    roots.into_iter().map(|root| root.join(path).join("tasks").display().to_string()).collect()
+}
+
 pub(super) fn plan(trees: &Trees, path: &Path) -> CgroupPlan {
     let text = |path: PathBuf| path.display().to_string();
     CgroupPlan {
         unified: trees.unified.as_ref().map(|root| text(root.join(path))),
-        v1_tasks: trees.controllers().map(|root| text(root.join(path).join("tasks"))).collect(),
+        v1_tasks: tasks([&trees.memory, &trees.pids], path),
+        v1_cpu_tasks: tasks([&trees.cpu, &trees.cpuacct], path),
         oom_counter: trees
             .memory
             .as_ref()

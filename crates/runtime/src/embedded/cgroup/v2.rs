@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{CgroupPlan, CgroupView};
 
-use super::{CgroupError, make, write};
+use super::{CgroupError, Earlier, make, write};
 use crate::spec::Resources;
 
 const CPU_PERIOD_US: u64 = 100_000;
@@ -30,7 +30,11 @@ pub(super) fn create(
     if holds == Holds::Children {
         hand_controllers_down(root, path)?;
     }
-    make(&folder)?;
+    let earlier = match holds {
+        Holds::Children => Earlier::Taken,
+        Holds::Processes => Earlier::Replaced,
+    };
+    make(&folder, earlier)?;
     if holds == Holds::Children {
         write(&folder, "cgroup.subtree_control", CONTROLLERS)?;
     }
@@ -43,7 +47,7 @@ fn hand_controllers_down(root: &Path, path: &Path) -> Result<(), CgroupError> {
     write(&folder, "cgroup.subtree_control", CONTROLLERS)?;
     for part in path.parent().into_iter().flat_map(Path::components) {
         folder.push(part);
-        make(&folder)?;
+        make(&folder, Earlier::Taken)?;
         write(&folder, "cgroup.subtree_control", CONTROLLERS)?;
     }
     Ok(())
@@ -85,6 +89,7 @@ pub(super) fn plan(root: &Path, path: &Path) -> CgroupPlan {
         oom_counter: Some(text(folder.join("memory.events"))),
         unified: Some(text(folder)),
         v1_tasks: Vec::new(),
+        v1_cpu_tasks: Vec::new(),
         view: CgroupView::Unified,
     }
 }

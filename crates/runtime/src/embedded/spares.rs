@@ -1,0 +1,180 @@
+//! Sandboxes made ahead of need: shim, namespaces and folders stand, and the pod's own settings are missing.
+//!
+//! ```text
+//!   prepare (nobody waits)                claim (a pod waits)
+//!  ──────────────────────► spare ──► its pod's settings, cgroup, record ──► sandbox
+//! ```
+//! What makes a spare a pod's is its record, written last: an agent that dies before leaves a spare, which the next agent
+//! ends and replaces. Nothing of a pod has ever run in a spare.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rekindle_shim::frame;
+use rekindle_shim::protocol::{Call, Request, SandboxPlan};
+
+use super::link::Link;
+use super::records::RecordFile;
+use super::roots::Roots;
+use super::sandbox::{self, Target};
+use super::sandboxes::{self, Cause, SHUTDOWN_TIME, SYSCTLS_DEFAULT};
+use super::shim_process::Socket;
+use super::{Shared, blocking, janitor, unavailable};
+use crate::error::RuntimeError;
+use crate::spec::SandboxInfo;
+
+/// How many stand ready: one for a pod that is restarted, one for another at the same time.
+const READY_MAX: usize = 2;
+/// Bytes of a spare's /dev/shm: what every pod has that does not ask for another size.
+pub(crate) const SHM_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A sandbox that waits for its pod.
+pub(crate) struct Spare {
+    pub(crate) id: String,
+    pub(crate) link: Link,
+    /// Whom the link's messages are for, once there is somebody.
+    pub(crate) target: Target,
+    pub(crate) child: Child,
+    pub(crate) records: RecordFile,
+    pub(crate) roots: Roots,
+}
+
+/// The spares of one runtime.
+#[derive(Default)]
+pub(crate) struct Spares {
+    ready: Mutex<Vec<Spare>>,
+    /// Held while one is made.
+    making: tokio::sync::Mutex<()>,
+    count: AtomicU64,
+}
+
+impl Spares {
+    fn ready(&self) -> MutexGuard<'_, Vec<Spare>> {
+        self.ready.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// One that lives, if there is one.
+    pub(crate) fn take(&self) -> Option<Spare> {
+        let mut ready = self.ready();
+        while let Some(mut spare) = ready.pop() {
+            match spare.child.try_wait() {
+                Ok(None) => return Some(spare),
+                // Its folder is found without a record by the next agent.
+                Ok(Some(status)) => tracing::warn!(%status, id = spare.id, "a spare sandbox died"),
+                Err(error) => tracing::warn!(%error, id = spare.id, "a spare sandbox is lost"),
+            }
+        }
+        None
+    }
+}
+
+/// Makes one, when one is missing.
+pub(crate) async fn prepare(shared: &Arc<Shared>) -> Result<Option<SandboxInfo>, RuntimeError> {
+    let _one_at_a_time = shared.spares.making.lock().await;
+    if shared.spares.ready().len() >= READY_MAX {
+        return Ok(None);
+    }
+    let made = make(shared).await;
+    let (spare, pid) = made.map_err(|e| unavailable("make a sandbox ahead of need", e))?;
+    let info = sandbox::info(&spare.id, pid);
+    shared.spares.ready().push(spare);
+    Ok(Some(info))
+}
+
+async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
+    let number = shared.spares.count.fetch_add(1, Ordering::Relaxed);
+    let id = shared.layout.spare_id(shared.now(), number);
+    let dir = shared.layout.sandbox_dir(&id);
+    let started = {
+        let (shared, id, dir) = (shared.clone(), id.clone(), dir.clone());
+        blocking(move || {
+            let started = sandboxes::start_shim(&shared, &id, &dir)?;
+            let roots = Roots::new(dir.join("roots"));
+            roots.refill()?;
+            Ok::<_, Cause>((started, roots))
+        })
+    };
+    let (started, roots) = started.await?;
+    let target = Target::default();
+    let link = sandboxes::follow(shared, target.clone(), started.socket)?;
+    let sysctls = SYSCTLS_DEFAULT.iter();
+    let mount_point = dir.join(sandbox::MOUNT_POINT);
+    let plan = SandboxPlan {
+        hostname: "spare".to_owned(),
+        sysctls: sysctls.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        shm_bytes: SHM_BYTES,
+        mount_point: mount_point.to_str().ok_or("the data folder's path is not UTF-8")?.to_owned(),
+    };
+    link.call(Request::Configure(plan)).await?;
+    let pid = started.child.id();
+    let child = started.child;
+    Ok((Spare { id, link, target, child, records: started.records, roots }, pid))
+}
+
+/// Ends those that nobody has claimed.
+pub(crate) async fn end_all(shared: &Arc<Shared>) {
+    let _none_is_made = shared.spares.making.lock().await;
+    let spares = std::mem::take(&mut *shared.spares.ready());
+    for spare in spares {
+        // Gone already is as good.
+        let _ = tokio::time::timeout(SHUTDOWN_TIME, spare.link.call(Request::Shutdown)).await;
+        let owned = shared.clone();
+        blocking(move || {
+            let mut child = spare.child;
+            if let Err(error) = child.kill().and_then(|()| child.wait()) {
+                tracing::warn!(%error, id = spare.id, "a spare sandbox could not be reaped");
+            }
+            clear(&owned, &spare.id);
+        })
+        .await;
+    }
+}
+
+/// A shim of an earlier agent that no pod's record speaks of: it was made ahead, or half made.
+pub(crate) struct Unclaimed {
+    id: String,
+    shim: UnixStream,
+}
+
+/// Takes what has no record out of its place; `None` when no shim is behind it. At the start, before another shim can get
+/// the same id.
+pub(crate) fn take_away(shared: &Shared, id: &str) -> io::Result<Option<Unclaimed>> {
+    let socket = Socket { run: shared.layout.run(), name: id };
+    let shim = socket.connect().ok();
+    janitor::move_to_trash(shared, &shared.layout.sandbox_dir(id))?;
+    socket.remove()?;
+    Ok(shim.map(|shim| Unclaimed { id: id.to_owned(), shim }))
+}
+
+impl Unclaimed {
+    /// Ends the shim. Blocks.
+    pub(crate) fn end(self) {
+        if let Err(error) = shut_down(self.shim) {
+            let id = self.id;
+            tracing::warn!(%error, id, "a spare sandbox of an earlier agent does not end");
+        }
+    }
+}
+
+/// Until the shim has closed its end, which it does by exiting.
+fn shut_down(mut shim: UnixStream) -> io::Result<()> {
+    shim.set_read_timeout(Some(SHUTDOWN_TIME))?;
+    let mut bytes = Vec::new();
+    frame::write(&Call { seq: 0, request: Request::Shutdown }, &mut bytes)
+        .map_err(io::Error::other)?;
+    shim.write_all(&bytes)?;
+    bytes.clear();
+    shim.read_to_end(&mut bytes).map(drop)
+}
+
+fn clear(shared: &Shared, id: &str) {
+    let socket = Socket { run: shared.layout.run(), name: id };
+    let moved = janitor::move_to_trash(shared, &shared.layout.sandbox_dir(id));
+    if let Err(error) = moved.and_then(|()| socket.remove()) {
+        tracing::warn!(%error, id, "what is left of a spare sandbox stays");
+    }
+    janitor::empty_trash(shared);
+}
