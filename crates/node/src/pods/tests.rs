@@ -1,4 +1,7 @@
 //! The whole agent with the real pod core, against a fake API, runtime and network.
+//!
+//! Time is virtual: with `start_paused` a sleep, here or in the agent, ends as soon as nothing else can go on, in no time, and
+//! never while file system work is under way on another thread. So hours pass in a test without anybody waiting for them.
 
 mod crashes;
 mod restarts;

@@ -213,7 +213,7 @@ async fn a_pod_that_is_forced_out_of_the_api_is_ended_and_cleaned_up() {
         while !world.folder.mounts().is_empty()
             || world.folder.join("logs/default_web_uid-web-0").exists()
         {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await; // virtual: see the module above
         }
     })
     .await

@@ -284,7 +284,7 @@ async fn projected_files_follow_labels_and_config_maps_while_the_pod_runs() {
     world.api.modify("pods", "web", &json!({ "metadata": { "labels": { "tier": "two" } } }));
     tokio::time::timeout(std::time::Duration::from_secs(3600), async {
         while read("cfg/a") != "2" || read("info/labels") != "tier=\"two\"" {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await; // virtual: see the module above
         }
     })
     .await
@@ -300,7 +300,7 @@ async fn nothing_is_started_while_the_journal_cannot_be_written() {
     std::fs::create_dir_all(&obstacle).unwrap();
     world.api.create("pods", &pod("web", vec![container("app")]));
     let _agent = world.agent().await;
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await; // virtual: see the module above
     assert_eq!(world.machine.starts("app"), 0);
     std::fs::remove_dir(&obstacle).unwrap();
     world.until_running("web").await;
@@ -336,7 +336,7 @@ async fn a_pod_held_by_a_finalizer_is_over_all_the_same() {
             "web",
             &json!({ "metadata": { "labels": { "n": n.to_string() } } }),
         );
-        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await; // virtual: see the module above
     }
     assert_eq!(world.api.requests("DELETE pods"), 1);
     assert_eq!(world.machine.starts("app"), 1);
