@@ -11,6 +11,7 @@ use crate::container::Container;
 use crate::core::PodCore;
 use crate::journal::RestartStage;
 use crate::phase;
+use crate::texts;
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
 const INITIALIZED: &str = "Initialized";
@@ -154,10 +155,11 @@ impl PodCore {
         }
     }
 
-    /// True while a restart of all containers ends them, False from then on; absent in a pod that never had one.
+    /// True while a restart of all containers ends them, False from then on; absent in a pod that never had one and whose
+    /// rules know none.
     fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<Verdict> {
         let stopping = self.restart.as_ref().is_some_and(|restart| {
-            restart.request.rung == Rung::Containers
+            restart.cause.rung() == Rung::Containers
                 && match restart.stage {
                     RestartStage::Stopping { .. } => true,
                     RestartStage::Starting | RestartStage::Cycling { .. } => false,
@@ -166,11 +168,17 @@ impl PodCore {
         if stopping {
             return Some(Verdict {
                 reason: Some("RestartAllContainersStarted"),
-                message: self.restart.as_ref().map(|r| format!("PodRestart {}", r.request.name)),
+                message: self
+                    .restart
+                    .as_ref()
+                    .map(|restart| texts::why_all_restart(&restart.cause)),
                 ..Verdict::yes(ALL_RESTARTING)
             });
         }
-        find(before, ALL_RESTARTING)?;
+        let possible = self.containers.iter().any(|c| c.definition.may_restart_all());
+        if !possible {
+            find(before, ALL_RESTARTING)?;
+        }
         let reason = match phase {
             phase::SUCCEEDED => Some("PodCompleted"),
             phase::FAILED => Some("PodFailed"),
