@@ -6,11 +6,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::process::{WaitId, WaitIdOptions};
+use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus};
 
-use crate::launch::{Launched, Report};
+use crate::launch::{Basis, Launched, REPORT_BYTES_MAX, Report};
 use crate::logs::{Log, Pipe, Stream};
-use crate::protocol::{ExitCause, ExitRecord, Phase};
+use crate::protocol::{ContainerPlan, ExitCause, ExitRecord, Phase};
 use crate::sandbox::Sandbox;
 use crate::sys;
 use crate::timestamp;
@@ -49,6 +49,8 @@ pub(crate) struct Container {
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) log: Log,
     oom_counter: Option<String>,
+    /// For further commands in it.
+    pub(crate) basis: Basis,
 }
 
 /// What the status pipe says.
@@ -62,15 +64,9 @@ pub(crate) enum StatusPipe {
 }
 
 impl Container {
-    pub(crate) fn new(
-        slot: String,
-        launched: Launched,
-        log: Log,
-        oom_counter: Option<String>,
-        waiting: u64,
-    ) -> Self {
+    pub(crate) fn new(launched: Launched, log: Log, plan: &ContainerPlan, waiting: u64) -> Self {
         Self {
-            slot,
+            slot: plan.slot.clone(),
             pid: launched.pid,
             stage: Stage::Preparing,
             waiting: Some(waiting),
@@ -81,7 +77,8 @@ impl Container {
             stdout: Some(launched.stdout),
             stderr: Some(launched.stderr),
             log,
-            oom_counter,
+            oom_counter: plan.cgroup.oom_counter.clone(),
+            basis: Basis::of(plan),
         }
     }
 
@@ -100,7 +97,7 @@ impl Container {
     /// Reads one report.
     pub(crate) fn read_status(&mut self) -> StatusPipe {
         let Some(status) = &self.status else { return StatusPipe::Closed };
-        let mut buffer = [0u8; 4096];
+        let mut buffer = [0u8; REPORT_BYTES_MAX];
         loop {
             match rustix::io::read(status, &mut buffer) {
                 Ok(count) => match Report::decode(&buffer[..count]) {
@@ -163,14 +160,7 @@ impl Container {
         if let Some(pipe) = self.stderr.take() {
             self.log.drain(&pipe, Stream::Stderr);
         }
-        let cause = match status {
-            Some(status) => match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => ExitCause::Code(code),
-                (None, Some(signal)) => ExitCause::Signal(signal),
-                (None, None) => ExitCause::Unknown,
-            },
-            None => ExitCause::Unknown,
-        };
+        let cause = status.map_or(ExitCause::Unknown, cause_of);
         let finished_at_us = timestamp::now_us();
         let started_at_us = match &self.stage {
             Stage::Preparing | Stage::Created | Stage::Exited(_) => finished_at_us,
@@ -193,6 +183,15 @@ impl Container {
             Ok(count) if count > 0 => ExitCause::OomKilled,
             Ok(_) | Err(_) => cause,
         }
+    }
+}
+
+/// By what a reaped process ended.
+pub(crate) fn cause_of(status: WaitIdStatus) -> ExitCause {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => ExitCause::Code(code),
+        (None, Some(signal)) => ExitCause::Signal(signal),
+        (None, None) => ExitCause::Unknown,
     }
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rekindle_runtime::{
-    ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer,
-    ImageErrorKind, ImageInfo, Runtime, RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey,
-    SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer, StopSignal,
+    ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer, ExecExit,
+    ExecOutcome, ImageErrorKind, ImageInfo, Runtime, RuntimeError, RuntimeEvent, SandboxInfo,
+    SandboxKey, SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer, StopSignal,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
@@ -310,6 +311,18 @@ impl Runtime for FakeRuntime {
             })
             .await;
         Ok(())
+    }
+
+    /// Every command succeeds at once.
+    async fn exec_sync(
+        &self,
+        key: &ContainerKey,
+        command: &[String],
+        _timeout: Duration,
+    ) -> Result<ExecOutcome, RuntimeError> {
+        let call = format!("exec {} {}", key.name, command.join(" "));
+        self.machine.call(move |state| state.calls.push(call)).await;
+        Ok(ExecOutcome { exit: ExecExit::Code(0), output: Vec::new() })
     }
 
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {
