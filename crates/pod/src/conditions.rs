@@ -22,6 +22,11 @@ const ALL_RESTARTING: &str = "AllContainersRestarting";
 const OWNED: [&str; 6] =
     [READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, ALL_RESTARTING];
 
+/// Whether the node writes conditions of this type. Those of others are passed on, and readiness gates look at them.
+pub fn owns_condition(type_: &str) -> bool {
+    OWNED.contains(&type_)
+}
+
 /// What a condition says, before it is compared with what it said before.
 struct Verdict {
     type_: &'static str,
@@ -51,7 +56,7 @@ impl PodCore {
         let of_api = self.pod.status.as_ref().and_then(|status| status.conditions.as_deref());
         let of_others = of_api.unwrap_or_default().iter();
         let mut conditions: Vec<PodCondition> =
-            of_others.filter(|c| !OWNED.contains(&c.type_.as_str())).cloned().collect();
+            of_others.filter(|c| !owns_condition(&c.type_)).cloned().collect();
         let containers_ready = self.containers_ready(phase);
         let verdicts = [
             Some(self.ready_to_start()),

@@ -67,6 +67,7 @@ mod volumes;
 pub use action::{
     Action, ActionId, Answer, HookKind, HookLimit, PodEvent, ProbeKind, PullPolicy, Severity,
 };
+pub use conditions::owns_condition;
 pub use config::Config;
 pub use core::PodCore;
 pub use event::{

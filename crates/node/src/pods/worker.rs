@@ -22,6 +22,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
+use super::asked::AskedContainers;
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, read_json, write_json};
 use super::restarts::{RestartReporter, is_settled, request_of};
@@ -87,6 +88,7 @@ pub(crate) struct Worker<R, N> {
     /// A journal that could not be written yet: what was polled after it waits.
     unwritten: Option<Box<Journal>>,
     journal_sync: BackgroundSync,
+    asked: AskedContainers,
     shown: watch::Sender<Arc<PodStatus>>,
     status: StatusWriter,
     restarts: RestartReporter,
@@ -158,6 +160,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             under_way: FuturesUnordered::new(),
             unwritten: None,
             journal_sync: BackgroundSync::default(),
+            asked: AskedContainers::default(),
             shown,
             deletion_grace: None,
             existence: Existence::Exists,
@@ -253,16 +256,30 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 | Action::StartContainer { .. }
                 | Action::SignalContainer { .. }
                 | Action::KillContainer { .. }
-                | Action::RemoveContainer { .. }) => self.begin(id, action),
+                | Action::RemoveContainer { .. }
+                | Action::RunProbe { .. }
+                | Action::RunHook { .. }) => self.begin(id, action),
             }
         }
         Flow::Continue
     }
 
     fn begin(&mut self, id: ActionId, action: Action) {
+        let end = self.asked.begins(&action);
         let perform = AssertUnwindSafe(self.actions().perform(action)).catch_unwind();
         self.under_way.push(Box::pin(async move {
-            let result = perform.await.unwrap_or_else(|_| {
+            let performed = match end {
+                None => perform.await,
+                Some(end) => tokio::select! {
+                    biased;
+                    performed = perform => performed,
+                    () = end.reached() => Ok(Err(ActionError {
+                        kind: ActionErrorKind::Other,
+                        message: "the container has ended".to_owned(),
+                    })),
+                },
+            };
+            let result = performed.unwrap_or_else(|_| {
                 // the panic hook has told where; the pod retries, and no other pod is touched
                 let message = "the node agent failed inside; see its log".to_owned();
                 Err(ActionError { kind: ActionErrorKind::Other, message })
@@ -347,9 +364,11 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 }
                 let key =
                     CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
+                self.asked.ended(&key);
                 self.handle(Event::ContainerExited { key, exit });
             }
             RuntimeEvent::SandboxDied { key } => {
+                self.asked.sandbox_gone(key.attempt);
                 self.handle(Event::SandboxDied { attempt: key.attempt });
             }
         }
