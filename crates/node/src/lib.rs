@@ -21,11 +21,13 @@ pub mod clock;
 mod container_spec;
 mod context;
 mod env;
+mod hooks;
 mod layout;
 pub mod logs;
 pub mod network;
 mod objects;
 mod pods;
+mod probes;
 mod register;
 mod spares;
 #[cfg(test)]

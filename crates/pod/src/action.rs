@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_types::v1alpha1::{PodRestartPhase, Refresh};
-use rekindle_types::{ContainerName, SandboxAttempt, Tick};
+use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::event::ContainerKey;
@@ -69,6 +69,25 @@ pub enum Action {
         /// Which start.
         key: ContainerKey,
     },
+    /// Run a probe of it once. The answer is its verdict, or an error when there is none; a command or a connection that takes
+    /// longer than the timeout is a failure.
+    RunProbe {
+        /// Which start.
+        key: ContainerKey,
+        /// Which of its probes.
+        probe: ProbeKind,
+        /// `timeoutSeconds`.
+        timeout: TickDuration,
+    },
+    /// Run one of its hooks. An error says that it failed. When the container ends meanwhile, the hook is over too.
+    RunHook {
+        /// Which start.
+        key: ContainerKey,
+        /// Which of its hooks.
+        hook: HookKind,
+        /// How long it may take.
+        limit: HookLimit,
+    },
     /// Write the status to the API. A newer one replaces one that is not written yet.
     WriteStatus(Box<PodStatus>),
     /// Record an Event on the pod.
@@ -112,7 +131,9 @@ impl Action {
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }
-            | Action::RemoveContainer { .. } => Answer::Expected,
+            | Action::RemoveContainer { .. }
+            | Action::RunProbe { .. }
+            | Action::RunHook { .. } => Answer::Expected,
             Action::Persist(_)
             | Action::WriteStatus(_)
             | Action::EmitEvent(_)
@@ -120,6 +141,35 @@ impl Action {
             | Action::Finish => Answer::None,
         }
     }
+}
+
+/// A probe of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeKind {
+    /// Gates the two others.
+    Startup,
+    /// Decides `ready`.
+    Readiness,
+    /// Ends a container that fails it.
+    Liveness,
+}
+
+/// A hook of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HookKind {
+    /// After its process was started.
+    PostStart,
+    /// Before its stop signal.
+    PreStop,
+}
+
+/// How long a hook may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookLimit {
+    /// As long as the container runs.
+    None,
+    /// What is left of the grace period. The core goes on by itself then; it is for the driver to give up.
+    Grace(TickDuration),
 }
 
 /// imagePullPolicy.

@@ -1,9 +1,11 @@
 //! A pod's spec, read once: what the core needs of it, with the defaults that the API server would have written.
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod, PodSpec};
 use rekindle_types::{ContainerName, TickDuration};
 
 use crate::action::PullPolicy;
+use crate::probe::Probes;
+use crate::restart_rules::{self, RestartRule, RuleAction};
 
 /// The default of `terminationGracePeriodSeconds`.
 const DEFAULT_GRACE: TickDuration = TickDuration::from_secs(30);
@@ -30,6 +32,18 @@ pub(crate) struct Definition {
     pub(crate) policy: RestartPolicy,
     pub(crate) image: String,
     pub(crate) pull_policy: PullPolicy,
+    /// Asked before the policy is.
+    pub(crate) rules: Vec<RestartRule>,
+    pub(crate) probes: Probes,
+    pub(crate) post_start: Hook,
+    pub(crate) pre_stop: Hook,
+}
+
+/// Whether a container has a hook of a kind. What it does is for the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hook {
+    Given,
+    Absent,
 }
 
 /// What a container is for in its pod.
@@ -113,7 +127,32 @@ impl Definition {
             Some("IfNotPresent") => PullPolicy::IfNotPresent,
             Some(_) | None => default_pull_policy(&image),
         };
-        Self { name: ContainerName(container.name.clone()), role, policy, image, pull_policy }
+        let lifecycle = container.lifecycle.as_ref();
+        Self {
+            name: ContainerName(container.name.clone()),
+            role,
+            policy,
+            image,
+            pull_policy,
+            rules: restart_rules::rules_of(container),
+            probes: Probes::of(container),
+            post_start: Hook::of(lifecycle.and_then(|l| l.post_start.as_ref())),
+            pre_stop: Hook::of(lifecycle.and_then(|l| l.pre_stop.as_ref())),
+        }
+    }
+
+    /// Whether an end of it can make all containers restart.
+    pub(crate) fn may_restart_all(&self) -> bool {
+        self.rules.iter().any(|rule| rule.action == RuleAction::RestartAllContainers)
+    }
+}
+
+impl Hook {
+    fn of(handler: Option<&LifecycleHandler>) -> Self {
+        match handler {
+            Some(_) => Self::Given,
+            None => Self::Absent,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::container::Container;
 use crate::core::PodCore;
 use crate::journal::RestartStage;
 use crate::phase;
+use crate::texts;
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
 const INITIALIZED: &str = "Initialized";
@@ -20,6 +21,11 @@ const SCHEDULED: &str = "PodScheduled";
 const ALL_RESTARTING: &str = "AllContainersRestarting";
 const OWNED: [&str; 6] =
     [READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, ALL_RESTARTING];
+
+/// Whether the node writes conditions of this type. Those of others are passed on, and readiness gates look at them.
+pub fn owns_condition(type_: &str) -> bool {
+    OWNED.contains(&type_)
+}
 
 /// What a condition says, before it is compared with what it said before.
 struct Verdict {
@@ -50,7 +56,7 @@ impl PodCore {
         let of_api = self.pod.status.as_ref().and_then(|status| status.conditions.as_deref());
         let of_others = of_api.unwrap_or_default().iter();
         let mut conditions: Vec<PodCondition> =
-            of_others.filter(|c| !OWNED.contains(&c.type_.as_str())).cloned().collect();
+            of_others.filter(|c| !owns_condition(&c.type_)).cloned().collect();
         let containers_ready = self.containers_ready(phase);
         let verdicts = [
             Some(self.ready_to_start()),
@@ -154,10 +160,11 @@ impl PodCore {
         }
     }
 
-    /// True while a restart of all containers ends them, False from then on; absent in a pod that never had one.
+    /// True while a restart of all containers ends them, False from then on; absent in a pod that never had one and whose
+    /// rules know none.
     fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<Verdict> {
         let stopping = self.restart.as_ref().is_some_and(|restart| {
-            restart.request.rung == Rung::Containers
+            restart.cause.rung() == Rung::Containers
                 && match restart.stage {
                     RestartStage::Stopping { .. } => true,
                     RestartStage::Starting | RestartStage::Cycling { .. } => false,
@@ -166,11 +173,17 @@ impl PodCore {
         if stopping {
             return Some(Verdict {
                 reason: Some("RestartAllContainersStarted"),
-                message: self.restart.as_ref().map(|r| format!("PodRestart {}", r.request.name)),
+                message: self
+                    .restart
+                    .as_ref()
+                    .map(|restart| texts::why_all_restart(&restart.cause)),
                 ..Verdict::yes(ALL_RESTARTING)
             });
         }
-        find(before, ALL_RESTARTING)?;
+        let possible = self.containers.iter().any(|c| c.definition.may_restart_all());
+        if !possible {
+            find(before, ALL_RESTARTING)?;
+        }
         let reason = match phase {
             phase::SUCCEEDED => Some("PodCompleted"),
             phase::FAILED => Some("PodFailed"),

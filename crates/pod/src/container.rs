@@ -9,7 +9,7 @@
 //!   └───────────────────────── next number, hold by backoff ◄─────────────────────────────┴───────────┘
 //! ```
 //! Beside the state stands the [`Standing`] in the round: an Idle container that is Done stays so until the next round.
-//! Running holds [`Stop`], the way to its end. Probes and hooks (not carried out yet) belong beside `stop`.
+//! Running holds [`Health`], the way to `started` and what the probes say, and [`Stop`], the way to its end.
 //!
 //! `number` is the number of the start in progress or of the next one. It is raised when a start has ended, never else, so
 //! it is the count of ended starts, and `restartCount` of a running container.
@@ -18,9 +18,11 @@ use rekindle_types::{ContainerAttempt, Exit, ExitStatus, SandboxAttempt, Tick, T
 
 use crate::action::ActionId;
 use crate::backoff::{CrashBackoff, ImageBackoff, Task};
-use crate::blueprint::{Definition, RestartPolicy, Role};
+use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
 use crate::event::ContainerKey;
-use crate::journal::{ContainerRecord, EndedContainer, Standing};
+use crate::health::{Health, HookRun};
+use crate::journal::{ContainerRecord, EndedContainer, Gate, HealthRecord, Standing};
+use crate::restart_rules::{self, RuleAction};
 
 /// One container.
 #[derive(Debug)]
@@ -34,6 +36,10 @@ pub(crate) struct Container {
     /// The end before that.
     pub(crate) before: Option<EndedContainer>,
     pub(crate) crash: CrashBackoff,
+    /// Of a sidecar: whether those after it wait for it in this round.
+    pub(crate) gate: Gate,
+    /// What an earlier agent knew of the health of the start that ran then.
+    pub(crate) remembered: Option<HealthRecord>,
     pub(crate) image: Image,
     /// The image of the start in progress; `None` when an earlier agent started it.
     pub(crate) started_image: Option<String>,
@@ -57,7 +63,7 @@ pub(crate) enum State {
     /// Its process is being started.
     Starting { made: Made, action: ActionId },
     /// Its process runs.
-    Running { made: Made, started_at: Tick, stop: Option<Stop> },
+    Running { made: Made, started_at: Tick, health: Health, stop: Option<Stop> },
 }
 
 /// What keeps an idle container from its next start.
@@ -88,6 +94,8 @@ pub(crate) struct Stop {
     pub(crate) step: StopStep,
     /// When it is killed.
     pub(crate) kill_at: Tick,
+    /// Not before then, unless the grace is 0: what is left to it after a hook that used the grace up.
+    pub(crate) not_before: Tick,
     pub(crate) reason: StopReason,
 }
 
@@ -100,11 +108,23 @@ pub(crate) enum StopReason {
     RestartAsked,
     /// Its image in the spec is another one now.
     ImageChanged,
+    /// A restart rule of one container ends all: without preStop.
+    RestartRule,
+    /// Its startup probe failed too often.
+    StartupFailed,
+    /// Its liveness probe did.
+    LivenessFailed,
+    /// Its postStart hook failed.
+    PostStartFailed,
 }
 
 /// How far the end of a container is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopStep {
+    /// Its preStop hook, which has time until `kill_at`.
+    PreStop(HookRun),
+    /// A sidecar whose hook has ended: its stop signal comes when later containers have ended.
+    AwaitTurn,
     /// Its stop signal.
     Signal(Task),
     /// It was signalled and has time until `kill_at`.
@@ -141,6 +161,8 @@ pub(crate) enum FollowUp {
     RestartAsAsked,
     /// Its round ends: what follows is decided for all containers together.
     AwaitRound,
+    /// It makes all containers start anew, itself after the delay of its backoff.
+    RestartAll,
 }
 
 impl Container {
@@ -153,6 +175,8 @@ impl Container {
             last: record.last,
             before: record.before,
             crash: record.crash,
+            gate: record.gate,
+            remembered: record.health,
             image: Image::default(),
             started_image: None,
             complaint: None,
@@ -192,6 +216,20 @@ impl Container {
             last: self.last.clone(),
             before: self.before.clone(),
             crash: self.crash,
+            gate: self.gate,
+            health: self.health().and_then(|health| health.record(self.number, &self.definition)),
+        }
+    }
+
+    /// How it does, if it runs.
+    pub(crate) fn health(&self) -> Option<&Health> {
+        match &self.state {
+            State::Running { health, .. } => Some(health),
+            State::Idle(_)
+            | State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. } => None,
         }
     }
 
@@ -226,6 +264,19 @@ impl Container {
         }
     }
 
+    /// It has a postStart hook, and is being started or runs it.
+    pub(crate) fn is_in_start_with_hook(&self) -> bool {
+        let in_start = match &self.state {
+            State::Idle(_) => false,
+            State::Running { health, .. } => health.is_in_post_start(),
+            State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. } => true,
+        };
+        in_start && self.definition.post_start == Hook::Given
+    }
+
     /// Ended in this round with exit code 0, for good.
     pub(crate) fn has_succeeded(&self) -> bool {
         self.standing == Standing::Done && self.last_status().is_some_and(ExitStatus::is_success)
@@ -240,21 +291,39 @@ impl Container {
         match self.definition.role {
             Role::Init => self.has_succeeded(),
             // Once it was started it keeps nobody waiting, even while it restarts.
-            Role::Sidecar => match self.standing {
-                Standing::Due => false,
-                Standing::Started | Standing::Done => true,
+            Role::Sidecar => match (self.gate, self.standing) {
+                (Gate::Open, _) | (_, Standing::Done) => true,
+                (Gate::Closed, Standing::Due | Standing::Started) => false,
             },
             Role::Regular => true,
         }
     }
 
-    /// What the policy says of an end. Restart rules (KEP-5307) will be asked here before the policy is.
+    /// What rules and policy say of an end.
     pub(crate) fn follow_up(&self, status: ExitStatus) -> FollowUp {
+        if self.definition.role == Role::Init && status.is_success() {
+            return FollowUp::Stay;
+        }
+        match restart_rules::first_match(&self.definition.rules, status.code()) {
+            Some(RuleAction::Restart) => return FollowUp::RestartByPolicy,
+            Some(RuleAction::RestartAllContainers) => return FollowUp::RestartAll,
+            None => {}
+        }
         match self.definition.policy {
             RestartPolicy::Always => FollowUp::RestartByPolicy,
             RestartPolicy::OnFailure if status.is_success() => FollowUp::Stay,
             RestartPolicy::OnFailure => FollowUp::RestartByPolicy,
             RestartPolicy::Never => FollowUp::Stay,
+        }
+    }
+
+    /// What follows when a probe has ended it: it is started again unless it never is, whatever its exit code says.
+    pub(crate) fn follow_up_of_probe(&self, status: ExitStatus) -> FollowUp {
+        match (self.follow_up(status), self.definition.policy) {
+            (FollowUp::Stay, RestartPolicy::Always | RestartPolicy::OnFailure) => {
+                FollowUp::RestartByPolicy
+            }
+            (other, _) => other,
         }
     }
 
@@ -283,7 +352,7 @@ impl Container {
     pub(crate) fn stand_after(&mut self, follow_up: FollowUp) {
         match follow_up {
             FollowUp::Stay => self.standing = Standing::Done,
-            FollowUp::RestartByPolicy => {
+            FollowUp::RestartByPolicy | FollowUp::RestartAll => {
                 self.standing = Standing::Started;
                 self.hold_by_backoff();
             }
@@ -329,10 +398,15 @@ impl Container {
     /// A new round begins: what ended is to be started again, and what never ran still is.
     pub(crate) fn begin_round(&mut self, round: Round) {
         self.complaint = None;
+        self.gate = Gate::Closed;
         match round {
             Round::Afresh => {
                 self.standing = Standing::Due;
                 self.crash.clear();
+                self.state = State::Idle(Hold::None);
+            }
+            Round::ByRule => {
+                self.standing = Standing::Due;
                 self.state = State::Idle(Hold::None);
             }
             Round::NewSandbox => self.begin_round_in_new_sandbox(),
@@ -362,6 +436,8 @@ impl Container {
 pub(crate) enum Round {
     /// Somebody asked for it: every container runs again, at once, and its backoff series is over.
     Afresh,
+    /// A restart rule says so: every container runs again, and the backoff series go on.
+    ByRule,
     /// The sandbox died.
     NewSandbox,
 }

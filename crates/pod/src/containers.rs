@@ -10,6 +10,7 @@ use crate::backoff::{RetryDelays, Task};
 use crate::container::{Complaint, FollowUp, Hold, Made, State, StopReason};
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{ActionError, ActionErrorKind, ContainerKey, Outcome};
+use crate::health::Health;
 use crate::journal::{RestartStage, Standing};
 use crate::outbox::Pending;
 use crate::texts;
@@ -233,7 +234,8 @@ impl PodCore {
             if container.started_image.as_ref() == Some(&container.definition.image) {
                 container.image.known.get_or_insert_with(|| made.image_id.clone());
             }
-            container.state = State::Running { made, started_at, stop: None };
+            let health = Health::fresh(&container.definition, started_at, self.now);
+            container.state = State::Running { made, started_at, health, stop: None };
         }
         container.standing = Standing::Started;
         container.complaint = None;
@@ -248,6 +250,7 @@ impl PodCore {
         if let Some(key) = old.filter(|key| key.sandbox == self.sandbox.attempt) {
             self.clear(key, ClearanceStep::Remove);
         }
+        self.open_gate(place);
         self.status_changed = true;
         self.moved = true;
     }
@@ -305,6 +308,9 @@ impl PodCore {
             let event = texts::back_off(&self.containers[place].definition, &self.pod_text());
             self.emit(event);
         }
+        if follow_up == FollowUp::RestartAll {
+            self.restart_by_rule(place);
+        }
         self.status_changed = true;
         // While all containers end, nothing is decided before the last one has, and each write would delay that.
         self.keep(if self.halt().is_some() { Keep::WithNextAction } else { Keep::Now });
@@ -350,7 +356,12 @@ impl PodCore {
         match &container.state {
             State::Running { stop: Some(stop), .. } => match stop.reason {
                 StopReason::RestartAsked | StopReason::ImageChanged => FollowUp::RestartAsAsked,
-                StopReason::Halt => container.follow_up(status),
+                StopReason::Halt | StopReason::RestartRule | StopReason::PostStartFailed => {
+                    container.follow_up(status)
+                }
+                StopReason::StartupFailed | StopReason::LivenessFailed => {
+                    container.follow_up_of_probe(status)
+                }
             },
             State::Running { stop: None, .. }
             | State::Idle(_)

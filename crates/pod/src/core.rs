@@ -16,14 +16,16 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{Refresh, Rung};
 
-use crate::action::{Action, ActionId, PodEvent};
+use crate::action::{Action, ActionId, HookKind, PodEvent};
 use crate::backoff::Task;
 use crate::blueprint::Blueprint;
 use crate::config::Config;
 use crate::container::{Container, Round};
 use crate::containers::Clearance;
 use crate::event::{ActionError, ContainerKey, Event, Outcome};
-use crate::journal::{EndingRecord, Journal, RestartRecord, RestartResult, VolumesRecord};
+use crate::journal::{
+    EndingRecord, Journal, RestartCause, RestartRecord, RestartResult, VolumesRecord,
+};
 use crate::outbox::{Outbox, Pending};
 use crate::sandbox::{OldSandbox, Sandbox};
 use crate::volumes::Volumes;
@@ -118,7 +120,7 @@ impl PodCore {
             let record = records.remove(&definition.name).unwrap_or_default();
             Container::restore(definition.clone(), record)
         });
-        Self {
+        let mut core = Self {
             now,
             config,
             containers: containers.collect(),
@@ -143,7 +145,9 @@ impl PodCore {
             status,
             persisted: journal,
             pod,
-        }
+        };
+        core.hold_round_again();
+        core
     }
 
     /// Takes in one thing that happened. Poll actions and the timeout afterwards. Time never goes back: an earlier `now`
@@ -247,6 +251,13 @@ impl PodCore {
             Some(Pending::Start(place)) => self.start_answered(place, id, result),
             Some(Pending::Signal(place)) => self.signal_answered(place, id, result),
             Some(Pending::Kill(place)) => self.kill_answered(place, id, result),
+            Some(Pending::Probe(place, kind)) => self.probe_answered(place, kind, id, result),
+            Some(Pending::Hook(place, HookKind::PostStart)) => {
+                self.post_start_answered(place, id, result);
+            }
+            Some(Pending::Hook(place, HookKind::PreStop)) => {
+                self.pre_stop_answered(place, id, result);
+            }
             Some(Pending::Clearance(key)) => self.clearance_answered(&key, id, result),
         }
     }
@@ -289,6 +300,7 @@ impl PodCore {
             self.drive_sandbox();
             self.drive_containers();
         }
+        self.drive_health();
         self.drive_clearance();
         self.drive_teardown();
     }
@@ -296,6 +308,7 @@ impl PodCore {
     fn step_ending(&mut self) {
         self.drive_halt();
         self.drive_stops();
+        self.drive_health();
         self.drive_clearance();
         self.drive_last_teardown();
         self.drive_teardown();
@@ -421,7 +434,11 @@ impl PodCore {
 /// What a sandbox that has to be set up is made new in: what the restart in progress says, else everything.
 fn refresh_due(journal: &Journal) -> Vec<Refresh> {
     match &journal.restart {
-        Some(restart) if restart.request.rung == Rung::Pod => restart.request.refresh.clone(),
+        Some(RestartRecord { cause: RestartCause::Asked { request }, .. })
+            if request.rung == Rung::Pod =>
+        {
+            request.refresh.clone()
+        }
         Some(_) | None => Refresh::ALL.to_vec(),
     }
 }

@@ -114,6 +114,24 @@ pub enum Outcome {
         /// Since when.
         started_at: Tick,
     },
+    /// A probe was run.
+    Probed {
+        /// What it says.
+        verdict: Verdict,
+        /// In words: the output of a command, the status of an answer.
+        output: String,
+    },
+}
+
+/// What one execution of a probe says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All is well.
+    Success,
+    /// All is well, and somebody should look (an answer that redirects elsewhere).
+    Warning,
+    /// It is not.
+    Failure,
 }
 
 /// Where an image came from.

@@ -1,31 +1,34 @@
 //! The graceful end of containers: asked for, given time, killed.
 //!
 //! ```text
-//!  Running ─► Signal ─► Grace ── kill_at ─► Kill ─► AwaitExit ─► (exit)
-//!                 └──────────── kill_at ──►  ▲          └ again after 10 s
-//!       grace 0 ─────────────────────────────┘
+//!  Running ─► PreStop ─► Signal ─► Grace ── kill_at ─► Kill ─► AwaitExit ─► (exit)
+//!                            └──────────── kill_at ──►  ▲          └ again after 10 s
+//!       grace 0 ────────────────────────────────────────┘
 //! ```
+//! A preStop hook has the grace to end in; what is left of it, but at least 2 s, is the container's (see `hooks`).
+//!
 //! All regular containers are signalled at the same time. Sidecars follow one by one in reverse order, each when all later
 //! ones have ended; those whose turn has not come when the grace is over are signalled then and get 2 s, as in the kubelet.
 //! A shorter deadline shortens what is under way; a longer one changes nothing.
-//!
-//! A preStop hook (not carried out yet) belongs before Signal.
+//! Their hooks run at the same time as those of the others; only the signal waits for its turn.
 
 use rekindle_types::{Tick, TickDuration};
 
 use crate::action::{Action, ActionId};
 use crate::backoff::{RetryDelays, Task};
-use crate::blueprint::Role;
+use crate::blueprint::{Hook, Role};
 use crate::container::{State, Stop, StopReason, StopStep};
 use crate::core::{Lifecycle, PodCore};
 use crate::event::{ActionError, Outcome};
-use crate::journal::{Halt, RestartStage};
+use crate::health::HookRun;
+use crate::journal::{Halt, RestartCause, RestartStage};
 use crate::outbox::Pending;
 use crate::sandbox::SandboxState;
 use crate::texts;
 
-/// What a sidecar gets at least between its signal and SIGKILL (`minimumGracePeriodInSeconds` of the kubelet).
-const SIDECAR_GRACE_MIN: TickDuration = TickDuration::from_secs(2);
+/// What a container gets at least between its signal and SIGKILL when its hook or the sidecars' order used the grace up
+/// (`minimumGracePeriodInSeconds` of the kubelet).
+pub(crate) const GRACE_MIN: TickDuration = TickDuration::from_secs(2);
 /// When no exit was seen this long after SIGKILL, it is sent again.
 const KILL_AGAIN_AFTER: TickDuration = TickDuration::from_secs(10);
 
@@ -92,10 +95,24 @@ impl PodCore {
                 | State::Created { .. }
                 | State::Starting { .. } => None,
             };
-            match (running, self.kill_time(halt, role, later_live)) {
-                (Some(None), Some(kill_at)) => self.begin_stop(place, kill_at, StopReason::Halt),
-                (Some(Some(_)), Some(kill_at)) => self.shorten_stop(place, kill_at),
-                (Some(_), None) | (None, _) => {}
+            let why = self.halt_reason();
+            match (running, self.kill_time(halt, role, later_live), halt) {
+                (Some(None), Some(kill_at), _) => self.begin_stop(place, kill_at, why),
+                (Some(Some(stop)), Some(kill_at), _) => match stop.step {
+                    StopStep::AwaitTurn => self.take_turn(place, kill_at),
+                    StopStep::PreStop(_)
+                    | StopStep::Signal(_)
+                    | StopStep::Grace
+                    | StopStep::Kill(_)
+                    | StopStep::AwaitExit { .. } => self.shorten_stop(place, kill_at, halt),
+                },
+                (Some(None), None, Halt::By { deadline }) if self.has_pre_stop(place, why) => {
+                    self.begin_stop(place, deadline, why);
+                }
+                (Some(Some(_)), None, Halt::By { deadline }) => {
+                    self.shorten_stop(place, deadline, halt);
+                }
+                (Some(_), None, _) | (None, _, _) => {}
             }
             later_live |= role == Role::Sidecar && self.containers[place].is_live();
         }
@@ -107,7 +124,7 @@ impl PodCore {
             (Halt::AtOnce, _) => Some(self.now),
             (Halt::By { deadline }, Role::Init | Role::Regular) => Some(deadline),
             (Halt::By { deadline }, Role::Sidecar) if !later_live || deadline <= self.now => {
-                Some(deadline.max(self.now + SIDECAR_GRACE_MIN))
+                Some(deadline.max(self.now + GRACE_MIN))
             }
             (Halt::By { .. }, Role::Sidecar) => None,
         }
@@ -126,26 +143,76 @@ impl PodCore {
         }
     }
 
+    /// What the halt in progress gives as the reason.
+    fn halt_reason(&self) -> StopReason {
+        let by_rule = self.restart.as_ref().is_some_and(|restart| match restart.cause {
+            RestartCause::Rule { .. } => true,
+            RestartCause::Asked { .. } => false,
+        });
+        if by_rule && self.is_active() { StopReason::RestartRule } else { StopReason::Halt }
+    }
+
+    /// Whether a stop for this reason begins with a hook.
+    fn has_pre_stop(&self, place: usize, why: StopReason) -> bool {
+        let wanted = match why {
+            StopReason::RestartRule => false,
+            StopReason::Halt
+            | StopReason::RestartAsked
+            | StopReason::ImageChanged
+            | StopReason::StartupFailed
+            | StopReason::LivenessFailed
+            | StopReason::PostStartFailed => true,
+        };
+        let given = self.containers[place].definition.pre_stop == Hook::Given;
+        wanted && given && self.sandbox.is_ready()
+    }
+
     /// Begins the end of a running container.
     pub(crate) fn begin_stop(&mut self, place: usize, kill_at: Tick, why: StopReason) {
-        let container = &mut self.containers[place];
         let step = if kill_at <= self.now {
             StopStep::Kill(Task::due())
+        } else if self.has_pre_stop(place, why) {
+            StopStep::PreStop(HookRun::Due)
         } else {
             StopStep::Signal(Task::due())
         };
+        let container = &mut self.containers[place];
         if let State::Running { stop, .. } = &mut container.state {
-            *stop = Some(Stop { step, kill_at, reason: why });
+            *stop = Some(Stop { step, kill_at, not_before: Tick::ZERO, reason: why });
             let event = texts::killing(&container.definition, why);
             self.emit(event);
             self.moved = true;
         }
     }
 
-    fn shorten_stop(&mut self, place: usize, kill_at: Tick) {
+    fn shorten_stop(&mut self, place: usize, kill_at: Tick, halt: Halt) {
         if let State::Running { stop: Some(stop), .. } = &mut self.containers[place].state {
-            stop.kill_at = stop.kill_at.min(kill_at);
             stop.reason = StopReason::Halt;
+            match (halt, stop.step) {
+                // No hook is waited for, and nothing is left of the grace after it.
+                (Halt::AtOnce, StopStep::PreStop(_) | StopStep::AwaitTurn) => {
+                    stop.kill_at = self.now;
+                    stop.step = StopStep::Kill(Task::due());
+                    self.moved = true;
+                }
+                (Halt::AtOnce, _) => stop.kill_at = stop.kill_at.min(kill_at),
+                (Halt::By { .. }, _) => {
+                    stop.kill_at = stop.kill_at.min(kill_at.max(stop.not_before));
+                }
+            }
+        }
+    }
+
+    /// A sidecar whose hook has ended gets its signal.
+    fn take_turn(&mut self, place: usize, kill_at: Tick) {
+        if let State::Running { stop: Some(stop), .. } = &mut self.containers[place].state {
+            stop.kill_at = kill_at;
+            stop.step = if kill_at <= self.now {
+                StopStep::Kill(Task::due())
+            } else {
+                StopStep::Signal(Task::due())
+            };
+            self.moved = true;
         }
     }
 
@@ -158,6 +225,7 @@ impl PodCore {
                 continue;
             };
             match &mut stop.step {
+                StopStep::PreStop(_) => self.drive_pre_stop(place, key),
                 StopStep::Signal(_) | StopStep::Grace if stop.kill_at <= now => {
                     stop.step = StopStep::Kill(Task::due());
                     self.moved = true;
@@ -174,7 +242,8 @@ impl PodCore {
                     stop.step = StopStep::Kill(Task::due());
                     self.moved = true;
                 }
-                StopStep::Signal(_)
+                StopStep::AwaitTurn
+                | StopStep::Signal(_)
                 | StopStep::Grace
                 | StopStep::Kill(_)
                 | StopStep::AwaitExit { .. } => {}

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::v1alpha1::PodRestartPhase;
+use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick};
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct Journal {
 impl Journal {
     /// The version that this code writes and reads. Another one is not read: the pod is recovered from the runtime and the
     /// API alone.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 /// Whether the volumes wait to be made new.
@@ -67,6 +67,55 @@ pub struct ContainerRecord {
     pub before: Option<EndedContainer>,
     /// Its restart delays.
     pub crash: CrashBackoff,
+    /// Whether it keeps those after it waiting in this round.
+    pub gate: Gate,
+    /// How it does, when it runs.
+    pub health: Option<HealthRecord>,
+}
+
+/// Whether a sidecar keeps the containers after it waiting. It opens when the sidecar is started for the first time in a round,
+/// hook and startup probe included, and stays open when it crashes later [KEP-753].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Gate {
+    /// It does.
+    #[default]
+    Closed,
+    /// It does not.
+    Open,
+}
+
+/// What of a running container's health must not be lost: the status tells it too, but a little later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthRecord {
+    /// The start that it is about.
+    pub number: ContainerAttempt,
+    /// How far it is on its way to `started`.
+    pub launched: Launched,
+    /// Whether it was ready.
+    pub readiness: Readiness,
+}
+
+/// How far a running container is on its way to `started`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Launched {
+    /// Its process runs.
+    #[default]
+    Fresh,
+    /// Its postStart hook has ended well.
+    HookDone,
+    /// And its startup probe has passed.
+    Started,
+}
+
+/// What a readiness probe said last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Readiness {
+    /// Not ready, or nothing yet.
+    #[default]
+    Unready,
+    /// Ready.
+    Ready,
 }
 
 /// Where a container stands in this round. A round begins with each sandbox, and with each restart of all containers.
@@ -143,12 +192,38 @@ pub enum Halt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartRecord {
-    /// What was asked for.
-    pub request: RestartRequest,
+    /// Why.
+    pub cause: RestartCause,
     /// How far it is.
     pub stage: RestartStage,
     /// When it was taken up.
     pub since: Tick,
+}
+
+/// Why a restart is carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum RestartCause {
+    /// It was asked for.
+    Asked {
+        /// So.
+        request: RestartRequest,
+    },
+    /// A container ended with an exit code that one of its rules answers with RestartAllContainers.
+    Rule {
+        /// This one.
+        container: ContainerName,
+    },
+}
+
+impl RestartCause {
+    /// The rung that it stands on.
+    pub fn rung(&self) -> Rung {
+        match self {
+            Self::Asked { request } => request.rung,
+            Self::Rule { .. } => Rung::Containers,
+        }
+    }
 }
 
 /// How far a restart is.

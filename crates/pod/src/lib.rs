@@ -23,13 +23,14 @@
 //! | delays | `backoff`, `timers` |
 //! | volumes, sandbox | `volumes`, `sandbox` |
 //! | graceful end of containers and of the pod | `halt`, `ending` |
+//! | probes, and the way to `started` | `health`, `probe`, `probing` |
+//! | postStart and preStop | `hooks` |
 //! | restarts on request | `restart` |
+//! | restart policies and rules | `restart_rules`, `restart_all` |
 //! | an agent that starts again | `recovery`, [`journal`] |
 //! | what the API shows | `status`, `phase`, `conditions`, `texts` |
 //!
-//! Probes, hooks, ephemeral containers and restart rules are not carried out yet. Their places: a probe's verdict belongs to
-//! `container::State::Running` (it decides `started` and `ready` in `status`, and the end of a container in `halt`), a hook
-//! sits between two states there, a restart rule in `container::Container::follow_up`.
+//! Ephemeral containers are not carried out yet.
 #![forbid(unsafe_code)]
 
 pub mod action;
@@ -43,13 +44,19 @@ mod core;
 mod ending;
 pub mod event;
 mod halt;
+mod health;
+mod hooks;
 mod images;
 pub mod journal;
 mod outbox;
 mod phase;
+mod probe;
+mod probing;
 mod qos;
 mod recovery;
 mod restart;
+mod restart_all;
+mod restart_rules;
 mod sandbox;
 mod sequence;
 mod status;
@@ -57,11 +64,14 @@ mod texts;
 mod timers;
 mod volumes;
 
-pub use action::{Action, ActionId, Answer, PodEvent, PullPolicy, Severity};
+pub use action::{
+    Action, ActionId, Answer, HookKind, HookLimit, PodEvent, ProbeKind, PullPolicy, Severity,
+};
+pub use conditions::owns_condition;
 pub use config::Config;
 pub use core::PodCore;
 pub use event::{
     ActionError, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, Event,
-    ImageSource, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Snapshot,
+    ImageSource, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
 };
 pub use journal::Journal;

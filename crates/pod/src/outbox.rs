@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rekindle_types::SandboxAttempt;
 
-use crate::action::{Action, ActionId};
+use crate::action::{Action, ActionId, HookKind, ProbeKind};
 use crate::event::ContainerKey;
 
 /// What an answer is for.
@@ -19,6 +19,8 @@ pub(crate) enum Pending {
     Start(usize),
     Signal(usize),
     Kill(usize),
+    Probe(usize, ProbeKind),
+    Hook(usize, HookKind),
     /// Of a container that is not wanted any more.
     Clearance(ContainerKey),
 }

@@ -1,10 +1,10 @@
 //! `status.phase`, in the kubelet's order (`getPhase`).
 //!
-//! Where the kubelet has to guess from policy and states whether a container will be started again, the core knows. One
-//! difference: a pod with restartPolicy Always that is being deleted and whose containers end with code 0 is not written
-//! Succeeded, it never finished its work; it stays Running until its object goes.
+//! Where the kubelet has to guess from policy and states whether a container will be started again, the core knows. A pod that
+//! ends, deleted or not, is Succeeded when all its containers ended with code 0 and Failed when one did not, whatever its
+//! policy says: since 1.27 `getPhase` in `pkg/kubelet/kubelet_pods.go` looks at the ends alone once the pod is terminal.
 
-use crate::blueprint::{RestartPolicy, Role};
+use crate::blueprint::Role;
 use crate::container::{Container, State};
 use crate::core::{Lifecycle, PodCore};
 use crate::journal::{EndCause, Standing};
@@ -109,7 +109,7 @@ impl Tally {
         self.regular_started += usize::from(view != View::NeverRan);
     }
 
-    fn phase(&self, when_all_succeeded: &'static str) -> &'static str {
+    fn phase(&self) -> &'static str {
         let stopped = self.between_starts + self.succeeded + self.failed;
         if self.init_failed > 0 {
             return FAILED;
@@ -122,7 +122,7 @@ impl Tally {
         }
         match (stopped, self.between_starts, self.failed) {
             (0, _, _) => PENDING,
-            (_, 0, 0) => when_all_succeeded,
+            (_, 0, 0) => SUCCEEDED,
             (_, 0, _) => FAILED,
             (_, _, _) => RUNNING,
         }
@@ -141,19 +141,9 @@ impl PodCore {
         };
         match cause {
             Some(EndCause::Failed { .. }) => FAILED.to_owned(),
-            Some(EndCause::Deleted) if self.has_regular_always() => {
-                Tally::of(&self.containers).phase(RUNNING).to_owned()
-            }
             Some(EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished) | None => {
-                Tally::of(&self.containers).phase(SUCCEEDED).to_owned()
+                Tally::of(&self.containers).phase().to_owned()
             }
         }
-    }
-
-    fn has_regular_always(&self) -> bool {
-        self.containers.iter().any(|container| {
-            container.definition.role == Role::Regular
-                && container.definition.policy == RestartPolicy::Always
-        })
     }
 }

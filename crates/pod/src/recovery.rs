@@ -17,11 +17,13 @@ use k8s_openapi::api::core::v1::{
 use rekindle_types::{ContainerAttempt, ContainerName, Exit, ExitStatus, SandboxAttempt, Tick};
 
 use crate::backoff::Task;
-use crate::container::{Made, State};
+use crate::blueprint::Role;
+use crate::container::{Container, Made, State};
 use crate::containers::ClearanceStep;
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{ContainerKey, ContainerSeen, ContainerSeenState, SandboxSeenState, Snapshot};
-use crate::journal::{EndedContainer, Halt, Standing};
+use crate::health::Health;
+use crate::journal::{EndedContainer, Gate, Halt, HealthRecord, Launched, Readiness, Standing};
 use crate::sandbox::{OldSandbox, Remains, SandboxState};
 use crate::texts;
 use crate::volumes::Volumes;
@@ -59,6 +61,8 @@ struct Told {
     ended: Option<EndedContainer>,
     /// And the one before.
     before: Option<EndedContainer>,
+    /// How what it shows running does.
+    health: Option<HealthRecord>,
 }
 
 impl PodCore {
@@ -72,6 +76,7 @@ impl PodCore {
             }
             self.complain_of_crash_loop(place);
         }
+        self.open_passed_gates();
         self.clear_strangers(&snapshot);
         self.recover_round(&snapshot);
         self.wake();
@@ -137,7 +142,7 @@ impl PodCore {
         let current = newest.filter(|f| f.seen.attempt == self.containers[place].number);
         match current {
             Some(found) => {
-                self.adopt(place, found);
+                self.adopt(place, found, told.health);
                 let container = &mut self.containers[place];
                 if told.image.as_ref().is_some_and(|image| *image != container.definition.image) {
                     container.image.known = None;
@@ -174,8 +179,9 @@ impl PodCore {
     }
 
     /// The start that counts was found: it is what it is.
-    fn adopt(&mut self, place: usize, found: Found<'_>) {
+    fn adopt(&mut self, place: usize, found: Found<'_>, told: Option<HealthRecord>) {
         let in_current = found.sandbox == self.sandbox.attempt;
+        let now = self.now;
         let container = &mut self.containers[place];
         let made = Made {
             container_id: found.seen.container_id.clone(),
@@ -191,18 +197,36 @@ impl PodCore {
                 container.image.known = Some(made.image_id.clone());
                 container.standing = Standing::Started;
                 container.complaint = None;
-                container.state = State::Running { made, started_at: *started_at, stop: None };
-                if !in_current {
+                let started_at = *started_at;
+                let health = container.adopted_health(started_at, now, told);
+                container.state = State::Running { made, started_at, health, stop: None };
+                if in_current {
+                    self.open_gate(place);
+                } else {
                     // It is ended with that sandbox, before anything starts.
                     self.container_vanished(place);
                     self.ended_in(place, found.sandbox);
                 }
             }
             ContainerSeenState::Exited { exit } => {
-                container.state = State::Running { made, started_at: exit.started_at, stop: None };
+                let started_at = exit.started_at;
+                let health = container.adopted_health(started_at, now, told);
+                container.state = State::Running { made, started_at, health, stop: None };
+                self.open_gate(place);
                 self.container_ended(place, exit.clone());
                 self.ended_in(place, found.sandbox);
             }
+        }
+    }
+
+    /// What was started after a sidecar says that the sidecar let it, whatever was lost since.
+    fn open_passed_gates(&mut self) {
+        let mut later_began = false;
+        for container in self.containers.iter_mut().rev() {
+            if later_began && container.definition.role == Role::Sidecar {
+                container.gate = Gate::Open;
+            }
+            later_began |= container.standing != Standing::Due;
         }
     }
 
@@ -223,7 +247,8 @@ impl PodCore {
             container_id: status.container_id.unwrap_or_default(),
             image_id: status.image_id,
         });
-        container.state = State::Running { made, started_at, stop: None };
+        let health = Health::fresh(&container.definition, started_at, self.now);
+        container.state = State::Running { made, started_at, health, stop: None };
         self.container_vanished(place);
     }
 
@@ -335,7 +360,41 @@ impl Told {
         let since = |running: &ContainerStateRunning| running.started_at.as_ref().map(Tick::from);
         let running_since = running.map(|running| since(running).unwrap_or_default());
         let image = running.map(|_| status.image.clone());
-        Self { number, image, running_since, ended, before }
+        let health = running.map(|_| HealthRecord {
+            number,
+            launched: match status.started {
+                Some(true) => Launched::Started,
+                Some(false) | None => Launched::Fresh,
+            },
+            readiness: if status.ready { Readiness::Ready } else { Readiness::Unready },
+        });
+        Self { number, image, running_since, ended, before, health }
+    }
+}
+
+impl Container {
+    /// How a container does that an earlier agent started: the journal and the status say how far it was, and the status is
+    /// newer as to readiness.
+    fn adopted_health(
+        &mut self,
+        started_at: Tick,
+        now: Tick,
+        told: Option<HealthRecord>,
+    ) -> Health {
+        let remembered = self.remembered.take();
+        let current = |record: &HealthRecord| record.number == self.number;
+        let (remembered, told) = (remembered.filter(current), told.filter(current));
+        let record = HealthRecord {
+            number: self.number,
+            launched: remembered
+                .into_iter()
+                .chain(told)
+                .map(|r| r.launched)
+                .max()
+                .unwrap_or_default(),
+            readiness: told.or(remembered).map_or(Readiness::Unready, |record| record.readiness),
+        };
+        Health::remembered(&self.definition, started_at, now, record)
     }
 }
 

@@ -30,13 +30,15 @@ use crate::container::{Container, Hold, Round, State, StopReason};
 use crate::containers::ClearanceStep;
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::RestartRequest;
-use crate::journal::{Halt, RECENT_RESTARTS, RestartRecord, RestartResult, RestartStage, Standing};
+use crate::journal::{
+    Halt, RECENT_RESTARTS, RestartCause, RestartRecord, RestartResult, RestartStage, Standing,
+};
 use crate::sandbox::{Remains, SandboxState};
 use crate::texts;
 use crate::volumes::Volumes;
 
 /// The least grace of RestartAllContainers (KEP-5532).
-const CONTAINERS_GRACE_MIN: TickDuration = TickDuration::from_secs(2);
+pub(crate) const CONTAINERS_GRACE_MIN: TickDuration = TickDuration::from_secs(2);
 
 impl PodCore {
     pub(crate) fn restart_requested(&mut self, request: RestartRequest) {
@@ -56,17 +58,22 @@ impl PodCore {
         self.emit(texts::restarting(&request));
         let message = texts::doing(request.rung).to_owned();
         self.report(request.id.clone(), PodRestartPhase::Running, message, self.now);
-        self.restart = Some(RestartRecord { request, stage, since: self.now });
+        let cause = RestartCause::Asked { request };
+        self.restart = Some(RestartRecord { cause, stage, since: self.now });
         self.keep(Keep::Now);
         self.status_changed = true;
     }
 
     /// Tells once more how a request goes that is known already.
     fn repeat_report(&mut self, id: &str) -> bool {
-        let current = self.restart.as_ref().filter(|restart| restart.request.id == id);
-        let (phase, message, at) = if let Some(restart) = current {
-            let message = texts::doing(restart.request.rung).to_owned();
-            (PodRestartPhase::Running, message, restart.since)
+        let current = self.restart.as_ref().and_then(|restart| match &restart.cause {
+            RestartCause::Asked { request } if request.id == id => {
+                Some((request.rung, restart.since))
+            }
+            RestartCause::Asked { .. } | RestartCause::Rule { .. } => None,
+        });
+        let (phase, message, at) = if let Some((rung, since)) = current {
+            (PodRestartPhase::Running, texts::doing(rung).to_owned(), since)
         } else if let Some(result) = self.recent_restarts.iter().find(|result| result.id == id) {
             (result.phase, result.message.clone(), result.at)
         } else {
@@ -98,9 +105,14 @@ impl PodCore {
         }
         let other = self.restart.as_ref()?;
         match other.stage {
-            RestartStage::Stopping { .. } => {
-                Some(format!("restart {} of pod {pod} is in progress", other.request.name))
-            }
+            RestartStage::Stopping { .. } => Some(match &other.cause {
+                RestartCause::Asked { request } => {
+                    format!("restart {} of pod {pod} is in progress", request.name)
+                }
+                RestartCause::Rule { container } => format!(
+                    "all containers of pod {pod} are being restarted by a rule of container {container}"
+                ),
+            }),
             RestartStage::Starting | RestartStage::Cycling { .. } => None,
         }
     }
@@ -145,9 +157,9 @@ impl PodCore {
     /// Drives the restart in progress.
     pub(crate) fn drive_restart(&mut self) {
         let Some(restart) = &self.restart else { return };
-        let rung = restart.request.rung;
+        let rung = restart.cause.rung();
         match restart.stage.clone() {
-            RestartStage::Stopping { .. } => self.begin_starting(rung),
+            RestartStage::Stopping { .. } => self.begin_starting(),
             RestartStage::Starting => {
                 if self.all_run_again() {
                     self.restart_succeeded(rung);
@@ -158,16 +170,24 @@ impl PodCore {
     }
 
     /// All containers have ended: everything is started anew.
-    fn begin_starting(&mut self, rung: Rung) {
+    fn begin_starting(&mut self) {
         let settled =
             self.nothing_lives() && !self.sandbox.is_in_flight() && !self.volumes.is_in_flight();
         let Some(restart) = self.restart.as_mut().filter(|_| settled) else { return };
         restart.stage = RestartStage::Starting;
-        let refresh = restart.request.refresh.clone();
-        if rung == Rung::Pod {
-            self.replace_sandbox(refresh);
+        match restart.cause.clone() {
+            RestartCause::Asked { request } => {
+                if request.rung == Rung::Pod {
+                    self.replace_sandbox(request.refresh);
+                }
+                self.begin_round(Round::Afresh);
+            }
+            RestartCause::Rule { container } => {
+                self.begin_round(Round::ByRule);
+                self.hold_round(&container);
+                self.tell_of_held_round(&container);
+            }
         }
-        self.begin_round(Round::Afresh);
     }
 
     fn replace_sandbox(&mut self, refresh: Vec<Refresh>) {
@@ -226,8 +246,8 @@ impl PodCore {
 
     fn restart_succeeded(&mut self, rung: Rung) {
         let message = texts::done(rung).to_owned();
-        if let Some(restart) = &self.restart {
-            let event = texts::restarted(&restart.request, &message);
+        if let Some(RestartRecord { cause: RestartCause::Asked { request }, .. }) = &self.restart {
+            let event = texts::restarted(request, &message);
             self.emit(event);
         }
         self.conclude_restart(PodRestartPhase::Succeeded, message);
@@ -236,9 +256,13 @@ impl PodCore {
     /// The restart in progress, if there is one, is over.
     pub(crate) fn conclude_restart(&mut self, phase: PodRestartPhase, message: String) {
         let Some(restart) = self.restart.take() else { return };
-        let id = restart.request.id;
-        self.report(id.clone(), phase, message.clone(), self.now);
-        self.remember(id, phase, message);
+        match restart.cause {
+            RestartCause::Asked { request: RestartRequest { id, .. } } => {
+                self.report(id.clone(), phase, message.clone(), self.now);
+                self.remember(id, phase, message);
+            }
+            RestartCause::Rule { .. } => self.keep(Keep::Now),
+        }
         self.status_changed = true;
         self.moved = true;
     }

@@ -188,10 +188,14 @@ impl PodCore {
         self.status_changed = true;
         // Its ends may go unseen now: who was signalled before is signalled again, and taken for gone if that fails.
         for container in &mut self.containers {
-            if let State::Running { stop: Some(stop), .. } = &mut container.state
-                && stop.step == StopStep::Grace
-            {
-                stop.step = StopStep::Signal(Task::due());
+            if let State::Running { stop: Some(stop), .. } = &mut container.state {
+                match stop.step {
+                    // No hook can be run in what is gone.
+                    StopStep::PreStop(_) | StopStep::AwaitTurn | StopStep::Grace => {
+                        stop.step = StopStep::Signal(Task::due());
+                    }
+                    StopStep::Signal(_) | StopStep::Kill(_) | StopStep::AwaitExit { .. } => {}
+                }
             }
         }
         if self.is_active() && self.something_would_run_again() {

@@ -1,7 +1,9 @@
 //! Whose turn it is: init containers and sidecars one after the other in the order of the spec, then all regular ones.
 //!
-//! An init container lets the next one start when it has succeeded, a sidecar when it has been started. A sidecar that
-//! crashes later restarts by itself and keeps nobody waiting [KEP-753].
+//! An init container lets the next one start when it has succeeded, a sidecar when it has been started, hook and startup probe
+//! included. A sidecar that crashes later restarts by itself and keeps nobody waiting [KEP-753]. A regular container with a
+//! postStart hook keeps the regular ones after it from their first start until the hook has ended, as in the kubelet, which
+//! runs it before it looks at the next container; other than there, a restart does not wait for it.
 
 use crate::blueprint::Role;
 use crate::container::Container;
@@ -15,10 +17,15 @@ impl PodCore {
         for place in 0..self.containers.len() {
             match turn {
                 Turn::Come => self.drive_container(place),
+                Turn::ToRestart if self.containers[place].standing == Standing::Due => {}
+                Turn::ToRestart => self.drive_container(place),
                 Turn::NotYet => return,
             }
-            if !self.containers[place].lets_others_start() {
+            let container = &self.containers[place];
+            if !container.lets_others_start() {
                 turn = Turn::NotYet;
+            } else if container.is_in_start_with_hook() {
+                turn = Turn::ToRestart;
             }
         }
     }
@@ -48,5 +55,7 @@ impl PodCore {
 #[derive(Clone, Copy)]
 enum Turn {
     Come,
+    /// Only what has been started before in this round.
+    ToRestart,
     NotYet,
 }

@@ -2,7 +2,7 @@
 //!
 //! What a waiting container shows follows the kubelet: a reason that was given stays until it runs; between a crash and a restart
 //! that comes at once, the end is shown; before the first start of a round, ContainerCreating, or PodInitializing in a pod with
-//! init containers. Probes will decide `started` and `ready` where [`Container::is_ready`] does now.
+//! init containers. `started` and `ready` are what `health` says.
 
 use std::net::IpAddr;
 
@@ -15,6 +15,7 @@ use rekindle_types::reasons::waiting;
 use crate::blueprint::{Network, Role};
 use crate::container::{Container, State};
 use crate::core::{Lifecycle, PodCore};
+use crate::health::Health;
 use crate::journal::{EndCause, EndedContainer, Standing};
 use crate::phase;
 use crate::qos;
@@ -130,7 +131,7 @@ impl Container {
     /// Ready as the status shows it.
     pub(crate) fn is_ready(&self) -> bool {
         match (&self.state, self.definition.role) {
-            (State::Running { .. }, Role::Sidecar | Role::Regular) => true,
+            (State::Running { health, .. }, Role::Sidecar | Role::Regular) => health.is_ready(),
             (_, Role::Init) => self.has_succeeded(),
             (_, Role::Sidecar | Role::Regular) => false,
         }
@@ -165,7 +166,7 @@ impl Container {
             name: self.definition.name.0.clone(),
             ready: self.is_ready(),
             restart_count: self.restart_count(),
-            started: Some(state.running.is_some()),
+            started: Some(self.health().is_some_and(Health::is_started)),
             state: Some(state),
             ..ContainerStatus::default()
         }

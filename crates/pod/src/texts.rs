@@ -4,10 +4,11 @@ use rekindle_types::reasons::{event, waiting};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ContainerName, TickDuration};
 
-use crate::action::{PodEvent, Severity};
-use crate::blueprint::{Definition, Role};
+use crate::action::{HookKind, PodEvent, ProbeKind, Severity};
+use crate::blueprint::{Definition, RestartPolicy, Role};
 use crate::container::{Complaint, StopReason};
 use crate::event::RestartRequest;
+use crate::journal::RestartCause;
 
 /// `state.terminated.message` of a container that vanished.
 pub(crate) const VANISHED: &str = "The container could not be located when the pod was terminated";
@@ -141,12 +142,76 @@ pub(crate) fn started(definition: &Definition) -> PodEvent {
 pub(crate) fn killing(definition: &Definition, why: StopReason) -> PodEvent {
     let name = &definition.name;
     let text = match why {
-        StopReason::Halt | StopReason::RestartAsked => format!("Stopping container {name}"),
+        StopReason::Halt | StopReason::RestartAsked | StopReason::RestartRule => {
+            format!("Stopping container {name}")
+        }
         StopReason::ImageChanged => {
             format!("Container {name} definition changed, will be restarted")
         }
+        StopReason::StartupFailed => failed_probe(definition, ProbeKind::Startup),
+        StopReason::LivenessFailed => failed_probe(definition, ProbeKind::Liveness),
+        StopReason::PostStartFailed => event::FAILED_POST_START_HOOK.to_owned(),
     };
     of_container(definition, Severity::Normal, event::KILLING, text)
+}
+
+fn failed_probe(definition: &Definition, probe: ProbeKind) -> String {
+    let begin =
+        format!("Container {} failed {} probe", definition.name, probe_name(probe).to_lowercase());
+    match definition.policy {
+        RestartPolicy::Always | RestartPolicy::OnFailure => format!("{begin}, will be restarted"),
+        RestartPolicy::Never => begin,
+    }
+}
+
+fn probe_name(probe: ProbeKind) -> &'static str {
+    match probe {
+        ProbeKind::Startup => "Startup",
+        ProbeKind::Readiness => "Readiness",
+        ProbeKind::Liveness => "Liveness",
+    }
+}
+
+/// A probe failed; `output` is what it said.
+pub(crate) fn unhealthy(definition: &Definition, probe: ProbeKind, output: &str) -> PodEvent {
+    let text = format!("{} probe failed: {output}", probe_name(probe));
+    of_container(definition, Severity::Warning, event::UNHEALTHY, text)
+}
+
+/// A probe came to no verdict.
+pub(crate) fn probe_errored(definition: &Definition, probe: ProbeKind, error: &str) -> PodEvent {
+    let name = probe_name(probe);
+    let text = format!("{name} probe errored and resulted in unknown state: {error}");
+    of_container(definition, Severity::Warning, event::UNHEALTHY, text)
+}
+
+pub(crate) fn probe_warning(definition: &Definition, probe: ProbeKind, output: &str) -> PodEvent {
+    let text = format!("{} probe warning: {output}", probe_name(probe));
+    of_container(definition, Severity::Warning, event::PROBE_WARNING, text)
+}
+
+/// What the hook said is not told, as it may hold secrets; the kubelet keeps it to its log, too.
+pub(crate) fn failed_hook(definition: &Definition, hook: HookKind) -> PodEvent {
+    let (reason, text) = match hook {
+        HookKind::PostStart => (event::FAILED_POST_START_HOOK, "PostStartHook failed"),
+        HookKind::PreStop => (event::FAILED_PRE_STOP_HOOK, "PreStopHook failed"),
+    };
+    of_container(definition, Severity::Warning, reason, text.to_owned())
+}
+
+/// The message of condition AllContainersRestarting.
+pub(crate) fn why_all_restart(cause: &RestartCause) -> String {
+    match cause {
+        RestartCause::Asked { request } => format!("PodRestart {}", request.name),
+        RestartCause::Rule { .. } => "container exited with restart policy rule".to_owned(),
+    }
+}
+
+/// Waits until the container whose rule restarts all may start again.
+pub(crate) fn restarting_all(trigger: &ContainerName, delay: TickDuration) -> Complaint {
+    let delay = go_duration(delay);
+    let message = format!("back-off {delay} restarting all containers after container={trigger}");
+    Complaint { reason: waiting::RESTARTING_ALL_CONTAINERS, message }
 }
 
 /// `pod` is `name_namespace(uid)`.

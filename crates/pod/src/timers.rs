@@ -3,7 +3,7 @@
 
 use rekindle_types::Tick;
 
-use crate::container::{Container, Hold, State, StopStep};
+use crate::container::{Container, Hold, State, Stop, StopStep};
 use crate::core::{Lifecycle, PodCore};
 
 impl PodCore {
@@ -49,18 +49,33 @@ impl PodCore {
             State::Created { .. } if halted => None,
             // a start that failed for another reason than the container is tried again
             State::Created { start, .. } => start.deadline(),
-            State::Running { stop, .. } => stop.as_ref().and_then(|stop| match &stop.step {
-                // the grace ends, or the signal is tried again
-                StopStep::Signal(task) => {
-                    Some(task.deadline().map_or(stop.kill_at, |again| again.min(stop.kill_at)))
-                }
-                // the grace ends
-                StopStep::Grace => Some(stop.kill_at),
-                // a failed SIGKILL is tried again
-                StopStep::Kill(task) => task.deadline(),
-                // no exit was seen after SIGKILL: once more
-                StopStep::AwaitExit { again_at } => Some(*again_at),
-            }),
+            State::Running { health, stop, .. } => {
+                // a probe is due
+                let probe = health.deadline(self.probing(stop.as_ref()));
+                let stop = stop.as_ref().and_then(Stop::deadline);
+                probe.into_iter().chain(stop).min()
+            }
+        }
+    }
+}
+
+impl Stop {
+    fn deadline(&self) -> Option<Tick> {
+        match &self.step {
+            // the grace ends, and with it the hook
+            StopStep::PreStop(_) => Some(self.kill_at),
+            // later containers end, or the grace of the halt does
+            StopStep::AwaitTurn => None,
+            // the grace ends, or the signal is tried again
+            StopStep::Signal(task) => {
+                Some(task.deadline().map_or(self.kill_at, |again| again.min(self.kill_at)))
+            }
+            // the grace ends
+            StopStep::Grace => Some(self.kill_at),
+            // a failed SIGKILL is tried again
+            StopStep::Kill(task) => task.deadline(),
+            // no exit was seen after SIGKILL: once more
+            StopStep::AwaitExit { again_at } => Some(*again_at),
         }
     }
 }

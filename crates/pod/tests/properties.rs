@@ -6,16 +6,20 @@
 
 mod world;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{
+    Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Lifecycle, LifecycleHandler,
+    Pod, Probe,
+};
 use proptest::prelude::*;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen,
     ContainerSeenState, Event, Outcome, PodCore, RestartRequest, SandboxSeen, SandboxSeenState,
-    Snapshot,
+    Snapshot, Verdict,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
 use world::build::{self, PodExt};
+use world::runtime::Says;
 use world::{Processes, World};
 
 /// One thing that happens. Numbers choose among what is there.
@@ -47,7 +51,12 @@ enum Happening {
     Delete(u64),
     Evict(u64),
     ImageChange(u8),
+    /// What a probe or a hook comes to from now on.
+    Says(usize, usize, Says),
 }
+
+/// Every probe and every hook.
+const KINDS: [&str; 5] = ["Startup", "Readiness", "Liveness", "PostStart", "PreStop"];
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
@@ -68,6 +77,19 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => (0u8..6, rung(), refresh()).prop_map(|(id, rung, refresh)| Happening::Restart(id, rung, refresh)),
         1 => (0u32..4).prop_map(Happening::LateExit),
         1 => (0u8..3).prop_map(Happening::ImageChange),
+        4 => (any::<usize>(), 0..KINDS.len(), says()).prop_map(|(place, kind, says)| {
+            Happening::Says(place, kind, says)
+        }),
+    ]
+}
+
+fn says() -> impl Strategy<Value = Says> {
+    prop_oneof![
+        2 => Just(Says::Success),
+        1 => Just(Says::Warning),
+        4 => Just(Says::Failure),
+        1 => Just(Says::Error),
+        1 => Just(Says::Hangs),
     ]
 }
 
@@ -84,6 +106,8 @@ fn exit_status() -> impl Strategy<Value = ExitStatus> {
     prop_oneof![
         Just(ExitStatus::Code { code: 0 }),
         Just(ExitStatus::Code { code: 1 }),
+        Just(ExitStatus::Code { code: 42 }),
+        Just(ExitStatus::Code { code: 88 }),
         Just(ExitStatus::Signal { signal: 11 }),
         Just(ExitStatus::OomKilled),
     ]
@@ -109,6 +133,44 @@ struct Shape {
     inits: usize,
     sidecars: usize,
     regular: usize,
+    care: Care,
+}
+
+/// Whether the containers of a pod have probes, hooks and rules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Care {
+    None,
+    All,
+}
+
+/// Probes and hooks of all kinds, and on main0 a rule of each kind.
+fn cared_for(container: Container) -> Container {
+    let probe = |seconds: i32, failures: i32| Probe {
+        period_seconds: Some(seconds),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    };
+    let rule = |action: &str, code: i32| ContainerRestartRule {
+        action: action.to_owned(),
+        exit_codes: Some(ContainerRestartRuleOnExitCodes {
+            operator: "In".to_owned(),
+            values: Some(vec![code]),
+        }),
+    };
+    let rules = vec![rule("Restart", 42), rule("RestartAllContainers", 88)];
+    let hook = Some(LifecycleHandler::default());
+    Container {
+        startup_probe: Some(probe(7, 2)),
+        readiness_probe: Some(probe(20, 1)),
+        liveness_probe: Some(probe(30, 2)),
+        lifecycle: Some(Lifecycle {
+            post_start: hook.clone(),
+            pre_stop: hook,
+            ..Lifecycle::default()
+        }),
+        restart_policy_rules: Some(rules).filter(|_| container.name == "main0"),
+        ..container
+    }
 }
 
 impl Shape {
@@ -125,18 +187,24 @@ impl Shape {
         for number in 0..self.regular {
             pod = pod.with(&format!("main{number}"));
         }
+        if self.care == Care::All {
+            let spec = pod.spec.as_mut().expect("a spec");
+            let sidecars = spec.init_containers.iter_mut().flatten();
+            let sidecars = sidecars.filter(|c| role_of(&c.name) == "side");
+            for container in sidecars.chain(&mut spec.containers) {
+                *container = cared_for(std::mem::take(container));
+            }
+        }
         pod
     }
 }
 
 fn pods() -> impl Strategy<Value = Shape> {
     let policy = prop_oneof![3 => Just("Always"), 1 => Just("OnFailure"), 1 => Just("Never")];
-    (policy, 0usize..3, 0usize..3, 1usize..4).prop_map(|(policy, inits, sidecars, regular)| Shape {
-        policy,
-        inits,
-        sidecars,
-        regular,
-    })
+    let care = prop_oneof![Just(Care::None), Just(Care::All)];
+    (policy, 0usize..3, 0usize..3, 1usize..4, care).prop_map(
+        |(policy, inits, sidecars, regular, care)| Shape { policy, inits, sidecars, regular, care },
+    )
 }
 
 /// What can go wrong with an action.
@@ -227,6 +295,11 @@ fn happen(world: &mut World, happening: &Happening) {
             grace: TickDuration::from_secs(*grace),
         }),
         Happening::ImageChange(number) => change_image(world, *number),
+        Happening::Says(place, kind, says) => {
+            if let Some(name) = running(world, *place) {
+                world.runtime.answers.insert(format!("{name} {}", KINDS[*kind]), *says);
+            }
+        }
     }
 }
 
@@ -288,9 +361,12 @@ fn role_of(name: &str) -> &str {
 /// The faults are over: containers obey signals, init containers succeed, nothing else ends.
 fn heal(world: &mut World) {
     world.runtime.obeys_signals = true;
+    world.runtime.answers.clear();
     world.report_exits();
     world.snapshot_when_quiet();
-    for _ in 0..400 {
+    // Longer than any delay, as probes have no end.
+    let until = world.now + TickDuration::from_secs(1_000);
+    for _ in 0..2_000 {
         world.obey();
         let inits: Vec<String> =
             world.runtime.running_names().into_iter().filter(|n| role_of(n) == "init").collect();
@@ -298,7 +374,7 @@ fn heal(world: &mut World) {
             world.exit(init, ExitStatus::Code { code: 0 });
         }
         world.obey();
-        if inits.is_empty() && !world.wake() {
+        if inits.is_empty() && (world.now > until || !world.wake()) {
             return;
         }
     }
@@ -314,6 +390,7 @@ fn check_rest(world: &World, ended: End) {
         End::NotAsked if finished => assert!(phase == "Succeeded" || phase == "Failed", "{phase}"),
         End::NotAsked => {
             assert_eq!(phase, "Running", "{:?}", world.core.status());
+            check_health(world);
             let policy = world.pod.spec.as_ref().and_then(|spec| spec.restart_policy.clone());
             let running = world.runtime.running_names();
             for container in &world.pod.spec.as_ref().expect("a spec").containers {
@@ -333,7 +410,25 @@ fn check_rest(world: &World, ended: End) {
     }
     let open: Vec<_> = world.reports.iter().filter(|(_, phase)| !phase.is_final()).collect();
     assert!(open.is_empty(), "restarts without an outcome: {open:?}");
-    assert!(world.core.poll_timeout().is_none());
+    let probed = world.runtime.running_names().iter().any(|name| is_probed(world, name));
+    assert!(probed || world.core.poll_timeout().is_none());
+}
+
+fn is_probed(world: &World, name: &str) -> bool {
+    let spec = world.pod.spec.as_ref().expect("a spec");
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    all.into_iter().any(|c| c.name == name && c.liveness_probe.is_some())
+}
+
+/// What runs is started and ready in the end, and nothing is asked of what does not.
+fn check_health(world: &World) {
+    let running = world.runtime.running_names();
+    let status = world.pod.status.as_ref().expect("a status");
+    let lists = [&status.init_container_statuses, &status.container_statuses];
+    for container in lists.into_iter().flatten().flatten() {
+        let well = container.ready && container.started == Some(true);
+        assert!(well || !running.contains(&container.name), "{} is not ready", container.name);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -418,6 +513,19 @@ proptest! {
         }
     }
 
+    #[test]
+    fn no_container_is_ended_for_what_a_probe_said_of_an_earlier_one(
+        mut pod in pods(),
+        happenings in prop::collection::vec(any_happening(), 0..160),
+    ) {
+        pod.care = Care::All;
+        let mut world = play(&pod, &without_bad_answers(&happenings));
+        heal(&mut world);
+        let blamed: Vec<_> = world.log.iter().filter(|line| line.contains("failed liveness probe")
+            || line.contains("failed startup probe")).collect();
+        prop_assert!(blamed.is_empty(), "{blamed:?}");
+    }
+
     /// P1, P3: with the journal gone too, the runtime and the API's status are enough to start nothing twice and let no
     /// count fall. What is checked is in the world.
     #[test]
@@ -440,6 +548,13 @@ proptest! {
         heal(&mut world);
         check_rest(&world, End::NotAsked);
     }
+}
+
+/// What probes say of the container before is nothing to the one that runs now: as long as each probe of what runs passes, and
+/// those of what has ended fail, no container is ended because of one.
+fn without_bad_answers(happenings: &[Happening]) -> Vec<Happening> {
+    let good = |happening: &&Happening| !matches!(happening, Happening::Says(..));
+    happenings.iter().filter(good).cloned().collect()
 }
 
 /// An event with any content.
@@ -500,6 +615,8 @@ fn answer() -> impl Strategy<Value = Result<Outcome, ActionError>> {
         }),
         2 => Just(Outcome::ContainerCreated { container_id: String::new(), image_id: String::new() }),
         2 => Just(Outcome::ContainerStarted { started_at: world::START }),
+        1 => Just(Outcome::Probed { verdict: Verdict::Success, output: String::new() }),
+        1 => Just(Outcome::Probed { verdict: Verdict::Failure, output: String::new() }),
     ];
     prop_oneof![
         3 => outcome.prop_map(Ok),

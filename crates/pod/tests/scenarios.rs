@@ -7,11 +7,15 @@ mod world;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Lifecycle, LifecycleHandler,
+    Pod, Probe,
+};
 use rekindle_pod::{Action, ActionErrorKind, ContainerSeenState, Event, RestartRequest};
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
 use world::build::{self, PodExt};
+use world::runtime::Says;
 use world::{Processes, START, World, digest};
 
 #[test]
@@ -163,6 +167,15 @@ fn parse_pod(text: &str) -> Pod {
             container.image_pull_policy = Some(policy.to_owned());
         }
         container.restart_policy = line.value("restart").map(str::to_owned);
+        container.startup_probe = line.value("startup").map(parse_probe);
+        container.readiness_probe = line.value("readiness").map(parse_probe);
+        container.liveness_probe = line.value("liveness").map(parse_probe);
+        container.restart_policy_rules = line.value("rules").map(parse_rules);
+        container.lifecycle = Some(Lifecycle {
+            post_start: line.value("postStart").map(|_| LifecycleHandler::default()),
+            pre_stop: line.value("preStop").map(|_| LifecycleHandler::default()),
+            ..Lifecycle::default()
+        });
         pod = match line.word(0) {
             "init" => pod.with_init_container(container),
             "sidecar" => {
@@ -174,6 +187,34 @@ fn parse_pod(text: &str) -> Pod {
         };
     }
     pod
+}
+
+/// `delay=1 period=5 pass=1 fail=3 timeout=2 grace=7`, each of which may be absent.
+fn parse_probe(text: &str) -> Probe {
+    let words = Words::parse(text);
+    let number = |name: &str| words.value(name).map(|text| text.parse().expect("a number"));
+    Probe {
+        initial_delay_seconds: number("delay"),
+        period_seconds: number("period"),
+        success_threshold: number("pass"),
+        failure_threshold: number("fail"),
+        timeout_seconds: number("timeout"),
+        termination_grace_period_seconds: number("grace").map(i64::from),
+        ..Probe::default()
+    }
+}
+
+/// `Restart In 42 43; RestartAllContainers NotIn 0`.
+fn parse_rules(text: &str) -> Vec<ContainerRestartRule> {
+    let rule = |text: &str| {
+        let mut words = text.split_whitespace();
+        let mut word = || words.next().expect("action and operator").to_owned();
+        let (action, operator) = (word(), word());
+        let values = words.map(|code| code.parse().expect("an exit code")).collect();
+        let on_codes = ContainerRestartRuleOnExitCodes { operator, values: Some(values) };
+        ContainerRestartRule { action, exit_codes: Some(on_codes) }
+    };
+    text.split(';').map(rule).collect()
 }
 
 /// Carries a command out; what it has to say itself is returned.
@@ -202,6 +243,19 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
         "exit" => {
             let status = exit_status(words);
             assert!(world.exit(words.word(1), status), "it does not run");
+        }
+        // what probes and hooks come to from now on: `says web Liveness Failure`
+        "says" => {
+            let says = match words.word(3) {
+                "Success" => Says::Success,
+                "Warning" => Says::Warning,
+                "Failure" => Says::Failure,
+                "Error" => Says::Error,
+                "Hangs" => Says::Hangs,
+                other => panic!("{other} is nothing that a probe says"),
+            };
+            let of = format!("{} {}", words.word(1), words.word(2));
+            world.runtime.answers.insert(of, says);
         }
         "advance" => world.advance(parse_span(words.word(1))),
         "wake" => {

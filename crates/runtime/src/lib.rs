@@ -13,10 +13,12 @@
 
 pub mod embedded;
 pub mod error;
+mod exec;
 pub mod image;
 pub mod runtime;
 pub mod spec;
 
 pub use error::{ImageErrorKind, RuntimeError};
+pub use exec::{EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome};
 pub use runtime::*;
 pub use spec::*;

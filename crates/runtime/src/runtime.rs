@@ -1,11 +1,13 @@
 //! The CRI-shaped trait that a node agent drives. Ours (the shim per pod) implements it; a CRI client will, too.
 
 use std::future::Future;
+use std::time::Duration;
 
 use rekindle_types::{Exit, SandboxAttempt, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RuntimeError;
+use crate::exec::ExecOutcome;
 use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
 
 /// Runs sandboxes and containers. Every call is idempotent by its key: repeated after a crash of the caller it finds what
@@ -57,6 +59,16 @@ pub trait Runtime: Send + Sync + 'static {
         key: &ContainerKey,
         signal: StopSignal,
     ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+
+    /// Runs one more command in a running container to its end, as the container's user and with its rights, without input.
+    /// At the end of its time it is killed. A command that is missing or may not be executed is `RuntimeError::Start`; a
+    /// container that does not run is `RuntimeError::Container`. Dropping the call kills the command.
+    fn exec_sync(
+        &self,
+        key: &ContainerKey,
+        command: &[String],
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ExecOutcome, RuntimeError>> + Send;
 
     /// Takes an ended (or never started) container away: its root file system and cgroup. Its log stays. Absent is success.
     fn remove_container(

@@ -1,8 +1,12 @@
 //! The agent's end of the socket. Nothing here blocks: an agent that is stopped, or slow, must not stop the shim.
 
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use crate::frame;
 use crate::protocol::{Call, Message};
@@ -10,11 +14,19 @@ use crate::protocol::{Call, Message};
 /// An agent that leaves this much unread is dropped; it connects again and asks for the state.
 const UNSENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Descriptors that come with one call.
+const FILES_MAX: usize = 4;
+
+/// Descriptors that wait for their calls; an agent that sends more is dropped.
+const WAITING_FILES_MAX: usize = 64;
+
 /// One connected agent.
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// In the order of the calls that they are for.
+    files: VecDeque<OwnedFd>,
 }
 
 /// Whether a connection can go on.
@@ -26,21 +38,41 @@ pub(crate) enum Link {
 
 impl Connection {
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        Self { socket, input: Vec::new(), output: Vec::new() }
+        Self { socket, input: Vec::new(), output: Vec::new(), files: VecDeque::new() }
     }
 
     /// Reads what is there.
     pub(crate) fn read(&mut self) -> Link {
         let mut buffer = [0u8; 8 * 1024];
         loop {
-            match rustix::io::read(&self.socket, &mut buffer) {
+            match self.receive(&mut buffer) {
                 Ok(0) => return Link::Down,
+                Ok(_) if self.files.len() > WAITING_FILES_MAX => return Link::Down,
                 Ok(count) => self.input.extend_from_slice(&buffer[..count]),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Link::Up,
                 Err(_) => return Link::Down,
             }
         }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let slices = &mut [IoSliceMut::new(buffer)];
+        let received = rustix::net::recvmsg(&self.socket, slices, &mut control, flags)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(files) = message {
+                self.files.extend(files);
+            }
+        }
+        Ok(received.bytes)
+    }
+
+    /// The descriptors that came with the call just taken; `None` when there are too few.
+    pub(crate) fn take_files(&mut self, count: usize) -> Option<Vec<OwnedFd>> {
+        (self.files.len() >= count).then(|| self.files.drain(..count).collect())
     }
 
     /// The next whole call; an error text when what came is none.

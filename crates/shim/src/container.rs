@@ -6,11 +6,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::process::{WaitId, WaitIdOptions};
+use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus};
 
-use crate::launch::{Launched, Report};
+use crate::launch::{Basis, Launched, REPORT_BYTES_MAX, Report};
 use crate::logs::{Log, Pipe, Stream};
-use crate::protocol::{ExitCause, ExitRecord, Phase};
+use crate::protocol::{ContainerPlan, ExitCause, ExitRecord, Phase};
 use crate::sandbox::Sandbox;
 use crate::state_file::StateFile;
 use crate::sys;
@@ -51,6 +51,8 @@ pub(crate) struct Container {
     pub(crate) log: Log,
     pub(crate) state: StateFile,
     oom_counter: Option<String>,
+    /// For further commands in it.
+    pub(crate) basis: Basis,
 }
 
 /// The files of a container, open.
@@ -71,14 +73,13 @@ pub(crate) enum StatusPipe {
 
 impl Container {
     pub(crate) fn new(
-        slot: String,
         launched: Launched,
         files: Files,
-        oom_counter: Option<String>,
+        plan: &ContainerPlan,
         waiting: u64,
     ) -> Self {
         Self {
-            slot,
+            slot: plan.slot.clone(),
             pid: launched.pid,
             stage: Stage::Preparing,
             waiting: Some(waiting),
@@ -90,7 +91,8 @@ impl Container {
             stderr: Some(launched.stderr),
             log: files.log,
             state: files.state,
-            oom_counter,
+            oom_counter: plan.cgroup.oom_counter.clone(),
+            basis: Basis::of(plan),
         }
     }
 
@@ -109,7 +111,7 @@ impl Container {
     /// Reads one report.
     pub(crate) fn read_status(&mut self) -> StatusPipe {
         let Some(status) = &self.status else { return StatusPipe::Closed };
-        let mut buffer = [0u8; 4096];
+        let mut buffer = [0u8; REPORT_BYTES_MAX];
         loop {
             match rustix::io::read(status, &mut buffer) {
                 Ok(count) => match Report::decode(&buffer[..count]) {
@@ -172,14 +174,7 @@ impl Container {
         if let Some(pipe) = self.stderr.take() {
             self.log.drain(&pipe, Stream::Stderr);
         }
-        let cause = match status {
-            Some(status) => match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => ExitCause::Code(code),
-                (None, Some(signal)) => ExitCause::Signal(signal),
-                (None, None) => ExitCause::Unknown,
-            },
-            None => ExitCause::Unknown,
-        };
+        let cause = status.map_or(ExitCause::Unknown, cause_of);
         let finished_at_us = timestamp::now_us();
         let started_at_us = match &self.stage {
             Stage::Preparing | Stage::Created | Stage::Exited(_) => finished_at_us,
@@ -202,6 +197,15 @@ impl Container {
             Ok(count) if count > 0 => ExitCause::OomKilled,
             Ok(_) | Err(_) => cause,
         }
+    }
+}
+
+/// By what a reaped process ended.
+pub(crate) fn cause_of(status: WaitIdStatus) -> ExitCause {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => ExitCause::Code(code),
+        (None, Some(signal)) => ExitCause::Signal(signal),
+        (None, None) => ExitCause::Unknown,
     }
 }
 

@@ -43,6 +43,14 @@ pub enum Request {
         /// Which one.
         slot: String,
     },
+    /// Run one more command in a running container; the files of [`ExecPlan::files`] come along as descriptors (SCM_RIGHTS).
+    /// Answered when the exec succeeded or failed. It ends with the connection that asked for it.
+    Exec(Box<ExecPlan>),
+    /// End such a command and its process group with SIGKILL. One that is gone already is success.
+    KillExec {
+        /// Its [`ExecPlan::id`].
+        id: u64,
+    },
     /// Everything that stands.
     State,
     /// Kill all containers, answer when they are gone, and exit.
@@ -65,6 +73,13 @@ pub enum Message {
         slot: String,
         /// How.
         exit: ExitRecord,
+    },
+    /// A command of [`Request::Exec`] ended.
+    ExecEnded {
+        /// Its [`ExecPlan::id`].
+        id: u64,
+        /// By what.
+        cause: ExitCause,
     },
 }
 
@@ -275,6 +290,54 @@ pub struct MountPlan {
     pub destination: String,
     /// Whether it may be written.
     pub access: Access,
+}
+
+/// One more command in a running container, as the user and with the rights of its first process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecPlan {
+    /// The caller's number for it, never used twice on one connection.
+    pub id: u64,
+    /// The container.
+    pub slot: String,
+    /// The command; never empty.
+    pub argv: Vec<String>,
+    /// What it reads and writes.
+    pub files: ExecFiles,
+}
+
+/// What a command reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExecFiles {
+    /// Each is a descriptor that comes along, in this order, or the container's /dev/null.
+    Given {
+        /// File 0.
+        stdin: FileSource,
+        /// File 1.
+        stdout: FileSource,
+        /// File 2.
+        stderr: FileSource,
+    },
+}
+
+/// Where a file of a command comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileSource {
+    /// The container's /dev/null.
+    Null,
+    /// A descriptor that comes with the call.
+    Passed,
+}
+
+impl ExecFiles {
+    /// Descriptors that come along.
+    pub fn passed(&self) -> usize {
+        match self {
+            ExecFiles::Given { stdin, stdout, stderr } => [stdin, stdout, stderr]
+                .into_iter()
+                .filter(|source| **source == FileSource::Passed)
+                .count(),
+        }
+    }
 }
 
 /// The first process.

@@ -1,5 +1,7 @@
 //! The shim's loop: one thread, one epoll, woken by the agent's socket, by the containers' pidfds and by their pipes.
 
+mod exec;
+
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -32,6 +34,8 @@ enum Source {
     Exit(u32),
     Status(u32),
     Output(u32, Stream),
+    CommandStatus(u32),
+    CommandExit(u32),
 }
 
 impl Source {
@@ -43,6 +47,8 @@ impl Source {
             Source::Status(number) => (number, 3),
             Source::Output(number, Stream::Stdout) => (number, 4),
             Source::Output(number, Stream::Stderr) => (number, 5),
+            Source::CommandStatus(number) => (number, 6),
+            Source::CommandExit(number) => (number, 7),
         };
         EventData::new_u64(u64::from(number) << 3 | file)
     }
@@ -56,6 +62,8 @@ impl Source {
             3 => Source::Status(number),
             4 => Source::Output(number, Stream::Stdout),
             5 => Source::Output(number, Stream::Stderr),
+            6 => Source::CommandStatus(number),
+            7 => Source::CommandExit(number),
             _ => return None,
         })
     }
@@ -77,6 +85,7 @@ pub(crate) struct Server {
     agent: Option<Connection>,
     sandbox: Option<Sandbox>,
     containers: BTreeMap<u32, Container>,
+    commands: BTreeMap<u32, exec::Command>,
     next_number: u32,
     /// The call that waits for the last container to end.
     shutdown: Option<u64>,
@@ -93,6 +102,7 @@ impl Server {
             agent: None,
             sandbox: None,
             containers: BTreeMap::new(),
+            commands: BTreeMap::new(),
             next_number: 1,
             shutdown: None,
         })
@@ -110,7 +120,8 @@ impl Server {
             // Exits last: what the pipes say of the same moment came before.
             let mut sources: Vec<Source> =
                 events.iter().filter_map(|event| Source::unpack(event.data)).collect();
-            sources.sort_by_key(|source| matches!(source, Source::Exit(_)));
+            sources
+                .sort_by_key(|source| matches!(source, Source::Exit(_) | Source::CommandExit(_)));
             for source in sources {
                 if self.handle(source) == Next::Exit {
                     return Ok(());
@@ -125,6 +136,8 @@ impl Server {
             Source::Agent => return self.serve_agent(),
             Source::Status(number) => self.read_status(number),
             Source::Output(number, stream) => self.pump(number, stream),
+            Source::CommandStatus(number) => self.read_command_status(number),
+            Source::CommandExit(number) => self.reap_command(number),
             Source::Exit(number) => return self.reap(number),
         }
         Next::Continue
@@ -143,6 +156,7 @@ impl Server {
         });
         match accepted {
             Ok(socket) => {
+                self.kill_all_commands();
                 self.agent = Some(Connection::new(socket));
                 for container in self.containers.values_mut() {
                     // Numbers of the agent before mean nothing to this one.
@@ -179,6 +193,9 @@ impl Server {
             self.agent = None;
         }
         self.watch_unsent();
+        if self.agent.is_none() {
+            self.kill_all_commands();
+        }
         match (&self.agent, &self.sandbox) {
             (None, None) => Next::Exit,
             _ => self.exit_when_done(),
@@ -221,6 +238,11 @@ impl Server {
             Request::Start { slot } => self.start(&slot, seq),
             Request::Signal { slot, signal } => Some(self.signal(&slot, signal)),
             Request::Remove { slot } => self.remove(&slot, seq).transpose(),
+            Request::Exec(plan) => self.exec(&plan, seq),
+            Request::KillExec { id } => {
+                self.kill_command(id);
+                Some(Ok(Answer::Done))
+            }
             Request::State => Some(Ok(Answer::State(self.state()))),
             Request::Shutdown => {
                 self.shut_down(seq);
@@ -288,10 +310,7 @@ impl Server {
         match files {
             Ok(files) => {
                 self.next_number += 1;
-                let oom_counter = plan.cgroup.oom_counter.clone();
-                let container =
-                    Container::new(plan.slot.clone(), launched, files, oom_counter, seq);
-                self.containers.insert(number, container);
+                self.containers.insert(number, Container::new(launched, files, plan, seq));
                 Ok(None)
             }
             Err(failure) => {
@@ -423,7 +442,8 @@ impl Server {
         let Some(container) = self.containers.get_mut(&number) else { return };
         match container.read_status() {
             StatusPipe::Quiet => {}
-            StatusPipe::Said(Report::Ready) => {
+            StatusPipe::Said(Report::Ready(identity)) => {
+                container.basis.identity = identity;
                 container.stage = Stage::Created;
                 if let Some(seq) = container.waiting.take() {
                     self.answer(seq, Ok(Answer::Done));
@@ -558,6 +578,8 @@ mod tests {
             Source::Status(u32::MAX),
             Source::Output(7, Stream::Stdout),
             Source::Output(7, Stream::Stderr),
+            Source::CommandStatus(8),
+            Source::CommandExit(9),
         ];
         for source in sources {
             assert_eq!(Source::unpack(source.pack()), Some(source));

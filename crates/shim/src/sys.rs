@@ -11,7 +11,7 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Who came back from [`fork_into`].
 pub(crate) enum Forked {
-    /// The new process: the first of a new PID namespace.
+    /// The new process.
     Child,
     /// The caller.
     Parent {
@@ -22,13 +22,29 @@ pub(crate) enum Forked {
     },
 }
 
-/// Forks into a new PID namespace and, when given, straight into a cgroup of the unified hierarchy.
+/// Which PID namespace a fork lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PidNamespace {
+    /// A new one, whose first process it is.
+    New,
+    /// The one that is meant for the caller's children: its own, or the one it joined by setns(2).
+    OfChildren,
+}
+
+/// Forks, into a new PID namespace when asked for and, when given, straight into a cgroup of the unified hierarchy.
 ///
 /// This copies the (small) address space rather than share it as vfork does: an OOM kill in the child's cgroup would take
 /// everything with it that shares its memory, the shim included.
-pub(crate) fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> Result<Forked, Errno> {
+pub(crate) fn fork_into(
+    cgroup: Option<BorrowedFd<'_>>,
+    namespace: PidNamespace,
+) -> Result<Forked, Errno> {
     let mut pidfd: RawFd = -1;
-    let mut flags = libc::CLONE_PIDFD as u64 | libc::CLONE_NEWPID as u64;
+    let mut flags = libc::CLONE_PIDFD as u64;
+    match namespace {
+        PidNamespace::New => flags |= libc::CLONE_NEWPID as u64,
+        PidNamespace::OfChildren => {}
+    }
     if cgroup.is_some() {
         flags |= CLONE_INTO_CGROUP;
     }
@@ -48,6 +64,31 @@ pub(crate) fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> Result<Forked, Errno>
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
             Ok(Forked::Parent { pid: u32::try_from(pid).unwrap_or(0), pidfd })
         }
+        _ => Err(last_errno()),
+    }
+}
+
+/// Who came back from [`fork_sibling`].
+pub(crate) enum Sibling {
+    /// The new process.
+    Child,
+    /// The caller; the new process in its numbers.
+    Caller {
+        /// The new process.
+        pid: u32,
+    },
+}
+
+/// Forks a child of the caller's parent, which alone has to reap it. By the old clone(2), which a seccomp profile can look
+/// into and so lets pass.
+pub(crate) fn fork_sibling() -> Result<Sibling, Errno> {
+    let flags = libc::CLONE_PARENT as libc::c_ulong | libc::SIGCHLD as libc::c_ulong;
+    // SAFETY: without CLONE_VM and a stack of its own this is a fork of a single-threaded process, so the child's copy of
+    // the heap and of all locks is in order. The other arguments are for flags that are not given.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
+    match pid {
+        0 => Ok(Sibling::Child),
+        pid if pid > 0 => Ok(Sibling::Caller { pid: u32::try_from(pid).unwrap_or(0) }),
         _ => Err(last_errno()),
     }
 }

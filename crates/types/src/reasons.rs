@@ -13,6 +13,7 @@ pub mod event {
     pub const BACK_OFF: &str = "BackOff";
     pub const FAILED: &str = "Failed";
     pub const UNHEALTHY: &str = "Unhealthy";
+    pub const PROBE_WARNING: &str = "ProbeWarning";
     pub const SANDBOX_CHANGED: &str = "SandboxChanged";
     pub const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
     pub const FAILED_MOUNT: &str = "FailedMount";
@@ -41,6 +42,7 @@ pub mod waiting {
     #![allow(missing_docs, reason = "each is its own text, as in the Kubernetes API")]
     pub const CONTAINER_CREATING: &str = "ContainerCreating";
     pub const POD_INITIALIZING: &str = "PodInitializing";
+    pub const RESTARTING_ALL_CONTAINERS: &str = "RestartingAllContainers";
     pub const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
     pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
     pub const IMAGE_PULL_BACK_OFF: &str = "ImagePullBackOff";

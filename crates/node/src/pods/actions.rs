@@ -1,6 +1,7 @@
 //! Carrying out what a pod core asks for: each action is one call that may be repeated.
 
 mod containers;
+mod health;
 mod images;
 pub(super) mod volumes;
 
@@ -77,6 +78,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             Action::SignalContainer { key } => self.signal_container(key).await,
             Action::KillContainer { key } => self.kill_container(key).await,
             Action::RemoveContainer { key } => self.remove_container(key).await,
+            Action::RunProbe { key, probe, timeout } => self.run_probe(key, probe, timeout).await,
+            Action::RunHook { key, hook, limit } => self.run_hook(key, hook, limit).await,
             Action::Persist(_)
             | Action::WriteStatus(_)
             | Action::EmitEvent(_)

@@ -9,6 +9,7 @@
 //! ```
 
 mod actions;
+mod asked;
 mod etc_files;
 mod index;
 mod journal_file;

@@ -1,8 +1,9 @@
 //! Whether an update of a pod's object concerns the pod core: most updates are echoes of the status that it wrote itself.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
-/// True when anything but the status, the version and the bookkeeping of writers differs.
+/// True when anything but the node's own part of the status, the version and the bookkeeping of writers differs. Conditions of
+/// others count: a readiness gate waits for one.
 pub(crate) fn concerns_core(old: &Pod, new: &Pod) -> bool {
     let (a, b) = (&old.metadata, &new.metadata);
     a.labels != b.labels
@@ -11,6 +12,12 @@ pub(crate) fn concerns_core(old: &Pod, new: &Pod) -> bool {
         || a.deletion_grace_period_seconds != b.deletion_grace_period_seconds
         || a.generation != b.generation
         || old.spec != new.spec
+        || !conditions_of_others(old).eq(conditions_of_others(new))
+}
+
+fn conditions_of_others(pod: &Pod) -> impl Iterator<Item = &PodCondition> {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.filter(|condition| !rekindle_pod::owns_condition(&condition.type_))
 }
 
 /// True when files of a downward API volume may differ.

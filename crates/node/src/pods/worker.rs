@@ -23,6 +23,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
+use super::asked::AskedContainers;
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile, write_json};
 use super::latest::Urgency;
@@ -92,6 +93,7 @@ pub(crate) struct Worker<R, N> {
     unwritten: Option<Box<Journal>>,
     journal: JournalFile,
     journal_sync: BackgroundSync,
+    asked: AskedContainers,
     shown: watch::Sender<Arc<PodStatus>>,
     status: StatusWriter,
     restarts: RestartReporter,
@@ -166,6 +168,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             unwritten: None,
             journal,
             journal_sync: BackgroundSync::default(),
+            asked: AskedContainers::default(),
             shown,
             deletion_grace: None,
             existence: Existence::Exists,
@@ -261,7 +264,9 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 | Action::StartContainer { .. }
                 | Action::SignalContainer { .. }
                 | Action::KillContainer { .. }
-                | Action::RemoveContainer { .. }) => self.begin(id, action),
+                | Action::RemoveContainer { .. }
+                | Action::RunProbe { .. }
+                | Action::RunHook { .. }) => self.begin(id, action),
             }
         }
         Flow::Continue
@@ -271,9 +276,21 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         if leads_on(&action) {
             self.leading_on.insert(id);
         }
+        let end = self.asked.begins(&action);
         let perform = AssertUnwindSafe(self.actions().perform(action)).catch_unwind();
         self.under_way.push(Box::pin(async move {
-            let result = perform.await.unwrap_or_else(|_| {
+            let performed = match end {
+                None => perform.await,
+                Some(end) => tokio::select! {
+                    biased;
+                    performed = perform => performed,
+                    () = end.reached() => Ok(Err(ActionError {
+                        kind: ActionErrorKind::Other,
+                        message: "the container has ended".to_owned(),
+                    })),
+                },
+            };
+            let result = performed.unwrap_or_else(|_| {
                 // the panic hook has told where; the pod retries, and no other pod is touched
                 let message = "the node agent failed inside; see its log".to_owned();
                 Err(ActionError { kind: ActionErrorKind::Other, message })
@@ -363,9 +380,11 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 }
                 let key =
                     CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
+                self.asked.ended(&key);
                 self.handle(Event::ContainerExited { key, exit });
             }
             RuntimeEvent::SandboxDied { key } => {
+                self.asked.sandbox_gone(key.attempt);
                 self.handle(Event::SandboxDied { attempt: key.attempt });
             }
         }
@@ -432,6 +451,8 @@ fn leads_on(action: &Action) -> bool {
         | Action::SignalContainer { .. }
         | Action::KillContainer { .. }
         | Action::RemoveContainer { .. }
+        | Action::RunProbe { .. }
+        | Action::RunHook { .. }
         | Action::Persist(_)
         | Action::WriteStatus(_)
         | Action::EmitEvent(_)

@@ -12,5 +12,5 @@ pub(crate) use api::FakeApi;
 pub(crate) use folder::TestFolder;
 pub(crate) use network::FakeNetwork;
 pub(crate) use pods::{container, pod, restart};
-pub(crate) use runtime::Machine;
+pub(crate) use runtime::{CommandEnds, Machine};
 pub(crate) use world::World;

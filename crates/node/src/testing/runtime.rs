@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rekindle_runtime::{
-    ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer,
-    ImageErrorKind, ImageInfo, Runtime, RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey,
-    SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer, StopSignal,
+    ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer, ExecExit,
+    ExecOutcome, ImageErrorKind, ImageInfo, Runtime, RuntimeError, RuntimeEvent, SandboxInfo,
+    SandboxKey, SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer, StopSignal,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
@@ -32,11 +33,21 @@ struct State {
     ends_at_once: BTreeMap<String, i32>,
     /// Containers by name that do not end on their stop signal.
     stubborn: Vec<String>,
+    /// How commands end that are run in containers, by their text.
+    commands: BTreeMap<String, CommandEnds>,
     /// Creating a container of this name panics, once.
     panics_at: Option<String>,
     /// Boundaries of calls that are still passed before the agent hangs there for ever.
     crash_in: Option<u32>,
     agent: Option<mpsc::UnboundedSender<RuntimeEvent>>,
+}
+
+/// How a command in a container ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommandEnds {
+    With(i32),
+    /// Not before its time is over.
+    Never,
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +99,11 @@ impl Machine {
 
     pub(crate) fn panics_at_create(&self, container: &str) {
         self.0.state.lock().unwrap().panics_at = Some(container.to_owned());
+    }
+
+    /// How a command ends from now on.
+    pub(crate) fn command(&self, command: &str, ends: CommandEnds) {
+        self.0.state.lock().unwrap().commands.insert(command.to_owned(), ends);
     }
 
     pub(crate) fn stubborn(&self, container: &str) {
@@ -320,6 +336,29 @@ impl Runtime for FakeRuntime {
             })
             .await;
         Ok(())
+    }
+
+    /// A command ends at once as the machine was told by its text, else with 0.
+    async fn exec_sync(
+        &self,
+        key: &ContainerKey,
+        command: &[String],
+        timeout: Duration,
+    ) -> Result<ExecOutcome, RuntimeError> {
+        let command = command.join(" ");
+        let call = format!("exec {} {command}", key.name);
+        let ends = self.machine.call(move |state| {
+            state.calls.push(call);
+            state.commands.get(&command).copied().unwrap_or(CommandEnds::With(0))
+        });
+        let exit = match ends.await {
+            CommandEnds::With(code) => ExecExit::Code(code),
+            CommandEnds::Never => {
+                tokio::time::sleep(timeout).await;
+                ExecExit::TimedOut
+            }
+        };
+        Ok(ExecOutcome { exit, output: b"said so".to_vec() })
     }
 
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {

@@ -1,7 +1,7 @@
 //! Actions and statuses in one line each, for people and for comparison.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
-use rekindle_pod::{Action, ContainerKey, Severity};
+use rekindle_pod::{Action, ContainerKey, HookLimit, Severity};
 use rekindle_types::{Tick, TickDuration};
 
 pub fn action(action: &Action) -> String {
@@ -21,6 +21,15 @@ pub fn action(action: &Action) -> String {
         Action::SignalContainer { key } => format!("SignalContainer {}", container_key(key)),
         Action::KillContainer { key } => format!("KillContainer {}", container_key(key)),
         Action::RemoveContainer { key } => format!("RemoveContainer {}", container_key(key)),
+        Action::RunProbe { key, probe, timeout } => {
+            format!("RunProbe {} {probe:?} timeout={}", container_key(key), span(*timeout))
+        }
+        Action::RunHook { key, hook, limit: HookLimit::None } => {
+            format!("RunHook {} {hook:?}", container_key(key))
+        }
+        Action::RunHook { key, hook, limit: HookLimit::Grace(left) } => {
+            format!("RunHook {} {hook:?} limit={}", container_key(key), span(*left))
+        }
         Action::WriteStatus(s) => format!("WriteStatus {}", status(s)),
         Action::EmitEvent(event) => {
             let severity = match event.severity {

@@ -128,6 +128,7 @@ impl World {
         match action.answer() {
             Answer::Expected => {
                 self.check_journal(&action);
+                self.check_asked_once(&action);
                 self.waiting.push((id, action));
             }
             Answer::None => self.note(action),
@@ -183,6 +184,20 @@ impl World {
         }
     }
 
+    /// At most one execution of a probe or a hook is under way in a container, and only where a process was started.
+    fn check_asked_once(&self, action: &Action) {
+        let asked = |action: &Action| match action {
+            Action::RunProbe { key, probe, .. } => Some((key.clone(), format!("{probe:?}"))),
+            Action::RunHook { key, hook, .. } => Some((key.clone(), format!("{hook:?}"))),
+            _ => None,
+        };
+        let Some(new) = asked(action) else { return };
+        let again = self.waiting.iter().any(|(_, waiting)| asked(waiting) == Some(new.clone()));
+        assert!(!again, "{action:?} is asked for while it is under way");
+        let started = self.runtime.starts.get(&new.0.name.0).copied().unwrap_or_default();
+        assert!(started > new.0.attempt.0, "{action:?} is asked for before the start");
+    }
+
     fn check_counts(&mut self, status: &k8s_openapi::api::core::v1::PodStatus) {
         let lists = [&status.init_container_statuses, &status.container_statuses];
         for container in lists.into_iter().flatten().flatten() {
@@ -219,8 +234,8 @@ impl World {
     pub fn obey(&mut self) {
         self.poll_all();
         let mut steps = 0;
-        while !self.waiting.is_empty() {
-            self.carry_out(0);
+        while let Some(place) = self.waiting.iter().position(|(_, a)| !self.runtime.hangs(a)) {
+            self.carry_out(place);
             self.report_exits();
             self.poll_all();
             steps += 1;

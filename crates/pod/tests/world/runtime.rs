@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use rekindle_pod::{
     Action, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, ImageSource, Outcome,
-    SandboxSeen, SandboxSeenState, Snapshot,
+    SandboxSeen, SandboxSeenState, Snapshot, Verdict,
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick};
 
@@ -24,6 +24,20 @@ pub struct Runtime {
     pub refreshes: usize,
     /// Containers that end by themselves when they are signalled.
     pub obeys_signals: bool,
+    /// What probes and hooks of a container come to, by `name kind`; success when it is not told.
+    pub answers: BTreeMap<String, Says>,
+}
+
+/// What a probe or a hook comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    Success,
+    Warning,
+    Failure,
+    /// No verdict.
+    Error,
+    /// It does not come to an end while the container runs.
+    Hangs,
 }
 
 #[derive(Debug)]
@@ -71,6 +85,16 @@ impl Runtime {
                 Ok(Outcome::Done)
             }
             Action::RemoveContainer { key } => self.remove(key),
+            Action::RunProbe { key, probe, .. } => match self.says(key, &format!("{probe:?}")) {
+                Says::Success => Ok(probed(Verdict::Success, "ok")),
+                Says::Warning => Ok(probed(Verdict::Warning, "look at this")),
+                Says::Failure => Ok(probed(Verdict::Failure, "it is ill")),
+                Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
+            },
+            Action::RunHook { key, hook, .. } => match self.says(key, &format!("{hook:?}")) {
+                Says::Success | Says::Warning => Ok(Outcome::Done),
+                Says::Failure | Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
+            },
             other => panic!("{other:?} is not for the runtime"),
         }
     }
@@ -156,6 +180,28 @@ impl Runtime {
         if let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) {
             let exit = exit(now, now, ExitStatus::StartError);
             sandbox.containers.insert(key.clone(), ContainerSeenState::Exited { exit });
+        }
+    }
+
+    /// What is asked of a container that does not run fails.
+    fn says(&self, key: &ContainerKey, kind: &str) -> Says {
+        if !self.running().any(|running| running == *key) {
+            return Says::Failure;
+        }
+        let told = self.answers.get(&format!("{} {kind}", key.name));
+        told.copied().unwrap_or(Says::Success)
+    }
+
+    /// Whether an action does not come to its end yet.
+    pub fn hangs(&self, action: &Action) -> bool {
+        match action {
+            Action::RunProbe { key, probe, .. } => {
+                self.says(key, &format!("{probe:?}")) == Says::Hangs
+            }
+            Action::RunHook { key, hook, .. } => {
+                self.says(key, &format!("{hook:?}")) == Says::Hangs
+            }
+            _ => false,
         }
     }
 
@@ -301,4 +347,8 @@ pub fn key(sandbox: u32, name: &str, attempt: u32) -> ContainerKey {
         name: ContainerName(name.to_owned()),
         attempt: rekindle_types::ContainerAttempt(attempt),
     }
+}
+
+fn probed(verdict: Verdict, output: &str) -> Outcome {
+    Outcome::Probed { verdict, output: output.to_owned() }
 }

@@ -3,11 +3,16 @@
 //! One task owns the socket. A caller that is cancelled leaves a whole frame behind, never half of one.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rekindle_shim::frame;
-use rekindle_shim::protocol::{Answer, Call, ExitRecord, Failure, Message, Request};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rekindle_shim::protocol::{
+    Answer, Call, ExecPlan, ExitCause, ExitRecord, Failure, Message, Request,
+};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
@@ -32,8 +37,14 @@ pub(crate) trait Receiver: Send + Sync + 'static {
     fn closed(&self);
 }
 
+/// Descriptors that go with one call.
+const FILES_MAX: usize = 4;
+
 struct Outgoing {
     request: Request,
+    files: Vec<OwnedFd>,
+    /// Who waits for the end of a command, and its number.
+    ended: Option<(u64, oneshot::Sender<ExitCause>)>,
     reply: oneshot::Sender<Result<Answer, Failure>>,
 }
 
@@ -47,6 +58,8 @@ struct Pending {
     reply: oneshot::Sender<Result<Answer, Failure>>,
     /// The container, when the call was a start.
     start_of: Option<String>,
+    /// The command's number, when the call was to run one.
+    command: Option<u64>,
 }
 
 impl Link {
@@ -70,8 +83,56 @@ impl Link {
     /// Asks, and waits for the answer.
     pub(crate) async fn call(&self, request: Request) -> Result<Answer, CallError> {
         let (reply, answer) = oneshot::channel();
-        self.calls.send(Outgoing { request, reply }).map_err(|_| CallError::Gone)?;
+        let outgoing = Outgoing { request, files: Vec::new(), ended: None, reply };
+        self.calls.send(outgoing).map_err(|_| CallError::Gone)?;
         answer.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)
+    }
+
+    /// Runs a command in a container. Answers when its exec succeeded; a caller that goes away before has it killed.
+    pub(crate) async fn exec(
+        &self,
+        plan: ExecPlan,
+        files: Vec<OwnedFd>,
+    ) -> Result<Execution, CallError> {
+        let (reply, answer) = oneshot::channel();
+        let (sender, ended) = oneshot::channel();
+        let id = plan.id;
+        let request = Request::Exec(Box::new(plan));
+        let outgoing = Outgoing { request, files, ended: Some((id, sender)), reply };
+        self.calls.send(outgoing).map_err(|_| CallError::Gone)?;
+        let execution = Execution { id, link: self.clone(), ended: Some(ended) };
+        answer.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)?;
+        Ok(execution)
+    }
+}
+
+/// A command that runs. Dropped before its end, it is killed.
+pub(crate) struct Execution {
+    id: u64,
+    link: Link,
+    /// `None` when the end was seen.
+    ended: Option<oneshot::Receiver<ExitCause>>,
+}
+
+impl Execution {
+    /// Waits for the end. Cancel-safe; once only.
+    pub(crate) async fn ended(&mut self) -> Result<ExitCause, CallError> {
+        let Some(ended) = &mut self.ended else { return Err(CallError::Gone) };
+        let cause = ended.await.map_err(|_| CallError::Gone);
+        self.ended = None;
+        cause
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        if self.ended.is_some() {
+            let (reply, _) = oneshot::channel();
+            let request = Request::KillExec { id: self.id };
+            // A shim that is gone has taken the command with it.
+            let _ =
+                self.link.calls.send(Outgoing { request, files: Vec::new(), ended: None, reply });
+        }
     }
 }
 
@@ -81,6 +142,7 @@ async fn serve(
     receiver: &impl Receiver,
 ) -> io::Result<()> {
     let mut pending: BTreeMap<u64, Pending> = BTreeMap::new();
+    let mut commands = BTreeMap::new();
     let mut next_seq = 0;
     let mut input = Vec::new();
     loop {
@@ -90,14 +152,14 @@ async fn serve(
                     return Ok(());
                 }
                 while let Some(message) = frame::take(&mut input).map_err(io::Error::other)? {
-                    deliver(message, &mut pending, receiver);
+                    deliver(message, &mut pending, &mut commands, receiver);
                 }
                 if input.is_empty() {
                     input = Vec::new();
                 }
             }
             outgoing = incoming.recv() => {
-                let Some(Outgoing { request, reply }) = outgoing else { return Ok(()) };
+                let Some(Outgoing { request, files, ended, reply }) = outgoing else { return Ok(()) };
                 let start_of = match &request {
                     Request::Start { slot } => Some(slot.clone()),
                     Request::Configure(_)
@@ -105,6 +167,8 @@ async fn serve(
                     | Request::Create(_)
                     | Request::Signal { .. }
                     | Request::Remove { .. }
+                    | Request::Exec(_)
+                    | Request::KillExec { .. }
                     | Request::State
                     | Request::Shutdown => None,
                 };
@@ -112,20 +176,62 @@ async fn serve(
                 let mut output = Vec::new();
                 frame::write(&Call { seq: next_seq, request }, &mut output)
                     .map_err(io::Error::other)?;
-                pending.insert(next_seq, Pending { reply, start_of });
+                let command = ended.as_ref().map(|(id, _)| *id);
+                pending.insert(next_seq, Pending { reply, start_of, command });
+                commands.extend(ended);
                 next_seq += 1;
                 // The shim never blocks on its own writing, so this ends without reading meanwhile.
-                socket.write_all(&output).await?;
+                send(&socket, &output, files).await?;
             }
         }
     }
 }
 
-fn deliver(message: Message, pending: &mut BTreeMap<u64, Pending>, receiver: &impl Receiver) {
+/// Sends all of `bytes`; the descriptors go with the first of them.
+async fn send(socket: &UnixStream, mut bytes: &[u8], mut files: Vec<OwnedFd>) -> io::Result<()> {
+    while !bytes.is_empty() {
+        socket.writable().await?;
+        let sent = socket.try_io(Interest::WRITABLE, || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let passed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+            if !passed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&passed)) {
+                return Err(io::Error::other("more descriptors than fit a call"));
+            }
+            let slices = [IoSlice::new(bytes)];
+            Ok(rustix::net::sendmsg(socket, &slices, &mut control, SendFlags::NOSIGNAL)?)
+        });
+        match sent {
+            Ok(count) => {
+                bytes = &bytes[count..];
+                files.clear();
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn deliver(
+    message: Message,
+    pending: &mut BTreeMap<u64, Pending>,
+    commands: &mut BTreeMap<u64, oneshot::Sender<ExitCause>>,
+    receiver: &impl Receiver,
+) {
     match message {
         Message::Exited { slot, exit } => receiver.exited(&slot, &exit),
+        Message::ExecEnded { id, cause } => {
+            if let Some(waiting) = commands.remove(&id) {
+                // A caller that went away wants no answer.
+                let _ = waiting.send(cause);
+            }
+        }
         Message::Answer { seq, result } => {
             let Some(call) = pending.remove(&seq) else { return };
+            if let (Some(command), Err(_)) = (call.command, &result) {
+                commands.remove(&command);
+            }
             if let Some(slot) = &call.start_of {
                 receiver.started(slot, &result);
             }

@@ -10,6 +10,7 @@
 mod capabilities;
 mod cgroup;
 mod containers;
+mod exec;
 mod janitor;
 mod layout;
 mod link;
@@ -26,13 +27,16 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use rekindle_types::Tick;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::error::{ImageErrorKind, RuntimeError};
+use crate::exec::ExecOutcome;
 use crate::image::{ImageError, ImageStore};
 use crate::runtime::{
     CreatedContainer, ImageInfo, Runtime, RuntimeEvent, SandboxSnapshot, StartedContainer,
@@ -82,6 +86,8 @@ struct Shared {
     sandboxes: Mutex<BTreeMap<SandboxKey, Arc<Sandbox>>>,
     spares: Spares,
     events: mpsc::UnboundedSender<RuntimeEvent>,
+    /// Numbers the commands that are run in containers.
+    exec_ids: AtomicU64,
     /// What is being cleared away.
     clearing: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -107,6 +113,7 @@ impl EmbeddedRuntime {
             sandboxes: Mutex::default(),
             spares: Spares::default(),
             events,
+            exec_ids: AtomicU64::new(0),
             clearing: Mutex::default(),
         });
         recover::recover(&shared).await?;
@@ -161,6 +168,10 @@ impl Shared {
         let mut clearing = self.clearing();
         clearing.retain(|task| !task.is_finished());
         clearing.push(task);
+    }
+
+    fn next_exec_id(&self) -> u64 {
+        self.exec_ids.fetch_add(1, Ordering::Relaxed)
     }
 
     fn now(&self) -> Tick {
@@ -233,6 +244,15 @@ impl Runtime for EmbeddedRuntime {
         signal: StopSignal,
     ) -> Result<(), RuntimeError> {
         containers::signal(&self.shared, key, signal).await
+    }
+
+    async fn exec_sync(
+        &self,
+        key: &ContainerKey,
+        command: &[String],
+        timeout: Duration,
+    ) -> Result<ExecOutcome, RuntimeError> {
+        exec::sync(&self.shared, key, command, timeout).await
     }
 
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {

@@ -48,8 +48,8 @@ pub(crate) struct Tasks {
 /// Runs in the child and never returns.
 pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &Tasks, pipes: &Pipes) -> ! {
     let failure = match prepare(plan, sandbox, tasks, pipes) {
-        Ok(prepared) => {
-            report(pipes, Report::Ready);
+        Ok((prepared, identity)) => {
+            report(pipes, Report::Ready(Some(identity)));
             if !wait_for_the_word(&pipes.go) {
                 sys::exit_now(0);
             }
@@ -96,7 +96,7 @@ fn prepare(
     sandbox: &Sandbox,
     tasks: &Tasks,
     pipes: &Pipes,
-) -> Result<Prepared, Failure> {
+) -> Result<(Prepared, Identity), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
     join(&tasks.first)?;
@@ -118,13 +118,15 @@ fn prepare(
     join_last(tasks)?;
     confine::apply(&plan.confinement, &identity)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    Ok(match in_place {
+    let prepared = match in_place {
         Ok(()) => Prepared::Command(command),
         Err(failure) => Prepared::CannotStart(failure),
-    })
+    };
+    Ok((prepared, identity))
 }
 
-fn join(tasks: &[OwnedFd]) -> Result<(), Failure> {
+/// Puts this process into the cgroups of these `tasks` files.
+pub(super) fn join(tasks: &[OwnedFd]) -> Result<(), Failure> {
     for file in tasks {
         rustix::io::write(file, b"0").setup(|| "join the cgroup".to_owned())?;
     }
@@ -189,7 +191,7 @@ fn pivot(root: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Raised where that is allowed; never a reason not to start.
-fn best_effort_limits() {
+pub(super) fn raise_open_files() {
     let wanted = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
     if rustix::process::setrlimit(Resource::Nofile, wanted).is_err() {
         let now = rustix::process::getrlimit(Resource::Nofile);
@@ -197,6 +199,10 @@ fn best_effort_limits() {
         // It stays as it is.
         let _ = rustix::process::setrlimit(Resource::Nofile, raised);
     }
+}
+
+fn best_effort_limits() {
+    raise_open_files();
     // An agent that protects itself from the OOM killer does not protect its pods. /proc is the container's own by now.
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", flags, Mode::empty()) {
@@ -234,7 +240,7 @@ fn read_image_file(path: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn open_root() -> Result<OwnedFd, Failure> {
+pub(super) fn open_root() -> Result<OwnedFd, Failure> {
     rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .setup(|| "open the container's root".to_owned())
 }

@@ -3,6 +3,7 @@
 mod child;
 mod confine;
 mod exec;
+mod join;
 mod mounts;
 mod paths;
 mod rootfs;
@@ -17,16 +18,21 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
+pub(crate) use join::{Basis, JoinReport, Target, join, not_running, status_sockets};
 pub(crate) use paths::{Links, open};
+pub(crate) use user::Identity;
 
 use crate::notes::note;
 use crate::problem::{Context, errno_text};
-use crate::protocol::{ContainerPlan, Failure, FailureKind};
+use crate::protocol::{CgroupPlan, ContainerPlan, Failure, FailureKind};
 use crate::sandbox::Sandbox;
-use crate::sys::{self, Forked};
+use crate::sys::{self, Forked, PidNamespace};
 
 /// Bytes of a problem that fit into one atomic write to a pipe.
 const PROBLEM_BYTES_MAX: usize = 2048;
+
+/// Bytes of a whole report: it is one atomic write.
+pub(crate) const REPORT_BYTES_MAX: usize = 4096;
 
 /// A forked container that prepares itself and then waits for a byte in `go`.
 pub(crate) struct Launched {
@@ -55,8 +61,8 @@ impl Launched {
 /// What the child tells.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It waits for the word.
-    Ready,
+    /// It waits for the word. Who it is, unless that is too long for a report.
+    Ready(Option<Identity>),
     /// It gave up.
     Failed(Failure),
 }
@@ -64,7 +70,14 @@ pub(crate) enum Report {
 impl Report {
     fn encode(&self) -> Vec<u8> {
         match self {
-            Report::Ready => vec![b'R'],
+            Report::Ready(identity) => {
+                let mut bytes = vec![b'R'];
+                let text = serde_json::to_vec(identity).unwrap_or_default();
+                if text.len() < REPORT_BYTES_MAX {
+                    bytes.extend(text);
+                }
+                bytes
+            }
             Report::Failed(failure) => {
                 let kind = match failure.kind {
                     FailureKind::Config => b'C',
@@ -83,7 +96,7 @@ impl Report {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (tag, text) = bytes.split_first()?;
         let kind = match tag {
-            b'R' => return Some(Report::Ready),
+            b'R' => return Some(Report::Ready(serde_json::from_slice(text).ok().flatten())),
             b'C' => FailureKind::Config,
             b'X' => FailureKind::Start,
             b'N' => FailureKind::State,
@@ -95,19 +108,7 @@ impl Report {
 
 /// Forks the container. It comes back at once; how the preparation goes is read from `status`.
 pub(crate) fn launch(plan: &ContainerPlan, sandbox: &Sandbox) -> Result<Launched, Failure> {
-    let tasks = child::Tasks {
-        first: open_tasks(&plan.cgroup.v1_tasks, sandbox)?,
-        last: open_tasks(&plan.cgroup.v1_cpu_tasks, sandbox)?,
-    };
-    let unified = match &plan.cgroup.unified {
-        Some(path) => {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let dir = open(sandbox.host_root.as_fd(), Path::new(path), flags, Links::InRoot)
-                .setup(|| format!("open {path}"))?;
-            Some(dir)
-        }
-        None => None,
-    };
+    let cgroups = open_cgroups(&plan.cgroup, sandbox)?;
     let (status, child_status) = pipe()?;
     let (child_go, go) = pipe()?;
     let (stdout, child_stdout) = pipe()?;
@@ -118,9 +119,10 @@ pub(crate) fn launch(plan: &ContainerPlan, sandbox: &Sandbox) -> Result<Launched
         stdout: child_stdout,
         stderr: child_stderr,
     };
-    let forked = sys::fork_into(unified.as_ref().map(AsFd::as_fd));
+    let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
+    let forked = sys::fork_into(unified, PidNamespace::New);
     match forked.setup(|| "fork".to_owned())? {
-        Forked::Child => child::run(plan, sandbox, &tasks, &pipes),
+        Forked::Child => child::run(plan, sandbox, &cgroups.tasks, &pipes),
         Forked::Parent { pid, pidfd } => {
             for end in [&status, &stdout, &stderr] {
                 set_nonblocking(end).setup(|| "set up the pipes".to_owned())?;
@@ -130,12 +132,26 @@ pub(crate) fn launch(plan: &ContainerPlan, sandbox: &Sandbox) -> Result<Launched
     }
 }
 
-fn open_tasks(paths: &[String], sandbox: &Sandbox) -> Result<Vec<OwnedFd>, Failure> {
-    let open_one = |path: &String| {
-        open(sandbox.host_root.as_fd(), Path::new(path), OFlags::WRONLY, Links::InRoot)
+/// A container's cgroups, opened.
+struct Cgroups {
+    /// `tasks` files of version 1, for a process to write itself into.
+    tasks: child::Tasks,
+    /// The folder in the unified hierarchy, for a process to be born in.
+    unified: Option<OwnedFd>,
+}
+
+fn open_cgroups(plan: &CgroupPlan, sandbox: &Sandbox) -> Result<Cgroups, Failure> {
+    let open = |path: &String, flags: OFlags| {
+        open(sandbox.host_root.as_fd(), Path::new(path), flags, Links::InRoot)
             .setup(|| format!("open {path}"))
     };
-    paths.iter().map(open_one).collect()
+    let tasks = |paths: &[String]| -> Result<Vec<OwnedFd>, Failure> {
+        paths.iter().map(|path| open(path, OFlags::WRONLY)).collect()
+    };
+    let tasks = child::Tasks { first: tasks(&plan.v1_tasks)?, last: tasks(&plan.v1_cpu_tasks)? };
+    let unified = plan.unified.as_ref();
+    let unified = unified.map(|path| open(path, OFlags::RDONLY | OFlags::DIRECTORY));
+    Ok(Cgroups { tasks, unified: unified.transpose()? })
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
@@ -158,7 +174,15 @@ mod tests {
             let report = Report::Failed(Failure::new(kind, "mount /proc: no"));
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }
-        assert_eq!(Report::decode(&Report::Ready.encode()), Some(Report::Ready));
         assert_eq!(Report::decode(b""), None);
+    }
+
+    #[test]
+    fn an_identity_that_is_too_long_is_left_out_and_never_cut() {
+        let identity =
+            |groups| Identity { uid: 7, gid: 8, groups: (0..groups).collect(), home: "/h".into() };
+        let ready = |groups| Report::decode(&Report::Ready(Some(identity(groups))).encode());
+        assert_eq!(ready(200), Some(Report::Ready(Some(identity(200)))));
+        assert_eq!(ready(5000), Some(Report::Ready(None)));
     }
 }

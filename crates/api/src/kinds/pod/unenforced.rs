@@ -2,8 +2,8 @@
 //! Warning and listed in docs/compatibility.md. When a field becomes enforced, its line goes.
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, Container, KeyToPath, PodSecurityContext, PodSpec, SecurityContext,
-    Toleration, Volume, VolumeMount,
+    AppArmorProfile, Container, KeyToPath, Lifecycle, LifecycleHandler, PodSecurityContext,
+    PodSpec, Probe, SecurityContext, Toleration, Volume, VolumeMount,
 };
 
 use super::DEFAULT_TOLERATION_KEYS;
@@ -179,11 +179,6 @@ pub const UNENFORCED: &[Unenforced] = &[
     pod("priority", |s| s.priority.is_some_and(|p| p != 0), "all pods count the same"),
     pod("priorityClassName", |s| s.priority_class_name.is_some(), "all pods count the same"),
     pod(
-        "readinessGates",
-        |s| !items(s.readiness_gates.as_ref()).is_empty(),
-        "the pod is ready when its containers are",
-    ),
-    pod(
         "resourceClaims",
         |s| !items(s.resource_claims.as_ref()).is_empty(),
         "no devices are given",
@@ -247,21 +242,25 @@ pub const UNENFORCED: &[Unenforced] = &[
         "the scheduler looks at node selectors and resources only",
     ),
     container(
-        "lifecycle.postStart",
-        |c| c.lifecycle.as_ref().is_some_and(|l| l.post_start.is_some()),
-        "the hook is not run",
+        "lifecycle.postStart.tcpSocket",
+        |c| c.lifecycle.as_ref().is_some_and(|l| connects(l.post_start.as_ref())),
+        "the hook fails, as it does upstream",
     ),
     container(
-        "lifecycle.preStop",
-        |c| c.lifecycle.as_ref().is_some_and(|l| l.pre_stop.is_some()),
-        "the hook is not run",
+        "lifecycle.preStop.tcpSocket",
+        |c| c.lifecycle.as_ref().is_some_and(|l| connects(l.pre_stop.as_ref())),
+        "the hook fails, as it does upstream",
     ),
     container(
-        "lifecycle.stopSignal",
-        |c| c.lifecycle.as_ref().is_some_and(|l| l.stop_signal.is_some()),
-        "the image's stop signal or SIGTERM is sent",
+        "lifecycle.*.httpGet.protocol",
+        |c| c.lifecycle.as_ref().is_some_and(hooks_choose_protocol),
+        "HTTP/1.1 is spoken",
     ),
-    container("livenessProbe", |c| c.liveness_probe.is_some(), "probes are not run"),
+    container(
+        "livenessProbe.httpGet.protocol",
+        |c| chooses_protocol(c.liveness_probe.as_ref()),
+        "HTTP/1.1 is spoken",
+    ),
     container(
         "ports[*].hostIP",
         |c| items(c.ports.as_ref()).iter().any(|p| !text(p.host_ip.as_ref()).is_empty()),
@@ -273,9 +272,9 @@ pub const UNENFORCED: &[Unenforced] = &[
         "no port of the node is opened; connect to the pod's address",
     ),
     container(
-        "readinessProbe",
-        |c| c.readiness_probe.is_some(),
-        "probes are not run; a container that runs counts as ready",
+        "readinessProbe.httpGet.protocol",
+        |c| chooses_protocol(c.readiness_probe.as_ref()),
+        "HTTP/1.1 is spoken",
     ),
     container(
         "resizePolicy",
@@ -291,11 +290,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "resources.limits",
         limits_more_than_cpu_and_memory,
         "limits of CPU and memory are set, others are not",
-    ),
-    container(
-        "restartPolicyRules",
-        |c| !items(c.restart_policy_rules.as_ref()).is_empty(),
-        "the restart policy counts for every exit code",
     ),
     container(
         "securityContext.appArmorProfile",
@@ -318,9 +312,9 @@ pub const UNENFORCED: &[Unenforced] = &[
         "the nodes run Linux",
     ),
     container(
-        "startupProbe",
-        |c| c.startup_probe.is_some(),
-        "probes are not run; a container counts as started at once",
+        "startupProbe.httpGet.protocol",
+        |c| chooses_protocol(c.startup_probe.as_ref()),
+        "HTTP/1.1 is spoken",
     ),
     container("stdin", |c| c.stdin == Some(true), "standard input is /dev/null"),
     container("stdinOnce", |c| c.stdin_once == Some(true), "standard input is /dev/null"),
@@ -409,6 +403,20 @@ fn security(container: &Container, test: fn(&SecurityContext) -> bool) -> bool {
 
 fn asks_for_app_armor(profile: Option<&AppArmorProfile>) -> bool {
     profile.is_some_and(|profile| profile.type_ != "Unconfined")
+}
+
+fn chooses_protocol(probe: Option<&Probe>) -> bool {
+    probe.and_then(|probe| probe.http_get.as_ref()).is_some_and(|get| get.protocol.is_some())
+}
+
+fn hooks_choose_protocol(lifecycle: &Lifecycle) -> bool {
+    let hooks = [&lifecycle.post_start, &lifecycle.pre_stop];
+    let mut gets = hooks.into_iter().flatten().filter_map(|hook| hook.http_get.as_ref());
+    gets.any(|get| get.protocol.is_some())
+}
+
+fn connects(hook: Option<&LifecycleHandler>) -> bool {
+    hook.is_some_and(|hook| hook.tcp_socket.is_some())
 }
 
 fn names_user(keys: Option<&Vec<KeyToPath>>) -> bool {

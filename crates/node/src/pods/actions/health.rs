@@ -1,0 +1,53 @@
+//! Probes and hooks of a container: each is run once for each time that the core asks.
+
+use rekindle_pod::{ContainerKey as CoreKey, HookKind, HookLimit, Outcome, ProbeKind};
+use rekindle_runtime::Runtime;
+use rekindle_types::TickDuration;
+
+use super::{ActionResult, PodActions, config, other};
+use crate::container_spec::find_container;
+use crate::network::PodNetwork;
+use crate::probes::Asked;
+use crate::{hooks, probes};
+
+impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
+    pub(super) async fn run_probe(
+        self,
+        key: CoreKey,
+        probe: ProbeKind,
+        timeout: TickDuration,
+    ) -> ActionResult {
+        let container =
+            find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
+        let key = &self.container_key(key);
+        let asked = Asked { container, key, ip: self.ips.first().copied() };
+        let found = probes::run(&*self.node.runtime, asked, probe, timeout.to_std()).await;
+        let found = found.map_err(|error| other(error.to_string()))?;
+        Ok(Outcome::Probed { verdict: found.verdict, output: found.output })
+    }
+
+    /// Why a hook failed goes to the log only: it may hold what the app keeps secret.
+    pub(super) async fn run_hook(
+        self,
+        key: CoreKey,
+        hook: HookKind,
+        limit: HookLimit,
+    ) -> ActionResult {
+        let container =
+            find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
+        let limit = match limit {
+            HookLimit::None => None,
+            HookLimit::Grace(left) => Some(left.to_std()),
+        };
+        let key = &self.container_key(key);
+        let asked = Asked { container, key, ip: self.ips.first().copied() };
+        match hooks::run(&*self.node.runtime, asked, hook, limit).await {
+            Ok(()) => Ok(Outcome::Done),
+            Err(error) => {
+                let container = container.name.as_str();
+                tracing::warn!(pod = %self.pod_ref, container, ?hook, %error, "hook failed");
+                Err(other(error.to_string()))
+            }
+        }
+    }
+}

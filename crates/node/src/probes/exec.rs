@@ -1,0 +1,29 @@
+//! exec: a command in the container ends with code 0.
+
+use std::time::Duration;
+
+use rekindle_runtime::{ContainerKey, ExecExit, Runtime};
+
+use super::{Finding, ProbeError};
+
+pub(super) async fn probe<R: Runtime>(
+    runtime: &R,
+    key: &ContainerKey,
+    command: &[String],
+    timeout: Duration,
+) -> Result<Finding, ProbeError> {
+    let outcome = runtime.exec_sync(key, command, timeout).await;
+    let outcome = outcome.map_err(|error| ProbeError::Exec(error.chain()))?;
+    let output = String::from_utf8_lossy(&outcome.output).into_owned();
+    Ok(match outcome.exit {
+        ExecExit::Code(0) => Finding::success(output),
+        ExecExit::Code(_) | ExecExit::Signal(_) => Finding::failure(output),
+        ExecExit::TimedOut => Finding::failure(timed_out(command, timeout)),
+    })
+}
+
+/// As the kubelet says it.
+pub(crate) fn timed_out(command: &[String], timeout: Duration) -> String {
+    let (command, seconds) = (command.join(" "), timeout.as_secs());
+    format!("command timed out: {command:?} timed out after {seconds}s")
+}

@@ -1,0 +1,357 @@
+//! Probes against real servers on loopback. Timeouts are waited for in virtual time, by servers that never answer.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use k8s_openapi::api::core::v1::{
+    ContainerPort, ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_runtime::SandboxKey;
+use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt, Tick};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::clock::Clock;
+use crate::testing::{CommandEnds, Machine, container};
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LONG: Duration = Duration::from_secs(30);
+
+fn key() -> ContainerKey {
+    let pod = PodRef {
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+        uid: PodUid("u1".to_owned()),
+    };
+    ContainerKey {
+        sandbox: SandboxKey { pod, attempt: SandboxAttempt(0) },
+        name: ContainerName("app".to_owned()),
+        attempt: ContainerAttempt(0),
+    }
+}
+
+/// Runs a readiness probe of a container with a port named `http`.
+async fn probe(probe: Probe, port: u16, timeout: Duration) -> Result<Finding, ProbeError> {
+    let machine = Machine::new(Clock::starting_at(Tick::from_secs(1)));
+    machine.command("true", CommandEnds::With(0));
+    machine.command("false", CommandEnds::With(1));
+    machine.command("sleep 60", CommandEnds::Never);
+    let port = ContainerPort {
+        name: Some("http".to_owned()),
+        container_port: i32::from(port),
+        ..ContainerPort::default()
+    };
+    let mut container = container("app");
+    container.ports = Some(vec![port]);
+    container.readiness_probe = Some(probe);
+    let asked = Asked { container: &container, key: &key(), ip: Some(LOOPBACK) };
+    run(&machine.connect(), asked, ProbeKind::Readiness, timeout).await
+}
+
+fn http_get(path: &str) -> HTTPGetAction {
+    HTTPGetAction {
+        path: Some(path.to_owned()),
+        port: IntOrString::String("http".to_owned()),
+        ..HTTPGetAction::default()
+    }
+}
+
+fn http(action: HTTPGetAction) -> Probe {
+    Probe { http_get: Some(action), ..Probe::default() }
+}
+
+async fn listen() -> (TcpListener, u16) {
+    let listener = TcpListener::bind((LOOPBACK, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+/// Reads a request's head.
+async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> String {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        text.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(text).unwrap()
+}
+
+async fn answer<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) {
+    stream.write_all(text.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+}
+
+/// A server that answers each path as the table says, and records what it was asked.
+async fn serve(
+    answers: &'static [(&'static str, &'static str)],
+) -> (u16, Arc<std::sync::Mutex<Vec<String>>>) {
+    let (listener, port) = listen().await;
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let record = seen.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let head = head(&mut stream).await;
+            let path = head.split(' ').nth(1).unwrap().to_owned();
+            record.lock().unwrap().push(head);
+            let text = answers.iter().find(|(p, _)| *p == path).map_or(NOT_FOUND, |(_, text)| text);
+            let text = text.replace("PORT", &port.to_string());
+            answer(&mut stream, &text).await;
+        }
+    });
+    (port, seen)
+}
+
+const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+
+#[tokio::test]
+async fn a_status_from_200_to_399_is_well() {
+    let (port, _) = serve(&[
+        ("/ok", "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine"),
+        ("/not-modified", "HTTP/1.1 304 Not Modified\r\n\r\n"),
+        ("/bad", "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"),
+        ("/ill", "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\nno"),
+    ])
+    .await;
+    let failed = |status| Finding::failure(format!("HTTP probe failed with statuscode: {status}"));
+    for (path, expected) in [
+        ("/ok", Finding::success("fine")),
+        ("/not-modified", Finding::success("")),
+        ("/bad", failed(400)),
+        ("/ill", failed(503)),
+        ("/other", failed(404)),
+        ("other", failed(404)),
+    ] {
+        let found = probe(http(http_get(path)), port, LONG).await.unwrap();
+        assert_eq!(found, expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_request_is_the_kubelets_with_the_headers_of_the_spec() {
+    let (port, seen) =
+        serve(&[("/a%20b?c=d", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")]).await;
+    let header =
+        |name: &str, value: &str| HTTPHeader { name: name.to_owned(), value: value.to_owned() };
+    let headers = vec![header("X-One", "1"), header("x-one", "2"), header("Host", "shop.test")];
+    let action = HTTPGetAction { http_headers: Some(headers), ..http_get("/a b?c=d") };
+    assert_eq!(probe(http(action), port, LONG).await.unwrap().verdict, Verdict::Success);
+    let head = seen.lock().unwrap().pop().unwrap();
+    let mut lines: Vec<&str> = head.trim_end().lines().collect();
+    lines.sort_unstable();
+    let expected = [
+        "GET /a%20b?c=d HTTP/1.1",
+        "accept: */*",
+        "connection: close",
+        "host: shop.test",
+        "user-agent: kube-probe/1.37",
+        "x-one: 1",
+        "x-one: 2",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test]
+async fn redirects_are_followed_to_the_same_host_only_and_not_for_ever() {
+    let (port, _) = serve(&[
+        ("/there", "HTTP/1.1 302 Found\r\nlocation: /folder/a\r\ncontent-length: 0\r\n\r\n"),
+        ("/folder/a", "HTTP/1.1 301 Moved\r\nlocation: b\r\ncontent-length: 0\r\n\r\n"),
+        ("/folder/b", "HTTP/1.1 307 Moved\r\nlocation: http://127.0.0.1:PORT/c\r\n\r\n"),
+        ("/c", "HTTP/1.1 308 Moved\r\nlocation: //127.0.0.1:PORT/end\r\n\r\n"),
+        ("/end", "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nend"),
+        (
+            "/away",
+            "HTTP/1.1 302 Found\r\nlocation: http://192.0.2.1/x\r\ncontent-length: 4\r\n\r\naway",
+        ),
+        ("/round", "HTTP/1.1 302 Found\r\nlocation: /round\r\ncontent-length: 0\r\n\r\n"),
+    ])
+    .await;
+    let found = probe(http(http_get("/there")), port, LONG).await.unwrap();
+    assert_eq!(found, Finding::success("end"));
+    let found = probe(http(http_get("/away")), port, LONG).await.unwrap();
+    assert_eq!(found.verdict, Verdict::Warning);
+    assert_eq!(found.output, "Probe terminated redirects, Response body: away");
+    let found = probe(http(http_get("/round")), port, LONG).await.unwrap();
+    assert_eq!(found.verdict, Verdict::Failure);
+    assert!(found.output.ends_with("stopped after 10 redirects"), "{}", found.output);
+}
+
+#[tokio::test]
+async fn of_a_body_without_end_a_little_is_read() {
+    let (listener, port) = listen().await;
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
+    });
+    let found = probe(http(http_get("/")), port, LONG).await.unwrap();
+    assert_eq!(found.verdict, Verdict::Success);
+    assert_eq!(found.output.len(), OUTPUT_BYTES_MAX);
+}
+
+#[tokio::test]
+async fn who_does_not_listen_or_talks_nonsense_is_ill() {
+    let (listener, port) = listen().await;
+    drop(listener);
+    let url = format!("http://127.0.0.1:{port}/");
+    let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
+    let found = probe(http(http_get("")), port, LONG).await.unwrap();
+    assert_eq!(found, Finding::failure(format!("Get \"{url}\": {refused}")));
+    let action = TCPSocketAction { port: IntOrString::Int(i32::from(port)), host: None };
+    let tcp = Probe { tcp_socket: Some(action), ..Probe::default() };
+    assert_eq!(probe(tcp, port, LONG).await.unwrap(), Finding::failure(refused));
+    let (port, _) = serve(&[("/", "SSH-2.0-x\r\n")]).await;
+    let found = probe(http(http_get("/")), port, LONG).await.unwrap();
+    assert_eq!(found.verdict, Verdict::Failure);
+}
+
+#[tokio::test]
+async fn tcp_asks_for_a_connection_and_no_more() {
+    let (_listener, port) = listen().await;
+    let action = TCPSocketAction { port: IntOrString::Int(i32::from(port)), host: None };
+    let tcp = Probe { tcp_socket: Some(action), ..Probe::default() };
+    assert_eq!(probe(tcp, port, LONG).await.unwrap(), Finding::success(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_fails_when_the_time_is_over() {
+    // Connections are taken by the kernel, and nobody reads them.
+    let (_listener, port) = listen().await;
+    let found = probe(http(http_get("/")), port, Duration::from_secs(1)).await.unwrap();
+    assert_eq!(found.verdict, Verdict::Failure);
+    assert!(found.output.contains("context deadline exceeded"), "{}", found.output);
+    let action = GRPCAction { port: i32::from(port), ..GRPCAction::default() };
+    let grpc = Probe { grpc: Some(action), ..Probe::default() };
+    let found = probe(grpc, port, Duration::from_secs(1)).await.unwrap();
+    assert_eq!(found, Finding::failure("timeout: health rpc did not complete within 1s"));
+}
+
+/// A server's side of TLS, with a certificate for somebody else.
+fn acceptor(alpn: &[u8]) -> tokio_rustls::TlsAcceptor {
+    let made = rcgen::generate_simple_self_signed(vec!["elsewhere.test".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    tokio_rustls::TlsAcceptor::from(Arc::new(config))
+}
+
+#[tokio::test]
+async fn https_is_spoken_without_a_look_at_the_certificate() {
+    let (listener, port) = listen().await;
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = acceptor(b"http/1.1").accept(stream).await.unwrap();
+        head(&mut stream).await;
+        answer(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nsafe").await;
+    });
+    let action = HTTPGetAction { scheme: Some("HTTPS".to_owned()), ..http_get("/") };
+    assert_eq!(probe(http(action), port, LONG).await.unwrap(), Finding::success("safe"));
+}
+
+/// KEP-4939.
+#[tokio::test]
+async fn grpc_speaks_tls_when_the_spec_says_so() {
+    let (listener, port) = listen().await;
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        health_service(acceptor(b"h2").accept(stream).await.unwrap()).await;
+    });
+    let mode = Some("TLS".to_owned());
+    let action = GRPCAction { port: i32::from(port), mode, service: None };
+    let grpc = Probe { grpc: Some(action), ..Probe::default() };
+    let found = probe(grpc, port, LONG).await.unwrap();
+    assert_eq!(found, Finding::success("service healthy"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_says_it_with_its_exit_code() {
+    let exec = |command: &str| Probe {
+        exec: Some(ExecAction { command: Some(command.split(' ').map(str::to_owned).collect()) }),
+        ..Probe::default()
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(probe(exec("true"), 1, second).await.unwrap(), Finding::success("said so"));
+    assert_eq!(probe(exec("false"), 1, second).await.unwrap(), Finding::failure("said so"));
+    let found = probe(exec("sleep 60"), 1, second).await.unwrap();
+    let expected = "command timed out: \"sleep 60\" timed out after 1s";
+    assert_eq!(found, Finding::failure(expected));
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_is_an_error_and_no_verdict() {
+    let named = |name: &str| HTTPGetAction {
+        port: IntOrString::String(name.to_owned()),
+        ..HTTPGetAction::default()
+    };
+    let error = probe(http(named("grpc")), 1, LONG).await.unwrap_err();
+    assert_eq!(error.to_string(), "container \"app\" has no port named \"grpc\"");
+    let error = probe(Probe::default(), 1, LONG).await.unwrap_err();
+    assert_eq!(error.to_string(), "container \"app\" has no Readiness probe to be run");
+}
+
+/// A health service: it knows the services "" and "shop".
+async fn health_service<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+    let mut connection = h2::server::handshake(&mut stream).await.unwrap();
+    while let Some(request) = connection.accept().await {
+        let (request, mut respond) = request.unwrap();
+        assert_eq!(request.uri().path(), "/grpc.health.v1.Health/Check");
+        let mut body = request.into_body();
+        let asked = body.data().await.unwrap().unwrap();
+        let service = String::from_utf8_lossy(asked.get(7..).unwrap_or_default()).into_owned();
+        let (status, state): (&str, Option<&'static [u8]>) = match service.as_str() {
+            "" => ("0", Some(&[0, 0, 0, 0, 2, 8, 1])),
+            "shop" => ("0", Some(&[0, 0, 0, 0, 2, 8, 2])),
+            "old" => ("12", None),
+            _ => ("5", None),
+        };
+        let response = http::Response::builder().header("content-type", "application/grpc");
+        let mut trailers = http::HeaderMap::new();
+        trailers.insert("grpc-status", status.parse().unwrap());
+        trailers.insert("grpc-message", "no such service".parse().unwrap());
+        let mut send = respond.send_response(response.body(()).unwrap(), false).unwrap();
+        if let Some(state) = state {
+            send.send_data(Bytes::from_static(state), false).unwrap();
+        }
+        send.send_trailers(trailers).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn grpc_asks_the_standard_health_service() {
+    let (listener, port) = listen().await;
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(health_service(stream));
+        }
+    });
+    for (service, expected) in [
+        (None, Finding::success("service healthy")),
+        (Some("shop"), Finding::failure("service unhealthy (responded with \"NOT_SERVING\")")),
+        (
+            Some("unknown"),
+            Finding::failure("error: health rpc failed: code = 5 desc = no such service"),
+        ),
+        (
+            Some("old"),
+            Finding::failure(
+                "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): no such service",
+            ),
+        ),
+    ] {
+        let service = service.map(str::to_owned);
+        let action = GRPCAction { port: i32::from(port), service, mode: None };
+        let grpc = Probe { grpc: Some(action), ..Probe::default() };
+        assert_eq!(probe(grpc, port, LONG).await.unwrap(), expected);
+    }
+}

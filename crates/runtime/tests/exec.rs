@@ -1,0 +1,242 @@
+//! Further commands in running containers: how they end, what they write, and that they may no more than their container.
+#![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::result_large_err, reason = "errors end the test")]
+
+mod world;
+
+use std::time::{Duration, Instant};
+
+use rekindle_runtime::*;
+use world::World;
+
+const LONG: Duration = Duration::from_secs(15);
+
+fn exec_within(
+    world: &World,
+    key: &ContainerKey,
+    command: &[&str],
+    timeout: Duration,
+) -> Result<ExecOutcome, RuntimeError> {
+    let command: Vec<String> = command.iter().map(|arg| (*arg).to_owned()).collect();
+    world.block(world.rt().exec_sync(key, &command, timeout))
+}
+
+fn exec(world: &World, key: &ContainerKey, script: &str) -> (ExecExit, String) {
+    let outcome = exec_within(world, key, &["/bin/sh", "-c", script], LONG);
+    let outcome = outcome.unwrap_or_else(|error| panic!("{}", error.chain()));
+    (outcome.exit, String::from_utf8(outcome.output).unwrap())
+}
+
+/// A world with one container that sleeps.
+fn sleeping(change: impl FnOnce(&mut ContainerSpec)) -> (World, ContainerKey) {
+    let world = World::new();
+    world.run_sandbox();
+    let mut spec = world.shell("web", 0, "exec sleep 1000");
+    change(&mut spec);
+    world.start(&spec);
+    (world, spec.key)
+}
+
+#[test]
+fn exit_codes_signals_and_output_of_commands_come_back() {
+    let (world, key) = sleeping(|_| {});
+    for (script, exit, output) in [
+        ("true", ExecExit::Code(0), ""),
+        ("echo out; echo err >&2; exit 7", ExecExit::Code(7), "out\nerr\n"),
+        ("kill -9 $$", ExecExit::Signal(9), ""),
+        ("cat", ExecExit::Code(0), ""),
+        ("printf x; (sleep 1000 &) ", ExecExit::Code(0), "x"),
+    ] {
+        assert_eq!(exec(&world, &key, script), (exit, output.to_owned()), "{script}");
+    }
+    let state = world.state_of(&key).unwrap();
+    assert!(matches!(state, ContainerState::Running { .. }), "the container goes on: {state:?}");
+}
+
+#[test]
+fn output_is_kept_up_to_its_limit_and_the_rest_does_not_block() {
+    let (world, key) = sleeping(|_| {});
+    let (exit, output) = exec(&world, &key, "yes | head -c 1000000; echo end");
+    assert_eq!((exit, output.len()), (ExecExit::Code(0), EXEC_OUTPUT_BYTES_MAX));
+}
+
+#[test]
+fn a_command_beyond_its_time_is_killed_with_what_it_started() {
+    let (world, key) = sleeping(|_| {});
+    let command = ["/bin/sh", "-c", "echo begun; sleep 4711 & sleep 4712; true"];
+    let begun = Instant::now();
+    let outcome = exec_within(&world, &key, &command, Duration::from_millis(300)).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_eq!(outcome.exit, ExecExit::TimedOut);
+    assert_eq!(outcome.output, b"begun\n");
+    // The shim serves its calls in order, so this one sees what the kill has left.
+    let left =
+        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; done | grep -c 'sleep 471[12]'";
+    let mut tries = 0;
+    while exec(&world, &key, left).1 != "0\n" {
+        tries += 1;
+        assert!(tries < 100, "what the command started is still there");
+    }
+}
+
+#[test]
+fn what_cannot_be_executed_is_told_as_for_containers() {
+    let (world, key) = sleeping(|_| {});
+    for (command, problem) in [
+        ("/bin/nope", r#"exec "/bin/nope": no such file or directory"#),
+        ("nope", r#"exec "nope": executable file not found in $PATH"#),
+        ("/etc/passwd", r#"exec "/etc/passwd": permission denied"#),
+    ] {
+        match exec_within(&world, &key, &[command], LONG).unwrap_err() {
+            RuntimeError::Start { problem: told, .. } => assert_eq!(told, problem),
+            error => panic!("{}", error.chain()),
+        }
+    }
+}
+
+#[test]
+fn a_container_that_does_not_run_takes_no_commands() {
+    let world = World::new();
+    world.run_sandbox();
+    let spec = world.shell("web", 0, "exec sleep 1000");
+    let refused = |problem: &str| {
+        let error = exec_within(&world, &spec.key, &["true"], LONG).unwrap_err();
+        assert!(matches!(error, RuntimeError::Container { .. }), "{error:?}");
+        assert!(error.chain().ends_with(problem), "{}", error.chain());
+    };
+    refused("it does not exist");
+    world.block(world.rt().create_container(&spec)).unwrap();
+    refused("is not running");
+    world.block(world.rt().start_container(&spec.key)).unwrap();
+    assert_eq!(exec(&world, &spec.key, "true").0, ExecExit::Code(0));
+    world.block(world.rt().signal_container(&spec.key, StopSignal::Kill)).unwrap();
+    world.next_exit();
+    refused("is not running");
+}
+
+#[test]
+fn a_command_ends_with_its_container_and_does_not_hold_it_back() {
+    let (world, key) = sleeping(|_| {});
+    let runtime = world.runtime.clone().unwrap();
+    let exit = world.block(async {
+        let command = ["/bin/sh", "-c", "sleep 1000"].map(str::to_owned);
+        let call = runtime.exec_sync(&key, &command, LONG);
+        let kill = async {
+            // Some command runs already: the shim answers in order.
+            runtime.exec_sync(&key, &["true".to_owned()], LONG).await.unwrap();
+            runtime.signal_container(&key, StopSignal::Kill).await.unwrap();
+        };
+        tokio::join!(call, kill).0.unwrap().exit
+    });
+    assert_eq!(exit, ExecExit::Signal(9));
+    assert_eq!(world.next_exit().0, key);
+}
+
+/// Promise P4 for commands: the same script, run as the container's first process and by exec, shows the same rights.
+#[test]
+fn a_command_has_the_rights_of_its_container_and_no_more() {
+    const SHOW: &str = "grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp|Seccomp_filters):' /proc/self/status; \
+        cat /proc/self/mountinfo /proc/self/limits /proc/self/oom_score_adj /proc/self/cgroup; \
+        readlink /proc/self/ns/*; pwd; umask; env | sort; hostname";
+    type Change = fn(&mut ContainerSpec);
+    let changes: [Change; 4] = [
+        |_| {},
+        |spec| {
+            spec.security.run_as_user = Some(1234);
+            spec.security.run_as_group = Some(1235);
+            spec.security.supplemental_groups = vec![77, 1236];
+            spec.security.allow_privilege_escalation = false;
+            spec.resources.memory_limit_bytes = Some(64 * 1024 * 1024);
+            spec.env = vec![("A".to_owned(), "b c".to_owned())];
+            spec.working_dir = Some("/usr".to_owned());
+        },
+        |spec| {
+            spec.security.drop_capabilities = vec!["ALL".to_owned()];
+            spec.security.read_only_root = true;
+            spec.security.seccomp = Seccomp::Unconfined;
+        },
+        |spec| spec.security.privileged = true,
+    ];
+    for change in changes {
+        let (world, key) = sleeping(|spec| {
+            spec.command[2] = format!("({SHOW}); echo shown; exec sleep 1000");
+            change(spec);
+        });
+        let log = world.path("logs/web-0.log");
+        let begun = Instant::now();
+        while !world::read_log(&log).ends_with("shown\n") {
+            assert!(begun.elapsed() < LONG, "{}", world::read_log(&log));
+            std::thread::yield_now();
+        }
+        let first = world::read_log(&log).replace("shown\n", "");
+        let (exit, output) = exec(&world, &key, &format!("({SHOW})"));
+        assert_eq!(exit, ExecExit::Code(0));
+        assert_eq!(output, first);
+    }
+}
+
+#[test]
+fn a_command_has_no_descriptor_but_its_three_and_none_leads_out() {
+    let (world, key) = sleeping(|spec| spec.security.add_capabilities = vec!["SYS_PTRACE".into()]);
+    let (_, output) = exec(&world, &key, "exec ls -l /proc/self/fd");
+    let open: Vec<&str> = output.lines().filter(|line| line.contains(" -> ")).collect();
+    assert_eq!(open.len(), 4, "null, two pipes, and the listing's own: {output}");
+}
+
+#[test]
+fn what_a_container_made_of_its_files_does_not_mislead_a_command() {
+    let (world, key) = sleeping(|spec| spec.working_dir = Some("/tmp/work".to_owned()));
+    // A passwd of the container's own making has no say any more.
+    exec(&world, &key, "echo 'root:x:4711:4711::/:/bin/sh' > /etc/passwd");
+    assert_eq!(exec(&world, &key, "id -u").1, "0\n");
+    // CVE-2024-21626: a working directory that leads to a descriptor of the one who starts the command.
+    for fd in 0..20 {
+        let link = format!("cd /; rm -rf /tmp/work; ln -s /proc/self/fd/{fd} /tmp/work");
+        match exec_within(&world, &key, &["/bin/sh", "-c", &link], LONG) {
+            Ok(outcome) => assert_eq!((fd, outcome.exit), (0, ExecExit::Code(0))),
+            Err(RuntimeError::Start { problem, .. }) => {
+                assert!(problem.starts_with("change to working directory"), "{problem}");
+                break;
+            }
+            Err(error) => panic!("{}", error.chain()),
+        }
+    }
+}
+
+#[test]
+fn a_null_device_that_is_none_any_more_is_not_opened_as_one() {
+    let (world, key) = sleeping(|_| {});
+    let outcome = exec_within(&world, &key, &["/bin/sh", "-c", "umount /dev/null"], LONG).unwrap();
+    assert_ne!(outcome.exit, ExecExit::Code(0), "it is a mount of its own");
+    let (world, key) = sleeping(|spec| spec.security.add_capabilities = vec!["SYS_ADMIN".into()]);
+    let made = "umount -l /dev/null && rm /dev/null && mkfifo /dev/null";
+    assert_eq!(exec(&world, &key, made), (ExecExit::Code(0), String::new()));
+    let error = exec_within(&world, &key, &["true"], LONG).unwrap_err();
+    assert!(error.chain().ends_with("/dev/null is something else"), "{}", error.chain());
+}
+
+#[test]
+fn commands_end_with_the_agent_that_asked_for_them() {
+    let (mut world, key) = sleeping(|_| {});
+    let runtime = world.runtime.clone().unwrap();
+    world.block(async {
+        let command = ["/bin/sh", "-c", "sleep 4713"].map(str::to_owned);
+        let call = runtime.exec_sync(&key, &command, LONG);
+        let other = async {
+            runtime.exec_sync(&key, &["true".to_owned()], LONG).await.unwrap();
+        };
+        tokio::select! {
+            _ = call => panic!("it ended"),
+            () = other => {}
+        }
+    });
+    drop(runtime);
+    world.reopen();
+    let left = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; done | grep -c 'sleep 471[3]'";
+    let mut tries = 0;
+    while exec(&world, &key, left).1 != "0\n" {
+        tries += 1;
+        assert!(tries < 100, "the command is still there");
+    }
+}

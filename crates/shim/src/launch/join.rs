@@ -1,0 +1,289 @@
+//! One more command in a container that runs: from the fork to the exec.
+//!
+//! ```text
+//! shim ─ fork ─▶ helper: cgroups → close files → mount, cgroup namespaces → files → working directory → confine
+//!                  └─ fork into the PID namespace ─▶ command: session → files 0, 1, 2 → exec
+//! ```
+//!
+//! The helper is outside of the container's PID namespace, so that nothing in there can see it, let alone take hold of it.
+//! The command is born inside, but only when it may no more than the container may, and as a child of the shim, which
+//! alone reaps it. Whatever the container has made of its files meanwhile: paths are resolved inside its root and without
+//! magic links, and the identity is the one that its first process got.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::process::{DumpableBehavior, Signal};
+use rustix::thread::ThreadNameSpaceType;
+
+use super::paths::{self, Links};
+use super::user::Identity;
+use super::{Report, child, confine, exec, open_cgroups};
+use crate::problem::{Context, errno_text};
+use crate::protocol::{
+    CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind, FileSource,
+    ProcessPlan,
+};
+use crate::sandbox::Sandbox;
+use crate::sys::{self, Forked, PidNamespace, Sibling};
+
+/// What a container's further commands need of its plan.
+pub(crate) struct Basis {
+    process: ProcessPlan,
+    confinement: Confinement,
+    cgroup: CgroupPlan,
+    /// Who its first process is; `None` when it has more groups than a report can hold.
+    pub(crate) identity: Option<Identity>,
+}
+
+impl Basis {
+    /// Keeps what is needed, and nothing else: a shim is small.
+    pub(crate) fn of(plan: &ContainerPlan) -> Self {
+        let process = ProcessPlan { argv: Vec::new(), ..plan.process.clone() };
+        let confinement = Confinement {
+            privilege: plan.confinement.privilege,
+            capabilities: plan.confinement.capabilities,
+            escalation: plan.confinement.escalation,
+            seccomp: plan.confinement.seccomp.clone(),
+            masked_paths: Vec::new(),
+            read_only_paths: Vec::new(),
+        };
+        Self { process, confinement, cgroup: plan.cgroup.clone(), identity: None }
+    }
+}
+
+/// What helper and command tell, one message each.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum JoinReport {
+    /// The command was forked, in the shim's numbers.
+    Forked(u32),
+    /// One of them gave up.
+    Failed(Failure),
+}
+
+impl JoinReport {
+    fn encode(self) -> Vec<u8> {
+        match self {
+            JoinReport::Forked(pid) => [&b"F"[..], &pid.to_le_bytes()].concat(),
+            JoinReport::Failed(failure) => Report::Failed(failure).encode(),
+        }
+    }
+
+    /// Reads one message; `None` at the end.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        if let [b'F', pid @ ..] = bytes {
+            let pid = pid.first_chunk::<4>().map_or(0, |pid| u32::from_le_bytes(*pid));
+            return Some(JoinReport::Forked(pid));
+        }
+        match Report::decode(bytes)? {
+            Report::Failed(failure) => Some(JoinReport::Failed(failure)),
+            Report::Ready(_) => None,
+        }
+    }
+}
+
+/// Where the command goes.
+pub(crate) struct Target<'a> {
+    pub(crate) basis: &'a Basis,
+    /// The container's first process.
+    pub(crate) container: BorrowedFd<'a>,
+}
+
+/// The shim's and the helper's end of a socket for [`JoinReport`]s: it closes when the exec succeeded, or both processes
+/// died.
+pub(crate) fn status_sockets() -> Result<(OwnedFd, OwnedFd), Failure> {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
+        .and_then(|(ours, helpers)| super::set_nonblocking(&ours).map(|()| (ours, helpers)))
+        .setup(|| "make a pair of sockets".to_owned())
+}
+
+/// Forks the helper. It comes back at once with its pidfd; how it goes is read from the other end of `status`.
+pub(crate) fn join(
+    plan: &ExecPlan,
+    target: &Target<'_>,
+    files: Vec<OwnedFd>,
+    sandbox: &Sandbox,
+    status: OwnedFd,
+) -> Result<OwnedFd, Failure> {
+    let Some(identity) = &target.basis.identity else {
+        let problem = "its user is in too many groups to run further commands as";
+        return Err(Failure::new(FailureKind::Config, problem));
+    };
+    let cgroups = open_cgroups(&target.basis.cgroup, sandbox)?;
+    let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
+    let forked = sys::fork_into(unified, PidNamespace::OfChildren);
+    match forked.setup(|| "fork".to_owned())? {
+        Forked::Child => {
+            let helper = Helper { plan, target, identity, tasks: &cgroups.tasks, sandbox };
+            helper.run(&files, &status)
+        }
+        Forked::Parent { pidfd, .. } => Ok(pidfd),
+    }
+}
+
+struct Helper<'a> {
+    plan: &'a ExecPlan,
+    target: &'a Target<'a>,
+    identity: &'a Identity,
+    tasks: &'a child::Tasks,
+    sandbox: &'a Sandbox,
+}
+
+impl Helper<'_> {
+    /// Runs in the helper, and in the command that it forks; returns in neither.
+    fn run(&self, files: &[OwnedFd], status: &OwnedFd) -> ! {
+        let failure = match self.prepare(files, status).and_then(|(command, wired)| {
+            let forked = sys::fork_sibling().setup(|| "fork".to_owned())?;
+            Ok((command, wired, forked))
+        }) {
+            Ok((_, _, Sibling::Caller { pid })) => {
+                report(status, JoinReport::Forked(pid));
+                sys::exit_now(0);
+            }
+            Ok((command, wired, Sibling::Child)) => match become_session(&wired) {
+                Ok(()) => command.exec(),
+                Err(failure) => failure,
+            },
+            Err(failure) => failure,
+        };
+        report(status, JoinReport::Failed(failure));
+        sys::exit_now(128);
+    }
+
+    fn prepare(
+        &self,
+        files: &[OwnedFd],
+        status: &OwnedFd,
+    ) -> Result<(exec::Command, [OwnedFd; 3]), Failure> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .setup(|| "bind the process to its shim".to_owned())?;
+        child::join(&self.tasks.first)?;
+        child::join(&self.tasks.last)?;
+        sys::reset_signals();
+        self.leave_oom_protection();
+        let mut keep = vec![status.as_raw_fd(), self.target.container.as_raw_fd()];
+        keep.extend(files.iter().map(AsRawFd::as_raw_fd));
+        sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
+        self.enter_namespaces()?;
+        child::raise_open_files();
+        let Basis { process, confinement, .. } = self.target.basis;
+        let process = ProcessPlan { argv: self.plan.argv.clone(), ..process.clone() };
+        let command = exec::prepare(&process, &self.identity.home)?;
+        let wired = wire(self.plan.files, files, self.identity)?;
+        enter_working_dir(&process.working_dir)?;
+        confine::apply(confinement, self.identity)?;
+        // Another user than before has made the process readable to that user's others.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .setup(|| "close the process to others".to_owned())?;
+        rustix::process::umask(Mode::from_raw_mode(0o022));
+        Ok((command, wired))
+    }
+
+    /// An agent that protects itself from the OOM killer does not protect its pods.
+    fn leave_oom_protection(&self) {
+        let path = Path::new("/proc/self/oom_score_adj");
+        let file = paths::open(self.sandbox.host_root.as_fd(), path, OFlags::WRONLY, Links::InRoot);
+        if let Ok(file) = file {
+            // Never a reason not to start.
+            let _ = rustix::io::write(&file, b"0");
+        }
+    }
+
+    /// Network, IPC and UTS are the sandbox's, which the shim is in already. The PID namespace is for the next fork.
+    fn enter_namespaces(&self) -> Result<(), Failure> {
+        let namespaces = ThreadNameSpaceType::MOUNT
+            | ThreadNameSpaceType::PROCESS_ID
+            | ThreadNameSpaceType::CONTROL_GROUP;
+        match rustix::thread::move_into_thread_name_spaces(self.target.container, namespaces) {
+            Err(Errno::SRCH) => Err(not_running(&self.plan.slot)),
+            result => result.setup(|| format!("enter the namespaces of {}", self.plan.slot)),
+        }
+    }
+}
+
+/// What a call about a container that does not run is answered.
+pub(crate) fn not_running(slot: &str) -> Failure {
+    Failure::new(FailureKind::State, format!("container {slot} is not running"))
+}
+
+fn report(status: &OwnedFd, report: JoinReport) {
+    // Nobody to tell means the shim is gone; this process is about to be killed, too.
+    let _ = rustix::net::send(status, &report.encode(), SendFlags::NOSIGNAL);
+}
+
+/// The three files of the command, above the numbers they will get. The user may open them again by /dev/stdout.
+fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<[OwnedFd; 3], Failure> {
+    let owner = Some(rustix::fs::Uid::from_raw(identity.uid));
+    let mut passed = passed.iter();
+    let mut connect = |source: FileSource| match source {
+        FileSource::Null => open_null(),
+        FileSource::Passed => {
+            let file = passed.next().ok_or_else(|| {
+                Failure::new(FailureKind::State, "the call came without its descriptors")
+            })?;
+            rustix::fs::fchown(file, owner, None)
+                .and_then(|()| rustix::io::fcntl_dupfd_cloexec(file, 3))
+                .setup(|| "give the files to the user".to_owned())
+        }
+    };
+    match plan {
+        ExecFiles::Given { stdin, stdout, stderr } => {
+            Ok([connect(stdin)?, connect(stdout)?, connect(stderr)?])
+        }
+    }
+}
+
+/// The container's own, if that is what it is still.
+fn open_null() -> Result<OwnedFd, Failure> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let what = || "open /dev/null".to_owned();
+    let root = child::open_root()?;
+    let null =
+        paths::open(root.as_fd(), Path::new("/dev/null"), flags, Links::Refused).setup(what)?;
+    let stat = rustix::fs::fstat(&null).setup(what)?;
+    let is_null = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+        && stat.st_rdev == rustix::fs::makedev(1, 3);
+    if is_null {
+        Ok(null)
+    } else {
+        Err(Failure::new(FailureKind::Setup, "the container's /dev/null is something else"))
+    }
+}
+
+/// Not made when absent: that was done when the container started.
+fn enter_working_dir(path: &str) -> Result<(), Failure> {
+    let root = child::open_root()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    paths::open(root.as_fd(), Path::new(path), flags, Links::InRoot)
+        .and_then(rustix::process::fchdir)
+        .fail(FailureKind::Start, || format!("change to working directory {path:?}"))
+}
+
+/// What only the command itself can do.
+fn become_session(wired: &[OwnedFd; 3]) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .setup(|| "bind the process to its shim".to_owned())?;
+    rustix::process::setsid().setup(|| "start a session".to_owned())?;
+    for (number, file) in (0..).zip(wired) {
+        sys::dup_to(file.as_fd(), number).setup(|| "connect the files".to_owned())?;
+    }
+    sys::close_all_on_exec().map_err(|errno| Failure::new(FailureKind::Start, errno_text(errno)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_survive_the_socket() {
+        let failed = || JoinReport::Failed(Failure::new(FailureKind::Start, "exec \"x\": no"));
+        assert_eq!(JoinReport::decode(&failed().encode()), Some(failed()));
+        let forked = || JoinReport::Forked(4_711_000);
+        assert_eq!(JoinReport::decode(&forked().encode()), Some(forked()));
+        assert_eq!(JoinReport::decode(b""), None);
+    }
+}

@@ -1,0 +1,254 @@
+//! Further commands in running containers. Each begins as a helper process, which forks the command and ends. A command is
+//! forgotten when both are reaped.
+//!
+//! They belong to the connection that asked for them: whoever reads their output is gone with it.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+
+use super::{Server, Source};
+use crate::container::{Stage, cause_of};
+use crate::launch::{self, JoinReport, REPORT_BYTES_MAX};
+use crate::notes::note;
+use crate::problem::{Context, errno_text};
+use crate::protocol::{Answer, ExecPlan, ExitCause, Failure, FailureKind, Message};
+use crate::sys;
+
+/// Commands at one time in a sandbox; probes, hooks and people together need far fewer.
+const COMMANDS_MAX: usize = 256;
+
+/// One command.
+pub(crate) struct Command {
+    id: u64,
+    /// The call that waits for the exec; `None` when it was answered.
+    waiting: Option<u64>,
+    /// Whether its end is told: not that of one whose exec failed.
+    end: End,
+    helper: Option<Helper>,
+    process: Option<Process>,
+    fate: Fate,
+}
+
+/// The helper, and the socket that closes when it and the command's exec are done.
+struct Helper {
+    status: OwnedFd,
+    pidfd: OwnedFd,
+}
+
+/// Whether a command may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Live,
+    /// It is killed as soon as it is there.
+    Doomed,
+}
+
+/// What is done about the end of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Told,
+    Silent,
+}
+
+struct Process {
+    pid: Option<Pid>,
+    pidfd: OwnedFd,
+    /// How it ended, once it was reaped.
+    ended: Option<ExitCause>,
+}
+
+impl Server {
+    /// `None`: answered when the exec succeeded or failed.
+    pub(super) fn exec(&mut self, plan: &ExecPlan, seq: u64) -> Option<Result<Answer, Failure>> {
+        let files = self.agent.as_mut().map(|agent| agent.take_files(plan.files.passed()));
+        let Some(Some(files)) = files else {
+            let problem = "the call came without its descriptors";
+            return Some(Err(Failure::new(FailureKind::State, problem)));
+        };
+        match self.begin(plan, files, seq) {
+            Ok(()) => None,
+            Err(failure) => Some(Err(failure)),
+        }
+    }
+
+    fn begin(&mut self, plan: &ExecPlan, files: Vec<OwnedFd>, seq: u64) -> Result<(), Failure> {
+        let container = self.containers.values().find(|container| container.slot == plan.slot);
+        let (Some(container), Some(sandbox)) = (container, &self.sandbox) else {
+            return Err(super::no_such(&plan.slot));
+        };
+        if !matches!(container.stage, Stage::Running { .. }) {
+            return Err(launch::not_running(&plan.slot));
+        }
+        if self.commands.len() >= COMMANDS_MAX {
+            let problem = format!("{COMMANDS_MAX} commands run in this pod already");
+            return Err(Failure::new(FailureKind::Setup, problem));
+        }
+        let target = launch::Target { basis: &container.basis, container: container.pidfd.as_fd() };
+        let number = self.next_number;
+        let (status, helpers_end) = launch::status_sockets()?;
+        epoll::add(&self.epoll, &status, Source::CommandStatus(number).pack(), EventFlags::IN)
+            .setup(|| "watch the command".to_owned())?;
+        let pidfd = launch::join(plan, &target, files, sandbox, helpers_end)?;
+        self.next_number += 1;
+        let command = Command {
+            id: plan.id,
+            waiting: Some(seq),
+            end: End::Told,
+            helper: Some(Helper { status, pidfd }),
+            process: None,
+            fate: Fate::Live,
+        };
+        self.commands.insert(number, command);
+        Ok(())
+    }
+
+    /// Ends a command and what it started in its session's first process group.
+    pub(super) fn kill_command(&mut self, id: u64) {
+        if let Some(command) = self.commands.values_mut().find(|command| command.id == id) {
+            command.kill();
+        }
+    }
+
+    /// The agent that asked for them is gone.
+    pub(super) fn kill_all_commands(&mut self) {
+        for command in self.commands.values_mut() {
+            command.waiting = None;
+            command.end = End::Silent;
+            command.kill();
+        }
+    }
+
+    /// Takes all that helper and command have said.
+    pub(super) fn read_command_status(&mut self, number: u32) {
+        loop {
+            let Some(command) = self.commands.get_mut(&number) else { return };
+            let Some(Helper { status, .. }) = &command.helper else { return };
+            let mut buffer = [0u8; REPORT_BYTES_MAX];
+            match rustix::io::read(status, &mut buffer) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Ok(count) => match JoinReport::decode(&buffer[..count]) {
+                    Some(JoinReport::Forked(pid)) => self.follow_command(number, pid),
+                    Some(JoinReport::Failed(failure)) => self.command_failed(number, failure),
+                    None => return self.command_started(number),
+                },
+                Err(_) => return self.command_started(number),
+            }
+        }
+    }
+
+    /// The command was forked. As a child that nobody has reaped its number is its own.
+    fn follow_command(&mut self, number: u32, pid: u32) {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let source = Source::CommandExit(number).pack();
+        let opened = pid
+            .ok_or(Errno::INVAL)
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
+            .and_then(|fd| epoll::add(&self.epoll, &fd, source, EventFlags::IN).map(|()| fd));
+        let Some(command) = self.commands.get_mut(&number) else { return };
+        match opened {
+            Ok(pidfd) => {
+                command.process = Some(Process { pid, pidfd, ended: None });
+                if command.fate == Fate::Doomed {
+                    command.kill();
+                }
+            }
+            Err(errno) => {
+                if let Some(pid) = pid {
+                    // Nobody could end it later, and unreaped it would keep its container from ending.
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                    let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+                }
+                let problem = format!("watch the command: {}", errno_text(errno));
+                self.command_failed(number, Failure::new(FailureKind::Setup, problem));
+            }
+        }
+    }
+
+    fn command_failed(&mut self, number: u32, failure: Failure) {
+        let Some(command) = self.commands.get_mut(&number) else { return };
+        command.end = End::Silent;
+        if let Some(seq) = command.waiting.take() {
+            self.answer(seq, Err(failure));
+        }
+    }
+
+    /// The status socket closed: the helper is gone, and the command's exec succeeded, or it is dead.
+    fn command_started(&mut self, number: u32) {
+        let Some(command) = self.commands.get_mut(&number) else { return };
+        let Some(helper) = command.helper.take() else { return };
+        // It has closed its files already, so it is a zombie any moment.
+        reap(&helper.pidfd, WaitIdOptions::EXITED);
+        if let Some(seq) = command.waiting.take() {
+            let result = match command.process {
+                Some(_) => Ok(Answer::Done),
+                None => {
+                    let problem = "it was killed while it was being prepared";
+                    Err(Failure::new(FailureKind::Setup, problem))
+                }
+            };
+            self.answer(seq, result);
+        }
+        self.forget_ended_command(number);
+    }
+
+    /// The command ended.
+    pub(super) fn reap_command(&mut self, number: u32) {
+        self.read_command_status(number);
+        let Some(command) = self.commands.get_mut(&number) else { return };
+        let Some(process) = &mut command.process else { return };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let Some(cause) = reap(&process.pidfd, options) else { return };
+        process.ended = Some(cause);
+        // Its descriptor would go on being readable.
+        if let Err(errno) = epoll::delete(&self.epoll, &process.pidfd) {
+            note(&format!("stop watching a command: {}", errno_text(errno)));
+        }
+        self.forget_ended_command(number);
+    }
+
+    /// Its end is told behind the answer to its call.
+    fn forget_ended_command(&mut self, number: u32) {
+        let Some(command) = self.commands.get(&number) else { return };
+        let cause = match (&command.helper, &command.process) {
+            (Some(_), _) | (None, Some(Process { ended: None, .. })) => return,
+            (None, Some(Process { ended: Some(cause), .. })) => Some(*cause),
+            (None, None) => None,
+        };
+        let (id, end) = (command.id, command.end);
+        self.commands.remove(&number);
+        if let (End::Told, Some(cause)) = (end, cause) {
+            self.send(&Message::ExecEnded { id, cause });
+        }
+    }
+}
+
+impl Command {
+    fn kill(&mut self) {
+        self.fate = Fate::Doomed;
+        let Some(process) = &self.process else { return };
+        if process.ended.is_some() {
+            return;
+        }
+        if let Some(pid) = process.pid {
+            // Not a group leader yet when it has just been forked.
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        match sys::pidfd_send_signal(process.pidfd.as_fd(), libc::SIGKILL) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(errno) => note(&format!("kill a command: {}", errno_text(errno))),
+        }
+    }
+}
+
+/// Reaps an ended process; `None` while it lives.
+fn reap(pidfd: &OwnedFd, options: WaitIdOptions) -> Option<ExitCause> {
+    match rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), options) {
+        Ok(Some(status)) => Some(cause_of(status)),
+        Ok(None) | Err(Errno::INTR) => None,
+        Err(_) => Some(ExitCause::Unknown), // not ours to wait for any more
+    }
+}
