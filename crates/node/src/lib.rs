@@ -21,6 +21,7 @@ pub mod clock;
 mod container_spec;
 mod context;
 mod env;
+mod images;
 mod layout;
 pub mod logs;
 pub mod network;
@@ -33,4 +34,5 @@ mod volumes;
 
 pub use agent::{Config, Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
+pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};

@@ -249,6 +249,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 | Action::SetUpSandbox { .. }
                 | Action::TearDownSandbox { .. }
                 | Action::PullImage { .. }
+                | Action::FetchImage { .. }
                 | Action::CreateContainer { .. }
                 | Action::StartContainer { .. }
                 | Action::SignalContainer { .. }

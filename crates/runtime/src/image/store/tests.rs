@@ -409,7 +409,7 @@ fn another_process_that_loads_is_noticed() {
     let (archive, id) = simple("x:1", &[("f", "1")]);
     command.load(&world.write("x.tar", &archive)).unwrap();
     assert_eq!(engine.resolve("x:1").unwrap().unwrap().id, id);
-    command.remove("x:1", &BTreeSet::new()).unwrap();
+    command.remove("x:1", || Ok(BTreeSet::new())).unwrap();
     assert_eq!(engine.resolve("x:1").unwrap(), None);
 }
 
@@ -426,12 +426,15 @@ fn removal_takes_what_nothing_else_uses_and_spares_what_runs() {
     assert_eq!(store.list().unwrap().iter().filter(|i| i.reference.contains("library")).count(), 2);
 
     let running = BTreeSet::from([first_id.clone()]);
-    assert!(matches!(store.remove("a:1", &running), Err(ImageError::InUse { .. })));
-    store.remove("a:1", &BTreeSet::new()).unwrap();
+    assert!(matches!(store.remove("a:1", || Ok(running.clone())), Err(ImageError::InUse { .. })));
+    store.remove("a:1", || Ok(BTreeSet::new())).unwrap();
     assert_eq!(world.stored("layers"), [Sha256Digest::of(&shared).hex()]);
     assert_eq!(store.resolve(&first_id).unwrap(), None);
-    assert!(matches!(store.remove("a:1", &BTreeSet::new()), Err(ImageError::NotFound { .. })));
-    store.remove(&second_id, &BTreeSet::new()).unwrap();
+    assert!(matches!(
+        store.remove("a:1", || Ok(BTreeSet::new())),
+        Err(ImageError::NotFound { .. })
+    ));
+    store.remove(&second_id, || Ok(BTreeSet::new())).unwrap();
     world.assert_empty();
 }
 

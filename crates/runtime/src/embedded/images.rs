@@ -1,0 +1,62 @@
+//! Which images containers were made from, as the records on disk say: true for every process that looks.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::records::{self, ContainerRecord};
+
+/// The ids of the images of all containers that stand beneath the runtime's data folder, running or not. A folder that is
+/// not there holds none.
+pub fn images_in_use(data_dir: &Path) -> io::Result<BTreeSet<String>> {
+    match in_use(&data_dir.join("sandboxes")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+        found => found,
+    }
+}
+
+pub(super) fn in_use(sandboxes: &Path) -> io::Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for sandbox in fs::read_dir(sandboxes)? {
+        let records = match fs::read_dir(sandbox?.path()) {
+            Ok(records) => records,
+            // it has just been moved to the trash
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for record in records {
+            let path = record?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                // sandbox.json is no container's record, and does not read as one
+                let record = records::read::<ContainerRecord>(&path);
+                found.extend(record.map(|record| record.image_id));
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_all_standing_containers_are_in_use() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(images_in_use(dir.path()).unwrap(), BTreeSet::new(), "nothing was ever run");
+        for (sandbox, slot, image) in [("a", "web-0", "sha256:1"), ("b", "db-3", "sha256:2")] {
+            let folder = dir.path().join("sandboxes").join(sandbox);
+            fs::create_dir_all(&folder).unwrap();
+            let pod = serde_json::json!({ "namespace": "n", "name": "p", "uid": "u" });
+            let key = serde_json::json!({ "sandbox": { "pod": pod, "attempt": 0 }, "name": "c", "attempt": 0 });
+            let record =
+                serde_json::json!({ "key": key, "id": "x", "image_id": image, "stop_signal": 15 });
+            fs::write(folder.join(format!("{slot}.json")), record.to_string()).unwrap();
+            fs::write(folder.join("sandbox.json"), "{}").unwrap();
+            fs::write(folder.join(format!("{slot}.state")), "{}").unwrap();
+        }
+        let found = images_in_use(dir.path()).unwrap();
+        assert_eq!(found, ["sha256:1".to_owned(), "sha256:2".to_owned()].into());
+    }
+}
