@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ContainerImage, ObjectReference};
 use rekindle_pod::Severity;
 use rekindle_runtime::{ImageOnDisk, Runtime, RuntimeError};
+use rekindle_types::TickDuration;
 use rekindle_types::reasons::event;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -17,8 +18,8 @@ use crate::network::PodNetwork;
 
 /// Between two looks at the images, as the kubelet's image cache.
 const LOOK_PERIOD: Duration = Duration::from_secs(30);
-/// Looks from one collection to the next: every 5 minutes, as the kubelet's.
-const LOOKS_PER_COLLECTION: u32 = 10;
+/// From one collection to the next, as the kubelet's.
+const COLLECTION_PERIOD: TickDuration = TickDuration::from_secs(300);
 /// Images and names of each in the Node's status, as the kubelet's `nodeStatusMaxImages`.
 const STATUS_IMAGES_MAX: usize = 50;
 const STATUS_NAMES_MAX: usize = 5;
@@ -59,14 +60,17 @@ async fn run<R: Runtime, N: PodNetwork>(
     shown: watch::Sender<Vec<ContainerImage>>,
 ) {
     let mut records = Records::default();
-    let mut looks = 0;
+    // not at once: what the node's pods use is not known yet
+    let mut collected_at = node.clock.now();
     loop {
-        // the first look is not followed by a collection: what the node's pods use is not known yet
-        let then = match looks > 0 && looks % LOOKS_PER_COLLECTION == 0 {
+        let now = node.clock.now();
+        let then = match now.since(collected_at) >= COLLECTION_PERIOD {
             true => Then::Collect,
             false => Then::Wait,
         };
-        looks += 1;
+        if then == Then::Collect {
+            collected_at = now;
+        }
         if let Err(error) = look(&node, &policy, &mut records, &shown, then).await {
             tracing::warn!(
                 node = node.name,
@@ -74,7 +78,10 @@ async fn run<R: Runtime, N: PodNetwork>(
                 "the images cannot be looked after"
             );
         }
-        tokio::time::sleep(LOOK_PERIOD).await;
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_PERIOD) => {}
+            () = node.images.pulled() => {}
+        }
     }
 }
 

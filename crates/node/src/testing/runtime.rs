@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rekindle_runtime::{
     ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer,
-    ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Runtime, RuntimeError, RuntimeEvent,
-    SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer,
-    StopSignal,
+    ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Runtime, RuntimeError,
+    RuntimeEvent, SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec, SandboxState,
+    StartedContainer, StopSignal,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
@@ -369,7 +369,12 @@ impl Runtime for FakeRuntime {
         self.machine.notify();
         let _under_way = UnderWay(self.machine.clone());
         self.machine.until("pulls are let go", |machine| !machine.images().held).await;
-        self.machine.images().fetch(&request.image)
+        let fetched = self.machine.images().fetch(&request.image);
+        fetched.ok_or_else(|| RuntimeError::Image {
+            image: request.image.clone(),
+            problem: "not found".to_owned(),
+            kind: ImageErrorKind::Pull,
+        })
     }
 
     async fn images(&self) -> Result<Vec<ImageOnDisk>, RuntimeError> {

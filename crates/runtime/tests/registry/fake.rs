@@ -5,9 +5,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -69,6 +73,10 @@ impl Reply {
     }
 }
 
+/// A connection, with TLS or without.
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
 type Rule = dyn Fn(&Asked) -> Option<Reply> + Send + Sync;
 
 #[derive(Default)]
@@ -96,6 +104,36 @@ impl FakeRegistry {
     /// Answers from its map.
     pub async fn start() -> Self {
         Self::with_rule(|_| None).await
+    }
+
+    /// Answers from its map over TLS, with a certificate for 127.0.0.1 that is answered, too.
+    pub async fn with_tls() -> (Self, CertificateDer<'static>) {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let certificate = made.cert.der().clone();
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], PrivateKeyDer::Pkcs8(key))
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let registry = Self { address, state: Arc::default(), count: watch::Sender::new(0) };
+        let served = registry.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (served, acceptor) = (served.clone(), acceptor.clone());
+                tokio::spawn(async move {
+                    // a client that does not trust us says nothing more
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        served.serve(stream, Arc::new(|_: &Asked| None)).await;
+                    }
+                });
+            }
+        });
+        (registry, certificate)
     }
 
     /// What `rule` answers goes before the map.
@@ -169,7 +207,7 @@ impl FakeRegistry {
         self.count.subscribe().wait_for(|now| *now >= count).await.unwrap();
     }
 
-    async fn serve(self, mut stream: TcpStream, rule: Arc<Rule>) {
+    async fn serve(self, mut stream: impl Stream, rule: Arc<Rule>) {
         let Some(asked) = self.read(&mut stream).await else { return };
         let reply = rule(&asked).unwrap_or_else(|| self.answer(&asked));
         if reply.end == End::Silence {
@@ -195,7 +233,7 @@ impl FakeRegistry {
         }
     }
 
-    async fn read(&self, stream: &mut TcpStream) -> Option<Asked> {
+    async fn read(&self, stream: &mut impl Stream) -> Option<Asked> {
         let mut bytes = Vec::new();
         let end = loop {
             if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -235,7 +273,8 @@ impl FakeRegistry {
 
     fn answer(&self, asked: &Asked) -> Reply {
         let state = self.state.lock().unwrap();
-        let path = asked.target.strip_prefix("/v2/").unwrap_or_default();
+        let path = asked.target.split('?').next().unwrap_or_default();
+        let path = path.strip_prefix("/v2/").unwrap_or_default();
         if let Some((repository, name)) = path.split_once("/manifests/") {
             let found = state.manifests.get(&format!("{repository}/{name}"));
             return match found {
@@ -257,7 +296,7 @@ impl FakeRegistry {
 }
 
 /// Until the client goes away.
-async fn hang(mut stream: TcpStream) {
+async fn hang(mut stream: impl Stream) {
     let mut buffer = [0; 64];
     while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
 }

@@ -26,6 +26,12 @@ pub struct World {
     pub puller: Puller,
 }
 
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl World {
     pub fn new() -> Self {
         Self::with(|_| {})

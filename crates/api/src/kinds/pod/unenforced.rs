@@ -173,11 +173,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "the host name is `hostname`, or the pod's name",
     ),
     pod(
-        "imagePullSecrets",
-        |s| !items(s.image_pull_secrets.as_ref()).is_empty(),
-        "images are not pulled from registries; load them with `rekindle image load`",
-    ),
-    pod(
         "overhead",
         |s| s.overhead.as_ref().is_some_and(|o| !o.is_empty()),
         "it is not added to the pod's requests",

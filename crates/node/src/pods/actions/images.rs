@@ -46,6 +46,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let info = self.node.runtime.pull_image(&request).await.map_err(|e| pull_error(&e))?;
         let now = self.node.clock.now();
         self.node.images.note_use(&info.id, now);
+        self.node.images.note_pull();
         let source = ImageSource::Pulled {
             took: now.since(begun_at),
             with_waiting: now.since(asked_at),

@@ -458,7 +458,7 @@ fn a_bad_name_is_told_apart_from_an_absent_image() {
     let error = store.store().resolve("Bad Name").unwrap_err();
     assert_eq!(error.kind(), crate::error::ImageErrorKind::InvalidName);
     assert_eq!(
-        error.into_runtime("Bad Name").to_string(),
+        error.to_runtime("Bad Name").to_string(),
         "image \"Bad Name\": a repository name is lower-case"
     );
 }
