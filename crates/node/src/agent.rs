@@ -134,7 +134,7 @@ pub struct Handle {
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
-    _keeper: Keeper,
+    keeper: Keeper,
 }
 
 impl Node {
@@ -182,7 +182,7 @@ impl Node {
         let (stop, stop_receiver) = mpsc::channel(1);
         let manager = tokio::spawn(Manager::new(node, found).run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
-        Ok(Handle { name: config.name, logs, stop, manager, heartbeat, _keeper: keeper })
+        Ok(Handle { name: config.name, logs, stop, manager, heartbeat, keeper })
     }
 }
 
@@ -212,6 +212,7 @@ impl Handle {
         if self.stop.send(manager_mode).await.is_err() {
             tracing::error!(node = self.name, "the node agent had ended before it was told to");
         }
+        self.keeper.stop().await;
         if let Err(error) = (&mut self.manager).await {
             tracing::error!(node = self.name, %error, "the node agent failed inside");
         }

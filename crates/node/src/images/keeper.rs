@@ -48,6 +48,15 @@ impl Keeper {
     }
 }
 
+impl Keeper {
+    /// Stops it; nothing of the node is held any more when this returns.
+    pub(crate) async fn stop(&mut self) {
+        self.task.abort();
+        // it was told to end, so that it ended early is no news
+        let _aborted = (&mut self.task).await;
+    }
+}
+
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.task.abort();

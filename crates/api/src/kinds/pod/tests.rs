@@ -30,6 +30,7 @@ const FIELDS: &[Fields] = &[
             "containers",
             "enableServiceLinks", // there are no cluster addresses to make variables of
             "hostname",
+            "imagePullSecrets",
             "initContainers",
             "nodeName",
             "nodeSelector",
