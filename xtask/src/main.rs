@@ -45,12 +45,14 @@ fn main() -> anyhow::Result<()> {
 
 fn test() -> anyhow::Result<()> {
     let kubectl = tools::kubectl()?;
+    let registry = tools::registry()?;
     tools::debian_packages()?;
     // The black-box tests drive the real binary: build it first, so that a test's time is its own.
     cargo(["build", "--workspace", "--locked", "--bins"])?;
     run(cargo_command()
         .args(["test", "--workspace", "--locked"])
-        .env("REKINDLE_TEST_KUBECTL", kubectl))
+        .env("REKINDLE_TEST_KUBECTL", kubectl)
+        .env("REKINDLE_TEST_REGISTRY", registry))
 }
 
 fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {

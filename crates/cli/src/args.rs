@@ -78,6 +78,8 @@ pub struct Up {
     /// The longest wait between restarts of a crashing container, 1s to 300s
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = restart_period)]
     pub max_container_restart_period: std::time::Duration,
+    #[command(flatten)]
+    pub registries: Registries,
 }
 
 /// `rekindle down`.
@@ -138,8 +140,45 @@ pub enum RungArg {
 pub enum Image {
     /// Load images from an OCI archive, an OCI layout folder or a `docker save` archive
     Load(ImageLoad),
+    /// Fetch an image from its registry
+    Pull(ImagePull),
     /// List the images on this machine
     List(ImageList),
+    /// Remove an image, or one of its names
+    Rm(ImageRm),
+}
+
+/// Registries that are reached in another way than usual.
+#[derive(Args, Clone, Debug)]
+pub struct Registries {
+    /// Speak to this registry without TLS, as to those on loopback; may be repeated
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub plain_http: Vec<String>,
+}
+
+/// `rekindle image pull`.
+#[derive(Args, Clone, Debug)]
+pub struct ImagePull {
+    /// The image: busybox, registry.example/team/app:v1, registry.example/app@sha256:...
+    #[arg(value_name = "IMAGE")]
+    pub image: String,
+    /// Logins in the form of docker's config.json
+    #[arg(long, value_name = "FILE")]
+    pub auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub registries: Registries,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// `rekindle image rm`.
+#[derive(Args, Clone, Debug)]
+pub struct ImageRm {
+    /// The image by name or id; by id it goes with all its names
+    #[arg(value_name = "IMAGE", required = true)]
+    pub images: Vec<String>,
+    #[command(flatten)]
+    pub data_dir: DataDir,
 }
 
 /// `rekindle image load`.

@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         Command::Status(status) => commands::status::run(&status),
         Command::Restart(restart) => commands::restart::run(&restart),
         Command::Image(Image::Load(load)) => commands::image::load(&load),
+        Command::Image(Image::Pull(pull)) => commands::image_pull::run(&pull),
+        Command::Image(Image::Rm(rm)) => commands::image::remove(&rm),
         Command::Image(Image::List(list)) => commands::image::list(&list),
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
     };

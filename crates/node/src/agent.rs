@@ -11,11 +11,12 @@ use std::sync::Arc;
 use kube::Client;
 use rekindle_runtime::{Runtime, RuntimeError};
 use rekindle_types::TickDuration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
 use crate::context::NodeContext;
+use crate::images::{ImageGcPolicy, Keeper, NodeImages};
 use crate::layout::NodeDirs;
 use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
@@ -23,6 +24,10 @@ use crate::objects::ObjectCache;
 use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
 use crate::register::{Heartbeat, MachineFacts};
 use crate::spares::{Leaving, SpareKeeper};
+
+/// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
+/// that hangs stops every pod of the node.
+const PARALLEL_IMAGE_PULLS: usize = 3;
 
 /// What a node agent is given.
 #[derive(Clone, Debug)]
@@ -44,6 +49,10 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// The kubelet's `crashLoopBackOff.maxContainerRestartPeriod`.
     pub max_container_restart_period: TickDuration,
+    /// Images that are pulled at the same time; the kubelet's `maxParallelImagePulls`, 1 being its `serializeImagePulls`.
+    pub max_parallel_image_pulls: usize,
+    /// When unused images are removed.
+    pub image_gc: ImageGcPolicy,
     /// The domain of services, for /etc/hosts: `cluster.local`.
     pub cluster_domain: String,
     /// Shown as the node's kubelet version: `v1.37.0+rekindle.0.1.0`.
@@ -64,6 +73,8 @@ impl Config {
             capacity: BTreeMap::new(),
             labels: BTreeMap::new(),
             max_container_restart_period: TickDuration::from_secs(300),
+            max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
+            image_gc: ImageGcPolicy::default(),
             cluster_domain: "cluster.local".to_owned(),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),
@@ -126,6 +137,7 @@ pub struct Handle {
     heartbeat: Heartbeat,
     /// `None` once it was stopped.
     spares: Option<SpareKeeper>,
+    keeper: Keeper,
 }
 
 impl Node {
@@ -156,6 +168,7 @@ impl Node {
             objects: ObjectCache::new(client.clone()),
             recorder: Recorder::start(client.clone(), &config.name, config.clock),
             index: index.clone(),
+            images: NodeImages::new(config.max_parallel_image_pulls),
             allocatable: machine.allocatable(),
             host_ips: config.addresses.clone(),
             core_config: rekindle_pod::Config {
@@ -169,11 +182,14 @@ impl Node {
             network,
             dirs: dirs.clone(),
         });
-        let heartbeat = Heartbeat::start(client, &config, machine);
+        let (shown, images) = watch::channel(Vec::new());
+        let keeper = Keeper::start(node.clone(), config.image_gc, shown);
+        let heartbeat = Heartbeat::start(client, &config, machine, images);
         let (stop, stop_receiver) = mpsc::channel(1);
         let manager = tokio::spawn(Manager::new(node, found).run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
-        Ok(Handle { name: config.name, logs, stop, manager, heartbeat, spares: Some(spares) })
+        let spares = Some(spares);
+        Ok(Handle { name: config.name, logs, stop, manager, heartbeat, spares, keeper })
     }
 }
 
@@ -210,6 +226,7 @@ impl Handle {
         if self.stop.send(manager_mode).await.is_err() {
             tracing::error!(node = self.name, "the node agent had ended before it was told to");
         }
+        self.keeper.stop().await;
         if let Err(error) = (&mut self.manager).await {
             tracing::error!(node = self.name, %error, "the node agent failed inside");
         }

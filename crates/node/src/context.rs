@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::env::Allocatable;
+use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
 use crate::pods::{PodIndex, Recorder};
@@ -24,6 +25,7 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) objects: Arc<ObjectCache>,
     pub(crate) recorder: Recorder,
     pub(crate) index: PodIndex,
+    pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,
     pub(crate) host_ips: Vec<IpAddr>,
     pub(crate) core_config: rekindle_pod::Config,

@@ -22,6 +22,7 @@ mod container_spec;
 mod context;
 mod env;
 mod hooks;
+mod images;
 mod layout;
 pub mod logs;
 pub mod network;
@@ -36,4 +37,5 @@ mod volumes;
 
 pub use agent::{Config, Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
+pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};

@@ -35,7 +35,7 @@ pub enum Action {
         /// Which one.
         attempt: SandboxAttempt,
     },
-    /// Make sure the image is here.
+    /// Look for the image: answered with `ImagePresent`, or with `ImageToFetch` when it is to be fetched.
     PullImage {
         /// For which container.
         container: ContainerName,
@@ -43,6 +43,13 @@ pub enum Action {
         image: String,
         /// When to fetch.
         policy: PullPolicy,
+    },
+    /// Fetch the image from its registry.
+    FetchImage {
+        /// For which container.
+        container: ContainerName,
+        /// The reference as written.
+        image: String,
     },
     /// Prepare a container.
     CreateContainer {
@@ -127,6 +134,7 @@ impl Action {
             | Action::SetUpSandbox { .. }
             | Action::TearDownSandbox { .. }
             | Action::PullImage { .. }
+            | Action::FetchImage { .. }
             | Action::CreateContainer { .. }
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }

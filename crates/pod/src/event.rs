@@ -95,6 +95,8 @@ pub enum Outcome {
         /// The pod's addresses, the first being `status.podIP`.
         ips: Vec<IpAddr>,
     },
+    /// The image is not here, or its registry must be asked whether it is still the same.
+    ImageToFetch,
     /// The image is here.
     ImagePresent {
         /// Its id.
@@ -139,8 +141,15 @@ pub enum Verdict {
 pub enum ImageSource {
     /// It was on the machine.
     AlreadyPresent,
-    /// It was fetched just now.
-    Pulled,
+    /// It was fetched just now, or its registry said that it is still the same.
+    Pulled {
+        /// The pull itself.
+        took: TickDuration,
+        /// The pull and the time that it waited for other pulls.
+        with_waiting: TickDuration,
+        /// Of the image on disk.
+        size_bytes: u64,
+    },
 }
 
 /// Why an action failed: the text for people, and the class that decides what comes next.

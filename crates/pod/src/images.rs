@@ -3,13 +3,17 @@
 //! ```text
 //!  Pulling ── failed ─► ErrImagePull ── 2 s ─► ImagePullBackOff ── 10, 20 … 300 s since the failure ─► Pulling
 //! ```
+//! A pull has two steps: the driver looks for the image, and only when it says that there is something to fetch, the event
+//! Pulling is recorded and it is fetched. Whether an image has a registry (the built-in ones have none) is for the driver
+//! to know.
+//!
 //! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time. ErrImageNeverPull is looked
 //! at again after 1 s doubling to 10 s, as somebody may load the image; InvalidImageName waits for another spec.
 
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::waiting;
 
-use crate::action::{Action, ActionId, PullPolicy};
+use crate::action::{Action, ActionId};
 use crate::container::{Complaint, Hold, State};
 use crate::core::PodCore;
 use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
@@ -27,18 +31,23 @@ impl PodCore {
             image: definition.image.clone(),
             policy: definition.pull_policy,
         };
-        // Whether the registry is asked is known beforehand only here.
-        let pulling = match definition.pull_policy {
-            PullPolicy::Always => Some(texts::pulling(definition)),
-            PullPolicy::IfNotPresent | PullPolicy::Never => None,
-        };
         let action = self.outbox.act(action, Pending::Pull(place));
         self.containers[place].state = State::Pulling { action };
         self.status_changed = true;
         self.moved = true;
-        if let Some(event) = pulling {
-            self.emit(event);
-        }
+    }
+
+    /// The image is to be fetched.
+    fn fetch(&mut self, place: usize) {
+        let definition = &self.containers[place].definition;
+        let action = Action::FetchImage {
+            container: definition.name.clone(),
+            image: definition.image.clone(),
+        };
+        let pulling = texts::pulling(definition);
+        let action = self.outbox.act(action, Pending::Pull(place));
+        self.containers[place].state = State::Pulling { action };
+        self.emit(pulling);
     }
 
     pub(crate) fn pull_answered(
@@ -62,6 +71,7 @@ impl PodCore {
                 self.tell_of_image(place, source);
                 self.create(place);
             }
+            Ok(Outcome::ImageToFetch) => self.fetch(place),
             Ok(other) => {
                 let message = format!("the runtime answered {other:?} to the pull");
                 self.image_failed(place, ActionError { kind: ActionErrorKind::ImagePull, message });
@@ -72,15 +82,12 @@ impl PodCore {
 
     fn tell_of_image(&mut self, place: usize, source: ImageSource) {
         let definition = &self.containers[place].definition;
-        let pulling = texts::pulling(definition);
         let event = match source {
             ImageSource::AlreadyPresent => texts::image_present(definition),
-            ImageSource::Pulled => texts::image_pulled(definition),
+            ImageSource::Pulled { took, with_waiting, size_bytes } => {
+                texts::image_pulled(definition, took, with_waiting, size_bytes)
+            }
         };
-        let told = definition.pull_policy == PullPolicy::Always;
-        if source == ImageSource::Pulled && !told {
-            self.emit(pulling);
-        }
         self.emit(event);
     }
 
@@ -114,15 +121,7 @@ impl PodCore {
         let container = &mut self.containers[place];
         let until = container.image.backoff.failed(now);
         container.state = State::Idle(Hold::Image { shown_at: Some(now + ERROR_SHOWN_FOR), until });
-        let definition = &container.definition;
-        let pulling = match definition.pull_policy {
-            PullPolicy::Always => None,
-            PullPolicy::IfNotPresent | PullPolicy::Never => Some(texts::pulling(definition)),
-        };
-        let failed = texts::failed_to_pull(definition, &message);
-        if let Some(event) = pulling {
-            self.emit(event);
-        }
+        let failed = texts::failed_to_pull(&container.definition, &message);
         self.emit(failed);
         self.complain_of_image(place, waiting::ERR_IMAGE_PULL, message);
     }

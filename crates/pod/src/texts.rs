@@ -80,8 +80,17 @@ pub(crate) fn image_present(definition: &Definition) -> PodEvent {
     of_container(definition, Severity::Normal, event::PULLED, text)
 }
 
-pub(crate) fn image_pulled(definition: &Definition) -> PodEvent {
-    let text = format!("Successfully pulled image \"{}\"", definition.image);
+pub(crate) fn image_pulled(
+    definition: &Definition,
+    took: TickDuration,
+    with_waiting: TickDuration,
+    size_bytes: u64,
+) -> PodEvent {
+    let (took, with_waiting) = (go_duration_ms(took), go_duration_ms(with_waiting));
+    let text = format!(
+        "Successfully pulled image \"{}\" in {took} ({with_waiting} including waiting). Image size: {size_bytes} bytes.",
+        definition.image
+    );
     of_container(definition, Severity::Normal, event::PULLED, text)
 }
 
@@ -256,6 +265,24 @@ pub(crate) fn done(rung: Rung) -> &'static str {
     }
 }
 
+/// As Go prints a `time.Duration` that was cut to milliseconds: `0s`, `345ms`, `1.2s`, `1m0.05s`.
+fn go_duration_ms(span: TickDuration) -> String {
+    let millis = span.as_micros() / 1000;
+    if millis == 0 {
+        return "0s".to_owned();
+    }
+    if millis < 1000 {
+        return format!("{millis}ms");
+    }
+    let (seconds, rest) = (millis / 1000, millis % 1000);
+    let whole = go_duration(TickDuration::from_secs(seconds));
+    if rest == 0 {
+        return whole;
+    }
+    let digits = format!("{rest:03}");
+    format!("{}.{}s", whole.trim_end_matches('s'), digits.trim_end_matches('0'))
+}
+
 /// As Go prints a `time.Duration` of whole seconds: `10s`, `1m20s`, `5m0s`.
 fn go_duration(span: TickDuration) -> String {
     let secs = span.as_secs();
@@ -277,6 +304,23 @@ mod tests {
             [(0, "0s"), (10, "10s"), (40, "40s"), (80, "1m20s"), (160, "2m40s"), (300, "5m0s")]
         {
             assert_eq!(go_duration(TickDuration::from_secs(secs)), text);
+        }
+    }
+
+    #[test]
+    fn times_of_pulls_are_printed_as_go_prints_them() {
+        for (millis, text) in [
+            (0, "0s"),
+            (7, "7ms"),
+            (999, "999ms"),
+            (1000, "1s"),
+            (1200, "1.2s"),
+            (1050, "1.05s"),
+            (60_000, "1m0s"),
+            (61_234, "1m1.234s"),
+            (3_600_001, "1h0m0.001s"),
+        ] {
+            assert_eq!(go_duration_ms(TickDuration::from_millis(millis)), text);
         }
     }
 }

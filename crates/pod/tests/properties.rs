@@ -212,7 +212,7 @@ fn fault(action: &Action) -> ActionErrorKind {
     match action {
         Action::MountVolumes | Action::RefreshVolumes => ActionErrorKind::Volume,
         Action::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
-        Action::PullImage { .. } => ActionErrorKind::ImagePull,
+        Action::PullImage { .. } | Action::FetchImage { .. } => ActionErrorKind::ImagePull,
         Action::CreateContainer { .. } => ActionErrorKind::ContainerCreate,
         Action::StartContainer { .. } => ActionErrorKind::ContainerStart,
         _ => ActionErrorKind::Other,
@@ -611,8 +611,9 @@ fn answer() -> impl Strategy<Value = Result<Outcome, ActionError>> {
         2 => Just(Outcome::SandboxReady { ips: Vec::new() }),
         2 => Just(Outcome::ImagePresent {
             image_id: String::new(),
-            source: rekindle_pod::ImageSource::Pulled,
+            source: rekindle_pod::ImageSource::AlreadyPresent,
         }),
+        2 => Just(Outcome::ImageToFetch),
         2 => Just(Outcome::ContainerCreated { container_id: String::new(), image_id: String::new() }),
         2 => Just(Outcome::ContainerStarted { started_at: world::START }),
         1 => Just(Outcome::Probed { verdict: Verdict::Success, output: String::new() }),

@@ -11,6 +11,7 @@
     reason = "an error names pod and container; the calls it comes from take milliseconds"
 )]
 
+mod blocking;
 pub mod embedded;
 pub mod error;
 mod exec;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RuntimeError;
 use crate::exec::ExecOutcome;
+use crate::image::registry::Keyring;
 use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
 
 /// Runs sandboxes and containers. Every call is idempotent by its key: repeated after a crash of the caller it finds what
@@ -89,11 +90,23 @@ pub trait Runtime: Send + Sync + 'static {
         image: &str,
     ) -> impl Future<Output = Result<Option<ImageInfo>, RuntimeError>> + Send;
 
-    /// Fetches an image. What cannot be fetched here is a clear `RuntimeError::Image`.
+    /// Fetches an image, or makes sure that the one that is here is still what its registry means by the name. Dropping the
+    /// future ends the pull. What cannot be fetched is a clear `RuntimeError::Image`.
     fn pull_image(
         &self,
-        image: &str,
+        request: &ImagePull,
     ) -> impl Future<Output = Result<ImageInfo, RuntimeError>> + Send;
+
+    /// Every image that is here, once.
+    fn images(&self) -> impl Future<Output = Result<Vec<ImageOnDisk>, RuntimeError>> + Send;
+
+    /// How full the file system of the images is.
+    fn image_file_system(
+        &self,
+    ) -> impl Future<Output = Result<ImageFileSystem, RuntimeError>> + Send;
+
+    /// Takes an image away by its id, with all its names. One that a container was made from is refused; absent is success.
+    fn remove_image(&self, id: &str) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 }
 
 /// The signal that asks a container to end.
@@ -134,6 +147,59 @@ pub struct ImageInfo {
     pub reference: String,
     /// Bytes on disk.
     pub size_bytes: u64,
+    /// Whether a registry can be asked for it.
+    pub origin: ImageOrigin,
+}
+
+/// Whether a registry can be asked for an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageOrigin {
+    /// Its name is that of a registry.
+    Registry,
+    /// It is built in, or its name says that only this machine has it (`localhost/…`, an id).
+    ThisMachine,
+}
+
+/// An image to be fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImagePull {
+    /// As the user wrote it.
+    pub image: String,
+    /// The logins that may be tried.
+    pub keyring: Keyring,
+}
+
+/// One image of this machine, as its keeper sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageOnDisk {
+    /// `sha256:…` of its config.
+    pub id: String,
+    /// Its names with digests, then those with tags.
+    pub names: Vec<String>,
+    /// Bytes on disk; layers that others share count in full.
+    pub size_bytes: u64,
+    /// Whether it may go.
+    pub usage: ImageUse,
+}
+
+/// Whether something needs an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageUse {
+    /// Containers were made from it, and are not removed.
+    ByContainers,
+    /// It is part of the program.
+    BuiltIn,
+    /// Nothing does.
+    Unused,
+}
+
+/// How full the file system of the images is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageFileSystem {
+    /// Its size.
+    pub capacity_bytes: u64,
+    /// What may still be written.
+    pub available_bytes: u64,
 }
 
 /// What happened without being asked for.

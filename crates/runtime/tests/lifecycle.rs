@@ -6,6 +6,7 @@ mod world;
 
 use std::fs;
 
+use rekindle_runtime::image::registry::Keyring;
 use rekindle_runtime::*;
 use rekindle_types::ExitStatus;
 use world::{World, read_log, sandbox_spec};
@@ -290,11 +291,12 @@ fn images_are_found_or_the_problem_is_told() {
     world.run_sandbox();
     let is_here = |image: &str| world.block(world.rt().image_status(image)).unwrap().is_some();
     assert!(is_here("localhost/host"));
-    assert!(!is_here("registry.example/absent:1"));
-    let error = world.block(world.rt().pull_image("registry.example/absent:1")).unwrap_err();
+    assert!(!is_here("localhost/absent:1"));
+    let request = ImagePull { image: "localhost/absent:1".to_owned(), keyring: Keyring::new() };
+    let error = world.block(world.rt().pull_image(&request)).unwrap_err();
     assert!(error.chain().contains("rekindle image load"), "{}", error.chain());
     let mut spec = world.shell("web", 0, "true");
-    spec.image = "registry.example/absent:1".to_owned();
+    spec.image = "localhost/absent:1".to_owned();
     let error = world.block(world.rt().create_container(&spec)).unwrap_err();
     assert!(matches!(error, RuntimeError::Image { .. }), "{}", error.chain());
 }

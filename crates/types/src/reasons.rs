@@ -21,6 +21,8 @@ pub mod event {
     pub const FAILED_POST_START_HOOK: &str = "FailedPostStartHook";
     pub const FAILED_PRE_STOP_HOOK: &str = "FailedPreStopHook";
     pub const FAILED_SYNC: &str = "FailedSync";
+    pub const FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET: &str = "FailedToRetrieveImagePullSecret";
+    pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
 
     /// Ours: a PodRestart was carried out by the node.

@@ -1,6 +1,7 @@
 //! What is decided about a write by looking beyond the object itself.
 
 pub(crate) mod namespaces;
+pub(crate) mod service_accounts;
 
 use rekindle_store::Pending;
 

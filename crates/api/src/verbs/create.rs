@@ -26,6 +26,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     object_meta::prepare_new(object.meta_mut(), call.api.new_uid(), call.request.now);
     object.set_defaults();
     object.prepare_for_create(&context);
+    admission::service_accounts::complete_new(call, object.as_mut())?;
     warnings.extend(object.warnings());
 
     let prefix = object.meta().generate_name.clone().unwrap_or_default();

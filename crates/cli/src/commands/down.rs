@@ -9,6 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use rekindle_api::http::SystemClock;
 use rekindle_runtime::Runtime;
+use rekindle_runtime::image::registry::RegistrySettings;
 
 use crate::args::Down;
 use crate::client;
@@ -49,7 +50,8 @@ fn clean_up(path: &Path) -> anyhow::Result<ExitCode> {
     }
     client::block_on(async {
         let data_dir = DataDir::hold(path)?;
-        let runtime = engine::open_runtime(&data_dir, SystemClock::start().shared()).await?;
+        let clock = SystemClock::start().shared();
+        let runtime = engine::open_runtime(&data_dir, clock, RegistrySettings::default()).await?;
         let left = runtime.snapshot().await.context("look for pods that were left running")?;
         for sandbox in &left {
             runtime.remove_sandbox(&sandbox.key).await.map_err(|error| {

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use comfy_table::{Table, presets};
+use rekindle_runtime::embedded::images_in_use;
 
-use crate::args::{ImageList, ImageLoad};
-use crate::engine::images_in;
+use crate::args::{ImageList, ImageLoad, ImageRm};
+use crate::engine::{images_in, runtime_dir};
 
 /// `rekindle image load FILE`.
 pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
@@ -36,5 +37,16 @@ pub fn list(args: &ImageList) -> anyhow::Result<ExitCode> {
         table.add_row([image.reference, image.id, image.size_bytes.to_string()]);
     }
     println!("{table}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `rekindle image rm IMAGE…`.
+pub fn remove(args: &ImageRm) -> anyhow::Result<ExitCode> {
+    let data_dir = &args.data_dir.data_dir;
+    let images = images_in(data_dir, Vec::new())?;
+    for image in &args.images {
+        images.remove(image, || images_in_use(&runtime_dir(data_dir)))?;
+        println!("removed {image}");
+    }
     Ok(ExitCode::SUCCESS)
 }

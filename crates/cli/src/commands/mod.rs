@@ -2,6 +2,7 @@
 
 pub mod down;
 pub mod image;
+pub mod image_pull;
 pub mod restart;
 pub mod status;
 pub mod up;

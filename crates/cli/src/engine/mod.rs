@@ -25,6 +25,7 @@ use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{Node, StopMode};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
+use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_runtime::image::{Builtins, ImageStore};
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
@@ -34,7 +35,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::args::Up;
+use crate::args::{Registries, Up};
 use data_dir::DataDir;
 use logs::LogSource;
 
@@ -267,7 +268,8 @@ async fn start_node(
     clock: SystemClock,
     network: Arc<Network>,
 ) -> anyhow::Result<rekindle_node::Handle> {
-    let runtime = open_runtime(data_dir, clock.shared()).await?;
+    let settings = registry_settings(&args.registries);
+    let runtime = open_runtime(data_dir, clock.shared(), settings).await?;
     let name = node_name(args)?;
     let mut config = rekindle_node::Config::new(&name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
@@ -286,16 +288,32 @@ async fn start_node(
 }
 
 /// The container runtime of a data directory.
-pub async fn open_runtime(data_dir: &DataDir, clock: Clock) -> anyhow::Result<EmbeddedRuntime> {
+pub async fn open_runtime(
+    data_dir: &DataDir,
+    clock: Clock,
+    registries: RegistrySettings,
+) -> anyhow::Result<EmbeddedRuntime> {
     EmbeddedRuntime::open(embedded::Config {
-        data_dir: data_dir.join("runtime"),
+        data_dir: runtime_dir(data_dir.path()),
         run_dir: data_dir.run_dir()?,
         engine_id: data_dir.engine_id().to_owned(),
         images: Arc::new(open_images(data_dir)?),
+        registries,
         clock,
     })
     .await
     .context("start the container runtime")
+}
+
+/// The container runtime's folder in a data directory.
+pub fn runtime_dir(data_dir: &Path) -> std::path::PathBuf {
+    data_dir.join("runtime")
+}
+
+/// How registries are asked.
+pub fn registry_settings(args: &Registries) -> RegistrySettings {
+    let plain_http = args.plain_http.iter().cloned().collect();
+    RegistrySettings { plain_http, ..RegistrySettings::default() }
 }
 
 /// The image store of a data directory; a client command may open it beside a running engine.

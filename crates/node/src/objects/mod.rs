@@ -8,4 +8,6 @@ mod tests;
 pub(crate) use cache::{ObjectCache, PodObjects, Unavailable};
 #[cfg(test)]
 pub(crate) use references::Object;
-pub(crate) use references::{FetchedObjects, ObjectRef, container_references, pod_references};
+pub(crate) use references::{
+    FetchedObjects, ObjectRef, container_references, pod_references, pull_secret_references,
+};

@@ -87,7 +87,7 @@ impl FetchedObjects {
     }
 }
 
-/// Everything that the pod's volumes and containers refer to.
+/// Everything that the pod's volumes, containers and pulls refer to.
 pub(crate) fn pod_references(pod: &Pod) -> BTreeSet<ObjectRef> {
     let mut found = BTreeSet::new();
     let Some(spec) = &pod.spec else { return found };
@@ -98,7 +98,16 @@ pub(crate) fn pod_references(pod: &Pod) -> BTreeSet<ObjectRef> {
     for volume in spec.volumes.iter().flatten() {
         add_volume(namespace, volume, &mut found);
     }
+    found.extend(pull_secret_references(pod));
     found
+}
+
+/// The secrets with logins for registries; a reference without a name means none.
+pub(crate) fn pull_secret_references(pod: &Pod) -> BTreeSet<ObjectRef> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let secrets = pod.spec.as_ref().and_then(|spec| spec.image_pull_secrets.as_ref());
+    let named = secrets.into_iter().flatten().filter(|secret| !secret.name.is_empty());
+    named.map(|secret| ObjectRef::secret(namespace, &secret.name)).collect()
 }
 
 /// What one container's environment refers to.

@@ -23,6 +23,7 @@ fn every_reference_of_a_pod_is_found() {
     let pod: Pod = serde_json::from_value(json!({
         "metadata": { "name": "web", "namespace": "shop" },
         "spec": {
+            "imagePullSecrets": [{ "name": "secret-pull" }, {}],
             "volumes": [
                 { "name": "a", "configMap": { "name": "cm-volume" } },
                 { "name": "b", "secret": { "secretName": "secret-volume" } },
@@ -53,6 +54,7 @@ fn every_reference_of_a_pod_is_found() {
             "secret \"secret-all\"",
             "secret \"secret-key\"",
             "secret \"secret-projected\"",
+            "secret \"secret-pull\"",
             "secret \"secret-volume\"",
         ]
     );

@@ -71,8 +71,9 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             Action::SetUpSandbox { attempt, refresh: _ } => self.set_up_sandbox(attempt).await,
             Action::TearDownSandbox { attempt } => self.tear_down_sandbox(attempt).await,
             Action::PullImage { container: _, image, policy } => {
-                self.pull_image(&image, policy).await
+                self.look_for_image(&image, policy).await
             }
+            Action::FetchImage { container: _, image } => self.fetch_image(&image).await,
             Action::CreateContainer { key } => self.create_container(key).await,
             Action::StartContainer { key } => self.start_container(key).await,
             Action::SignalContainer { key } => self.signal_container(key).await,

@@ -34,6 +34,7 @@ impl AskedContainers {
             | Action::RefreshVolumes
             | Action::SetUpSandbox { .. }
             | Action::PullImage { .. }
+            | Action::FetchImage { .. }
             | Action::CreateContainer { .. }
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }

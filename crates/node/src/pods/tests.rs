@@ -5,6 +5,7 @@
 
 mod crashes;
 mod health;
+mod images;
 mod restarts;
 mod running;
 

@@ -260,6 +260,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 | Action::SetUpSandbox { .. }
                 | Action::TearDownSandbox { .. }
                 | Action::PullImage { .. }
+                | Action::FetchImage { .. }
                 | Action::CreateContainer { .. }
                 | Action::StartContainer { .. }
                 | Action::SignalContainer { .. }
@@ -447,7 +448,9 @@ fn leads_on(action: &Action) -> bool {
         | Action::PullImage { .. }
         | Action::CreateContainer { .. }
         | Action::StartContainer { .. } => true,
-        Action::TearDownSandbox { .. }
+        // takes as long as a registry does
+        Action::FetchImage { .. }
+        | Action::TearDownSandbox { .. }
         | Action::SignalContainer { .. }
         | Action::KillContainer { .. }
         | Action::RemoveContainer { .. }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
+use k8s_openapi::api::core::v1::{ContainerImage, Node, NodeCondition, NodeStatus};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use rekindle_types::{Tick, TickDuration};
@@ -37,6 +37,7 @@ struct Beat {
     client: ApiClient,
     config: Config,
     machine: MachineFacts,
+    images: watch::Receiver<Vec<ContainerImage>>,
 }
 
 /// A client that can be shown in debug output.
@@ -55,14 +56,20 @@ struct Written {
     node_uid: Option<String>,
     shown: Option<Shown>,
     conditions: Vec<NodeCondition>,
+    images: Vec<ContainerImage>,
     at: Tick,
 }
 
 impl Heartbeat {
-    /// Registers the node and goes on from there.
-    pub(crate) fn start(client: Client, config: &Config, machine: MachineFacts) -> Self {
+    /// Registers the node and goes on from there; `images` are those that its status lists.
+    pub(crate) fn start(
+        client: Client,
+        config: &Config,
+        machine: MachineFacts,
+        images: watch::Receiver<Vec<ContainerImage>>,
+    ) -> Self {
         let (sender, registered) = watch::channel(false);
-        let beat = Beat { client: ApiClient(client), config: config.clone(), machine };
+        let beat = Beat { client: ApiClient(client), config: config.clone(), machine, images };
         let task = tokio::spawn(beat.clone().run(sender));
         Self { registered, beat, task }
     }
@@ -115,7 +122,10 @@ impl Beat {
         let name = &self.config.name;
         if written.node_uid.is_none() {
             self.register(written, shown).await?;
-        } else if written.shown != Some(shown) || now.since(written.at) >= STATUS_PERIOD {
+        } else if written.shown != Some(shown)
+            || written.images != *self.images.borrow()
+            || now.since(written.at) >= STATUS_PERIOD
+        {
             match self.write_status(written, shown).await {
                 // somebody deleted the Node: it registers again at the next beat
                 Err(kube::Error::Api(answer)) if answer.code == 404 => written.node_uid = None,
@@ -127,7 +137,8 @@ impl Beat {
 
     fn status(&self, written: &Written, shown: Shown) -> NodeStatus {
         let now = self.config.clock.now();
-        node_status(&self.config, &self.machine, conditions(now, shown, &written.conditions))
+        let conditions = conditions(now, shown, &written.conditions);
+        node_status(&self.config, &self.machine, conditions, self.images.borrow().clone())
     }
 
     fn api(&self) -> Api<Node> {
@@ -136,11 +147,14 @@ impl Beat {
 
     /// Creates the object, or takes over the one that stands.
     async fn register(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
-        let object = node_object(&self.config, self.status(written, shown));
+        let status = self.status(written, shown);
+        let images = status.images.clone().unwrap_or_default();
+        let object = node_object(&self.config, status);
         match self.api().create(&PostParams::default(), &object).await {
             Ok(created) => {
                 let complete = created.status.as_ref().is_some_and(|s| s.conditions.is_some());
                 remember(written, &created, shown, self.config.clock.now());
+                written.images = images;
                 // an API server may drop the status of an object that is created
                 if complete { Ok(()) } else { self.write_status(written, shown).await }
             }
@@ -157,11 +171,13 @@ impl Beat {
     }
 
     async fn write_status(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
-        let patch = json!({ "status": self.status(written, shown) });
+        let status = self.status(written, shown);
+        let patch = json!({ "status": status });
         let params = PatchParams::default();
         let node =
             self.api().patch_status(&self.config.name, &params, &Patch::Merge(patch)).await?;
         remember(written, &node, shown, self.config.clock.now());
+        written.images = status.images.unwrap_or_default();
         Ok(())
     }
 }

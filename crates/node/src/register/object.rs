@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus,
+    ContainerImage, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -49,6 +49,7 @@ pub(crate) fn node_status(
     config: &Config,
     machine: &MachineFacts,
     conditions: Vec<NodeCondition>,
+    images: Vec<ContainerImage>,
 ) -> NodeStatus {
     NodeStatus {
         addresses: Some(addresses(config)),
@@ -56,6 +57,7 @@ pub(crate) fn node_status(
         capacity: Some(amounts(&machine.capacity)),
         conditions: Some(conditions),
         daemon_endpoints: Some(NodeDaemonEndpoints::default()),
+        images: Some(images),
         node_info: Some(machine.info.clone()),
         ..NodeStatus::default()
     }

@@ -3,6 +3,7 @@
 
 mod api;
 mod folder;
+mod images;
 mod network;
 mod pods;
 mod runtime;

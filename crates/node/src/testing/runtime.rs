@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rekindle_runtime::{
     ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer, ExecExit,
-    ExecOutcome, ImageErrorKind, ImageInfo, Runtime, RuntimeError, RuntimeEvent, SandboxInfo,
-    SandboxKey, SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer, StopSignal,
+    ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Runtime,
+    RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec,
+    SandboxState, StartedContainer, StopSignal,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
 
+use super::images::Images;
 use crate::clock::Clock;
 
 /// The machine: what stands on it, and what was done to it.
@@ -21,6 +23,7 @@ pub(crate) struct Machine(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
+    images: Mutex<Images>,
     changed: watch::Sender<u64>,
     clock: Clock,
 }
@@ -64,7 +67,13 @@ pub(crate) struct FakeRuntime {
 
 impl Machine {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self(Arc::new(Shared { state: Mutex::default(), changed: watch::Sender::new(0), clock }))
+        let changed = watch::Sender::new(0);
+        Self(Arc::new(Shared { state: Mutex::default(), images: Mutex::default(), changed, clock }))
+    }
+
+    /// The images, to look at and to change.
+    pub(crate) fn images(&self) -> MutexGuard<'_, Images> {
+        self.0.images.lock().unwrap()
     }
 
     /// A new agent connects; the one before hears nothing more.
@@ -169,7 +178,7 @@ impl Machine {
         }
     }
 
-    fn notify(&self) {
+    pub(crate) fn notify(&self) {
         self.0.changed.send_modify(|count| *count += 1);
     }
 
@@ -402,18 +411,43 @@ impl Runtime for FakeRuntime {
 
     async fn image_status(&self, image: &str) -> Result<Option<ImageInfo>, RuntimeError> {
         self.machine.boundary().await;
-        if image == "absent" {
-            return Ok(None);
-        }
-        let id = "sha256:img".to_owned();
-        Ok(Some(ImageInfo { id, reference: image.to_owned(), size_bytes: 1 }))
+        Ok(self.machine.images().status(image))
     }
 
-    async fn pull_image(&self, image: &str) -> Result<ImageInfo, RuntimeError> {
-        Err(RuntimeError::Image {
-            image: image.to_owned(),
-            problem: "no registry".to_owned(),
+    async fn pull_image(&self, request: &ImagePull) -> Result<ImageInfo, RuntimeError> {
+        self.machine.images().begin_pull(request);
+        self.machine.notify();
+        let _under_way = UnderWay(self.machine.clone());
+        self.machine.until("pulls are let go", |machine| !machine.images().held).await;
+        let fetched = self.machine.images().fetch(&request.image);
+        fetched.ok_or_else(|| RuntimeError::Image {
+            image: request.image.clone(),
+            problem: "not found".to_owned(),
             kind: ImageErrorKind::Pull,
         })
+    }
+
+    async fn images(&self) -> Result<Vec<ImageOnDisk>, RuntimeError> {
+        Ok(self.machine.images().here.values().cloned().collect())
+    }
+
+    async fn image_file_system(&self) -> Result<ImageFileSystem, RuntimeError> {
+        Ok(self.machine.images().disk)
+    }
+
+    async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
+        self.machine.images().here.remove(id);
+        self.machine.notify();
+        Ok(())
+    }
+}
+
+/// A pull that has not ended.
+struct UnderWay(Machine);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.images().under_way -= 1;
+        self.0.notify();
     }
 }

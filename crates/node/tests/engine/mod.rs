@@ -74,6 +74,7 @@ impl Engine {
             run_dir: self.path("run"),
             engine_id: self.id.clone(),
             images: Arc::new(ImageStore::open(&self.path("images"), builtins).unwrap()),
+            registries: Default::default(),
             clock: self.clock.shared(),
         }
     }

@@ -13,6 +13,7 @@ pub fn action(action: &Action) -> String {
             format!("SetUpSandbox {attempt} refresh={refresh:?}")
         }
         Action::TearDownSandbox { attempt } => format!("TearDownSandbox {attempt}"),
+        Action::FetchImage { container, image } => format!("FetchImage {container} {image}"),
         Action::PullImage { container, image, policy } => {
             format!("PullImage {container} {image} {policy:?}")
         }

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use rekindle_pod::{
     Action, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, ImageSource, Outcome,
-    SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+    PullPolicy, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
 };
-use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick};
+use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use super::Processes;
 
@@ -16,6 +16,7 @@ pub struct Runtime {
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     gone: BTreeSet<SandboxAttempt>,
     exits: Vec<(ContainerKey, Exit)>,
+    fetched: BTreeSet<String>,
     /// How often each container's process was started, or tried to.
     pub starts: BTreeMap<String, u32>,
     /// When, by container.
@@ -65,10 +66,16 @@ impl Runtime {
                 self.tear_down(now, *attempt);
                 Ok(Outcome::Done)
             }
-            Action::PullImage { image, .. } => Ok(Outcome::ImagePresent {
-                image_id: image_id(image),
-                source: ImageSource::AlreadyPresent,
-            }),
+            Action::PullImage { image, policy, .. } => Ok(self.look_for_image(image, *policy)),
+            Action::FetchImage { image, .. } => {
+                self.fetched.insert(image.clone());
+                let source = ImageSource::Pulled {
+                    took: TickDuration::from_millis(1200),
+                    with_waiting: TickDuration::from_millis(1250),
+                    size_bytes: 12_345,
+                };
+                Ok(Outcome::ImagePresent { image_id: image_id(image), source })
+            }
             Action::CreateContainer { key } => self.create(key),
             Action::StartContainer { key } => self.start(now, key),
             Action::SignalContainer { key } => {
@@ -96,6 +103,19 @@ impl Runtime {
                 Says::Failure | Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
             },
             other => panic!("{other:?} is not for the runtime"),
+        }
+    }
+
+    /// Images of `registry.test` are not here until they are fetched; all others are.
+    fn look_for_image(&self, image: &str, policy: PullPolicy) -> Outcome {
+        let here = !image.starts_with("registry.test/") || self.fetched.contains(image);
+        match policy {
+            PullPolicy::Always => Outcome::ImageToFetch,
+            PullPolicy::IfNotPresent | PullPolicy::Never if here => Outcome::ImagePresent {
+                image_id: image_id(image),
+                source: ImageSource::AlreadyPresent,
+            },
+            PullPolicy::IfNotPresent | PullPolicy::Never => Outcome::ImageToFetch,
         }
     }
 

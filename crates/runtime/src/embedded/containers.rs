@@ -84,7 +84,9 @@ fn prepare(
 ) -> Result<(ContainerPlan, ContainerRecord), RuntimeError> {
     const OPERATION: &str = "create";
     let key = &spec.key;
-    let resolved = shared.images.resolve(&spec.image).map_err(|e| e.into_runtime(&spec.image))?;
+    // until the record below says that the image is used
+    let _hold = shared.images.hold().map_err(|e| e.to_runtime(&spec.image))?;
+    let resolved = shared.images.resolve(&spec.image).map_err(|e| e.to_runtime(&spec.image))?;
     let image = resolved.ok_or_else(|| RuntimeError::Image {
         image: spec.image.clone(),
         problem: "not present".to_owned(),

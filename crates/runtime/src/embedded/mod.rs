@@ -11,6 +11,7 @@ mod capabilities;
 mod cgroup;
 mod containers;
 mod exec;
+mod images;
 mod janitor;
 mod layout;
 mod link;
@@ -35,14 +36,18 @@ use rekindle_types::Tick;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::error::{ImageErrorKind, RuntimeError};
+use crate::blocking::run as blocking;
+use crate::error::RuntimeError;
 use crate::exec::ExecOutcome;
+use crate::image::registry::{Puller, RegistrySettings};
 use crate::image::{ImageError, ImageStore};
 use crate::runtime::{
-    CreatedContainer, ImageInfo, Runtime, RuntimeEvent, SandboxSnapshot, StartedContainer,
-    StopSignal,
+    CreatedContainer, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Runtime, RuntimeEvent,
+    SandboxSnapshot, StartedContainer, StopSignal,
 };
 use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
+
+pub use images::images_in_use;
 
 use cgroup::Cgroups;
 use layout::Layout;
@@ -62,6 +67,8 @@ pub struct Config {
     pub engine_id: String,
     /// Where images are resolved.
     pub images: Arc<ImageStore>,
+    /// How registries are asked for images that are not there.
+    pub registries: RegistrySettings,
     /// The agent's clock.
     pub clock: Arc<dyn Fn() -> Tick + Send + Sync>,
 }
@@ -82,6 +89,7 @@ struct Shared {
     profiles: Profiles,
     program: Program,
     images: Arc<ImageStore>,
+    puller: Puller,
     clock: Arc<dyn Fn() -> Tick + Send + Sync>,
     sandboxes: Mutex<BTreeMap<SandboxKey, Arc<Sandbox>>>,
     spares: Spares,
@@ -108,6 +116,7 @@ impl EmbeddedRuntime {
                 .map_err(|e| unavailable("find the machine's cgroups", e))?,
             profiles: Profiles::default(),
             program: Program::load().map_err(|e| unavailable("load the shim", e))?,
+            puller: Puller::new(config.images.clone(), config.registries),
             images: config.images,
             clock: config.clock,
             sandboxes: Mutex::default(),
@@ -129,12 +138,6 @@ impl EmbeddedRuntime {
             // A panic of the task was reported where it happened.
             let _ = task.await;
         }
-    }
-
-    /// The ids of the images that standing containers were made from: those must stay.
-    pub fn images_in_use(&self) -> std::collections::BTreeSet<String> {
-        let snapshots = self.shared.all().into_iter().map(|sandbox| sandbox.snapshot());
-        snapshots.flat_map(|s| s.containers).map(|container| container.image_id).collect()
     }
 }
 
@@ -186,18 +189,6 @@ impl Shared {
             Ok(result) => result,
             Err(error) => Err(unavailable("carry out a runtime call", error)),
         }
-    }
-}
-
-/// Runs what blocks on a thread where that is no harm.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(value) => value,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // Only at the end of the whole process: nobody needs the answer.
-            Err(_) => std::future::pending().await,
-        },
     }
 }
 
@@ -274,31 +265,40 @@ impl Runtime for EmbeddedRuntime {
 
     async fn image_status(&self, image: &str) -> Result<Option<ImageInfo>, RuntimeError> {
         let (images, name) = (self.shared.images.clone(), image.to_owned());
-        blocking(move || image_info(&images, &name)).await
+        blocking(move || images.info(&name).map_err(|error| error.to_runtime(&name))).await
     }
 
-    async fn pull_image(&self, image: &str) -> Result<ImageInfo, RuntimeError> {
-        match self.image_status(image).await? {
-            Some(info) => Ok(info),
-            None => Err(RuntimeError::Image {
-                image: image.to_owned(),
-                problem: "not present, and this version pulls from no registry: load it with \
-                          `rekindle image load FILE`, or use localhost/host or localhost/demo"
-                    .to_owned(),
-                kind: ImageErrorKind::Pull,
-            }),
-        }
+    async fn pull_image(&self, request: &ImagePull) -> Result<ImageInfo, RuntimeError> {
+        let pulled = self.shared.puller.pull(&request.image, &request.keyring).await;
+        pulled.map_err(|error| error.to_runtime(&request.image))
     }
-}
 
-fn image_info(images: &ImageStore, name: &str) -> Result<Option<ImageInfo>, RuntimeError> {
-    let resolved = images.resolve(name).map_err(|e: ImageError| e.into_runtime(name))?;
-    let Some(resolved) = resolved else { return Ok(None) };
-    let listed = images.list().map_err(|e| e.into_runtime(name))?;
-    let listed = listed.into_iter().find(|info| info.id == resolved.id);
-    Ok(Some(listed.unwrap_or_else(|| ImageInfo {
-        id: resolved.id,
-        reference: name.to_owned(),
-        size_bytes: 0,
-    })))
+    async fn images(&self) -> Result<Vec<ImageOnDisk>, RuntimeError> {
+        const OPERATION: &str = "list the images";
+        let shared = self.shared.clone();
+        blocking(move || {
+            let in_use = images::in_use(&shared.layout.sandboxes());
+            let in_use = in_use.map_err(|error| unavailable(OPERATION, error))?;
+            shared.images.images(&in_use).map_err(|error| unavailable(OPERATION, error))
+        })
+        .await
+    }
+
+    async fn image_file_system(&self) -> Result<ImageFileSystem, RuntimeError> {
+        let images = self.shared.images.clone();
+        let found = blocking(move || images.file_system()).await;
+        found.map_err(|error| unavailable("look at the file system of the images", error))
+    }
+
+    async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
+        let (shared, id) = (self.shared.clone(), id.to_owned());
+        blocking(move || {
+            let sandboxes = shared.layout.sandboxes();
+            match shared.images.remove(&id, || images::in_use(&sandboxes)) {
+                Err(ImageError::NotFound { .. }) | Ok(()) => Ok(()),
+                Err(error) => Err(error.to_runtime(&id)),
+            }
+        })
+        .await
+    }
 }

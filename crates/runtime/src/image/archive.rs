@@ -130,6 +130,19 @@ impl TarFile {
     }
 }
 
+impl Blob {
+    /// The first `size` bytes of a file.
+    pub(crate) fn of_file(file: Arc<File>, size: u64) -> Self {
+        Self { reader: Box::new(Section { file, offset: 0, left: size }), size }
+    }
+}
+
+/// A nameless file in `dir`: gone with its last handle, also when this process is killed.
+pub(crate) fn nameless_file(dir: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(dir, flags, Mode::from_raw_mode(0o600))?))
+}
+
 /// A part of a file, read at its own place.
 struct Section {
     file: Arc<File>,
@@ -161,8 +174,7 @@ fn rewind(mut file: &File) -> Result<(), String> {
 }
 
 fn unpacked(packed: &File, packed_bytes: u64, scratch: &Path) -> io::Result<File> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let mut plain = File::from(rustix::fs::open(scratch, flags, Mode::from_raw_mode(0o600))?);
+    let mut plain = nameless_file(scratch)?;
     let space = rustix::fs::fstatvfs(&plain)?;
     let limit = Limits::default().unpacked_bytes(packed_bytes, space.f_bavail * space.f_frsize);
     let mut reader = LimitedReader::new(decompress::decompress(packed)?, limit);

@@ -27,6 +27,11 @@ impl Sha256Digest {
         &self.0
     }
 
+    /// Of what a hasher was given.
+    pub(crate) fn from_hasher(hasher: Sha256) -> Self {
+        Self::from_hash(hasher.finalize().into())
+    }
+
     fn from_hash(hash: [u8; 32]) -> Self {
         Self(hash.iter().map(|byte| format!("{byte:02x}")).collect())
     }

@@ -20,6 +20,8 @@ pub(super) struct Descriptor {
     #[serde(default)]
     pub(super) media_type: String,
     pub(super) digest: String,
+    /// Bytes of the blob.
+    pub(super) size: Option<u64>,
     pub(super) platform: Option<Platform>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) annotations: BTreeMap<String, String>,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::registry::RegistryError;
 use crate::error::{ImageErrorKind, RuntimeError};
 
 /// A failed image operation.
@@ -29,6 +30,21 @@ pub enum ImageError {
         /// As given.
         image: String,
     },
+    /// Its name says that no registry has it, and it is not here.
+    #[error("image {image:?} is not present")]
+    OfThisMachine {
+        /// As given.
+        image: String,
+    },
+    /// It could not be pulled.
+    #[error("pull {image}")]
+    Pull {
+        /// In full form.
+        image: String,
+        /// Why.
+        #[source]
+        source: RegistryError,
+    },
     /// A container was made from it.
     #[error("image {image:?} is used by a container")]
     InUse {
@@ -55,23 +71,37 @@ impl ImageError {
             Self::InvalidName { .. } => ImageErrorKind::InvalidName,
             Self::Archive { .. }
             | Self::NotFound { .. }
+            | Self::OfThisMachine { .. }
+            | Self::Pull { .. }
             | Self::InUse { .. }
             | Self::Store { .. } => ImageErrorKind::Pull,
         }
     }
 
     /// As the error of a runtime call about `image`.
-    pub fn into_runtime(self, image: &str) -> RuntimeError {
+    pub fn to_runtime(&self, image: &str) -> RuntimeError {
         let kind = self.kind();
-        let mut problem = match &self {
+        let problem = match self {
             Self::InvalidName { problem, .. } => problem.clone(),
             Self::NotFound { .. } => "not present".to_owned(),
-            Self::Archive { .. } | Self::InUse { .. } | Self::Store { .. } => self.to_string(),
+            Self::OfThisMachine { .. } => "not present, and names that begin with localhost/ are of this machine: no \
+                                           registry has them; load it with `rekindle image load FILE`"
+                .to_owned(),
+            Self::Pull { source, .. } => chain(source),
+            Self::Archive { .. } | Self::InUse { .. } | Self::Store { .. } => chain(self),
         };
-        if let Some(cause) = std::error::Error::source(&self) {
-            problem.push_str(": ");
-            problem.push_str(&cause.to_string());
-        }
         RuntimeError::Image { image: image.to_owned(), problem, kind }
     }
+}
+
+/// An error with its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
 }

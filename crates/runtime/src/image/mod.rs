@@ -1,4 +1,5 @@
-//! Images: loading them from archives and layouts, and resolving a reference to the layers and the config of a container.
+//! Images: pulling them from registries, loading them from archives and layouts, and resolving a reference to the layers and
+//! the config of a container.
 //!
 //! Loading checks every digest, unpacks each layer once beneath its own directory file descriptor, and shows nothing until
 //! it is whole: `archive → manifest → config + layers → images.json`. The two built-in images need no archive.
@@ -18,6 +19,7 @@ mod layers;
 mod metadata;
 mod plan;
 mod reference;
+pub mod registry;
 mod store;
 mod tar_stream;
 mod unpack;
@@ -25,6 +27,8 @@ mod unpack;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use registry::has_registry;
 
 pub use error::ImageError;
 pub use reference::ImageReference;

@@ -20,7 +20,7 @@ const MANIFESTS_MAX: usize = 1000;
 /// Bytes of the configs of all images of one archive at most: they are held until it is loaded.
 const CONFIGS_MAX_BYTES: usize = 64 << 20;
 /// Indexes inside each other at most.
-const NESTED_MAX: usize = 4;
+pub(super) const NESTED_MAX: usize = 4;
 /// Layers of an image at most: what overlayfs stacks.
 const LAYERS_MAX: usize = 500;
 
@@ -213,7 +213,7 @@ fn check_amount(plans: &[Plan]) -> Result<(), String> {
 }
 
 /// Joins the files of the layers with the digests that the config states for them.
-fn pair_up(
+pub(super) fn pair_up(
     id: &str,
     blobs: Vec<(String, Option<Sha256Digest>)>,
     config: &ConfigDocument,

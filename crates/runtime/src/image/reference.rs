@@ -34,6 +34,16 @@ impl ImageReference {
         })
     }
 
+    /// The registry: `docker.io`, `localhost:5000`.
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// The repository in its registry: `library/busybox`.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
     /// Registry and repository: `docker.io/library/busybox`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.registry, self.repository)

@@ -1,5 +1,7 @@
 //! The image store: what is present, found by reference or id, and how it comes and goes.
 
+pub(super) mod pulled;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,18 +9,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::FlockOperation;
 
-use super::archive::Source;
+use super::archive::{Blob, Source};
 use super::document::Platform;
 use super::layers::{self, LayerError, Layers};
 use super::metadata::{Index, IndexFile, Stamp, StoredImage};
-use super::plan::{self, Plan};
+use super::plan::{self, Plan, PlannedLayer};
 use super::reference::as_image_id;
 use super::unpack::Limits;
-use super::{ImageError, ImageReference, ResolvedImage, Rootfs, UpperKind, builtin, demo};
-use crate::runtime::ImageInfo;
+use super::{
+    ImageError, ImageReference, ResolvedImage, Rootfs, UpperKind, builtin, demo, has_registry,
+};
+use crate::runtime::{ImageFileSystem, ImageInfo, ImageOnDisk, ImageOrigin, ImageUse};
 
 const BLOBS: &str = "blobs/sha256";
 const LOCK: &str = "lock";
+const USE: &str = "use";
 /// Images in the store at most.
 const IMAGES_MAX: usize = 10_000;
 
@@ -69,6 +74,12 @@ struct Cache {
 #[derive(Debug)]
 struct Lock {
     _file: File,
+}
+
+/// Keeps images from being removed; see [`ImageStore::hold`].
+#[derive(Debug)]
+pub struct Hold {
+    _lock: Lock,
 }
 
 impl ImageStore {
@@ -129,8 +140,7 @@ impl ImageStore {
                 )));
             }
         }
-        let lock =
-            self.lock(FlockOperation::LockExclusive)?.expect("a waiting lock is got or fails");
+        let lock = self.waited_lock()?;
         let loaded = self.load_locked(&lock, &source, plans).map_err(|error| match error {
             LayerError::Archive(problem) => archive(problem),
             LayerError::Store(error) => error,
@@ -174,18 +184,25 @@ impl ImageStore {
         source: &Source,
         plan: &Plan,
     ) -> Result<(StoredImage, Vec<String>), LayerError> {
+        self.bring_in_layers(plan, &|planned| {
+            let blob = source.blob(&planned.blob)?;
+            blob.ok_or_else(|| format!("layer {} is not in it", planned.blob))
+        })
+    }
+
+    /// The same with layers from anywhere; `blob` is asked for those that are not here.
+    pub(super) fn bring_in_layers(
+        &self,
+        plan: &Plan,
+        blob: &dyn Fn(&PlannedLayer) -> Result<Blob, String>,
+    ) -> Result<(StoredImage, Vec<String>), LayerError> {
         let mut size_bytes = 0;
         let mut notes = Vec::new();
         for planned in &plan.layers {
             let layer = match self.layers.present(&planned.diff_id) {
                 Some(layer) => layer,
                 None => {
-                    let blob = source
-                        .blob(&planned.blob)
-                        .and_then(|blob| {
-                            blob.ok_or_else(|| format!("layer {} is not in it", planned.blob))
-                        })
-                        .map_err(LayerError::Archive)?;
+                    let blob = blob(planned).map_err(LayerError::Archive)?;
                     self.layers.unpack(planned, blob, &self.limits)?
                 }
             };
@@ -211,26 +228,64 @@ impl ImageStore {
         Ok((stored, notes))
     }
 
-    /// Everything present, built-in images included, one line per reference; an image that lost its names is listed by id.
+    /// Everything present, built-in images included, one line per reference; an image without tags is
+    /// listed by its digests, and one that lost all its names by id.
     pub fn list(&self) -> Result<Vec<ImageInfo>, ImageError> {
         let host = builtin::host_id();
-        let mut list =
-            vec![ImageInfo { id: host, reference: builtin::HOST.to_owned(), size_bytes: 0 }];
+        let mut list = vec![info(host, builtin::HOST, 0)];
         let demo = self.demo()?;
         let size_bytes = demo::size_bytes(&demo);
-        list.push(ImageInfo { id: demo.id, reference: builtin::DEMO.to_owned(), size_bytes });
+        list.push(info(demo.id, builtin::DEMO, size_bytes));
         for (id, image) in &self.index()?.index.images {
-            let line = |reference: &String| ImageInfo {
-                id: id.clone(),
-                reference: reference.clone(),
-                size_bytes: image.size_bytes,
-            };
-            match image.references.is_empty() {
-                true => list.push(line(id)),
-                false => list.extend(image.references.iter().map(line)),
+            let line = |reference: &String| info(id.clone(), reference, image.size_bytes);
+            match (image.references.is_empty(), image.digests.is_empty()) {
+                (true, true) => list.push(line(id)),
+                (true, false) => list.extend(image.digests.iter().map(line)),
+                (false, _) => list.extend(image.references.iter().map(line)),
             }
         }
         Ok(list)
+    }
+
+    /// Every image once, with what a garbage collector needs to know. `in_use` are the ids of images that containers were
+    /// made from.
+    pub fn images(&self, in_use: &BTreeSet<String>) -> Result<Vec<ImageOnDisk>, ImageError> {
+        let usage = |id: &String| match in_use.contains(id) {
+            true => ImageUse::ByContainers,
+            false => ImageUse::Unused,
+        };
+        let demo = self.demo()?;
+        let size_bytes = demo::size_bytes(&demo);
+        let builtin = |id: String, name: &str, size_bytes| ImageOnDisk {
+            id,
+            names: vec![name.to_owned()],
+            size_bytes,
+            usage: ImageUse::BuiltIn,
+        };
+        let mut images = vec![
+            builtin(builtin::host_id(), builtin::HOST, 0),
+            builtin(demo.id, builtin::DEMO, size_bytes),
+        ];
+        images.extend(self.index()?.index.images.iter().map(|(id, image)| ImageOnDisk {
+            id: id.clone(),
+            names: image.digests.iter().chain(&image.references).cloned().collect(),
+            size_bytes: image.size_bytes,
+            usage: usage(id),
+        }));
+        Ok(images)
+    }
+
+    /// The file system that the images are on.
+    pub fn file_system(&self) -> Result<ImageFileSystem, ImageError> {
+        let found = rustix::fs::statvfs(&self.dir).map_err(|errno| ImageError::Store {
+            operation: "look at",
+            path: self.dir.clone(),
+            source: errno.into(),
+        })?;
+        Ok(ImageFileSystem {
+            capacity_bytes: found.f_blocks.saturating_mul(found.f_frsize),
+            available_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        })
     }
 
     /// What `Runtime::image_status` answers.
@@ -246,15 +301,20 @@ impl ImageStore {
             None if reference == builtin::HOST => 0,
             None => demo::size_bytes(&found),
         };
-        Ok(Some(ImageInfo { id: found.id, reference, size_bytes }))
+        Ok(Some(info(found.id, &reference, size_bytes)))
     }
 
     /// Takes a reference away, and with the last one the image and the layers that nothing else uses; by id, the image with
-    /// all its references. `in_use` holds the ids of images that containers were made from: those are refused.
-    pub fn remove(&self, image: &str, in_use: &BTreeSet<String>) -> Result<(), ImageError> {
+    /// all its references. `in_use` answers the ids of images that containers were made from: those are refused. It is asked
+    /// while no container can be made.
+    pub fn remove(
+        &self,
+        image: &str,
+        in_use: impl FnOnce() -> std::io::Result<BTreeSet<String>>,
+    ) -> Result<(), ImageError> {
         let absent = || ImageError::NotFound { image: image.to_owned() };
-        let lock =
-            self.lock(FlockOperation::LockExclusive)?.expect("a waiting lock is got or fails");
+        let lock = self.waited_lock()?;
+        let unused = self.flock(USE, FlockOperation::LockExclusive)?;
         let mut index = self.file.read()?;
         let (id, name) = match as_image_id(image) {
             Some(id) => (id, None),
@@ -272,13 +332,26 @@ impl ImageStore {
             None => stored.references.clear(),
         }
         if stored.references.is_empty() {
+            let in_use = in_use().map_err(|source| ImageError::Store {
+                operation: "look for containers of images in",
+                path: self.dir.clone(),
+                source,
+            })?;
             if in_use.contains(&id) {
                 return Err(ImageError::InUse { image: image.to_owned() });
             }
             index.images.remove(&id);
         }
         self.file.write(&index)?;
+        drop(unused);
         self.sweep(&lock)
+    }
+
+    /// No image is removed until the answer is dropped: held from the look at an image until the container that was made
+    /// from it stands on disk.
+    pub fn hold(&self) -> Result<Hold, ImageError> {
+        let lock = self.flock(USE, FlockOperation::LockShared)?;
+        Ok(Hold { _lock: lock.expect("a waiting lock is got or fails") })
     }
 
     fn resolved(&self, id: &str, image: &StoredImage) -> ResolvedImage {
@@ -336,7 +409,11 @@ impl ImageStore {
 
     /// The store's lock; `None` when `operation` does not wait and somebody else has it.
     fn lock(&self, operation: FlockOperation) -> Result<Option<Lock>, ImageError> {
-        let path = self.dir.join(LOCK);
+        self.flock(LOCK, operation)
+    }
+
+    fn flock(&self, name: &str, operation: FlockOperation) -> Result<Option<Lock>, ImageError> {
+        let path = self.dir.join(name);
         let failed = |source| ImageError::Store { operation: "lock", path: path.clone(), source };
         let file =
             File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
@@ -349,6 +426,14 @@ impl ImageStore {
             };
         }
     }
+}
+
+fn info(id: String, reference: &str, size_bytes: u64) -> ImageInfo {
+    let origin = match has_registry(reference) {
+        true => ImageOrigin::Registry,
+        false => ImageOrigin::ThisMachine,
+    };
+    ImageInfo { id, reference: reference.to_owned(), size_bytes, origin }
 }
 
 fn digest_references(plan: &Plan) -> BTreeSet<String> {

@@ -190,6 +190,7 @@ pub fn config(dir: &Path, engine_id: &str) -> Config {
         run_dir: dir.join("run"),
         engine_id: engine_id.to_owned(),
         images: Arc::new(ImageStore::open(&dir.join("images"), builtins).unwrap()),
+        registries: Default::default(),
         clock: Arc::new(|| {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
             Tick::from_micros(u64::try_from(now.as_micros()).unwrap())

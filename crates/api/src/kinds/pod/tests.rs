@@ -34,6 +34,7 @@ const FIELDS: &[Fields] = &[
             "hostAliases",
             "hostname",
             "hostnameOverride",
+            "imagePullSecrets",
             "initContainers",
             "nodeName",
             "nodeSelector",

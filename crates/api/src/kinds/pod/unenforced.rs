@@ -167,11 +167,6 @@ pub const UNENFORCED: &[Unenforced] = &[
     pod("hostPID", |s| s.host_pid == Some(true), "the pod gets PID namespaces of its own"),
     pod("hostUsers", |s| s.host_users == Some(false), "the pod runs in the node's user namespace"),
     pod(
-        "imagePullSecrets",
-        |s| !items(s.image_pull_secrets.as_ref()).is_empty(),
-        "images are not pulled from registries; load them with `rekindle image load`",
-    ),
-    pod(
         "preemptionPolicy",
         |s| s.preemption_policy.as_deref() == Some("Never"),
         "nothing is preempted anyway",

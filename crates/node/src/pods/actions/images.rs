@@ -1,46 +1,86 @@
-//! Making sure that an image is here.
+//! Making sure that an image is here: looking for it, and fetching it with the pod's pull secrets.
 
-use rekindle_pod::{ActionError, ActionErrorKind, ImageSource, Outcome, PullPolicy};
-use rekindle_runtime::{Runtime, RuntimeError};
+use rekindle_pod::{
+    ActionError, ActionErrorKind, ImageSource, Outcome, PodEvent, PullPolicy, Severity,
+};
+use rekindle_runtime::{ImageInfo, ImageOrigin, ImagePull, Runtime, RuntimeError};
+use rekindle_types::reasons::event;
 
 use super::{ActionResult, PodActions, runtime_error};
+use crate::images::{PullSecrets, pull_secrets};
 use crate::network::PodNetwork;
+use crate::objects::pull_secret_references;
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
-    pub(super) async fn pull_image(self, image: &str, policy: PullPolicy) -> ActionResult {
-        let runtime = &self.node.runtime;
-        let failed = |error: RuntimeError| runtime_error(&error);
-        match policy {
-            PullPolicy::Never => match runtime.image_status(image).await.map_err(failed)? {
-                Some(info) => Ok(present(info.id)),
-                None => Err(ActionError {
-                    kind: ActionErrorKind::ImageNeverPull,
-                    message: format!(
-                        "Container image {image:?} is not present with pull policy of Never"
-                    ),
-                }),
-            },
-            PullPolicy::IfNotPresent => match runtime.image_status(image).await.map_err(failed)? {
-                Some(info) => Ok(present(info.id)),
-                None => self.fetch_image(image).await,
-            },
-            PullPolicy::Always => match self.fetch_image(image).await {
-                Ok(pulled) => Ok(pulled),
-                // an image that was loaded by hand, or is built in, has no registry to ask
-                Err(error) => match runtime.image_status(image).await.map_err(failed)? {
-                    Some(info) => Ok(present(info.id)),
-                    None => Err(error),
-                },
-            },
+    /// Whether the image is here, or is to be fetched.
+    pub(super) async fn look_for_image(self, image: &str, policy: PullPolicy) -> ActionResult {
+        let found = self.node.runtime.image_status(image).await.map_err(|e| runtime_error(&e))?;
+        match (policy, found) {
+            // the built-in images, and those whose name says that no registry has them
+            (_, Some(info)) if info.origin == ImageOrigin::ThisMachine => Ok(self.present(info)),
+            (PullPolicy::IfNotPresent | PullPolicy::Never, Some(info)) => Ok(self.present(info)),
+            (PullPolicy::Never, None) => Err(ActionError {
+                kind: ActionErrorKind::ImageNeverPull,
+                message: format!(
+                    "Container image {image:?} is not present with pull policy of Never"
+                ),
+            }),
+            (PullPolicy::Always, Some(_) | None) | (PullPolicy::IfNotPresent, None) => {
+                Ok(Outcome::ImageToFetch)
+            }
         }
     }
 
-    async fn fetch_image(&self, image: &str) -> ActionResult {
-        let info = self.node.runtime.pull_image(image).await.map_err(|e| runtime_error(&e))?;
-        Ok(Outcome::ImagePresent { image_id: info.id, source: ImageSource::Pulled })
+    fn present(&self, info: ImageInfo) -> Outcome {
+        self.node.images.note_use(&info.id, self.node.clock.now());
+        Outcome::ImagePresent { image_id: info.id, source: ImageSource::AlreadyPresent }
+    }
+
+    /// Asks the registry. Dropping the future ends the pull.
+    pub(super) async fn fetch_image(self, image: &str) -> ActionResult {
+        let asked_at = self.node.clock.now();
+        let keyring = self.pull_secrets().await?.keyring;
+        let _place = self.node.images.pull_place().await;
+        let begun_at = self.node.clock.now();
+        let request = ImagePull { image: image.to_owned(), keyring };
+        let info = self.node.runtime.pull_image(&request).await.map_err(|e| pull_error(&e))?;
+        let now = self.node.clock.now();
+        self.node.images.note_use(&info.id, now);
+        self.node.images.note_pull();
+        let source = ImageSource::Pulled {
+            took: now.since(begun_at),
+            with_waiting: now.since(asked_at),
+            size_bytes: info.size_bytes,
+        };
+        Ok(Outcome::ImagePresent { image_id: info.id, source })
+    }
+
+    async fn pull_secrets(&self) -> Result<PullSecrets, ActionError> {
+        let wanted = pull_secret_references(&self.pod);
+        let objects = self.objects.fetch(&wanted).await.map_err(|error| ActionError {
+            kind: ActionErrorKind::ImagePull,
+            message: error.to_string(),
+        })?;
+        let secrets = pull_secrets(&wanted, &objects);
+        if !secrets.unusable.is_empty() {
+            let message = format!(
+                "Unable to retrieve some image pull secrets ({}); attempting to pull the image may not succeed.",
+                secrets.unusable.join(", ")
+            );
+            let reason = event::FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET;
+            let severity = Severity::Warning;
+            let event = PodEvent { severity, reason, message, field_path: None };
+            self.node.recorder.pod_event(&self.pod_ref, event);
+        }
+        Ok(secrets)
     }
 }
 
-fn present(image_id: String) -> Outcome {
-    Outcome::ImagePresent { image_id, source: ImageSource::AlreadyPresent }
+/// The event that shows it names the image already.
+fn pull_error(error: &RuntimeError) -> ActionError {
+    let mut failed = runtime_error(error);
+    if let RuntimeError::Image { problem, .. } = error {
+        failed.message.clone_from(problem);
+    }
+    failed
 }

@@ -21,6 +21,8 @@ use crate::volumes::{Contents, sweep, unmount_volumes};
 impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// After the core's last action.
     pub(super) async fn finish(mut self) {
+        // what is still under way serves a pod that is over: a pull ends here
+        self.under_way.clear();
         let contents = match self.mode {
             Mode::Serving => Contents::Discard,
             Mode::NodeStopping => Contents::Keep,

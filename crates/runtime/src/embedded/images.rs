@@ -1,0 +1,58 @@
+//! Which images containers were made from, as the records on disk say: true for every process that looks.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::records::Records;
+
+/// The ids of the images of all containers that stand beneath the runtime's data folder, running or not. A folder that is
+/// not there holds none.
+pub fn images_in_use(data_dir: &Path) -> io::Result<BTreeSet<String>> {
+    match in_use(&data_dir.join("sandboxes")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+        found => found,
+    }
+}
+
+pub(super) fn in_use(sandboxes: &Path) -> io::Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for sandbox in fs::read_dir(sandboxes)? {
+        // one that has just been moved to the trash has no records any more
+        let records = Records::read(&sandbox?.path());
+        found.extend(records.containers.into_values().map(|record| record.image_id));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::{ContainerRecord, Line, RecordFile};
+    use super::*;
+
+    #[test]
+    fn images_of_all_standing_containers_are_in_use() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(images_in_use(dir.path()).unwrap(), BTreeSet::new(), "nothing was ever run");
+        for (sandbox, slot, image) in [("a", "web-0", "sha256:1"), ("b", "db-3", "sha256:2")] {
+            let folder = dir.path().join("sandboxes").join(sandbox);
+            fs::create_dir_all(&folder).unwrap();
+            let pod = serde_json::json!({ "namespace": "n", "name": "p", "uid": "u" });
+            let key = serde_json::json!({ "sandbox": { "pod": pod, "attempt": 0 }, "name": "c", "attempt": 0 });
+            let record = serde_json::json!({
+                "key": key, "id": "x", "image_id": image, "stop_signal": 15, "root": null,
+            });
+            let record: ContainerRecord = serde_json::from_value(record).unwrap();
+            let records = RecordFile::open(&folder).unwrap();
+            for slot in [slot, "gone-0"] {
+                let image_id = if slot == "gone-0" { "sha256:gone" } else { image };
+                let record = ContainerRecord { image_id: image_id.to_owned(), ..record.clone() };
+                records.add(&Line::Made { slot: slot.to_owned(), record }).unwrap();
+            }
+            records.add(&Line::Gone { slot: "gone-0".to_owned() }).unwrap();
+        }
+        let found = images_in_use(dir.path()).unwrap();
+        assert_eq!(found, ["sha256:1".to_owned(), "sha256:2".to_owned()].into());
+    }
+}
