@@ -49,6 +49,18 @@ pub struct Config {
     pub version: String,
     /// Where ticks come from; the same clock as the runtime's.
     pub clock: Clock,
+    /// What the agent is started for.
+    pub duty: Duty,
+}
+
+/// What an agent is started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// To run the pods of its node.
+    Serve,
+    /// To end what an agent that was killed left running, gracefully, and to start nothing: told to stop with `EndPods`, it
+    /// returns when that is done.
+    EndPods,
 }
 
 impl Config {
@@ -66,6 +78,7 @@ impl Config {
             cluster_domain: "cluster.local".to_owned(),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),
+            duty: Duty::Serve,
         }
     }
 }
@@ -165,7 +178,7 @@ impl Node {
         });
         let heartbeat = Heartbeat::start(client, &config, machine);
         let (stop, stop_receiver) = mpsc::channel(1);
-        let manager = tokio::spawn(Manager::new(node, found).run(stop_receiver));
+        let manager = tokio::spawn(Manager::new(node, found, config.duty).run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
         Ok(Handle { name: config.name, logs, stop, manager, heartbeat })
     }

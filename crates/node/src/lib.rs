@@ -31,6 +31,6 @@ mod register;
 mod testing;
 mod volumes;
 
-pub use agent::{Config, Handle, Node, NodeError, StopMode};
+pub use agent::{Config, Duty, Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
 pub use network::{NetworkError, PodNetwork};

@@ -4,6 +4,7 @@
 //! <data-dir>/            0700
 //!   engine.lock          held (flock) while an engine runs; holds its pid
 //!   engine-id            8 hex digits; names cgroups, run folder and bridge, so that engines on one machine never meet
+//!   engine.json          what the engine was started with
 //!   store.redb           all API objects
 //!   pki/                 the CA and its certificates
 //!   kubeconfig           0600
@@ -124,7 +125,8 @@ fn create_private(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("create folder {}", path.display()))
 }
 
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+/// Writes a small file for its owner alone, whole or not at all.
+pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;

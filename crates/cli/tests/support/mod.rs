@@ -4,12 +4,17 @@
 //! made, also when the test fails. Nothing here sleeps: kubectl wait and the engine's own reports are waited for.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+mod terminal;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde_json::Value;
+
+#[allow(unused_imports, reason = "each test binary uses a part of it")]
+pub use terminal::Terminal;
 
 /// How long anything may take before the test calls it hung.
 pub const TIMEOUT: &str = "--timeout=60s";
@@ -60,22 +65,23 @@ impl Engine {
 
     /// The same, with further arguments of `rekindle up`.
     pub fn start_with(arguments: &[&str]) -> Self {
-        let dir =
-            tempfile::Builder::new().prefix("rekindle-test-").tempdir().expect("temporary folder");
-        let mut engine = Self { child: None, dir, network: Network::unique(), api: String::new() };
+        let mut engine = Self::prepare();
         engine.launch(arguments);
         engine
+    }
+
+    /// An engine that is not started: a data directory and a network.
+    pub fn prepare() -> Self {
+        let dir =
+            tempfile::Builder::new().prefix("rekindle-test-").tempdir().expect("temporary folder");
+        Self { child: None, dir, network: Network::unique(), api: String::new() }
     }
 
     /// Starts the engine on this data directory (again).
     pub fn launch(&mut self, arguments: &[&str]) {
         assert!(self.child.is_none(), "it runs already");
-        let mut child = rekindle()
-            .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
-            .args(["--bridge", &self.network.bridge, "--pod-cidr", &self.network.pod_cidr])
-            .arg("--data-dir")
-            .arg(self.data_dir())
-            .args(arguments)
+        let mut child = self
+            .up_command(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -93,6 +99,45 @@ impl Engine {
         self.api = api;
         self.child = Some(child);
         self.kubectl(&["wait", "--for=condition=Ready", "node/node-1", TIMEOUT]);
+    }
+
+    /// `rekindle up` on this engine's data directory and network.
+    pub fn up_command(&self, arguments: &[&str]) -> Command {
+        let mut command = rekindle();
+        command
+            .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
+            .args(["--bridge", &self.network.bridge, "--pod-cidr", &self.network.pod_cidr])
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .args(arguments);
+        command
+    }
+
+    /// Starts the engine again and interrupts it as soon as it listens; returns when it has ended.
+    pub fn launch_and_interrupt(&mut self) {
+        assert!(self.child.is_none(), "it runs already");
+        let mut child = self
+            .up_command(&[])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start rekindle up");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut lines = stdout.lines().map_while(Result::ok);
+        lines.find(|line| line.starts_with("API")).expect("it tells its address");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("interrupt it");
+        lines.for_each(drop);
+        assert!(child.wait().expect("reap the engine").success());
+    }
+
+    /// Waits until the engine process, which was told to end, has ended.
+    pub fn wait(&mut self) {
+        self.child.take().expect("it runs").wait().expect("reap the engine");
+    }
+
+    pub fn bridge(&self) -> &str {
+        &self.network.bridge
     }
 
     pub fn data_dir(&self) -> &Path {

@@ -118,6 +118,22 @@ impl EmbeddedRuntime {
         }
     }
 
+    /// For an engine that has ended its sandboxes: waits until they are cleared away, and takes the engine's own cgroups and
+    /// run folder away, too. What still holds a sandbox stays; the next engine makes the rest again.
+    ///
+    /// # Errors
+    /// `Unavailable`: a folder that is empty cannot be removed.
+    pub async fn leave(&self) -> Result<(), RuntimeError> {
+        const OPERATION: &str = "take the runtime's folders away";
+        self.settled().await;
+        self.shared.cgroups.remove_engine().map_err(|e| unavailable(OPERATION, e))?;
+        match std::fs::remove_dir(self.shared.layout.run()) {
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(|e| unavailable(OPERATION, e)),
+        }
+    }
+
     /// The ids of the images that standing containers were made from: those must stay.
     pub fn images_in_use(&self) -> std::collections::BTreeSet<String> {
         let snapshots = self.shared.all().into_iter().map(|sandbox| sandbox.snapshot());
