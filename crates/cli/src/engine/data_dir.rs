@@ -51,9 +51,8 @@ impl DataDir {
                 return Err(error).with_context(|| format!("lock {}", path.display()));
             }
         }
-        lock.set_len(0)?;
-        lock.rewind()?;
-        writeln!(lock, "{}", std::process::id())?;
+        write_pid(&mut lock)
+            .with_context(|| format!("write the lock of data directory {}", path.display()))?;
         let engine_id = engine_id(&path)?;
         Ok(Self { path, engine_id, _lock: lock })
     }
@@ -107,6 +106,14 @@ fn open_lock(path: &Path) -> anyhow::Result<File> {
         .mode(0o600)
         .open(path.join("engine.lock"))
         .with_context(|| format!("open the lock of data directory {}", path.display()))
+}
+
+/// In place, then cut off: so that it works on a full disk, too, where the file has its block already.
+fn write_pid(lock: &mut File) -> std::io::Result<()> {
+    let text = format!("{}\n", std::process::id());
+    lock.rewind()?;
+    lock.write_all(text.as_bytes())?;
+    lock.set_len(text.len() as u64)
 }
 
 fn read_pid(lock: &mut File) -> Option<String> {

@@ -46,8 +46,12 @@ impl Settings {
         TickDuration::from_secs(self.max_container_restart_period_seconds)
     }
 
-    /// Keeps them in the data directory, before anything is made by them.
+    /// Keeps them in the data directory, before anything is made by them. What is kept already is not written again: a full
+    /// disk is no obstacle to an engine that only goes on.
     pub fn keep(&self, data_dir: &DataDir) -> anyhow::Result<()> {
+        if Self::kept(data_dir.path())?.as_ref() == Some(self) {
+            return Ok(());
+        }
         let path = data_dir.join(FILE);
         let text = serde_json::to_string_pretty(self).context("write the engine's settings")?;
         write_private(&path, &text).with_context(|| format!("write {}", path.display()))

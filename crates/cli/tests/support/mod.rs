@@ -24,6 +24,7 @@ pub struct Engine {
     child: Option<Child>,
     dir: tempfile::TempDir,
     network: Network,
+    log: Option<std::fs::File>,
     pub api: String,
 }
 
@@ -72,9 +73,29 @@ impl Engine {
 
     /// An engine that is not started: a data directory and a network.
     pub fn prepare() -> Self {
-        let dir =
-            tempfile::Builder::new().prefix("rekindle-test-").tempdir().expect("temporary folder");
-        Self { child: None, dir, network: Network::unique(), api: String::new() }
+        Self::prepare_in(&std::env::temp_dir())
+    }
+
+    /// The same in this folder.
+    pub fn prepare_in(parent: &Path) -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("rekindle-test-")
+            .tempdir_in(parent)
+            .expect("temporary folder");
+        let network = Network::unique();
+        Self { child: None, dir, network, api: String::new(), log: None }
+    }
+
+    /// Has what the engine writes to its standard error go to a file, from its next start on.
+    pub fn log_to(&mut self, path: &Path) {
+        self.log = Some(std::fs::File::create(path).expect("make the log"));
+    }
+
+    fn stderr(&self) -> Stdio {
+        match &self.log {
+            Some(log) => Stdio::from(log.try_clone().expect("share the log")),
+            None => Stdio::inherit(),
+        }
     }
 
     /// Starts the engine on this data directory (again).
@@ -84,6 +105,7 @@ impl Engine {
             .up_command(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(self.stderr())
             .spawn()
             .expect("start rekindle up");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -200,16 +222,25 @@ impl Engine {
 
     /// A kubectl command that the test starts itself.
     pub fn kubectl_command(&self, arguments: &[&str]) -> Command {
-        let kubectl =
-            std::env::var_os("REKINDLE_TEST_KUBECTL").map(PathBuf::from).unwrap_or_else(|| {
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubectl")
-            });
+        let kubectl = kubectl_path();
         assert!(kubectl.exists(), "no kubectl for the tests: run them with `cargo xtask test`");
         let mut command = Command::new(kubectl);
         command
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
             .env("HOME", self.data_dir().join("kubectl-home"));
+        command
+    }
+
+    /// A helm command; helm lies beside kubectl.
+    pub fn helm_command(&self, arguments: &[&str]) -> Command {
+        let helm = kubectl_path().with_file_name("helm");
+        assert!(helm.exists(), "no helm for the tests: run them with `cargo xtask test`");
+        let mut command = Command::new(helm);
+        command
+            .args(arguments)
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("HOME", self.data_dir().join("helm-home"));
         command
     }
 
@@ -263,6 +294,12 @@ impl Drop for Engine {
             panic!("rekindle down: {}{}", text(&down.stdout), text(&down.stderr));
         }
     }
+}
+
+fn kubectl_path() -> PathBuf {
+    std::env::var_os("REKINDLE_TEST_KUBECTL")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubectl"))
 }
 
 #[track_caller]
