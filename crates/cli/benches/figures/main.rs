@@ -1,6 +1,6 @@
 //! The table of figures: what a user feels, measured on the real binary through its API, beside the peers that are installed.
 //!
-//! `cargo xtask bench` runs it. It asserts nothing: machines differ, and a slow run is not a wrong one.
+//! `cargo xtask bench` runs it; `cargo xtask bench --peers` measures the peers alone. It asserts nothing: machines differ, and a slow run is not a wrong one.
 #![allow(
     clippy::disallowed_methods,
     unreachable_pub,
@@ -10,6 +10,7 @@
 mod api_load;
 mod engine;
 mod idle;
+mod machine;
 mod peers;
 mod restarts;
 mod sample;
@@ -22,6 +23,13 @@ fn main() -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut report = Report::default();
+    let machine = machine::describe();
+    println!("{machine}");
+    if std::env::args().any(|argument| argument == "--peers") {
+        peers::measure(&mut report);
+        report.print();
+        return Ok(());
+    }
     runtime.block_on(async {
         startup::measure(&mut report).await?;
         let engine = Engine::start().await?;
@@ -33,6 +41,7 @@ fn main() -> anyhow::Result<()> {
         anyhow::Ok(())
     })?;
     peers::measure(&mut report);
+    println!("{machine}");
     report.print();
     Ok(())
 }
