@@ -40,8 +40,8 @@ impl SmallDisk {
         let mut file = std::fs::File::create(self.filler()).unwrap();
         let mut piece = vec![0_u8; 1 << 20];
         while !piece.is_empty() {
-            match file.write(&piece) {
-                Ok(_) => {}
+            match file.write_all(&piece) {
+                Ok(()) => {}
                 Err(error) => {
                     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
                     piece.truncate(piece.len() / 2);
