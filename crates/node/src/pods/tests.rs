@@ -1,6 +1,7 @@
 //! The whole agent with the real pod core, against a fake API, runtime and network.
 
 mod crashes;
+mod ending;
 mod restarts;
 mod running;
 
