@@ -1,10 +1,12 @@
-//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`.
+//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask vm`.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
 
 mod tools;
+mod vm;
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail};
@@ -15,8 +17,14 @@ use clap::Parser;
 enum Task {
     /// Fetch the test tools when missing, build, and run every test
     Test,
-    /// What CI runs: format, lints, licences and bans, then every test
+    /// What CI runs: format, lints, licences and bans, then every test, and `vm` where qemu is installed
     Ci,
+    /// Boot a small virtual machine that has cgroup version 2 only, and run the examples in it
+    Vm {
+        /// The program to run there [default: a release build]
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+    },
     /// Print the table of figures, beside the peers that are installed
     Bench {
         /// Passed on to the benchmark
@@ -32,8 +40,15 @@ fn main() -> anyhow::Result<()> {
             cargo(["fmt", "--all", "--check"])?;
             cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
             run(tools::cargo_deny()?.arg("check").args(["bans", "licenses", "sources"]))?;
-            test()
+            test()?;
+            if tools::has_qemu() {
+                vm::smoke(None)
+            } else {
+                eprintln!("cgroup version 2 is not tried: {} is not installed", tools::QEMU);
+                Ok(())
+            }
         }
+        Task::Vm { binary } => vm::smoke(binary),
         Task::Bench { args } => {
             run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
             run(cargo_command()

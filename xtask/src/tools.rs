@@ -19,11 +19,18 @@ const DEBIAN_PROGRAMS: [(&str, &str); 2] =
 /// would start a service.
 const REGISTRY_PACKAGE: &str = "docker-registry";
 
-fn root() -> PathBuf {
+/// The machine emulator of [`crate::vm`].
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+/// Debian's kernel for virtual machines: the name depends on the version of the day.
+const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
+
+/// The workspace's folder.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
 }
 
-fn tools_dir() -> anyhow::Result<PathBuf> {
+/// Where what is fetched lies.
+pub(crate) fn tools_dir() -> anyhow::Result<PathBuf> {
     let dir = root().join("target/tools");
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     Ok(dir)
@@ -117,4 +124,52 @@ fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
         .args(["install", "--quiet", "--quiet", "--yes", "--no-install-recommends"])
         .args(packages)
         .env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Whether the emulator is installed.
+pub(crate) fn has_qemu() -> bool {
+    Command::new(QEMU).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Installs the emulator when it is missing.
+pub(crate) fn qemu() -> anyhow::Result<()> {
+    if has_qemu() { Ok(()) } else { apt_install(&["qemu-system-x86"]) }
+}
+
+/// The folder with the unpacked kernel and a static busybox. The packages are fetched and unpacked, not installed.
+pub(crate) fn vm_packages() -> anyhow::Result<PathBuf> {
+    let dir = tools_dir()?;
+    let unpacked = dir.join("vm");
+    if unpacked.exists() {
+        return Ok(unpacked);
+    }
+    let fresh = dir.join("vm.new");
+    if fresh.exists() {
+        std::fs::remove_dir_all(&fresh).context("remove a half unpacked kernel")?;
+    }
+    let packages = fresh.join("packages");
+    std::fs::create_dir_all(&packages).context("create the folder of packages")?;
+    if kernel_of_the_day().is_err() {
+        run(Command::new("apt-get").args(["update", "--quiet", "--quiet"]))?;
+    }
+    run(Command::new("apt-get")
+        .args(["download", "busybox-static", &kernel_of_the_day()?])
+        .current_dir(&packages))?;
+    for package in std::fs::read_dir(&packages)? {
+        run(Command::new("dpkg-deb").arg("--extract").arg(package?.path()).arg(&fresh))?;
+    }
+    std::fs::rename(&fresh, &unpacked).context("put the unpacked kernel in its place")?;
+    Ok(unpacked)
+}
+
+/// The package that the kernel's name stands for now.
+fn kernel_of_the_day() -> anyhow::Result<String> {
+    let output = Command::new("apt-cache")
+        .args(["depends", "--important", KERNEL_PACKAGE])
+        .output()
+        .context("run apt-cache")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let depends = text.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
+    let version = depends.with_context(|| format!("apt-cache knows no {KERNEL_PACKAGE}"))?;
+    Ok(format!("linux-image-{version}"))
 }

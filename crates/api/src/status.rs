@@ -343,6 +343,11 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
     }
 
+    /// 507: the disk is full. Reads go on, and writes do again when there is space.
+    pub fn insufficient_storage(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "InsufficientStorage", message)
+    }
+
     /// 504: the revision asked for lies in the future.
     pub fn too_large_revision(asked: u64, newest: u64) -> Self {
         let mut error = Self::new(
@@ -408,7 +413,7 @@ impl Status {
 impl From<rekindle_store::StoreError> for ApiError {
     /// What is left of a store's error when the machinery has dealt with conflicts: the disk, overload, the end.
     fn from(error: rekindle_store::StoreError) -> Self {
-        use rekindle_store::StoreError;
+        use rekindle_store::{DiskError, StoreError};
         match &error {
             StoreError::Overloaded { .. } => Self::too_many_requests(error.to_string(), 1),
             StoreError::Closed => Self::unavailable(error.to_string()),
@@ -417,6 +422,9 @@ impl From<rekindle_store::StoreError> for ApiError {
                 Self::expired(format!("too old resource version: {asked} ({oldest})"))
             }
             StoreError::Future { asked, newest } => Self::too_large_revision(asked.0, newest.0),
+            StoreError::Disk { source: source @ DiskError::Full { .. } } => {
+                Self::insufficient_storage(format!("{error}: {source}"))
+            }
             StoreError::Disk { source } | StoreError::Open { source } => {
                 Self::internal(format!("{error}: {source}"))
             }

@@ -282,7 +282,7 @@ fn refused_patches_say_why() {
         400 BadRequest: the name of the object (other) does not match the name on the URL (web)
         409 Conflict: Operation cannot be fulfilled on deployments.apps "web": the object has been modified; please apply your changes to the latest version and try again
         400 BadRequest: map: {"image":"x"} does not contain declared merge key: name
-        415 UnsupportedMediaType: server-side apply (application/apply-patch+yaml) is not supported yet - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json. Use kubectl apply without --server-side
+        415 UnsupportedMediaType: server-side apply (application/apply-patch+yaml) is not supported yet - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json. Use kubectl apply without --server-side, or helm --server-side=false
         415 UnsupportedMediaType: the body of the request was in an unknown format (application/xml) - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json
         404 NotFound: deployments.apps "nosuch" not found"#]].assert_eq(&texts(replies));
 }

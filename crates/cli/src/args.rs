@@ -55,7 +55,7 @@ pub struct DataDir {
 /// `rekindle up`.
 #[derive(Args, Clone, Debug)]
 pub struct Up {
-    /// A manifest to apply, or - for standard input; may be repeated
+    /// A manifest to apply, a folder of them, or - for standard input; may be repeated
     #[arg(short, long = "filename", value_name = "FILE")]
     pub filename: Vec<PathBuf>,
     #[command(flatten)]

@@ -170,3 +170,29 @@ spec:
         );
     }
 }
+
+#[test]
+fn a_refresh_without_empty_dir_keeps_the_volume_and_says_what_else_is_made_new() {
+    let engine = Engine::start();
+    engine.apply(POD);
+    let at_first = look(&engine);
+    let request = "
+apiVersion: rekindle.dev/v1alpha1
+kind: PodRestart
+metadata: {name: keeps-volumes}
+spec: {podName: subject, rung: Pod, refresh: [Network], gracePeriodSeconds: 1}
+";
+    let applied = engine.try_kubectl(&["apply", "-f", "-"], request);
+    let warned = text(&applied.stderr);
+    assert!(applied.status.success(), "{warned}");
+    assert!(
+        warned.contains("Warning: spec.refresh: IPC, Cgroup will be made new, too"),
+        "{warned}"
+    );
+    engine.wait_for("podrestart/keeps-volumes", ".status.phase", "Succeeded");
+    let after = look(&engine);
+    assert_eq!(after.starts, "init one init one", "the volume's content stays");
+    for (namespace, before) in after.namespaces.iter().zip(&at_first.namespaces) {
+        assert_ne!(namespace, before, "every namespace is new");
+    }
+}

@@ -85,10 +85,14 @@ impl LeaseFile {
         Ok(Found::Current(stored))
     }
 
+    /// What stands there already is not written again, so that an agent can take its network up on a full disk.
     pub(crate) fn write(&self, pool: &Pool, turned_forwarding_on: bool) -> Result<(), NetError> {
         let stored =
             Stored { boot_id: self.boot_id.clone(), turned_forwarding_on, pool: pool.clone() };
         let bytes = serde_json::to_vec(&stored).expect("a pool has only strings for keys");
+        if fs::read(&self.path).is_ok_and(|standing| standing == bytes) {
+            return Ok(());
+        }
         let beside = self.path.with_extension("json.new");
         fs::write(&beside, bytes)
             .and_then(|()| fs::rename(&beside, &self.path))

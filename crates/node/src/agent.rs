@@ -59,6 +59,18 @@ pub struct Config {
     pub version: String,
     /// Where ticks come from; the same clock as the runtime's.
     pub clock: Clock,
+    /// What the agent is started for.
+    pub duty: Duty,
+}
+
+/// What an agent is started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// To run the pods of its node.
+    Serve,
+    /// To end what an agent that was killed left running, gracefully, and to start nothing: told to stop with `EndPods`, it
+    /// returns when that is done.
+    EndPods,
 }
 
 impl Config {
@@ -78,6 +90,7 @@ impl Config {
             cluster_domain: "cluster.local".to_owned(),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),
+            duty: Duty::Serve,
         }
     }
 }
@@ -135,7 +148,7 @@ pub struct Handle {
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
-    /// `None` once it was stopped.
+    /// `None` once it was stopped, and in an agent that only ends pods.
     spares: Option<SpareKeeper>,
     keeper: Keeper,
 }
@@ -161,7 +174,12 @@ impl Node {
         let machine = MachineFacts::read(&config);
         let index = PodIndex::default();
         let sandbox_taken = Arc::new(Notify::new());
-        let spares = SpareKeeper::start(runtime.clone(), network.clone(), sandbox_taken.clone());
+        let spares = match config.duty {
+            Duty::Serve => {
+                Some(SpareKeeper::start(runtime.clone(), network.clone(), sandbox_taken.clone()))
+            }
+            Duty::EndPods => None,
+        };
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
@@ -186,9 +204,8 @@ impl Node {
         let keeper = Keeper::start(node.clone(), config.image_gc, shown);
         let heartbeat = Heartbeat::start(client, &config, machine, images);
         let (stop, stop_receiver) = mpsc::channel(1);
-        let manager = tokio::spawn(Manager::new(node, found).run(stop_receiver));
+        let manager = tokio::spawn(Manager::new(node, found, config.duty).run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
-        let spares = Some(spares);
         Ok(Handle { name: config.name, logs, stop, manager, heartbeat, spares, keeper })
     }
 }

@@ -35,7 +35,7 @@ mod spares;
 mod testing;
 mod volumes;
 
-pub use agent::{Config, Handle, Node, NodeError, StopMode};
+pub use agent::{Config, Duty, Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};

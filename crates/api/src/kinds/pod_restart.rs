@@ -94,6 +94,11 @@ impl ApiKind for PodRestart {
         errors
     }
 
+    fn warnings(&self) -> Vec<String> {
+        let field = Path::new("spec").child("refresh");
+        refresh::warning(self.spec.refresh.as_deref(), &field).into_iter().collect()
+    }
+
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         if self.spec == old.spec {
             return Vec::new();

@@ -21,6 +21,21 @@ pub(super) fn check(rung: Rung, refresh: Option<&[Refresh]>, field: &Path) -> Ve
     twice.map(|(index, item)| FieldError::duplicate(field.index(index), name(*item))).collect()
 }
 
+/// What belongs to the sandbox is made new as a whole; only the contents of emptyDir volumes can be kept.
+pub(super) fn warning(refresh: Option<&[Refresh]>, field: &Path) -> Option<String> {
+    let refresh = refresh.filter(|refresh| !refresh.is_empty())?;
+    let sandbox = [Refresh::Network, Refresh::Ipc, Refresh::Cgroup];
+    let left_out: Vec<&str> =
+        sandbox.into_iter().filter(|part| !refresh.contains(part)).map(name).collect();
+    (!left_out.is_empty()).then(|| {
+        format!(
+            "{field}: {} will be made new, too: this version of Rekindle always makes the whole sandbox new, and keeps emptyDir \
+             volumes when EmptyDir is left out",
+            left_out.join(", ")
+        )
+    })
+}
+
 /// As the API spells it.
 const fn name(refresh: Refresh) -> &'static str {
     match refresh {

@@ -71,8 +71,8 @@ impl ApiKind for RestartLadder {
         let mut warnings = Vec::new();
         for (index, rung) in self.spec.rungs.iter().enumerate() {
             match rung.rung {
-                Rung::Container | Rung::Pod => {}
-                Rung::Containers | Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
+                Rung::Container | Rung::Containers | Rung::Pod => {}
+                Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
                     warnings.push(format!(
                         "spec.rungs[{index}].rung: {}: accepted, but not carried out by this version of Rekindle: the \
                          ladder passes over it",
@@ -80,6 +80,8 @@ impl ApiKind for RestartLadder {
                     ));
                 }
             }
+            let field = Path::new("spec").child("rungs").index(index).child("refresh");
+            warnings.extend(refresh::warning(rung.refresh.as_deref(), &field));
         }
         warnings
     }

@@ -54,7 +54,7 @@ impl Patch {
             "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
                 return Err(ApiError::unsupported_media_type(format!(
                     "server-side apply ({media_type}) is not supported yet - accepted media types include: {ACCEPTED}. \
-                     Use kubectl apply without --server-side"
+                     Use kubectl apply without --server-side, or helm --server-side=false"
                 )));
             }
             other => {

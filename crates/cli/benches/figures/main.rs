@@ -11,6 +11,7 @@
 mod api_load;
 mod engine;
 mod idle;
+mod machine;
 mod peers;
 mod restarts;
 mod sample;
@@ -31,6 +32,8 @@ fn main() -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut report = Report::default();
+    let machine = machine::describe();
+    println!("{machine}");
     runtime.block_on(async {
         if wanted("startup") {
             startup::measure(&mut report).await?;
@@ -53,6 +56,7 @@ fn main() -> anyhow::Result<()> {
     if wanted("peers") {
         peers::measure(&mut report);
     }
+    println!("{machine}");
     report.print();
     Ok(())
 }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::engine::Engine;
-use crate::sample::Report;
+use crate::sample::{CREATE, KILL, Report};
 
 const SAMPLES: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
     for number in 0..SAMPLES {
         created.push(create(&pods, &format!("created-{number}")).await?);
     }
-    report.durations("create Pod → Running in the API", "≤ 20 ms", created);
+    report.durations(CREATE, "≤ 20 ms", created);
 
     let (mut running, mut visible) = (Vec::new(), Vec::new());
     for number in 0..SAMPLES {
@@ -38,7 +38,7 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
         running.push(process);
         visible.push(api);
     }
-    report.durations("container killed → new process runs", "≤ 4 ms", running);
+    report.durations(KILL, "≤ 4 ms", running);
     report.durations("container killed → restart visible in the API", "≤ 10 ms", visible);
 
     let restarts = Api::<PodRestart>::namespaced(engine.client.clone(), "default");

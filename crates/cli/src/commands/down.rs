@@ -7,21 +7,18 @@ use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use rekindle_api::http::SystemClock;
-use rekindle_runtime::Runtime;
-use rekindle_runtime::image::registry::RegistrySettings;
-
 use crate::args::Down;
 use crate::client;
-use crate::engine;
 use crate::engine::data_dir::{self, DataDir};
+use crate::engine::remains;
+use crate::engine::settings::Settings;
 
 /// Carries the command out. No engine is success, and said.
 pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     let path = &args.data_dir.data_dir;
     let Some(pid) = data_dir::holder(path)? else {
         println!("no engine runs on {}", path.display());
-        return clean_up(path);
+        return if args.leave_pods { Ok(ExitCode::SUCCESS) } else { clean_up(path) };
     };
     let pid = i32::try_from(pid)
         .ok()
@@ -43,23 +40,18 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends the sandboxes that a killed engine left running.
+/// Ends the pods that a killed engine left running, as that engine would have.
 fn clean_up(path: &Path) -> anyhow::Result<ExitCode> {
-    if !path.join("engine-id").exists() {
-        return Ok(ExitCode::SUCCESS);
-    }
+    let Some(settings) = Settings::kept(path)? else {
+        return Ok(ExitCode::SUCCESS); // the last one took everything away, or came not far enough to make anything
+    };
     client::block_on(async {
-        let data_dir = DataDir::hold(path)?;
-        let clock = SystemClock::start().shared();
-        let runtime = engine::open_runtime(&data_dir, clock, RegistrySettings::default()).await?;
-        let left = runtime.snapshot().await.context("look for pods that were left running")?;
-        for sandbox in &left {
-            runtime.remove_sandbox(&sandbox.key).await.map_err(|error| {
-                anyhow::anyhow!("end pod {}: {}", sandbox.key.pod, error.chain())
-            })?;
-            println!("ended pod {}, which an engine that was killed had left", sandbox.key.pod);
+        let ended = remains::end(DataDir::hold(path)?, &settings)
+            .await
+            .context("end what an engine that was killed left")?;
+        for pod in &ended {
+            println!("ended pod {pod}, which an engine that was killed had left");
         }
-        runtime.settled().await;
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::args::Up;
 use crate::engine::data_dir::DataDir;
-use crate::engine::{Engine, preflight};
+use crate::engine::{EndSignals, Ending, Engine, preflight};
 use crate::{client, live, manifests};
 
 /// Tells the re-executed process that its standard input is the line on which it reports to the one that started it.
@@ -35,6 +35,7 @@ fn run_here(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     init_log("warn");
     let runtime = event_loop()?;
     runtime.block_on(async {
+        let mut signals = EndSignals::listen()?;
         let mut engine = Engine::start(args, DataDir::hold(&args.data_dir.data_dir)?).await?;
         engine.announce();
         let (client, clock) = (engine.client().clone(), engine.clock());
@@ -44,14 +45,14 @@ fn run_here(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
             anyhow::Ok(())
         };
         let ended = tokio::select! {
-            ended = engine.end_signal() => ended?,
+            ended = engine.end_signal(&mut signals) => ended?,
             failed = shown => {
                 // A bad manifest must not leave half an application running unseen: say so, and end.
                 if let Err(error) = failed {
-                    engine.stop(crate::engine::Ending::EndPods).await?;
+                    engine.stop(Ending::EndPods).await?;
                     return Err(error);
                 }
-                engine.end_signal().await?
+                engine.end_signal(&mut signals).await?
             }
         };
         engine.stop(ended).await?;
@@ -122,6 +123,7 @@ fn run_in_background(args: &Up) -> anyhow::Result<ExitCode> {
     rustix::process::setsid().context("leave the terminal's session")?;
     let runtime = event_loop()?;
     runtime.block_on(async {
+        let mut signals = EndSignals::listen()?;
         let started = async { Engine::start(args, DataDir::hold(&args.data_dir.data_dir)?).await };
         let mut engine = match started.await {
             Ok(engine) => engine,
@@ -133,7 +135,7 @@ fn run_in_background(args: &Up) -> anyhow::Result<ExitCode> {
         // The starter may have been killed meanwhile; the engine runs all the same.
         let _ = writeln!(report, "{READY}");
         drop(report);
-        let ending = engine.end_signal().await?;
+        let ending = engine.end_signal(&mut signals).await?;
         engine.stop(ending).await?;
         Ok(ExitCode::SUCCESS)
     })

@@ -4,6 +4,7 @@
 //! <data-dir>/            0700
 //!   engine.lock          held (flock) while an engine runs; holds its pid
 //!   engine-id            8 hex digits; names cgroups, run folder and bridge, so that engines on one machine never meet
+//!   engine.json          what the engine was started with
 //!   store.redb           all API objects
 //!   pki/                 the CA and its certificates
 //!   kubeconfig           0600
@@ -50,9 +51,8 @@ impl DataDir {
                 return Err(error).with_context(|| format!("lock {}", path.display()));
             }
         }
-        lock.set_len(0)?;
-        lock.rewind()?;
-        writeln!(lock, "{}", std::process::id())?;
+        write_pid(&mut lock)
+            .with_context(|| format!("write the lock of data directory {}", path.display()))?;
         let engine_id = engine_id(&path)?;
         Ok(Self { path, engine_id, _lock: lock })
     }
@@ -108,6 +108,14 @@ fn open_lock(path: &Path) -> anyhow::Result<File> {
         .with_context(|| format!("open the lock of data directory {}", path.display()))
 }
 
+/// In place, then cut off: so that it works on a full disk, too, where the file has its block already.
+fn write_pid(lock: &mut File) -> std::io::Result<()> {
+    let text = format!("{}\n", std::process::id());
+    lock.rewind()?;
+    lock.write_all(text.as_bytes())?;
+    lock.set_len(text.len() as u64)
+}
+
 fn read_pid(lock: &mut File) -> Option<String> {
     let mut pid = String::new();
     lock.rewind().ok()?;
@@ -124,7 +132,8 @@ fn create_private(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("create folder {}", path.display()))
 }
 
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+/// Writes a small file for its owner alone, whole or not at all.
+pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;

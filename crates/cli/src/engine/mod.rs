@@ -8,9 +8,12 @@
 //! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
 
 pub mod data_dir;
+mod ending;
 mod logs;
 mod network;
 pub mod preflight;
+pub mod remains;
+pub mod settings;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,13 +26,13 @@ use rekindle_api::http::{
 };
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
-use rekindle_node::{Node, StopMode};
+use rekindle_node::{Duty, Node, StopMode};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_runtime::image::{Builtins, ImageStore};
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::Tick;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -37,7 +40,9 @@ use tokio::task::JoinHandle;
 
 use crate::args::{Registries, Up};
 use data_dir::DataDir;
+pub use ending::{EndSignals, Ending};
 use logs::LogSource;
+use settings::Settings;
 
 /// Bytes that a container of `localhost/host` may write at most.
 const HOST_IMAGE_WRITES_MAX_BYTES: u64 = 256 * 1024 * 1024;
@@ -52,12 +57,13 @@ pub struct Engine {
     kubeconfig: std::path::PathBuf,
     node: rekindle_node::Handle,
     network: Arc<Network>,
+    runtime: Arc<EmbeddedRuntime>,
     operator: JoinHandle<()>,
     server: JoinHandle<std::io::Result<()>>,
     store: Store,
     committer: std::thread::JoinHandle<()>,
     stop: watch::Sender<Phase>,
-    _data_dir: DataDir,
+    data_dir: DataDir,
 }
 
 /// Told to the parts that run beside the engine.
@@ -65,15 +71,6 @@ pub struct Engine {
 enum Phase {
     Running,
     Stopping,
-}
-
-/// What becomes of the pods when the engine ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Their containers are ended gracefully.
-    EndPods,
-    /// They go on, and the next engine on this data directory finds them.
-    LeavePods,
 }
 
 impl Engine {
@@ -97,8 +94,22 @@ impl Engine {
         );
         tokio::spawn(prune_events(front.clone(), stopping.clone()));
 
-        let network = Arc::new(network::open(args, &data_dir).await?);
-        let node = start_node(args, &data_dir, &front, clock, Arc::clone(&network)).await?;
+        let settings = Settings::of(args, &data_dir);
+        settings.keep(&data_dir)?;
+        let network = Arc::new(network::open(&settings, &data_dir).await?);
+        let runtime = Arc::new(
+            open_runtime(&data_dir, clock.shared(), registry_settings(&args.registries)).await?,
+        );
+        let node = start_node(
+            &settings,
+            Duty::Serve,
+            &data_dir,
+            &front,
+            clock,
+            Arc::clone(&runtime),
+            Arc::clone(&network),
+        )
+        .await?;
         logs.set(node.logs());
         let operator = tokio::spawn(rekindle_operator::run(
             internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
@@ -113,12 +124,13 @@ impl Engine {
             kubeconfig,
             node,
             network,
+            runtime,
             operator,
             server,
             store,
             committer,
             stop,
-            _data_dir: data_dir,
+            data_dir,
         })
     }
 
@@ -138,17 +150,10 @@ impl Engine {
         println!("kubeconfig export KUBECONFIG={}", self.kubeconfig.display());
     }
 
-    /// Waits until somebody asks the engine to end: SIGINT (Ctrl-C) and SIGTERM end the pods, SIGQUIT leaves them. A part
-    /// that fails for good ends the engine too, with its pods left alone.
-    pub async fn end_signal(&mut self) -> anyhow::Result<Ending> {
-        let listen = |kind| signal(kind).context("listen for signals");
-        let mut interrupt = listen(SignalKind::interrupt())?;
-        let mut terminate = listen(SignalKind::terminate())?;
-        let mut quit = listen(SignalKind::quit())?;
+    /// Waits until somebody asks the engine to end. A part that fails for good ends the engine too, with its pods left alone.
+    pub async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<Ending> {
         tokio::select! {
-            _ = interrupt.recv() => Ok(Ending::EndPods),
-            _ = terminate.recv() => Ok(Ending::EndPods),
-            _ = quit.recv() => Ok(Ending::LeavePods),
+            ending = signals.next() => Ok(ending),
             ended = &mut self.server => {
                 ended.context("the API server failed inside")?.context("the API server cannot go on")?;
                 anyhow::bail!("the API server ended unasked; the pods go on: start the engine again")
@@ -177,25 +182,39 @@ impl Engine {
         };
         self.node.stop(mode).await;
         if ending == Ending::EndPods {
-            self.network.settle().await;
-            // The node has ended, and with it the other owner of the network.
-            match Arc::into_inner(self.network) {
-                Some(network) => {
-                    if let Err(error) = network.close().await {
-                        tracing::warn!(%error, "take the bridge away");
-                    }
-                }
-                None => tracing::warn!("the bridge stays: something still uses the network"),
+            take_network_away(self.network).await;
+            if let Err(error) = self.runtime.leave().await {
+                tracing::warn!(error = error.chain(), "clear away what the pods left");
+            }
+            if let Err(error) = Settings::forget(&self.data_dir) {
+                tracing::warn!("{error:#}");
             }
         }
         self.stop.send_replace(Phase::Stopping);
         if !self.server.is_finished() && self.server.await.is_err() {
             tracing::warn!("the API server failed inside while it stopped");
         }
-        self.store.close();
-        if self.committer.join().is_err() {
-            tracing::error!("the store's writer failed inside");
+        close_store(&self.store, self.committer);
+    }
+}
+
+/// The node has ended, and with it the other owner of the network.
+async fn take_network_away(network: Arc<Network>) {
+    network.settle().await;
+    match Arc::into_inner(network) {
+        Some(network) => {
+            if let Err(error) = network.close().await {
+                tracing::warn!(%error, "take the bridge away");
+            }
         }
+        None => tracing::warn!("the bridge stays: something still uses the network"),
+    }
+}
+
+fn close_store(store: &Store, committer: std::thread::JoinHandle<()>) {
+    store.close();
+    if committer.join().is_err() {
+        tracing::error!("the store's writer failed inside");
     }
 }
 
@@ -262,33 +281,27 @@ fn internal_client(front: &Front, user: &str) -> Client {
 }
 
 async fn start_node(
-    args: &Up,
+    settings: &Settings,
+    duty: Duty,
     data_dir: &DataDir,
     front: &Front,
     clock: SystemClock,
+    runtime: Arc<EmbeddedRuntime>,
     network: Arc<Network>,
 ) -> anyhow::Result<rekindle_node::Handle> {
-    let settings = registry_settings(&args.registries);
-    let runtime = open_runtime(data_dir, clock.shared(), settings).await?;
-    let name = node_name(args)?;
-    let mut config = rekindle_node::Config::new(&name, data_dir.path(), &data_dir.join("logs"));
+    let name = &settings.node_name;
+    let mut config = rekindle_node::Config::new(name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
     config.pod_cidr = Some(network.subnet().to_string());
-    config.max_container_restart_period =
-        TickDuration::from_secs(args.max_container_restart_period.as_secs());
+    config.max_container_restart_period = settings.max_container_restart_period();
     config.clock = rekindle_node::Clock::starting_at(clock.now());
-    Node::start(
-        config,
-        internal_client(front, &format!("system:node:{name}")),
-        Arc::new(runtime),
-        network,
-    )
-    .await
-    .context("start the node")
+    config.duty = duty;
+    let client = internal_client(front, &format!("system:node:{name}"));
+    Node::start(config, client, runtime, network).await.context("start the node")
 }
 
 /// The container runtime of a data directory.
-pub async fn open_runtime(
+async fn open_runtime(
     data_dir: &DataDir,
     clock: Clock,
     registries: RegistrySettings,
@@ -325,16 +338,6 @@ fn open_images(data_dir: &DataDir) -> anyhow::Result<ImageStore> {
 pub fn images_in(path: &Path, engine_dirs: Vec<std::path::PathBuf>) -> anyhow::Result<ImageStore> {
     let builtins = Builtins { engine_dirs, host_write_limit_bytes: HOST_IMAGE_WRITES_MAX_BYTES };
     ImageStore::open(&path.join("images"), builtins).context("open the image store")
-}
-
-fn node_name(args: &Up) -> anyhow::Result<String> {
-    match &args.node_name {
-        Some(name) => Ok(name.clone()),
-        None => {
-            let host = rustix::system::uname();
-            Ok(host.nodename().to_string_lossy().to_lowercase())
-        }
-    }
 }
 
 /// Resolves when the engine stops, also when it is dropped.

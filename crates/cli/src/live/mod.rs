@@ -11,6 +11,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::RestartLedger;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Duration, Instant, sleep_until};
 
 pub use board::Board;
@@ -23,8 +24,8 @@ enum Change {
     Ledger(Box<watcher::Event<RestartLedger>>),
 }
 
-/// Keeps the table up to date until the future is dropped. Draws when something changes, and once a second only while a
-/// countdown is shown.
+/// Keeps the table up to date until the future is dropped. Draws when something changes or the terminal is resized, and once
+/// a second only while a countdown is shown.
 pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
     let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
         .filter_map(async |event| event.ok().map(|event| Change::Pod(Box::new(event))));
@@ -33,6 +34,8 @@ pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
     let mut changes = Box::pin(stream::select(pods.boxed(), ledgers.boxed()));
     let mut board = Board::default();
     let mut screen = Screen::of_stdout();
+    // without it the table is redrawn at its next change
+    let mut resizes = signal(SignalKind::window_change()).ok();
     loop {
         let countdown = async {
             if board.counts_down(now()) {
@@ -47,8 +50,18 @@ pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
                 None => return,
             },
             () = countdown => {}
+            () = next_resize(&mut resizes) => {}
         }
         screen.draw(&board.rows(now()));
+    }
+}
+
+async fn next_resize(resizes: &mut Option<Signal>) {
+    match resizes {
+        Some(resizes) => {
+            resizes.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }
 

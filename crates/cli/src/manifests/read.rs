@@ -1,4 +1,4 @@
-//! Reading manifests: YAML or JSON, several documents a file, `kind: List` taken apart.
+//! Reading manifests: YAML or JSON, several documents a file, all files of a folder, `kind: List` taken apart.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,20 @@ use serde_json::Value;
 /// Larger manifests are refused. The API takes 3 MiB an object.
 const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// All objects of all files, in order. `-` is standard input.
-pub fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
+/// The files of a folder that are read, as kubectl has it.
+const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
+
+/// All objects of all files, in order. `-` is standard input; of a folder its manifests are read by name, not those of the
+/// folders in it.
+pub fn read_all(sources: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
+    if sources.iter().filter(|source| is_stdin(source)).count() > 1 {
+        bail!("-f - can be given once only: standard input is read to its end");
+    }
     let mut objects = Vec::new();
-    for file in files {
+    for file in
+        sources.iter().map(|source| files_of(source)).collect::<Result<Vec<_>, _>>()?.concat()
+    {
+        let file = file.as_path();
         let text = read_text(file)?;
         let documents = parse(&text).with_context(|| format!("read {}", file.display()))?;
         for document in documents {
@@ -22,9 +32,33 @@ pub fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
+fn is_stdin(source: &Path) -> bool {
+    source == Path::new("-")
+}
+
+fn files_of(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if is_stdin(source) || !source.is_dir() {
+        return Ok(vec![source.to_owned()]);
+    }
+    let entries = std::fs::read_dir(source)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("read folder {}", source.display()))?;
+    let is_manifest = |path: &PathBuf| {
+        path.is_file()
+            && path.extension().is_some_and(|found| EXTENSIONS.iter().any(|known| found == *known))
+    };
+    let mut files: Vec<_> =
+        entries.into_iter().map(|entry| entry.path()).filter(is_manifest).collect();
+    if files.is_empty() {
+        bail!("folder {} holds no manifest (*.yaml, *.yml, *.json)", source.display());
+    }
+    files.sort();
+    Ok(files)
+}
+
 fn read_text(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
-    let source: Box<dyn Read> = if file == Path::new("-") {
+    let source: Box<dyn Read> = if is_stdin(file) {
         Box::new(std::io::stdin().lock())
     } else {
         Box::new(
@@ -96,6 +130,27 @@ mod tests {
             objects(text).unwrap().iter().map(|object| object["kind"].clone()).collect();
         assert_eq!(kinds, ["A", "B", "C"]);
         assert_eq!(objects(r#"{"kind": "D"}"#).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn of_a_folder_the_manifests_are_read_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("b.yml", "kind: B"),
+            ("a.yaml", "kind: A"),
+            ("c.json", r#"{"kind": "C"}"#),
+            ("notes.md", "- not: read"),
+        ] {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        std::fs::create_dir(dir.path().join("deeper.yaml")).unwrap();
+        let read = read_all(&[dir.path().to_owned(), dir.path().join("a.yaml")]).unwrap();
+        let kinds: Vec<_> = read.iter().map(|object| object["kind"].clone()).collect();
+        assert_eq!(kinds, ["A", "B", "C", "A"]);
+        let empty = read_all(&[dir.path().join("deeper.yaml")]).unwrap_err().to_string();
+        assert!(empty.contains("holds no manifest"), "{empty}");
+        let twice = read_all(&["-".into(), "-".into()]).unwrap_err().to_string();
+        assert!(twice.contains("once"), "{twice}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod registry;
+mod terminal;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde_json::Value;
+
+#[allow(unused_imports, reason = "each test binary uses a part of it")]
+pub use terminal::Terminal;
 
 /// How long anything may take before the test calls it hung.
 pub const TIMEOUT: &str = "--timeout=60s";
@@ -21,6 +25,7 @@ pub struct Engine {
     child: Option<Child>,
     dir: tempfile::TempDir,
     network: Network,
+    log: Option<std::fs::File>,
     pub api: String,
 }
 
@@ -62,24 +67,46 @@ impl Engine {
 
     /// The same, with further arguments of `rekindle up`.
     pub fn start_with(arguments: &[&str]) -> Self {
-        let dir =
-            tempfile::Builder::new().prefix("rekindle-test-").tempdir().expect("temporary folder");
-        let mut engine = Self { child: None, dir, network: Network::unique(), api: String::new() };
+        let mut engine = Self::prepare();
         engine.launch(arguments);
         engine
+    }
+
+    /// An engine that is not started: a data directory and a network.
+    pub fn prepare() -> Self {
+        Self::prepare_in(&std::env::temp_dir())
+    }
+
+    /// The same in this folder.
+    pub fn prepare_in(parent: &Path) -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("rekindle-test-")
+            .tempdir_in(parent)
+            .expect("temporary folder");
+        let network = Network::unique();
+        Self { child: None, dir, network, api: String::new(), log: None }
+    }
+
+    /// Has what the engine writes to its standard error go to a file, from its next start on.
+    pub fn log_to(&mut self, path: &Path) {
+        self.log = Some(std::fs::File::create(path).expect("make the log"));
+    }
+
+    fn stderr(&self) -> Stdio {
+        match &self.log {
+            Some(log) => Stdio::from(log.try_clone().expect("share the log")),
+            None => Stdio::inherit(),
+        }
     }
 
     /// Starts the engine on this data directory (again).
     pub fn launch(&mut self, arguments: &[&str]) {
         assert!(self.child.is_none(), "it runs already");
-        let mut child = rekindle()
-            .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
-            .args(["--bridge", &self.network.bridge, "--pod-cidr", &self.network.pod_cidr])
-            .arg("--data-dir")
-            .arg(self.data_dir())
-            .args(arguments)
+        let mut child = self
+            .up_command(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(self.stderr())
             .spawn()
             .expect("start rekindle up");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -95,6 +122,45 @@ impl Engine {
         self.api = api;
         self.child = Some(child);
         self.kubectl(&["wait", "--for=condition=Ready", "node/node-1", TIMEOUT]);
+    }
+
+    /// `rekindle up` on this engine's data directory and network.
+    pub fn up_command(&self, arguments: &[&str]) -> Command {
+        let mut command = rekindle();
+        command
+            .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
+            .args(["--bridge", &self.network.bridge, "--pod-cidr", &self.network.pod_cidr])
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .args(arguments);
+        command
+    }
+
+    /// Starts the engine again and interrupts it as soon as it listens; returns when it has ended.
+    pub fn launch_and_interrupt(&mut self) {
+        assert!(self.child.is_none(), "it runs already");
+        let mut child = self
+            .up_command(&[])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start rekindle up");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut lines = stdout.lines().map_while(Result::ok);
+        lines.find(|line| line.starts_with("API")).expect("it tells its address");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("interrupt it");
+        lines.for_each(drop);
+        assert!(child.wait().expect("reap the engine").success());
+    }
+
+    /// Waits until the engine process, which was told to end, has ended.
+    pub fn wait(&mut self) {
+        self.child.take().expect("it runs").wait().expect("reap the engine");
+    }
+
+    pub fn bridge(&self) -> &str {
+        &self.network.bridge
     }
 
     pub fn data_dir(&self) -> &Path {
@@ -157,16 +223,25 @@ impl Engine {
 
     /// A kubectl command that the test starts itself.
     pub fn kubectl_command(&self, arguments: &[&str]) -> Command {
-        let kubectl =
-            std::env::var_os("REKINDLE_TEST_KUBECTL").map(PathBuf::from).unwrap_or_else(|| {
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubectl")
-            });
+        let kubectl = kubectl_path();
         assert!(kubectl.exists(), "no kubectl for the tests: run them with `cargo xtask test`");
         let mut command = Command::new(kubectl);
         command
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
             .env("HOME", self.data_dir().join("kubectl-home"));
+        command
+    }
+
+    /// A helm command; helm lies beside kubectl.
+    pub fn helm_command(&self, arguments: &[&str]) -> Command {
+        let helm = kubectl_path().with_file_name("helm");
+        assert!(helm.exists(), "no helm for the tests: run them with `cargo xtask test`");
+        let mut command = Command::new(helm);
+        command
+            .args(arguments)
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("HOME", self.data_dir().join("helm-home"));
         command
     }
 
@@ -236,6 +311,12 @@ impl Drop for Engine {
             panic!("rekindle down: {}{}", text(&down.stdout), text(&down.stderr));
         }
     }
+}
+
+fn kubectl_path() -> PathBuf {
+    std::env::var_os("REKINDLE_TEST_KUBECTL")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubectl"))
 }
 
 #[track_caller]

@@ -20,6 +20,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
 use super::worker::{Input, Worker, WorkerStart};
+use crate::agent::Duty;
 use crate::context::NodeContext;
 use crate::network::PodNetwork;
 
@@ -57,6 +58,8 @@ enum Object {
 enum Phase {
     /// The API's first complete list is awaited.
     Recovering,
+    /// The same, and everything that is taken up by it is to end.
+    RecoveringToEnd,
     Serving,
     Stopping,
 }
@@ -85,14 +88,21 @@ pub(crate) struct Manager<R, N> {
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// A manager for a node where `found` stands already.
-    pub(crate) fn new(node: Arc<NodeContext<R, N>>, found: Vec<SandboxSnapshot>) -> Self {
+    pub(crate) fn new(
+        node: Arc<NodeContext<R, N>>,
+        found: Vec<SandboxSnapshot>,
+        duty: Duty,
+    ) -> Self {
         let mut by_pod: BTreeMap<PodUid, Vec<SandboxSnapshot>> = BTreeMap::new();
         for sandbox in found {
             by_pod.entry(sandbox.key.pod.uid.clone()).or_default().push(sandbox);
         }
         Self {
             node,
-            phase: Phase::Recovering,
+            phase: match duty {
+                Duty::Serve => Phase::Recovering,
+                Duty::EndPods => Phase::RecoveringToEnd,
+            },
             workers: HashMap::new(),
             tasks: JoinSet::new(),
             task_pods: HashMap::new(),
@@ -187,9 +197,16 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             self.pod_gone(&uid);
         }
         self.over.retain(|uid| self.listed.contains(uid));
-        if self.phase == Phase::Recovering {
-            self.phase = Phase::Serving;
-            self.recover();
+        match self.phase {
+            Phase::Recovering => {
+                self.phase = Phase::Serving;
+                self.recover();
+            }
+            Phase::RecoveringToEnd => {
+                self.recover();
+                self.phase = Phase::Stopping;
+            }
+            Phase::Serving | Phase::Stopping => {}
         }
     }
 
@@ -210,9 +227,13 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.early.clear();
         let leftovers = leftovers(&self.node, &unreadable, &known);
         let node = self.node.clone();
-        tokio::spawn(async move {
+        // among the workers' tasks, so that an agent that stops waits for it
+        self.tasks.spawn(async move {
             remove_orphans(node, orphans).await;
-            tokio::task::spawn_blocking(move || remove_leftovers(&leftovers));
+            let removed = tokio::task::spawn_blocking(move || remove_leftovers(&leftovers)).await;
+            if let Err(error) = removed {
+                tracing::error!(%error, "removing what an earlier agent left failed inside");
+            }
         });
     }
 
@@ -224,6 +245,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let start = WorkerStart {
             pod_ref: pod_ref.clone(),
             found,
+            duty: self.duty(),
             updates: updates_receiver,
             inbox: inbox_receiver,
         };
@@ -252,7 +274,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         };
         if self.workers.contains_key(&uid) {
             self.tell(&uid, Input::Runtime(Box::new(event)));
-        } else if self.phase == Phase::Recovering {
+        } else if matches!(self.phase, Phase::Recovering | Phase::RecoveringToEnd) {
             self.early.entry(uid).or_default().push(event);
         } else {
             tracing::debug!(%uid, "an event of a pod that is not here any more");
@@ -287,6 +309,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
         let (node, pod_ref) = (self.node.clone(), handle.pod_ref.clone());
         let updates = handle.updates.subscribe();
+        let duty = self.duty();
         let task = self.tasks.spawn(async move {
             tokio::time::sleep(wait).await;
             let found = node.runtime.snapshot().await.unwrap_or_else(|error| {
@@ -294,19 +317,29 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 Vec::new()
             });
             let found = found.into_iter().filter(|sandbox| sandbox.key.pod == pod_ref).collect();
-            Worker::run(node, WorkerStart { pod_ref, found, updates, inbox: inbox_receiver }).await;
+            let inbox = inbox_receiver;
+            Worker::run(node, WorkerStart { pod_ref, found, duty, updates, inbox }).await;
         });
         self.task_pods.insert(task.id(), uid.clone());
         handle.inbox = inbox;
         self.workers.insert(uid.clone(), handle);
         self.tell_restarts(uid);
-        if self.phase == Phase::Stopping {
-            self.tell(uid, Input::NodeStops);
+    }
+
+    /// What a worker that is started now is started for.
+    fn duty(&self) -> Duty {
+        match self.phase {
+            Phase::Recovering | Phase::Serving => Duty::Serve,
+            Phase::RecoveringToEnd | Phase::Stopping => Duty::EndPods,
         }
     }
 
     fn end_pods(&mut self) {
-        self.phase = Phase::Stopping;
+        self.phase = match self.phase {
+            // what runs is not known before the list is
+            Phase::Recovering | Phase::RecoveringToEnd => Phase::RecoveringToEnd,
+            Phase::Serving | Phase::Stopping => Phase::Stopping,
+        };
         for worker in self.workers.values() {
             if worker.inbox.send(Input::NodeStops).is_err() {
                 tracing::debug!(pod = %worker.pod_ref, "a pod's worker has ended already");

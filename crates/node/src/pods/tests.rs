@@ -4,6 +4,7 @@
 //! never while file system work is under way on another thread. So hours pass in a test without anybody waiting for them.
 
 mod crashes;
+mod ending;
 mod health;
 mod images;
 mod restarts;

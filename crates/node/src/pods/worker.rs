@@ -32,6 +32,7 @@ use super::snapshot::snapshot_of;
 use super::spec_change::{concerns_core, concerns_downward_files};
 use super::status_writer::StatusWriter;
 use super::termination_message::read_message;
+use crate::agent::Duty;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
 use crate::layout::PodDirs;
@@ -63,6 +64,7 @@ pub(crate) struct WorkerStart {
     pub(crate) pod_ref: PodRef,
     /// What the runtime had of it when the agent started.
     pub(crate) found: Vec<SandboxSnapshot>,
+    pub(crate) duty: Duty,
     pub(crate) updates: watch::Receiver<Arc<Pod>>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Input>,
 }
@@ -125,6 +127,11 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
         let mut worker = Self::new(node, start.pod_ref, start.updates, start.inbox);
         worker.keep_pod();
+        match start.duty {
+            Duty::Serve => {}
+            // before the core looks at what stands, so that it begins nothing
+            Duty::EndPods => worker.take(Input::NodeStops),
+        }
         worker.look(start.found).await;
         if worker.serve().await == Flow::Finished {
             worker.finish().await;

@@ -139,6 +139,22 @@ impl EmbeddedRuntime {
             let _ = task.await;
         }
     }
+
+    /// For an engine that has ended its sandboxes: waits until they are cleared away, and takes the engine's own cgroups and
+    /// run folder away, too. What still holds a sandbox stays; the next engine makes the rest again.
+    ///
+    /// # Errors
+    /// `Unavailable`: a folder that is empty cannot be removed.
+    pub async fn leave(&self) -> Result<(), RuntimeError> {
+        const OPERATION: &str = "take the runtime's folders away";
+        self.settled().await;
+        self.shared.cgroups.remove_engine().map_err(|e| unavailable(OPERATION, e))?;
+        match std::fs::remove_dir(self.shared.layout.run()) {
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(|e| unavailable(OPERATION, e)),
+        }
+    }
 }
 
 fn unavailable(

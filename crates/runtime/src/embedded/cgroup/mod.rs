@@ -169,6 +169,21 @@ impl Cgroups {
         Ok(())
     }
 
+    /// Takes this engine's own folders away; those that still hold a sandbox stay. The folder that all engines share stays,
+    /// too: another one may be making its own in it just now.
+    pub(crate) fn remove_engine(&self) -> Result<(), CgroupError> {
+        for folder in self.folders(&self.base) {
+            match fs::remove_dir(&folder) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {}
+                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(CgroupError::new("remove cgroup", &folder, e)),
+            }
+        }
+        Ok(())
+    }
+
     fn kill(&self, path: &Path) -> Result<(), CgroupError> {
         for folder in self.folders(path) {
             kill_tree(&folder)?;

@@ -1,0 +1,225 @@
+//! A terminal for a program under test: a pty, and a screen that understands the few control sequences that the program may use.
+//! Anything else it writes shows up as text, and fails the comparison.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program that runs on a terminal of its own. Dropping it hangs up.
+pub struct Terminal {
+    child: Child,
+    master: OwnedFd,
+    output: Receiver<Vec<u8>>,
+    screen: Screen,
+    bytes_read: usize,
+}
+
+impl Terminal {
+    /// Runs a command with this terminal as its controlling one.
+    pub fn run(command: &Command, columns: u16, rows: u16) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("make a pty");
+        grantpt(&master).expect("grant the pty");
+        unlockpt(&master).expect("unlock the pty");
+        set_size(&master, columns, rows);
+        let name = ptsname(&master, Vec::new()).expect("the pty's name");
+        let slave = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(name.to_str().expect("a path"))
+            .expect("open the pty");
+        let stdio = || Stdio::from(slave.try_clone().expect("share the pty"));
+        // Ctrl-C and changes of size reach only a program whose controlling terminal it is.
+        let mut in_session = Command::new("setsid");
+        in_session.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => in_session.env(name, value),
+                None => in_session.env_remove(name),
+            };
+        }
+        let child = in_session
+            .stdin(stdio())
+            .stdout(stdio())
+            .stderr(stdio())
+            .spawn()
+            .expect("run setsid of util-linux");
+        let (sender, output) = channel();
+        let mut reader = File::from(master.try_clone().expect("share the pty"));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // it ends with an error when the last process has closed the other side
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, master, output, screen: Screen::new(columns, rows), bytes_read: 0 }
+    }
+
+    /// What is on the screen, once it is as it should be.
+    #[track_caller]
+    pub fn wait_for(&mut self, what: &str, done: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let text = self.screen.text();
+            if done(&text) {
+                return text;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.take(&bytes),
+                Err(RecvTimeoutError::Timeout) => panic!("no {what} came; the screen:\n{text}"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("the program ended; the screen:\n{text}")
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.bytes_read += bytes.len();
+        self.screen.take(&String::from_utf8_lossy(bytes));
+    }
+
+    /// How many bytes were written so far.
+    pub fn text_read(&self) -> usize {
+        self.bytes_read
+    }
+
+    /// Until more than so many bytes were written.
+    #[track_caller]
+    pub fn wait_until_more_is_written(&mut self, than: usize) {
+        while self.bytes_read <= than {
+            let bytes = self.output.recv_timeout(PATIENCE).expect("more output");
+            self.take(&bytes);
+        }
+    }
+
+    pub fn screen(&self) -> String {
+        self.screen.text()
+    }
+
+    /// As a user who pulls at the window's corner.
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        while let Ok(bytes) = self.output.try_recv() {
+            self.take(&bytes);
+        }
+        self.screen.resize(columns, rows);
+        set_size(&self.master, columns, rows);
+    }
+
+    pub fn press_ctrl_c(&self) {
+        File::from(self.master.try_clone().expect("share the pty"))
+            .write_all(b"\x03")
+            .expect("write to the pty");
+    }
+
+    /// How the program ended, and the screen then.
+    pub fn wait_for_end(mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().expect("reap setsid");
+        while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(200)) {
+            self.take(&bytes);
+        }
+        (status, self.screen.text())
+    }
+}
+
+fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(terminal, size).expect("set the terminal's size");
+}
+
+/// A screen as terminals have it: lines fold at its edge, and what runs out at the top is gone.
+struct Screen {
+    columns: usize,
+    rows: usize,
+    lines: Vec<Vec<char>>,
+    row: usize,
+    column: usize,
+    /// An escape sequence whose end has not come yet.
+    unfinished: String,
+}
+
+impl Screen {
+    fn new(columns: u16, rows: u16) -> Self {
+        let (columns, rows) = (usize::from(columns), usize::from(rows));
+        Self {
+            columns,
+            rows,
+            lines: vec![Vec::new(); rows],
+            row: 0,
+            column: 0,
+            unfinished: String::new(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let lines = self.lines.iter().map(|line| line.iter().collect::<String>());
+        lines.map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    fn resize(&mut self, columns: u16, rows: u16) {
+        *self =
+            Self { unfinished: std::mem::take(&mut self.unfinished), ..Self::new(columns, rows) };
+    }
+
+    fn take(&mut self, text: &str) {
+        for character in text.chars() {
+            match character {
+                _ if !self.unfinished.is_empty() => self.escape(character),
+                '\x1b' => self.unfinished.push(character),
+                '\r' => self.column = 0,
+                '\n' => self.line_feed(),
+                _ => self.put(character),
+            }
+        }
+    }
+
+    fn put(&mut self, character: char) {
+        if self.column == self.columns {
+            self.column = 0;
+            self.line_feed();
+        }
+        let line = &mut self.lines[self.row];
+        line.resize(line.len().max(self.column + 1), ' ');
+        line[self.column] = character;
+        self.column += 1;
+    }
+
+    fn line_feed(&mut self) {
+        if self.row + 1 == self.rows {
+            self.lines.remove(0);
+            self.lines.push(Vec::new());
+        } else {
+            self.row += 1;
+        }
+    }
+
+    fn escape(&mut self, character: char) {
+        self.unfinished.push(character);
+        if !character.is_ascii_alphabetic() {
+            return;
+        }
+        let sequence = std::mem::take(&mut self.unfinished);
+        let number = || sequence[2..sequence.len() - 1].parse().unwrap_or(1);
+        match character {
+            'A' => self.row = self.row.saturating_sub(number()),
+            'H' => (self.row, self.column) = (0, 0),
+            'J' if number() == 2 => self.lines = vec![Vec::new(); self.rows],
+            'J' => {
+                self.lines[self.row].truncate(self.column);
+                self.lines[self.row + 1..].fill(Vec::new());
+            }
+            _ => sequence.chars().skip(1).for_each(|character| self.put(character)),
+        }
+    }
+}

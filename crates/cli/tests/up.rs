@@ -1,0 +1,188 @@
+//! `rekindle up` as a user has it: in the background, on a terminal, with manifests from wherever they come.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+mod support;
+
+use std::io::Write;
+use std::process::Stdio;
+
+use support::{Engine, Terminal, text};
+
+fn config_map(name: &str) -> String {
+    format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{a: b}}}}\n")
+}
+
+#[test]
+fn in_the_background_it_returns_when_the_manifests_are_applied_and_down_ends_it() {
+    let mut engine = Engine::prepare();
+    let manifest = engine.data_dir().join("app.yaml");
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: one, image: localhost/demo, args: [signal]}]}}";
+    std::fs::write(&manifest, pod).unwrap();
+    let up = engine
+        .up_command(&["--detach", "-f", manifest.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let printed = text(&up.stdout);
+    assert!(up.status.success(), "{printed}{}", text(&up.stderr));
+    assert!(printed.contains("export KUBECONFIG="), "{printed}");
+    assert!(printed.contains("pod/web created"), "{printed}");
+    engine.wait_ready("web");
+
+    let status = engine.rekindle(&["status"]);
+    let shown = text(&status.stdout);
+    assert!(status.status.success(), "{shown}{}", text(&status.stderr));
+    for part in ["engine  v1.37", "node    node-1 Ready", "web", "Running"] {
+        assert!(shown.contains(part), "{part:?} in {shown}");
+    }
+
+    let again = engine.up_command(&["--detach"]).stdin(Stdio::null()).output().unwrap();
+    assert!(!again.status.success());
+    assert!(text(&again.stderr).contains("is held by another engine"), "{}", text(&again.stderr));
+
+    let down = engine.rekindle(&["down"]);
+    assert!(
+        down.status.success() && text(&down.stdout).contains("ended"),
+        "{}",
+        text(&down.stdout)
+    );
+    let status = engine.rekindle(&["status"]);
+    assert!(!status.status.success());
+    assert!(
+        text(&status.stderr).contains("rekindle up"),
+        "it says what to do: {}",
+        text(&status.stderr)
+    );
+    engine.launch(&[]); // so that the folder can be asked for what was kept
+    engine.wait_ready("web");
+}
+
+#[test]
+fn manifests_come_from_standard_input_several_files_and_folders() {
+    let mut engine = Engine::prepare();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("one.yaml"), config_map("from-a-folder")).unwrap();
+    std::fs::write(folder.path().join("two.yml"), config_map("from-a-folder-too")).unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "no manifest").unwrap();
+    let file = folder.path().join("single.manifest");
+    std::fs::write(
+        &file,
+        config_map("from-a-file") + "---\n" + &config_map("and-its-second-document"),
+    )
+    .unwrap();
+    let folder_name = folder.path().to_str().unwrap();
+    let mut up = engine
+        .up_command(&[
+            "--detach",
+            "-f",
+            "-",
+            "-f",
+            folder_name,
+            "--filename",
+            file.to_str().unwrap(),
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    up.stdin.take().unwrap().write_all(config_map("from-standard-input").as_bytes()).unwrap();
+    let up = up.wait_with_output().unwrap();
+    assert!(up.status.success(), "{}", text(&up.stdout));
+    for name in [
+        "from-standard-input",
+        "from-a-folder",
+        "from-a-folder-too",
+        "from-a-file",
+        "and-its-second-document",
+    ] {
+        assert_eq!(engine.get(&format!("configmap/{name}"))["data"]["a"], "b");
+    }
+    assert!(engine.rekindle(&["down"]).status.success());
+    engine.launch(&["-f", folder_name]);
+    assert_eq!(engine.get("configmap/from-a-folder")["data"]["a"], "b");
+}
+
+#[test]
+fn a_manifest_that_is_refused_ends_the_engine_in_front_and_names_the_object() {
+    let engine = Engine::prepare();
+    let manifest = engine.data_dir().join("bad.yaml");
+    std::fs::write(
+        &manifest,
+        "{apiVersion: v1, kind: Pod, metadata: {name: bad}, spec: {containers: []}}",
+    )
+    .unwrap();
+    let up = engine
+        .up_command(&["-f", manifest.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!up.status.success());
+    let error = text(&up.stderr);
+    assert!(
+        error.contains("apply pod/bad") && error.contains("spec.containers: Required value"),
+        "{error}"
+    );
+}
+
+const CRASHING: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: crashing}
+spec:
+  containers:
+  - {name: one, image: localhost/demo, args: [crash, --after, 0s]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: steady}
+spec:
+  containers:
+  - {name: one, image: localhost/demo, args: [signal]}
+---
+apiVersion: rekindle.dev/v1alpha1
+kind: RestartLadder
+metadata: {name: all}
+spec:
+  selector: {matchExpressions: [{key: nobody, operator: DoesNotExist}]}
+  rungs: [{rung: Container, attempts: 3}, {rung: Pod, attempts: 2}]
+";
+
+#[test]
+fn on_a_terminal_a_table_is_kept_up_to_date_until_ctrl_c() {
+    let engine = Engine::prepare();
+    let manifest = engine.data_dir().join("app.yaml");
+    std::fs::write(&manifest, CRASHING).unwrap();
+    let mut terminal =
+        Terminal::run(&engine.up_command(&["-f", manifest.to_str().unwrap()]), 160, 24);
+
+    // the pods' rows, the countdown and the reason, and each once: drawn over, not appended
+    let screen = terminal.wait_for("both rows and a countdown", |screen| {
+        screen.matches("\n crashing ").count() == 1
+            && screen.contains("\n steady ")
+            && screen.contains("Running")
+            && screen.contains("CrashLoopBackOff")
+            && screen.contains("in ")
+    });
+    assert_eq!(screen.matches("POD ").count(), 1, "{screen}");
+    assert!(screen.contains("exited with"), "why: {screen}");
+
+    terminal.resize(60, 12);
+    let screen = terminal.wait_for("a narrower table", |screen| {
+        screen.contains(" crashing ") && screen.contains(" steady ")
+    });
+    assert_eq!(screen.matches("POD ").count(), 1, "{screen}");
+    // the countdown goes on in the new size, over what stands
+    let before = terminal.text_read();
+    terminal.wait_until_more_is_written(before);
+    assert_eq!(terminal.screen().matches("POD ").count(), 1, "{}", terminal.screen());
+
+    terminal.press_ctrl_c();
+    let (ended, screen) = terminal.wait_for_end();
+    assert!(ended.success(), "{ended}: {screen}");
+    assert!(screen.contains("ending the pods"), "{screen}");
+}
