@@ -64,7 +64,7 @@ fn bad_manifests_are_refused_as_on_kubernetes() {
 #[test]
 fn what_cannot_start_says_why_and_starts_when_it_is_mended() {
     let engine = Engine::start();
-    engine.apply("{apiVersion: v1, kind: Pod, metadata: {name: no-image}, spec: {containers: [{name: c, image: example.test/absent:1}]}}");
+    engine.apply("{apiVersion: v1, kind: Pod, metadata: {name: no-image}, spec: {containers: [{name: c, image: '127.0.0.1:1/absent:1'}]}}");
     engine.apply("{apiVersion: v1, kind: Pod, metadata: {name: no-command}, spec: {containers: [{name: c, image: localhost/host, command: [/bin/absent]}]}}");
     engine.apply("{apiVersion: v1, kind: Pod, metadata: {name: no-config}, spec: {containers: [{name: c, image: localhost/demo, args: [signal], envFrom: [{configMapRef: {name: absent}}]}]}}");
     engine.apply("{apiVersion: v1, kind: Pod, metadata: {name: too-large}, spec: {containers: [{name: c, image: localhost/demo, resources: {requests: {memory: 900Ti}}}]}}");

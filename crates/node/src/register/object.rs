@@ -57,7 +57,7 @@ pub(crate) fn node_status(
         capacity: Some(amounts(&machine.capacity)),
         conditions: Some(conditions),
         daemon_endpoints: Some(NodeDaemonEndpoints::default()),
-        images: Some(images),
+        images: (!images.is_empty()).then_some(images), // as the API omits an empty list
         node_info: Some(machine.info.clone()),
         ..NodeStatus::default()
     }
