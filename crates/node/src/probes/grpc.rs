@@ -17,14 +17,14 @@ const UNIMPLEMENTED: &str = "12";
 
 /// What the service says of itself (`HealthCheckResponse.ServingStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Serving {
+enum Says {
     Unknown,
     Serving,
     NotServing,
     ServiceUnknown,
 }
 
-impl Serving {
+impl Says {
     const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "UNKNOWN",
@@ -124,7 +124,7 @@ impl Answer {
     fn finding(&self) -> Finding {
         match self.status.as_deref() {
             Some("0") => match parse(&self.body) {
-                Serving::Serving => Finding::success("service healthy"),
+                Says::Serving => Finding::success("service healthy"),
                 other => Finding::failure(format!(
                     "service unhealthy (responded with {:?})",
                     other.name()
@@ -212,12 +212,12 @@ fn put_varint(to: &mut BytesMut, mut value: usize) {
 }
 
 /// `HealthCheckResponse{status: 1}`. An absent field is 0.
-fn parse(frame: &[u8]) -> Serving {
+fn parse(frame: &[u8]) -> Says {
     match frame {
-        [0, _, _, _, _, 0x08, 1, ..] => Serving::Serving,
-        [0, _, _, _, _, 0x08, 2, ..] => Serving::NotServing,
-        [0, _, _, _, _, 0x08, 3, ..] => Serving::ServiceUnknown,
-        _ => Serving::Unknown,
+        [0, _, _, _, _, 0x08, 1, ..] => Says::Serving,
+        [0, _, _, _, _, 0x08, 2, ..] => Says::NotServing,
+        [0, _, _, _, _, 0x08, 3, ..] => Says::ServiceUnknown,
+        _ => Says::Unknown,
     }
 }
 
@@ -236,12 +236,12 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_the_protocol_says() {
         for (frame, serving) in [
-            (&[0, 0, 0, 0, 2, 8, 1][..], Serving::Serving),
-            (&[0, 0, 0, 0, 2, 8, 2], Serving::NotServing),
-            (&[0, 0, 0, 0, 2, 8, 3], Serving::ServiceUnknown),
-            (&[0, 0, 0, 0, 0], Serving::Unknown),
-            (&[1, 0, 0, 0, 2, 8, 1], Serving::Unknown),
-            (&[], Serving::Unknown),
+            (&[0, 0, 0, 0, 2, 8, 1][..], Says::Serving),
+            (&[0, 0, 0, 0, 2, 8, 2], Says::NotServing),
+            (&[0, 0, 0, 0, 2, 8, 3], Says::ServiceUnknown),
+            (&[0, 0, 0, 0, 0], Says::Unknown),
+            (&[1, 0, 0, 0, 2, 8, 1], Says::Unknown),
+            (&[], Says::Unknown),
         ] {
             assert_eq!(parse(frame), serving, "{frame:?}");
         }
