@@ -124,3 +124,72 @@ async fn held<T>(values: &mut watch::Receiver<Submitted<T>>) {
     // an error means that nothing newer will come; either way what is there now is written
     let _held = tokio::time::timeout(HOLD, urgent).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// A writer that writes down what it was given and when (in virtual time).
+    struct World {
+        values: watch::Sender<Submitted<&'static str>>,
+        progress: watch::Receiver<Progress>,
+        written: Arc<Mutex<Vec<(&'static str, Duration)>>>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let (values, receiver) = watch::channel(Submitted::first("as found"));
+            let (sender, progress) = watch::channel(Progress::Written(0));
+            let written = Arc::new(Mutex::new(Vec::new()));
+            let (start, log) = (Instant::now(), written.clone());
+            tokio::spawn(write_latest(receiver, sender, move |value| {
+                log.lock().unwrap().push((value, start.elapsed()));
+                async { WriteOutcome::Written }
+            }));
+            Self { values, progress, written }
+        }
+
+        fn submit(&self, value: &'static str, urgency: Urgency) {
+            self.values.send_modify(|submitted| submitted.replace(value, urgency));
+        }
+
+        async fn written(&mut self) -> Vec<(&'static str, Duration)> {
+            let number = self.values.borrow().number;
+            reached(&mut self.progress, number).await;
+            self.written.lock().unwrap().clone()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_value_that_may_wait_gives_way_to_one_that_may_not() {
+        let mut world = World::new();
+        world.submit("starting", Urgency::Soon);
+        tokio::time::sleep(Duration::from_millis(4)).await;
+        world.submit("running", Urgency::Now);
+        assert_eq!(world.written().await, [("running", Duration::from_millis(4))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_value_that_may_wait_is_written_all_the_same() {
+        let mut world = World::new();
+        world.submit("pulling", Urgency::Soon);
+        assert_eq!(world.written().await, [("pulling", HOLD)]);
+        world.submit("running", Urgency::Now);
+        assert_eq!(world.written().await, [("pulling", HOLD), ("running", HOLD)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn values_that_keep_coming_do_not_wait_for_ever() {
+        let mut world = World::new();
+        for value in ["a", "b", "c", "d", "e"] {
+            world.submit(value, Urgency::Soon);
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        let last = Duration::from_millis(12) + HOLD; // it came after the write of the one before
+        assert_eq!(world.written().await, [("d", HOLD), ("e", last)]);
+    }
+}
