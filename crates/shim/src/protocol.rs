@@ -306,6 +306,18 @@ pub enum ExecFiles {
         /// File 2.
         stderr: FileSource,
     },
+    /// All three are a new terminal. One descriptor comes along: a socket, over which the terminal's other side goes back
+    /// before the call is answered.
+    Terminal(TerminalSize),
+}
+
+/// A terminal's size in characters; 0 when nobody has said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
 }
 
 /// Where a file of a command comes from.
@@ -325,6 +337,7 @@ impl ExecFiles {
                 .into_iter()
                 .filter(|source| **source == FileSource::Passed)
                 .count(),
+            ExecFiles::Terminal(_) => 1,
         }
     }
 }

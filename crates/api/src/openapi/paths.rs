@@ -213,6 +213,11 @@ impl<'a> Resource<'a> {
                 );
                 ("log", json!({"get": read}))
             }
+            Subresource::Exec => self.connect(&own, "Exec", "exec", parameters::exec()),
+            Subresource::Attach => self.connect(&own, "Attach", "attach", parameters::attach()),
+            Subresource::PortForward => {
+                self.connect(&own, "Portforward", "portforward", parameters::port_forward())
+            }
             Subresource::Finalize => {
                 let subject = Subject { suffix: "Finalize", ..own };
                 let replace = self.operation(

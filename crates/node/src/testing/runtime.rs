@@ -9,6 +9,7 @@ use rekindle_runtime::{
     ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer, ExecExit,
     ExecOutcome, ImageErrorKind, ImageInfo, Runtime, RuntimeError, RuntimeEvent, SandboxInfo,
     SandboxKey, SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer, StopSignal,
+    StreamRequest, Streams,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
@@ -323,6 +324,15 @@ impl Runtime for FakeRuntime {
         let call = format!("exec {} {}", key.name, command.join(" "));
         self.machine.call(move |state| state.calls.push(call)).await;
         Ok(ExecOutcome { exit: ExecExit::Code(0), output: Vec::new() })
+    }
+
+    async fn exec(
+        &self,
+        _key: &ContainerKey,
+        _command: &[String],
+        _request: StreamRequest,
+    ) -> Result<Streams, RuntimeError> {
+        Err(absent("exec: no processes here"))
     }
 
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {

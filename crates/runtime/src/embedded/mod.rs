@@ -21,6 +21,7 @@ mod sandbox;
 mod sandboxes;
 mod seccomp;
 mod shim_process;
+mod streams;
 mod support;
 
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::error::{ImageErrorKind, RuntimeError};
-use crate::exec::ExecOutcome;
+use crate::exec::{ExecOutcome, StreamRequest, Streams};
 use crate::image::{ImageError, ImageStore};
 use crate::runtime::{
     CreatedContainer, ImageInfo, Runtime, RuntimeEvent, SandboxSnapshot, StartedContainer,
@@ -234,6 +235,15 @@ impl Runtime for EmbeddedRuntime {
         timeout: Duration,
     ) -> Result<ExecOutcome, RuntimeError> {
         exec::sync(&self.shared, key, command, timeout).await
+    }
+
+    async fn exec(
+        &self,
+        key: &ContainerKey,
+        command: &[String],
+        request: StreamRequest,
+    ) -> Result<Streams, RuntimeError> {
+        streams::exec(&self.shared, key, command, request).await
     }
 
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {

@@ -8,6 +8,7 @@ mod mounts;
 mod paths;
 mod rootfs;
 mod system_mounts;
+mod terminal;
 mod user;
 mod volumes;
 
