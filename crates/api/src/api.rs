@@ -209,7 +209,9 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
         }
-        (Subresource::Exec, Verb::Get | Verb::Create) if streams => subresources::streams::exec(call),
+        (Subresource::Exec, Verb::Get | Verb::Create) if streams => {
+            subresources::streams::exec(call)
+        }
         (Subresource::Attach, Verb::Get | Verb::Create) if streams => {
             subresources::streams::attach(call)
         }

@@ -22,6 +22,7 @@ use crate::network::{NetworkError, PodNetwork};
 use crate::objects::ObjectCache;
 use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
 use crate::register::{Heartbeat, MachineFacts};
+use crate::streams::PodStreams;
 
 /// What a node agent is given.
 #[derive(Clone, Debug)]
@@ -120,6 +121,7 @@ pub struct Node;
 pub struct Handle {
     name: String,
     logs: Logs,
+    streams: PodStreams,
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
@@ -145,6 +147,7 @@ impl Node {
             .map_err(|source| NodeError::Network { node: config.name.clone(), source })?;
         let machine = MachineFacts::read(&config);
         let index = PodIndex::default();
+        let streams = PodStreams::new(Arc::clone(&runtime));
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
@@ -167,7 +170,7 @@ impl Node {
         let (stop, stop_receiver) = mpsc::channel(1);
         let manager = tokio::spawn(Manager::new(node, found).run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
-        Ok(Handle { name: config.name, logs, stop, manager, heartbeat })
+        Ok(Handle { name: config.name, logs, streams, stop, manager, heartbeat })
     }
 }
 
@@ -180,6 +183,11 @@ impl Handle {
     /// Reads the logs of this node's pods.
     pub fn logs(&self) -> Logs {
         self.logs.clone()
+    }
+
+    /// Opens streams into this node's pods.
+    pub fn streams(&self) -> PodStreams {
+        self.streams.clone()
     }
 
     /// Waits until the node is registered and Ready in the API.

@@ -27,6 +27,7 @@ pub mod network;
 mod objects;
 mod pods;
 mod register;
+pub mod streams;
 #[cfg(test)]
 mod testing;
 mod volumes;

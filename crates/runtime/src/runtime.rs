@@ -62,6 +62,14 @@ pub trait Runtime: Send + Sync + 'static {
         request: StreamRequest,
     ) -> impl Future<Output = Result<Streams, RuntimeError>> + Send;
 
+    /// Joins a container's first process: copies of what it writes from now on, and its input. `running` resolves with 0
+    /// when the container ends. A reader that is too slow is cut off; the container does not wait for it.
+    fn attach(
+        &self,
+        key: &ContainerKey,
+        request: StreamRequest,
+    ) -> impl Future<Output = Result<Streams, RuntimeError>> + Send;
+
     /// Takes an ended (or never started) container away: its root file system and cgroup. Its log stays. Absent is success.
     fn remove_container(
         &self,

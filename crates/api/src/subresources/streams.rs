@@ -101,7 +101,9 @@ pub(crate) fn exec(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let container = container(call, &spec)?;
     let command: Vec<String> = values(call, "command").map(str::to_owned).collect();
     if command.first().is_none_or(String::is_empty) {
-        return Err(ApiError::bad_request("you must specify at least one command for the container"));
+        return Err(ApiError::bad_request(
+            "you must specify at least one command for the container",
+        ));
     }
     if command.len() > ARGUMENTS_MAX {
         let problem = format!("command: must have at most {ARGUMENTS_MAX} items");

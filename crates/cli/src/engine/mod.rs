@@ -11,6 +11,7 @@ pub mod data_dir;
 mod logs;
 mod network;
 pub mod preflight;
+mod streams;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use tokio::task::JoinHandle;
 use crate::args::Up;
 use data_dir::DataDir;
 use logs::LogSource;
+use streams::StreamSource;
 
 /// Bytes that a container of `localhost/host` may write at most.
 const HOST_IMAGE_WRITES_MAX_BYTES: u64 = 256 * 1024 * 1024;
@@ -84,7 +86,9 @@ impl Engine {
             Pki::open(&data_dir.join("pki"), clock.now()).context("prepare the certificates")?;
         let (store, committer) = open_store(&data_dir)?;
         let logs = LogSource::default();
+        let streams = StreamSource::default();
         let front = open_api(&store, &pki, clock, logs.clone())?;
+        let front = front.with_streams(Arc::new(streams.clone()));
         let (stop, stopping) = watch::channel(Phase::Running);
 
         let tls = Tls::new(&pki, &[listener.local_addr()?.ip()]).context("prepare TLS")?;
@@ -99,6 +103,7 @@ impl Engine {
         let network = Arc::new(network::open(args, &data_dir).await?);
         let node = start_node(args, &data_dir, &front, clock, Arc::clone(&network)).await?;
         logs.set(node.logs());
+        streams.set(node.streams());
         let operator = tokio::spawn(rekindle_operator::run(
             internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
             clock.shared(),

@@ -335,6 +335,14 @@ impl Runtime for FakeRuntime {
         Err(absent("exec: no processes here"))
     }
 
+    async fn attach(
+        &self,
+        _key: &ContainerKey,
+        _request: StreamRequest,
+    ) -> Result<Streams, RuntimeError> {
+        Err(absent("attach: no processes here"))
+    }
+
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {
         self.machine
             .call(|state| {

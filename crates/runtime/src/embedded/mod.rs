@@ -246,6 +246,14 @@ impl Runtime for EmbeddedRuntime {
         streams::exec(&self.shared, key, command, request).await
     }
 
+    async fn attach(
+        &self,
+        key: &ContainerKey,
+        request: StreamRequest,
+    ) -> Result<Streams, RuntimeError> {
+        streams::attach(&self.shared, key, request).await
+    }
+
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {
         let (shared, key) = (self.shared.clone(), key.clone());
         Shared::to_the_end(async move { containers::remove(&shared, &key).await }).await

@@ -4,7 +4,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-use rekindle_shim::protocol::{ExecFiles, ExecPlan, FileSource, TerminalSize};
+use rekindle_shim::protocol::{AttachPlan, ExecFiles, ExecPlan, FileSource, Request, TerminalSize};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
@@ -15,7 +15,7 @@ use super::Shared;
 use super::exec::{exit, failed, find, output_pipe, refused, set_nonblocking};
 use super::link::{Execution, Link};
 use crate::error::RuntimeError;
-use crate::exec::{Running, StreamRequest, Streams, Terminal, Wanted};
+use crate::exec::{ExecExit, Running, StreamRequest, Streams, Terminal, Wanted};
 use crate::spec::ContainerKey;
 
 /// Starts a command.
@@ -94,9 +94,9 @@ impl Call<'_> {
 
 fn running(mut execution: Execution, key: &ContainerKey) -> Running {
     let key = key.clone();
-    Running::new(async move {
-        execution.ended().await.map(exit).map_err(|error| refused(&key, error))
-    })
+    Running::new(
+        async move { execution.ended().await.map(exit).map_err(|error| refused(&key, error)) },
+    )
 }
 
 fn source(wanted: Wanted) -> FileSource {
@@ -130,6 +130,68 @@ impl Ends {
         };
         Ok(Self { stdin, stdout, terminal: Terminal::new(master) })
     }
+}
+
+/// Bytes that a client may be behind a container that it looks at.
+const BEHIND_BYTES_MAX: usize = 1024 * 1024;
+
+/// Joins a container's first process.
+pub(crate) async fn attach(
+    shared: &Shared,
+    key: &ContainerKey,
+    request: StreamRequest,
+) -> Result<Streams, RuntimeError> {
+    let (_, link, slot) = find(shared, key)?;
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let (ours, shims) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
+        .map_err(|errno| failed(key, io::Error::from(errno)))?;
+    let mut passed = vec![shims];
+    let mut output = |wanted: Wanted| match wanted {
+        Wanted::No => Ok(None),
+        Wanted::Yes => output_pipe(key).map(|(read, write)| {
+            // The usual size will do where it may not be larger.
+            let _ = rustix::pipe::fcntl_setpipe_size(&write, BEHIND_BYTES_MAX);
+            passed.push(write);
+            Some(read)
+        }),
+    };
+    let (stdout, stderr) = (output(request.stdout)?, output(request.stderr)?);
+    let plan = AttachPlan {
+        slot,
+        stdin: source(request.stdin),
+        stdout: source(request.stdout),
+        stderr: source(request.stderr),
+    };
+    let joined = link.call_with(Request::Attach(plan), passed).await;
+    joined.map_err(|error| refused(key, error))?;
+    let input = match receive(&ours) {
+        Ok(input) => Some(input),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None, // it has none
+        Err(error) => return Err(failed(key, error)),
+    };
+    let ends = input.map(input_ends).transpose().map_err(|error| failed(key, error))?;
+    let (stdin, terminal) = ends.map_or((None, None), |(stdin, terminal)| (Some(stdin), terminal));
+    let closed = set_nonblocking(ours)
+        .map_err(io::Error::from)
+        .and_then(Receiver::from_owned_fd_unchecked)
+        .map_err(|error| failed(key, error))?;
+    let running = Running::new(async move {
+        let mut closed = closed;
+        // Nothing is said over it: it closes with the container, or with its shim.
+        let _ = tokio::io::AsyncReadExt::read(&mut closed, &mut [0u8; 1]).await;
+        Ok(ExecExit::Code(0))
+    });
+    Ok(Streams { stdin, stdout, stderr, terminal, running })
+}
+
+/// The input of a first process is a pipe, or the other side of its terminal.
+fn input_ends(input: OwnedFd) -> io::Result<(Sender, Option<Terminal>)> {
+    let terminal = if rustix::termios::isatty(&input) {
+        Some(Terminal::new(input.try_clone()?))
+    } else {
+        None
+    };
+    Ok((sender(input)?, terminal))
 }
 
 /// Takes the descriptor that was sent before the call was answered.

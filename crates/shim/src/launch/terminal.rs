@@ -33,8 +33,8 @@ pub(super) fn open(identity: &Identity, size: TerminalSize) -> Result<Terminal, 
     let what = || "open a terminal".to_owned();
     let root = child::open_root()?;
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let master = paths::open(root.as_fd(), Path::new("/dev/pts/ptmx"), flags, Links::Refused)
-        .setup(what)?;
+    let master =
+        paths::open(root.as_fd(), Path::new("/dev/pts/ptmx"), flags, Links::Refused).setup(what)?;
     let stat = rustix::fs::fstat(&master).setup(what)?;
     let fs = rustix::fs::fstatfs(&master).setup(what)?;
     let is_ptmx = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice

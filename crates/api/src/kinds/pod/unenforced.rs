@@ -339,9 +339,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |c| c.startup_probe.is_some(),
         "probes are not run; a container counts as started at once",
     ),
-    container("stdin", |c| c.stdin == Some(true), "standard input is /dev/null"),
-    container("stdinOnce", |c| c.stdin_once == Some(true), "standard input is /dev/null"),
-    container("tty", |c| c.tty == Some(true), "there is no terminal"),
     volume(
         "configMap.defaultUser",
         |v| v.config_map.as_ref().is_some_and(|c| c.default_user.is_some()),
