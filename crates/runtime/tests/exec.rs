@@ -321,3 +321,73 @@ fn a_terminal_that_goes_away_hangs_its_command_up_and_ctrl_c_interrupts_it() {
     });
     assert_eq!(exit, ExecExit::Signal(2));
 }
+
+fn stdio(stdin: Stdin, terminal: TerminalUse) -> impl FnOnce(&mut ContainerSpec) {
+    move |spec| {
+        spec.command[2] = "while read line; do echo got $line; done; echo end".to_owned();
+        spec.stdio = Stdio { stdin, terminal };
+    }
+}
+
+#[test]
+fn an_input_that_is_for_the_first_ends_with_them() {
+    let (world, key) = sleeping(stdio(Stdin::Once, TerminalUse::None));
+    let (exit, out, _) = world
+        .block(async { talk(world.rt().attach(&key, ALL).await.unwrap(), b"one\ntwo\n").await });
+    assert_eq!((exit, out.as_str()), (ExecExit::Code(0), "got one\ngot two\nend\n"));
+    assert_eq!(world.next_exit().1.status.code(), 0);
+    assert_eq!(world::read_log(&world.path("logs/web-0.log")), out, "the log has it, too");
+}
+
+#[test]
+fn an_input_that_stays_open_outlives_those_who_attach_and_the_agent() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    let (mut world, key) = sleeping(stdio(Stdin::Open, TerminalUse::None));
+    for (number, text) in ["one", "two", "three"].iter().enumerate() {
+        let answer = world.block(async {
+            let mut streams = world.rt().attach(&key, ALL).await.unwrap();
+            let mut stdin = streams.stdin.take().unwrap();
+            stdin.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+            let mut lines = BufReader::new(streams.stdout.take().unwrap()).lines();
+            lines.next_line().await.unwrap().unwrap()
+        });
+        assert_eq!(answer, format!("got {text}"));
+        if number == 1 {
+            world.reopen();
+        }
+    }
+    assert!(matches!(world.state_of(&key), Some(ContainerState::Running { .. })));
+}
+
+#[test]
+fn a_first_process_on_a_terminal_is_attached_to_and_resized() {
+    let (world, key) = sleeping(|spec| {
+        spec.command[2] = "tty; echo $TERM; read line; stty size; echo got $line".to_owned();
+        spec.stdio = Stdio { stdin: Stdin::Open, terminal: TerminalUse::Own };
+        spec.security.run_as_user = Some(1234);
+    });
+    let (_, out, _) = world.block(async {
+        let streams = world.rt().attach(&key, ALL).await.unwrap();
+        streams.terminal.as_ref().unwrap().resize(33, 77).unwrap();
+        talk(streams, b"hello\n").await
+    });
+    assert!(out.ends_with("33 77\r\ngot hello\r\n"), "{out:?}");
+    assert_eq!(world.next_exit().1.status.code(), 0);
+    let log = world::read_log(&world.path("logs/web-0.log"));
+    assert!(log.contains("/dev/pts/0\nxterm\n"), "{log:?}");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_and_the_container_goes_on() {
+    let (world, key) = sleeping(|spec| {
+        spec.command[2] = "read line; yes | head -c 8000000; echo done >&2".to_owned();
+        spec.stdio = Stdio { stdin: Stdin::Open, terminal: TerminalUse::None };
+    });
+    let _unread = world.block(async {
+        use tokio::io::AsyncWriteExt;
+        let mut streams = world.rt().attach(&key, ALL).await.unwrap();
+        streams.stdin.as_mut().unwrap().write_all(b"go\n").await.unwrap();
+        streams
+    });
+    assert_eq!(world.next_exit().1.status.code(), 0);
+}
