@@ -196,6 +196,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         .iter()
         .find(|subresource| subresource.name() == call.path.subresource)
         .ok_or_else(ApiError::no_such_path)?;
+    let streams = call.request.method != Method::HEAD;
     match (subresource, verb) {
         (Subresource::Status, Verb::Get) => verbs::get::get(call),
         (Subresource::Status, Verb::Update) => verbs::update::update(call, verbs::Part::Status),
@@ -208,12 +209,24 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
         }
+        (Subresource::Exec, Verb::Get | Verb::Create) if streams => {
+            subresources::streams::exec(call)
+        }
+        (Subresource::Attach, Verb::Get | Verb::Create) if streams => {
+            subresources::streams::attach(call)
+        }
+        (Subresource::PortForward, Verb::Get | Verb::Create) if streams => {
+            subresources::streams::port_forward(call)
+        }
         (
             Subresource::Status
             | Subresource::Scale
             | Subresource::Binding
             | Subresource::Finalize
-            | Subresource::Log,
+            | Subresource::Log
+            | Subresource::Exec
+            | Subresource::Attach
+            | Subresource::PortForward,
             _,
         ) => Err(ApiError::method_not_allowed()),
     }

@@ -1,4 +1,4 @@
-//! What becomes of a request: an answer at once, an answer when a write is durable, a watch, or a pod's log.
+//! What becomes of a request: an answer at once, an answer when a write is durable, a watch, or what a pod's node has to say.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,6 +10,7 @@ use rekindle_store::{Pending, StoreError, Written};
 
 use crate::status::{ApiError, Status};
 use crate::subresources::log::LogQuery;
+use crate::subresources::streams::StreamQuery;
 use crate::verbs::watch::EventStream;
 
 /// What becomes of a request.
@@ -22,6 +23,8 @@ pub enum Outcome {
     Watch(Box<WatchAnswer>),
     /// The node has the answer.
     Log(LogQuery),
+    /// The node has streams, when the client upgrades its connection.
+    Stream(StreamQuery),
 }
 
 /// An answer.

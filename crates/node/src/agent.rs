@@ -24,6 +24,7 @@ use crate::objects::ObjectCache;
 use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
 use crate::register::{Heartbeat, MachineFacts};
 use crate::spares::{Leaving, SpareKeeper};
+use crate::streams::PodStreams;
 
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
 /// that hangs stops every pod of the node.
@@ -145,6 +146,7 @@ pub struct Node;
 pub struct Handle {
     name: String,
     logs: Logs,
+    streams: PodStreams,
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
@@ -180,6 +182,7 @@ impl Node {
             }
             Duty::EndPods => None,
         };
+        let streams = PodStreams::new(Arc::clone(&runtime));
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
@@ -206,7 +209,7 @@ impl Node {
         let (stop, stop_receiver) = mpsc::channel(1);
         let manager = tokio::spawn(Manager::new(node, found, config.duty).run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
-        Ok(Handle { name: config.name, logs, stop, manager, heartbeat, spares, keeper })
+        Ok(Handle { name: config.name, logs, streams, stop, manager, heartbeat, spares, keeper })
     }
 }
 
@@ -219,6 +222,11 @@ impl Handle {
     /// Reads the logs of this node's pods.
     pub fn logs(&self) -> Logs {
         self.logs.clone()
+    }
+
+    /// Opens streams into this node's pods.
+    pub fn streams(&self) -> PodStreams {
+        self.streams.clone()
     }
 
     /// Waits until the node is registered and Ready in the API.

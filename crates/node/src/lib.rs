@@ -31,6 +31,7 @@ mod pods;
 mod probes;
 mod register;
 mod spares;
+pub mod streams;
 #[cfg(test)]
 mod testing;
 mod volumes;

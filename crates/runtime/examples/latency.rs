@@ -7,7 +7,7 @@
 #[path = "../tests/world/mod.rs"]
 mod world;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rekindle_runtime::*;
 use rekindle_types::{PodUid, SandboxAttempt};
@@ -21,6 +21,7 @@ fn main() {
     let world = World::new();
     sandboxes(&world, rounds);
     containers(&world, rounds);
+    commands(&world, rounds);
     memory(&world);
 }
 
@@ -63,6 +64,21 @@ fn containers(world: &World, rounds: usize) {
     both.print("create + start → running");
     seen.print("kill -9 → exit event at the agent");
     again.print("kill -9 → running again");
+}
+
+fn commands(world: &World, rounds: usize) {
+    let mut exec = Samples::default();
+    let mut spec = sleeper(world, 0);
+    spec.key.name.0 = "exec".to_owned();
+    world.start(&spec);
+    let command = ["/bin/true".to_owned()];
+    for _ in 0..rounds {
+        exec.time(|| {
+            let call = world.rt().exec_sync(&spec.key, &command, Duration::from_secs(10));
+            world.block(call).map(drop)
+        });
+    }
+    exec.print("exec_sync true");
 }
 
 fn memory(world: &World) {

@@ -1,5 +1,16 @@
 //! Further commands in running containers.
 
+use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustix::termios::Winsize;
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+use crate::error::RuntimeError;
+
 /// Bytes of a command's output that [`Runtime::exec_sync`](crate::Runtime::exec_sync) keeps: as much as the kubelet looks at.
 pub const EXEC_OUTPUT_BYTES_MAX: usize = 10 * 1024;
 
@@ -21,4 +32,86 @@ pub enum ExecExit {
     Signal(i32),
     /// Its time was over, and it was killed.
     TimedOut,
+}
+
+/// Which files of a command the caller wants to hold the other end of. The others are the container's /dev/null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamRequest {
+    /// Whether there is input.
+    pub stdin: Wanted,
+    /// Whether somebody reads the output.
+    pub stdout: Wanted,
+    /// Whether somebody reads the error output. On a terminal it is part of the output.
+    pub stderr: Wanted,
+    /// Whether the three are a terminal.
+    pub terminal: Wanted,
+}
+
+/// Whether something is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+}
+
+/// A command that runs, with the caller's ends of its files. Dropping `running` before its end kills it.
+#[derive(Debug)]
+pub struct Streams {
+    /// Where its input is written; dropping it ends the input.
+    pub stdin: Option<Sender>,
+    /// Its output; on a terminal an EIO is the end.
+    pub stdout: Option<Receiver>,
+    /// Its error output.
+    pub stderr: Option<Receiver>,
+    /// The terminal, when it is on one.
+    pub terminal: Option<Terminal>,
+    /// The command itself.
+    pub running: Running,
+}
+
+/// Waits for the end of a command. Dropped before, it kills the command.
+pub struct Running(BoxFuture<Result<ExecExit, RuntimeError>>);
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl Running {
+    /// What resolves with the end.
+    pub fn new(end: impl Future<Output = Result<ExecExit, RuntimeError>> + Send + 'static) -> Self {
+        Self(Box::pin(end))
+    }
+}
+
+impl Future for Running {
+    type Output = Result<ExecExit, RuntimeError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Running")
+    }
+}
+
+/// A terminal that a command is on.
+#[derive(Debug)]
+pub struct Terminal {
+    master: OwnedFd,
+}
+
+impl Terminal {
+    /// The side that is not the command's.
+    pub fn new(master: OwnedFd) -> Self {
+        Self { master }
+    }
+
+    /// Tells it, and the programs on it, how large it is now.
+    pub fn resize(&self, rows: u16, columns: u16) -> io::Result<()> {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        Ok(rustix::termios::tcsetwinsize(&self.master, size)?)
+    }
 }

@@ -20,6 +20,8 @@ pub mod runtime;
 pub mod spec;
 
 pub use error::{ImageErrorKind, RuntimeError};
-pub use exec::{EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome};
+pub use exec::{
+    EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome, Running, StreamRequest, Streams, Terminal, Wanted,
+};
 pub use runtime::*;
 pub use spec::*;

@@ -7,7 +7,7 @@ use rekindle_types::{Exit, SandboxAttempt, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RuntimeError;
-use crate::exec::ExecOutcome;
+use crate::exec::{ExecOutcome, StreamRequest, Streams};
 use crate::image::registry::Keyring;
 use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
 
@@ -70,6 +70,22 @@ pub trait Runtime: Send + Sync + 'static {
         command: &[String],
         timeout: Duration,
     ) -> impl Future<Output = Result<ExecOutcome, RuntimeError>> + Send;
+
+    /// Runs one more command as [`exec_sync`](Self::exec_sync) does, with its files in the caller's hands. Answers when it runs.
+    fn exec(
+        &self,
+        key: &ContainerKey,
+        command: &[String],
+        request: StreamRequest,
+    ) -> impl Future<Output = Result<Streams, RuntimeError>> + Send;
+
+    /// Joins a container's first process: copies of what it writes from now on, and its input. `running` resolves with 0
+    /// when the container ends. A reader that is too slow is cut off; the container does not wait for it.
+    fn attach(
+        &self,
+        key: &ContainerKey,
+        request: StreamRequest,
+    ) -> impl Future<Output = Result<Streams, RuntimeError>> + Send;
 
     /// Takes an ended (or never started) container away: its root file system and cgroup. Its log stays. Absent is success.
     fn remove_container(

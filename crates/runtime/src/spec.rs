@@ -78,6 +78,40 @@ pub struct ContainerSpec {
     pub log_path: PathBuf,
     /// Rotation of that file.
     pub log_limits: LogLimits,
+    /// What its first process reads and writes.
+    #[serde(default)]
+    pub stdio: Stdio,
+}
+
+/// What the three files of a container's first process are. Its output goes to the log in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stdio {
+    /// What it reads.
+    pub stdin: Stdin,
+    /// Whether it is on a terminal.
+    pub terminal: TerminalUse,
+}
+
+/// What a first process reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stdin {
+    /// /dev/null.
+    #[default]
+    Null,
+    /// What those who attach send; it never ends.
+    Open,
+    /// What the first who attaches sends; then it ends.
+    Once,
+}
+
+/// Whether a first process is on a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TerminalUse {
+    /// No.
+    #[default]
+    None,
+    /// On one of its own.
+    Own,
 }
 
 /// One bind mount from the host into a container.

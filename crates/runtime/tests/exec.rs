@@ -240,3 +240,154 @@ fn commands_end_with_the_agent_that_asked_for_them() {
         assert!(tries < 100, "the command is still there");
     }
 }
+
+/// Writes to a command, reads what it writes until its end, and answers both with its exit.
+async fn talk(mut streams: Streams, input: &[u8]) -> (ExecExit, String, String) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let write = async {
+        if let Some(mut stdin) = streams.stdin.take() {
+            stdin.write_all(input).await.unwrap();
+            if streams.terminal.is_some() {
+                return Some(stdin);
+            }
+        }
+        None
+    };
+    let read = async |from: Option<tokio::net::unix::pipe::Receiver>, to: &mut Vec<u8>| {
+        if let Some(mut from) = from {
+            // A terminal ends with EIO.
+            let _ = from.read_to_end(to).await;
+        }
+    };
+    let (stdout, stderr) = (streams.stdout.take(), streams.stderr.take());
+    let (_stdin, (), (), exit) =
+        tokio::join!(write, read(stdout, &mut out), read(stderr, &mut err), streams.running);
+    (exit.unwrap(), String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+const ALL: StreamRequest = StreamRequest {
+    stdin: Wanted::Yes,
+    stdout: Wanted::Yes,
+    stderr: Wanted::Yes,
+    terminal: Wanted::No,
+};
+
+fn script(text: &str) -> Vec<String> {
+    ["/bin/sh", "-c", text].map(str::to_owned).to_vec()
+}
+
+#[test]
+fn input_output_and_errors_go_through_pipes() {
+    let (world, key) = sleeping(|spec| spec.security.run_as_user = Some(1234));
+    let input = "x".repeat(300_000);
+    let (exit, out, err) = world.block(async {
+        let command = script("cat; echo done > /dev/stderr; exit 5");
+        talk(world.rt().exec(&key, &command, ALL).await.unwrap(), input.as_bytes()).await
+    });
+    assert_eq!((exit, err.as_str()), (ExecExit::Code(5), "done\n"));
+    assert!(out == input, "{} bytes came back", out.len());
+}
+
+#[test]
+fn a_command_on_a_terminal_has_it_as_its_own() {
+    let (world, key) = sleeping(|spec| spec.security.run_as_user = Some(1234));
+    let (exit, out, _) = world.block(async {
+        let request = StreamRequest { terminal: Wanted::Yes, ..ALL };
+        let command =
+            script("tty; stat -c %u $(tty); echo $TERM; read line; stty size; echo got $line");
+        let streams = world.rt().exec(&key, &command, request).await.unwrap();
+        streams.terminal.as_ref().unwrap().resize(33, 77).unwrap();
+        talk(streams, b"hello\n").await
+    });
+    assert_eq!(exit, ExecExit::Code(0));
+    let lines: Vec<&str> = out.lines().filter(|line| *line != "hello").collect();
+    assert_eq!(lines, ["/dev/pts/0", "1234", "xterm", "33 77", "got hello"], "{out:?}");
+}
+
+#[test]
+fn a_terminal_that_goes_away_hangs_its_command_up_and_ctrl_c_interrupts_it() {
+    let (world, key) = sleeping(|_| {});
+    let request = StreamRequest { terminal: Wanted::Yes, ..ALL };
+    let exit = world.block(async {
+        let streams = world.rt().exec(&key, &script("sleep 1000"), request).await.unwrap();
+        drop((streams.stdin, streams.stdout, streams.terminal));
+        streams.running.await.unwrap()
+    });
+    assert_eq!(exit, ExecExit::Signal(1));
+    let (exit, _, _) = world.block(async {
+        let streams = world.rt().exec(&key, &script("exec sleep 1000"), request).await.unwrap();
+        talk(streams, b"\x03").await
+    });
+    assert_eq!(exit, ExecExit::Signal(2));
+}
+
+fn stdio(stdin: Stdin, terminal: TerminalUse) -> impl FnOnce(&mut ContainerSpec) {
+    move |spec| {
+        spec.command[2] = "while read line; do echo got $line; done; echo end".to_owned();
+        spec.stdio = Stdio { stdin, terminal };
+    }
+}
+
+#[test]
+fn an_input_that_is_for_the_first_ends_with_them() {
+    let (world, key) = sleeping(stdio(Stdin::Once, TerminalUse::None));
+    let (exit, out, _) = world
+        .block(async { talk(world.rt().attach(&key, ALL).await.unwrap(), b"one\ntwo\n").await });
+    assert_eq!((exit, out.as_str()), (ExecExit::Code(0), "got one\ngot two\nend\n"));
+    assert_eq!(world.next_exit().1.status.code(), 0);
+    assert_eq!(world::read_log(&world.path("logs/web-0.log")), out, "the log has it, too");
+}
+
+#[test]
+fn an_input_that_stays_open_outlives_those_who_attach_and_the_agent() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    let (mut world, key) = sleeping(stdio(Stdin::Open, TerminalUse::None));
+    for (number, text) in ["one", "two", "three"].iter().enumerate() {
+        let answer = world.block(async {
+            let mut streams = world.rt().attach(&key, ALL).await.unwrap();
+            let mut stdin = streams.stdin.take().unwrap();
+            stdin.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+            let mut lines = BufReader::new(streams.stdout.take().unwrap()).lines();
+            lines.next_line().await.unwrap().unwrap()
+        });
+        assert_eq!(answer, format!("got {text}"));
+        if number == 1 {
+            world.reopen();
+        }
+    }
+    assert!(matches!(world.state_of(&key), Some(ContainerState::Running { .. })));
+}
+
+#[test]
+fn a_first_process_on_a_terminal_is_attached_to_and_resized() {
+    let (world, key) = sleeping(|spec| {
+        spec.command[2] = "tty; echo $TERM; read line; stty size; echo got $line".to_owned();
+        spec.stdio = Stdio { stdin: Stdin::Open, terminal: TerminalUse::Own };
+        spec.security.run_as_user = Some(1234);
+    });
+    let (_, out, _) = world.block(async {
+        let streams = world.rt().attach(&key, ALL).await.unwrap();
+        streams.terminal.as_ref().unwrap().resize(33, 77).unwrap();
+        talk(streams, b"hello\n").await
+    });
+    assert!(out.ends_with("33 77\r\ngot hello\r\n"), "{out:?}");
+    assert_eq!(world.next_exit().1.status.code(), 0);
+    let log = world::read_log(&world.path("logs/web-0.log"));
+    assert!(log.contains("/dev/pts/0\nxterm\n"), "{log:?}");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_and_the_container_goes_on() {
+    let (world, key) = sleeping(|spec| {
+        spec.command[2] = "read line; yes | head -c 8000000; echo done >&2".to_owned();
+        spec.stdio = Stdio { stdin: Stdin::Open, terminal: TerminalUse::None };
+    });
+    let _unread = world.block(async {
+        use tokio::io::AsyncWriteExt;
+        let mut streams = world.rt().attach(&key, ALL).await.unwrap();
+        streams.stdin.as_mut().unwrap().write_all(b"go\n").await.unwrap();
+        streams
+    });
+    assert_eq!(world.next_exit().1.status.code(), 0);
+}

@@ -114,6 +114,7 @@ fn agents_spec(dir: &std::path::Path, key: &SandboxKey, name: &str, script: &str
         security: world::security(),
         log_path: dir.join("logs").join(format!("{name}.log")),
         log_limits: LogLimits::default(),
+        stdio: rekindle_runtime::Stdio::default(),
     }
 }
 

@@ -3,14 +3,17 @@
 //! `Preparing → Created → Starting → Running → Exited`; a container whose preparation fails is forgotten, one whose exec
 //! fails goes from Starting to Exited, and any of them can be killed.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus};
 
-use crate::launch::{Basis, Launched, REPORT_BYTES_MAX, Report};
+use crate::launch::{self, Basis, Launched, REPORT_BYTES_MAX, Report};
 use crate::logs::{Log, Pipe, Stream};
-use crate::protocol::{ContainerPlan, ExitCause, ExitRecord, Phase};
+use crate::protocol::{
+    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, Phase, StdinPlan,
+};
 use crate::sandbox::Sandbox;
 use crate::state_file::StateFile;
 use crate::sys;
@@ -48,6 +51,13 @@ pub(crate) struct Container {
     go: Option<OwnedFd>,
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
+    /// Where its input is written.
+    stdin: Option<OwnedFd>,
+    stdin_plan: StdinPlan,
+    /// Over which its terminal comes.
+    console: Option<OwnedFd>,
+    /// Closed when it ends, which those at the other ends wait for.
+    pub(crate) attachments: Vec<OwnedFd>,
     pub(crate) log: Log,
     pub(crate) state: StateFile,
     oom_counter: Option<String>,
@@ -59,6 +69,15 @@ pub(crate) struct Container {
 pub(crate) struct Files {
     pub(crate) log: Log,
     pub(crate) state: StateFile,
+}
+
+/// Whether a container has a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terminal {
+    /// Not, or none yet.
+    None,
+    /// It has come.
+    Taken,
 }
 
 /// What the status pipe says.
@@ -87,8 +106,12 @@ impl Container {
             pidfd: launched.pidfd,
             status: Some(launched.status),
             go: Some(launched.go),
-            stdout: Some(launched.stdout),
-            stderr: Some(launched.stderr),
+            stdout: launched.stdout,
+            stderr: launched.stderr,
+            stdin: launched.stdin,
+            stdin_plan: plan.stdio.stdin,
+            console: launched.console,
+            attachments: Vec::new(),
             log: files.log,
             state: files.state,
             oom_counter: plan.cgroup.oom_counter.clone(),
@@ -123,6 +146,42 @@ impl Container {
                 Err(_) => return StatusPipe::Closed,
             }
         }
+    }
+
+    /// Takes the other side of its terminal, if it has one, which was sent before the report that it is ready.
+    pub(crate) fn take_terminal(&mut self) -> Terminal {
+        let Some(console) = self.console.take() else { return Terminal::None };
+        let taken = sys::receive_file(&console).and_then(|master| {
+            let flags = rustix::fs::fcntl_getfl(&master)?;
+            rustix::fs::fcntl_setfl(&master, flags | OFlags::NONBLOCK)?;
+            Ok((rustix::io::fcntl_dupfd_cloexec(&master, 3)?, master))
+        });
+        match taken {
+            Ok((output, input)) => {
+                (self.stdout, self.stdin) = (Some(output), Some(input));
+                Terminal::Taken
+            }
+            Err(_) => Terminal::None, // its output is lost, and its program hangs up
+        }
+    }
+
+    /// Sends the writing end of the input over a socket, if that is wanted and there is one. Of an input that is for the
+    /// first only, nothing stays here.
+    pub(crate) fn hand_over_input(
+        &mut self,
+        wanted: FileSource,
+        socket: BorrowedFd<'_>,
+    ) -> Result<(), Failure> {
+        let Some(input) = &self.stdin else { return Ok(()) };
+        match wanted {
+            FileSource::Null => return Ok(()),
+            FileSource::Passed => launch::send(socket, input.as_fd())?,
+        }
+        match self.stdin_plan {
+            StdinPlan::Null | StdinPlan::Open => {}
+            StdinPlan::Once => self.stdin = None,
+        }
+        Ok(())
     }
 
     /// Gives the word to start.
@@ -174,6 +233,9 @@ impl Container {
         if let Some(pipe) = self.stderr.take() {
             self.log.drain(&pipe, Stream::Stderr);
         }
+        self.stdin = None;
+        self.attachments.clear();
+        self.log.copies.clear();
         let cause = status.map_or(ExitCause::Unknown, cause_of);
         let finished_at_us = timestamp::now_us();
         let started_at_us = match &self.stage {

@@ -42,6 +42,15 @@ pub(crate) struct Log {
     file: OwnedFd,
     bytes: u64,
     lost_bytes: u64,
+    /// Who else gets the output.
+    pub(crate) copies: Vec<Copy>,
+}
+
+/// Somebody who gets a copy of one stream.
+pub(crate) struct Copy {
+    pub(crate) stream: Stream,
+    /// Not blocking.
+    pub(crate) to: OwnedFd,
 }
 
 impl Log {
@@ -54,7 +63,7 @@ impl Log {
             .setup(|| format!("open the log folder {}", plan.dir))?;
         let (file, bytes) = open_file(&dir, &plan.file)
             .setup(|| format!("open the log file {}/{}", plan.dir, plan.file))?;
-        Ok(Self { dir, plan: plan.clone(), file, bytes, lost_bytes: 0 })
+        Ok(Self { dir, plan: plan.clone(), file, bytes, lost_bytes: 0, copies: Vec::new() })
     }
 
     /// Takes what a pipe holds, within bounds.
@@ -79,12 +88,21 @@ impl Log {
             Ok(0) => Some(Pipe::Ended),
             Ok(count) => {
                 self.append(stream, &buffer[..count]);
+                self.copy(stream, &buffer[..count]);
                 None
             }
             Err(Errno::INTR) => None,
             Err(Errno::AGAIN) => Some(Pipe::Open),
             Err(_) => Some(Pipe::Ended),
         }
+    }
+
+    /// Whoever does not read in time, or is gone, gets no more: a container does not wait for those who look at it.
+    fn copy(&mut self, stream: Stream, piece: &[u8]) {
+        self.copies.retain(|copy| {
+            copy.stream != stream
+                || matches!(rustix::io::write(&copy.to, piece), Ok(count) if count == piece.len())
+        });
     }
 
     fn append(&mut self, stream: Stream, piece: &[u8]) {

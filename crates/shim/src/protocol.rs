@@ -51,6 +51,8 @@ pub enum Request {
         /// Its [`ExecPlan::id`].
         id: u64,
     },
+    /// Copy a container's output to pipes, and hand its input over. The descriptors of [`AttachPlan`] come along.
+    Attach(AttachPlan),
     /// Everything that stands.
     State,
     /// Kill all containers, answer when they are gone, and exit.
@@ -238,6 +240,40 @@ pub struct ContainerPlan {
     pub cgroup: CgroupPlan,
     /// Where its output goes.
     pub log: LogPlan,
+    /// What its three files are.
+    #[serde(default)]
+    pub stdio: StdioPlan,
+}
+
+/// What the three files of a first process are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StdioPlan {
+    /// File 0.
+    pub stdin: StdinPlan,
+    /// Whether they are a terminal.
+    pub terminal: TerminalPlan,
+}
+
+/// What a first process reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StdinPlan {
+    /// /dev/null.
+    #[default]
+    Null,
+    /// What is sent to it, whoever comes.
+    Open,
+    /// What the first who comes sends; then it ends.
+    Once,
+}
+
+/// Whether a first process is on a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TerminalPlan {
+    /// No.
+    #[default]
+    None,
+    /// Yes.
+    Own,
 }
 
 /// A root file system: overlayfs of read-only layers and a private writable one.
@@ -305,6 +341,28 @@ pub struct ExecPlan {
     pub files: ExecFiles,
 }
 
+/// Joining a container's first process. First a socket comes along, which closes when the container ends; over it goes back,
+/// when it is asked for and the container has any, the writing end of its input: of a terminal the other side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachPlan {
+    /// The container.
+    pub slot: String,
+    /// Whether the input is handed over.
+    pub stdin: FileSource,
+    /// Whether a pipe for copies of the output comes along. What does not read them in time loses them.
+    pub stdout: FileSource,
+    /// The same for the error output.
+    pub stderr: FileSource,
+}
+
+impl AttachPlan {
+    /// Descriptors that come along.
+    pub fn passed(&self) -> usize {
+        let outputs = [self.stdout, self.stderr];
+        1 + outputs.into_iter().filter(|source| *source == FileSource::Passed).count()
+    }
+}
+
 /// What a command reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExecFiles {
@@ -317,6 +375,18 @@ pub enum ExecFiles {
         /// File 2.
         stderr: FileSource,
     },
+    /// All three are a new terminal. One descriptor comes along: a socket, over which the terminal's other side goes back
+    /// before the call is answered.
+    Terminal(TerminalSize),
+}
+
+/// A terminal's size in characters; 0 when nobody has said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
 }
 
 /// Where a file of a command comes from.
@@ -336,6 +406,7 @@ impl ExecFiles {
                 .into_iter()
                 .filter(|source| **source == FileSource::Passed)
                 .count(),
+            ExecFiles::Terminal(_) => 1,
         }
     }
 }

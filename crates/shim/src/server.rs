@@ -1,5 +1,6 @@
 //! The shim's loop: one thread, one epoll, woken by the agent's socket, by the containers' pidfds and by their pipes.
 
+mod attach;
 mod exec;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::connection::{Connection, Link};
-use crate::container::{Container, Files, Stage, StatusPipe};
+use crate::container::{Container, Files, Stage, StatusPipe, Terminal};
 use crate::launch::{self, Launched, Report};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
@@ -239,6 +240,7 @@ impl Server {
             Request::Signal { slot, signal } => Some(self.signal(&slot, signal)),
             Request::Remove { slot } => self.remove(&slot, seq).transpose(),
             Request::Exec(plan) => self.exec(&plan, seq),
+            Request::Attach(plan) => Some(self.attach(&plan)),
             Request::KillExec { id } => {
                 self.kill_command(id);
                 Some(Ok(Answer::Done))
@@ -324,10 +326,15 @@ impl Server {
         let add = |fd: &OwnedFd, source: Source| {
             epoll::add(&self.epoll, fd, source.pack(), EventFlags::IN)
         };
+        let outputs = [(&launched.stdout, Stream::Stdout), (&launched.stderr, Stream::Stderr)];
         add(&launched.pidfd, Source::Exit(number))
             .and_then(|()| add(&launched.status, Source::Status(number)))
-            .and_then(|()| add(&launched.stdout, Source::Output(number, Stream::Stdout)))
-            .and_then(|()| add(&launched.stderr, Source::Output(number, Stream::Stderr)))
+            .and_then(|()| {
+                outputs.into_iter().try_for_each(|(pipe, stream)| match pipe {
+                    Some(pipe) => add(pipe, Source::Output(number, stream)),
+                    None => Ok(()),
+                })
+            })
     }
 
     /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed.
@@ -438,12 +445,27 @@ impl Server {
         }
     }
 
+    /// What a terminal shows is its program's output.
+    fn watch_terminal(&mut self, number: u32) {
+        let Some(container) = self.containers.get(&number) else { return };
+        let Some(terminal) = &container.stdout else { return };
+        let source = Source::Output(number, Stream::Stdout).pack();
+        if let Err(errno) = epoll::add(&self.epoll, terminal, source, EventFlags::IN) {
+            note(&format!("watch the terminal of {}: {}", container.slot, errno_text(errno)));
+        }
+    }
+
     fn read_status(&mut self, number: u32) {
         let Some(container) = self.containers.get_mut(&number) else { return };
         match container.read_status() {
             StatusPipe::Quiet => {}
             StatusPipe::Said(Report::Ready(identity)) => {
                 container.basis.identity = identity;
+                let taken = container.take_terminal();
+                if taken == Terminal::Taken {
+                    self.watch_terminal(number);
+                }
+                let Some(container) = self.containers.get_mut(&number) else { return };
                 container.stage = Stage::Created;
                 if let Some(seq) = container.waiting.take() {
                     self.answer(seq, Ok(Answer::Done));

@@ -231,6 +231,22 @@ pub(crate) fn dup_to(from: BorrowedFd<'_>, to: RawFd) -> Result<(), Errno> {
     if unsafe { libc::dup2(from.as_raw_fd(), to) } < 0 { Err(last_errno()) } else { Ok(()) }
 }
 
+/// Takes one descriptor out of a message that has come already.
+pub(crate) fn receive_file(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0u8; 1];
+    let slices = &mut [std::io::IoSliceMut::new(&mut byte)];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    rustix::net::recvmsg(socket, slices, &mut control, flags)?;
+    let mut messages = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    messages.next().and_then(|mut files| files.next()).ok_or(Errno::NOMSG)
+}
+
 /// Takes a descriptor that this process was started with.
 pub(crate) fn inherited(fd: RawFd) -> Result<OwnedFd, Errno> {
     // SAFETY: F_DUPFD_CLOEXEC makes a fresh descriptor of one that need not even be open.

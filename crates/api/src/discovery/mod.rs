@@ -140,6 +140,7 @@ fn resource(entry: &KindEntry) -> Resource {
 
 fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
     let own = Kind { group: entry.group, version: entry.version, kind: entry.kind };
+    let options = |kind| Kind { group: "", version: "v1", kind };
     let (kind, verbs): (Kind, &[&str]) = match sub {
         Subresource::Status => (own, &["get", "patch", "update"]),
         Subresource::Scale => (
@@ -148,6 +149,9 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
         ),
         Subresource::Binding => (Kind { group: "", version: "v1", kind: "Binding" }, &["create"]),
         Subresource::Log => (own, &["get"]),
+        Subresource::Exec => (options("PodExecOptions"), &["create", "get"]),
+        Subresource::Attach => (options("PodAttachOptions"), &["create", "get"]),
+        Subresource::PortForward => (options("PodPortForwardOptions"), &["create", "get"]),
         Subresource::Finalize => (own, &["update"]),
     };
     Resource {

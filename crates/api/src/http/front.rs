@@ -9,6 +9,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
 use http::{HeaderMap, Method, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::upgrade::OnUpgrade;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -17,6 +18,7 @@ use super::clock::Clock;
 use super::impersonate;
 use super::in_process::InProcess;
 use super::logs::{LogError, NodeLogs};
+use super::streams::{NoStreams, NodeStreams, Streams};
 use crate::api::Api;
 use crate::auth::{Identity, UserInfo};
 use crate::decode::BODY_BYTES_MAX;
@@ -24,6 +26,7 @@ use crate::outcome::{Answer, Outcome};
 use crate::request::Request;
 use crate::status::ApiError;
 use crate::subresources::log::LogQuery;
+use crate::subresources::streams::StreamQuery;
 
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,6 +50,7 @@ pub struct Front {
     api: Api,
     clock: Clock,
     logs: Arc<dyn NodeLogs>,
+    streams: Streams,
     phase: PhaseSender,
 }
 
@@ -56,7 +60,19 @@ impl Front {
     /// A front.
     pub fn new(parts: FrontParts) -> Self {
         let (phase, _) = watch::channel(Phase::Running);
-        Self { api: parts.api, clock: parts.clock, logs: parts.logs, phase: Arc::new(phase) }
+        Self {
+            api: parts.api,
+            clock: parts.clock,
+            logs: parts.logs,
+            streams: Streams::new(Arc::new(NoStreams)),
+            phase: Arc::new(phase),
+        }
+    }
+
+    /// The same front with streams into pods from here.
+    pub fn with_streams(mut self, node: Arc<dyn NodeStreams>) -> Self {
+        self.streams = Streams::new(node);
+        self
     }
 
     /// The core behind it.
@@ -89,7 +105,8 @@ impl Front {
         B: Body,
         B::Error: Into<BoxError>,
     {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
         let body = match read_body(&parts.headers, body).await {
             Ok(body) => body,
             Err(error) => return respond_and_close(error.into()),
@@ -112,11 +129,16 @@ impl Front {
             identity,
             now: (self.clock)(),
         };
-        let response = self.answer(&request).await;
+        let response = self.answer(&request, &parts.headers, upgrade).await;
         if parts.method == Method::HEAD { without_body(response) } else { response }
     }
 
-    async fn answer(&self, request: &Request) -> Response<FrontBody> {
+    async fn answer(
+        &self,
+        request: &Request,
+        headers: &HeaderMap,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<FrontBody> {
         // A bug in one request's handling must not take others with it; locks inside survive a panic.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.api.handle(request)));
         match outcome {
@@ -129,6 +151,7 @@ impl Front {
                 stream(body, "application/json;stream=watch")
             }
             Ok(Outcome::Log(query)) => self.log(query).await,
+            Ok(Outcome::Stream(query)) => self.stream(query, headers, &request.method, upgrade),
             Err(_) => {
                 tracing::error!(method = %request.method, path = %request.path, "the handling of a request panicked");
                 respond(
@@ -139,6 +162,27 @@ impl Front {
                 )
             }
         }
+    }
+
+    fn stream(
+        &self,
+        query: StreamQuery,
+        headers: &HeaderMap,
+        method: &Method,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<FrontBody> {
+        let accepted = match self.streams.accept(query, headers, method) {
+            Ok(accepted) => accepted,
+            Err(error) => return respond(error.into()),
+        };
+        let Some(upgrade) = upgrade else {
+            let problem = "this connection cannot be upgraded: use HTTP/1.1 over TLS";
+            return respond(ApiError::bad_request(problem).into());
+        };
+        let mut response = Response::new(FrontBody::full(Bytes::new()));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *response.headers_mut() = self.streams.serve(accepted, upgrade, self.phase.subscribe());
+        response
     }
 
     async fn log(&self, query: LogQuery) -> Response<FrontBody> {

@@ -11,6 +11,7 @@ mod impersonate;
 mod in_process;
 mod logs;
 mod server;
+mod streams;
 mod tls;
 
 pub use body::{FrontBody, LogStream};
@@ -19,4 +20,5 @@ pub use front::{Front, FrontParts};
 pub use in_process::InProcess;
 pub use logs::{LogError, NoLogs, NodeLogs};
 pub use server::{Server, ServerLimits};
+pub use streams::{Connection, NoStreams, NodeStreams, Reader, Session, StreamError, Writer};
 pub use tls::{OsEntropy, Tls};

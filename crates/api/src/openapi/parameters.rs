@@ -114,6 +114,29 @@ pub(super) fn log() -> Vec<Value> {
     ]
 }
 
+/// Of `exec`.
+pub(super) fn exec() -> Vec<Value> {
+    let mut parameters = attach();
+    parameters.push(query("command", "string", "The command; one parameter for each argument."));
+    parameters
+}
+
+/// Of `attach`.
+pub(super) fn attach() -> Vec<Value> {
+    vec![
+        query("container", "string", "The container; needed when there are several."),
+        query("stderr", "boolean", "Whether the client reads the error output."),
+        query("stdin", "boolean", "Whether the client sends input."),
+        query("stdout", "boolean", "Whether the client reads the output."),
+        query("tty", "boolean", "Whether they are a terminal."),
+    ]
+}
+
+/// Of `portforward`.
+pub(super) fn port_forward() -> Vec<Value> {
+    vec![query("ports", "integer", "Ports, when they are not named with each connection.")]
+}
+
 fn dry_run() -> Value {
     query("dryRun", "string", "With All, nothing is stored.")
 }

@@ -213,6 +213,11 @@ impl<'a> Resource<'a> {
                 );
                 ("log", json!({"get": read}))
             }
+            Subresource::Exec => self.connect(&own, "Exec", "exec", parameters::exec()),
+            Subresource::Attach => self.connect(&own, "Attach", "attach", parameters::attach()),
+            Subresource::PortForward => {
+                self.connect(&own, "Portforward", "portforward", parameters::port_forward())
+            }
             Subresource::Finalize => {
                 let subject = Subject { suffix: "Finalize", ..own };
                 let replace = self.operation(
@@ -228,7 +233,37 @@ impl<'a> Resource<'a> {
                 ("finalize", json!({"put": replace}))
             }
         };
-        operations["parameters"] = json!(common);
+        let own_parameters = operations["parameters"].as_array().cloned().unwrap_or_default();
+        operations["parameters"] = json!([common, &own_parameters].concat());
+        (name, operations)
+    }
+
+    /// A subresource that both methods upgrade the connection for.
+    fn connect(
+        &self,
+        own: &Subject<'_>,
+        suffix: &str,
+        name: &'static str,
+        parameters: Vec<Value>,
+    ) -> (&'static str, Value) {
+        let kind =
+            format!("Pod{}Options", if suffix == "Portforward" { "PortForward" } else { suffix });
+        let subject = Subject { suffix, gvk: ["", "v1", &kind], ..*own };
+        let operation = |method: &str| {
+            let text = json!({"*/*": {"schema": {"type": "string"}}});
+            let responses = json!({"200": {"description": "OK", "content": text}});
+            let what = format!("connect {} requests to {name} of", method.to_uppercase());
+            let mut operation =
+                self.operation("connect", &subject, &what, json!({"responses": responses}));
+            let title = title(self.entry.group, self.entry.version);
+            let method = capitalized(method);
+            let entry = self.entry.kind;
+            operation["operationId"] =
+                format!("connect{title}{method}Namespaced{entry}{suffix}").into();
+            operation
+        };
+        let operations =
+            json!({"get": operation("get"), "post": operation("post"), "parameters": parameters});
         (name, operations)
     }
 

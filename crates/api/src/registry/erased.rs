@@ -225,6 +225,9 @@ impl Subresource {
             Self::Scale => "scale",
             Self::Binding => "binding",
             Self::Log => "log",
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portforward",
             Self::Finalize => "finalize",
         }
     }

@@ -123,6 +123,12 @@ pub enum Subresource {
     Binding,
     /// `/log` of a Pod: get, answered by the node.
     Log,
+    /// `/exec` of a Pod: get and create, which both ask for an upgrade of the connection; answered by the node.
+    Exec,
+    /// `/attach` of a Pod: the same.
+    Attach,
+    /// `/portforward` of a Pod: the same.
+    PortForward,
     /// `/finalize` of a Namespace: update.
     Finalize,
 }

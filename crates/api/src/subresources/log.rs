@@ -61,7 +61,7 @@ pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
 }
 
 /// The container meant: the one named, or the only one.
-fn container(spec: &PodSpec, pod: &str, wanted: &str) -> Result<String, ApiError> {
+pub(crate) fn container(spec: &PodSpec, pod: &str, wanted: &str) -> Result<String, ApiError> {
     let init = spec.init_containers.iter().flatten().map(|container| container.name.as_str());
     let ephemeral =
         spec.ephemeral_containers.iter().flatten().map(|container| container.name.as_str());

@@ -96,7 +96,7 @@ impl Bench {
                 let _ = self.committer.commit_pending();
                 write.try_answer().expect("the commit answers the write")
             }
-            Outcome::Watch(_) | Outcome::Log(_) => {
+            Outcome::Watch(_) | Outcome::Log(_) | Outcome::Stream(_) => {
                 panic!("not an answer: {} {}", request.method, request.path)
             }
         }
@@ -125,7 +125,9 @@ impl Bench {
         match self.api.handle(&self.request("GET", target, "")) {
             Outcome::Watch(watch) => watch.stream,
             Outcome::Answer(answer) => panic!("{}", Reply(answer).text()),
-            Outcome::Write(_) | Outcome::Log(_) => panic!("not a watch: {target}"),
+            Outcome::Write(_) | Outcome::Log(_) | Outcome::Stream(_) => {
+                panic!("not a watch: {target}")
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ mod network;
 pub mod preflight;
 pub mod remains;
 pub mod settings;
+mod streams;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use data_dir::DataDir;
 pub use ending::{EndSignals, Ending};
 use logs::LogSource;
 use settings::Settings;
+use streams::StreamSource;
 
 /// Bytes that a container of `localhost/host` may write at most.
 const HOST_IMAGE_WRITES_MAX_BYTES: u64 = 256 * 1024 * 1024;
@@ -82,7 +84,9 @@ impl Engine {
             Pki::open(&data_dir.join("pki"), clock.now()).context("prepare the certificates")?;
         let (store, committer) = open_store(&data_dir)?;
         let logs = LogSource::default();
+        let streams = StreamSource::default();
         let front = open_api(&store, &pki, clock, logs.clone())?;
+        let front = front.with_streams(Arc::new(streams.clone()));
         let (stop, stopping) = watch::channel(Phase::Running);
 
         let tls = Tls::new(&pki, &[listener.local_addr()?.ip()]).context("prepare TLS")?;
@@ -111,6 +115,7 @@ impl Engine {
         )
         .await?;
         logs.set(node.logs());
+        streams.set(node.streams());
         let operator = tokio::spawn(rekindle_operator::run(
             internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
             clock.shared(),

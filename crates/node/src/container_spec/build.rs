@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use rekindle_runtime::{ContainerKey, ContainerSpec, LogLimits, SandboxKey, SandboxSpec};
+use rekindle_runtime::{
+    ContainerKey, ContainerSpec, LogLimits, SandboxKey, SandboxSpec, Stdin, Stdio, TerminalUse,
+};
 
 use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
@@ -70,8 +72,21 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
         security: container_security(pod, container)?,
         log_path,
         log_limits: LogLimits::default(),
+        stdio: stdio(container),
         env,
     })
+}
+
+fn stdio(container: &Container) -> Stdio {
+    let yes = |field: Option<bool>| field == Some(true);
+    Stdio {
+        stdin: match (yes(container.stdin), yes(container.stdin_once)) {
+            (false, _) => Stdin::Null,
+            (true, false) => Stdin::Open,
+            (true, true) => Stdin::Once,
+        },
+        terminal: if yes(container.tty) { TerminalUse::Own } else { TerminalUse::None },
+    }
 }
 
 /// The container of that name, be it an init container or a regular one.

@@ -9,7 +9,7 @@ use rekindle_runtime::{
     ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer, ExecExit,
     ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Runtime,
     RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec,
-    SandboxState, StartedContainer, StopSignal,
+    SandboxState, StartedContainer, StopSignal, StreamRequest, Streams,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
@@ -368,6 +368,23 @@ impl Runtime for FakeRuntime {
             }
         };
         Ok(ExecOutcome { exit, output: b"said so".to_vec() })
+    }
+
+    async fn exec(
+        &self,
+        _key: &ContainerKey,
+        _command: &[String],
+        _request: StreamRequest,
+    ) -> Result<Streams, RuntimeError> {
+        Err(absent("exec: no processes here"))
+    }
+
+    async fn attach(
+        &self,
+        _key: &ContainerKey,
+        _request: StreamRequest,
+    ) -> Result<Streams, RuntimeError> {
+        Err(absent("attach: no processes here"))
     }
 
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {

@@ -82,8 +82,17 @@ impl Link {
 
     /// Asks, and waits for the answer.
     pub(crate) async fn call(&self, request: Request) -> Result<Answer, CallError> {
+        self.call_with(request, Vec::new()).await
+    }
+
+    /// The same with descriptors that go along.
+    pub(crate) async fn call_with(
+        &self,
+        request: Request,
+        files: Vec<OwnedFd>,
+    ) -> Result<Answer, CallError> {
         let (reply, answer) = oneshot::channel();
-        let outgoing = Outgoing { request, files: Vec::new(), ended: None, reply };
+        let outgoing = Outgoing { request, files, ended: None, reply };
         self.calls.send(outgoing).map_err(|_| CallError::Gone)?;
         answer.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)
     }
@@ -169,6 +178,7 @@ async fn serve(
                     | Request::Remove { .. }
                     | Request::Exec(_)
                     | Request::KillExec { .. }
+                    | Request::Attach(_)
                     | Request::State
                     | Request::Shutdown => None,
                 };

@@ -24,6 +24,7 @@ mod sandboxes;
 mod seccomp;
 mod shim_process;
 mod spares;
+mod streams;
 mod support;
 
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ use tokio::task::JoinHandle;
 
 use crate::blocking::run as blocking;
 use crate::error::RuntimeError;
-use crate::exec::ExecOutcome;
+use crate::exec::{ExecOutcome, StreamRequest, Streams};
 use crate::image::registry::{Puller, RegistrySettings};
 use crate::image::{ImageError, ImageStore};
 use crate::runtime::{
@@ -260,6 +261,23 @@ impl Runtime for EmbeddedRuntime {
         timeout: Duration,
     ) -> Result<ExecOutcome, RuntimeError> {
         exec::sync(&self.shared, key, command, timeout).await
+    }
+
+    async fn exec(
+        &self,
+        key: &ContainerKey,
+        command: &[String],
+        request: StreamRequest,
+    ) -> Result<Streams, RuntimeError> {
+        streams::exec(&self.shared, key, command, request).await
+    }
+
+    async fn attach(
+        &self,
+        key: &ContainerKey,
+        request: StreamRequest,
+    ) -> Result<Streams, RuntimeError> {
+        streams::attach(&self.shared, key, request).await
     }
 
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use rekindle_shim::protocol::{
     Access as PlanAccess, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan, MountPlan,
-    Privilege, ProcessPlan, RootPlan, RootUser, Upper, UserPlan,
+    Privilege, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan, TerminalPlan, Upper,
+    UserPlan,
 };
 
 use super::capabilities;
 use super::seccomp::Profiles;
 use crate::image::{ImageConfig, ResolvedImage, UpperKind};
-use crate::spec::{Access, ContainerSpec, Mount, Seccomp, Security};
+use crate::spec::{Access, ContainerSpec, Mount, Seccomp, Security, Stdin, TerminalUse};
 
 /// Hidden in every container that is not privileged: what the container engines hide.
 const MASKED_PATHS: [&str; 12] = [
@@ -72,6 +73,17 @@ pub(crate) fn container(
         confinement: confinement(&spec.security, profiles)?,
         cgroup: CgroupPlan::default(),
         log: log(spec)?,
+        stdio: StdioPlan {
+            stdin: match spec.stdio.stdin {
+                Stdin::Null => StdinPlan::Null,
+                Stdin::Open => StdinPlan::Open,
+                Stdin::Once => StdinPlan::Once,
+            },
+            terminal: match spec.stdio.terminal {
+                TerminalUse::None => TerminalPlan::None,
+                TerminalUse::Own => TerminalPlan::Own,
+            },
+        },
     })
 }
 

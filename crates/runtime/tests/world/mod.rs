@@ -110,6 +110,7 @@ impl World {
             security: security(),
             log_path: logs.join(format!("{name}-{attempt}.log")),
             log_limits: LogLimits::default(),
+            stdio: Stdio::default(),
         }
     }
 

@@ -17,11 +17,12 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::mounts::{self, Depth};
 use super::paths::{self, Kind, Links};
+use super::stdio::Stdio;
 use super::user::{self, Identity};
 use super::{Report, confine, exec, rootfs, system_mounts, volumes};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
-    Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan,
+    Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan, TerminalPlan,
 };
 use crate::sandbox::Sandbox;
 use crate::sys;
@@ -33,8 +34,7 @@ const OPEN_FILES: u64 = 1_048_576;
 pub(crate) struct Pipes {
     pub(crate) status: OwnedFd,
     pub(crate) go: OwnedFd,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
+    pub(crate) stdio: Stdio,
 }
 
 /// The `tasks` files of the version 1 cgroups that it joins.
@@ -105,15 +105,20 @@ fn prepare(
     let shm = sandbox.clone_shm().setup(|| "bind the shared memory".to_owned())?;
     enter_copy_of_host_mounts(sandbox, &plan.cgroup)?;
     let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), shm.as_raw_fd()];
-    keep.extend([pipes.stdout.as_raw_fd(), pipes.stderr.as_raw_fd()]);
+    keep.extend(pipes.stdio.descriptors());
     keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
     sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
     rustix::process::umask(Mode::empty());
     build_root(plan, shm.as_fd())?;
     best_effort_limits();
     let identity = find_identity(plan)?;
-    let command = exec::prepare(&plan.process, &identity.home)?;
-    connect_output(pipes, &identity)?;
+    let mut process = plan.process.clone();
+    match plan.stdio.terminal {
+        TerminalPlan::None => {}
+        TerminalPlan::Own => exec::name_terminal(&mut process),
+    }
+    let command = exec::prepare(&process, &identity.home)?;
+    pipes.stdio.connect(&identity)?;
     let in_place = enter_working_dir(&plan.process);
     join_last(tasks)?;
     confine::apply(&plan.confinement, &identity)?;
@@ -243,21 +248,6 @@ fn read_image_file(path: &str) -> Result<String, Failure> {
 pub(super) fn open_root() -> Result<OwnedFd, Failure> {
     rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .setup(|| "open the container's root".to_owned())
-}
-
-/// Input from the container's own /dev/null, output into the pipes, which the user may open again by /dev/stdout.
-fn connect_output(pipes: &Pipes, identity: &Identity) -> Result<(), Failure> {
-    let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .setup(|| "open /dev/null".to_owned())?;
-    let connect = |from: &OwnedFd, to| sys::dup_to(from.as_fd(), to);
-    connect(&null, 0)
-        .and_then(|()| connect(&pipes.stdout, 1))
-        .and_then(|()| connect(&pipes.stderr, 2))
-        .setup(|| "connect the output".to_owned())?;
-    let owner = Some(rustix::fs::Uid::from_raw(identity.uid));
-    rustix::fs::fchown(&pipes.stdout, owner, None)
-        .and_then(|()| rustix::fs::fchown(&pipes.stderr, owner, None))
-        .setup(|| "give the output to the user".to_owned())
 }
 
 /// Made when absent, as other engines do. Resolved inside the root without magic links, so that a path like

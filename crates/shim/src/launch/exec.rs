@@ -10,6 +10,13 @@ use crate::sys;
 
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Programs on a terminal look for its kind.
+pub(crate) fn name_terminal(plan: &mut ProcessPlan) {
+    if !plan.env.iter().any(|(name, _)| name == "TERM") {
+        plan.env.push(("TERM".to_owned(), "xterm".to_owned()));
+    }
+}
+
 /// Everything that the exec needs, laid out before it.
 pub(crate) struct Command {
     name: String,

@@ -21,7 +21,7 @@ use rustix::thread::ThreadNameSpaceType;
 
 use super::paths::{self, Links};
 use super::user::Identity;
-use super::{Report, child, confine, exec, open_cgroups};
+use super::{Report, child, confine, exec, open_cgroups, terminal};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
     CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind, FileSource,
@@ -158,7 +158,7 @@ impl Helper<'_> {
         &self,
         files: &[OwnedFd],
         status: &OwnedFd,
-    ) -> Result<(exec::Command, [OwnedFd; 3]), Failure> {
+    ) -> Result<(exec::Command, Wired), Failure> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .setup(|| "bind the process to its shim".to_owned())?;
         child::join(&self.tasks.first)?;
@@ -171,7 +171,11 @@ impl Helper<'_> {
         self.enter_namespaces()?;
         child::raise_open_files();
         let Basis { process, confinement, .. } = self.target.basis;
-        let process = ProcessPlan { argv: self.plan.argv.clone(), ..process.clone() };
+        let mut process = ProcessPlan { argv: self.plan.argv.clone(), ..process.clone() };
+        match self.plan.files {
+            ExecFiles::Given { .. } => {}
+            ExecFiles::Terminal(_) => exec::name_terminal(&mut process),
+        }
         let command = exec::prepare(&process, &self.identity.home)?;
         let wired = wire(self.plan.files, files, self.identity)?;
         enter_working_dir(&process.working_dir)?;
@@ -215,24 +219,49 @@ fn report(status: &OwnedFd, report: JoinReport) {
     let _ = rustix::net::send(status, &report.encode(), SendFlags::NOSIGNAL);
 }
 
-/// The three files of the command, above the numbers they will get. The user may open them again by /dev/stdout.
-fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<[OwnedFd; 3], Failure> {
+/// The three files of the command, above the numbers they will get.
+struct Wired {
+    files: [OwnedFd; 3],
+    kind: Kind,
+}
+
+/// Whether the files are a terminal, which the session then has as its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Terminal,
+}
+
+/// The user may open them again by /dev/stdout.
+fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<Wired, Failure> {
     let owner = Some(rustix::fs::Uid::from_raw(identity.uid));
     let mut passed = passed.iter();
+    let mut next = || {
+        let problem = "the call came without its descriptors";
+        passed.next().ok_or_else(|| Failure::new(FailureKind::State, problem))
+    };
+    let again = |file: &OwnedFd| {
+        rustix::io::fcntl_dupfd_cloexec(file, 3).setup(|| "double a descriptor".to_owned())
+    };
     let mut connect = |source: FileSource| match source {
         FileSource::Null => open_null(),
         FileSource::Passed => {
-            let file = passed.next().ok_or_else(|| {
-                Failure::new(FailureKind::State, "the call came without its descriptors")
-            })?;
+            let file = next()?;
             rustix::fs::fchown(file, owner, None)
-                .and_then(|()| rustix::io::fcntl_dupfd_cloexec(file, 3))
-                .setup(|| "give the files to the user".to_owned())
+                .setup(|| "give the files to the user".to_owned())?;
+            again(file)
         }
     };
     match plan {
         ExecFiles::Given { stdin, stdout, stderr } => {
-            Ok([connect(stdin)?, connect(stdout)?, connect(stderr)?])
+            let files = [connect(stdin)?, connect(stdout)?, connect(stderr)?];
+            Ok(Wired { files, kind: Kind::Plain })
+        }
+        ExecFiles::Terminal(size) => {
+            let terminal = terminal::open(identity, size)?;
+            terminal::send(next()?.as_fd(), terminal.master.as_fd())?;
+            let files = [again(&terminal.slave)?, again(&terminal.slave)?, terminal.slave];
+            Ok(Wired { files, kind: Kind::Terminal })
         }
     }
 }
@@ -264,12 +293,17 @@ fn enter_working_dir(path: &str) -> Result<(), Failure> {
 }
 
 /// What only the command itself can do.
-fn become_session(wired: &[OwnedFd; 3]) -> Result<(), Failure> {
+fn become_session(wired: &Wired) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
     rustix::process::setsid().setup(|| "start a session".to_owned())?;
-    for (number, file) in (0..).zip(wired) {
+    for (number, file) in (0..).zip(&wired.files) {
         sys::dup_to(file.as_fd(), number).setup(|| "connect the files".to_owned())?;
+    }
+    match wired.kind {
+        Kind::Plain => {}
+        Kind::Terminal => rustix::process::ioctl_tiocsctty(&wired.files[0])
+            .setup(|| "take the terminal".to_owned())?,
     }
     sys::close_all_on_exec().map_err(|errno| Failure::new(FailureKind::Start, errno_text(errno)))
 }

@@ -7,7 +7,9 @@ mod join;
 mod mounts;
 mod paths;
 mod rootfs;
+mod stdio;
 mod system_mounts;
+mod terminal;
 mod user;
 mod volumes;
 
@@ -20,6 +22,7 @@ use rustix::pipe::PipeFlags;
 
 pub(crate) use join::{Basis, JoinReport, Target, join, not_running, status_sockets};
 pub(crate) use paths::{Links, open};
+pub(crate) use terminal::send;
 pub(crate) use user::Identity;
 
 use crate::notes::note;
@@ -41,8 +44,12 @@ pub(crate) struct Launched {
     /// [`Report`]s, and the end of file when the exec succeeded (or the process died).
     pub(crate) status: OwnedFd,
     pub(crate) go: OwnedFd,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
+    /// None of a container on a terminal: that comes over `console`.
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+    /// Where its input is written, when it has any.
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) console: Option<OwnedFd>,
 }
 
 impl Launched {
@@ -111,23 +118,19 @@ pub(crate) fn launch(plan: &ContainerPlan, sandbox: &Sandbox) -> Result<Launched
     let cgroups = open_cgroups(&plan.cgroup, sandbox)?;
     let (status, child_status) = pipe()?;
     let (child_go, go) = pipe()?;
-    let (stdout, child_stdout) = pipe()?;
-    let (stderr, child_stderr) = pipe()?;
-    let pipes = child::Pipes {
-        status: child_status,
-        go: child_go,
-        stdout: child_stdout,
-        stderr: child_stderr,
-    };
+    let (ours, stdio) = stdio::open(plan.stdio)?;
+    let pipes = child::Pipes { status: child_status, go: child_go, stdio };
     let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
     let forked = sys::fork_into(unified, PidNamespace::New);
     match forked.setup(|| "fork".to_owned())? {
         Forked::Child => child::run(plan, sandbox, &cgroups.tasks, &pipes),
         Forked::Parent { pid, pidfd } => {
-            for end in [&status, &stdout, &stderr] {
+            let outputs = [&ours.stdout, &ours.stderr].into_iter().flatten();
+            for end in outputs.chain([&status]) {
                 set_nonblocking(end).setup(|| "set up the pipes".to_owned())?;
             }
-            Ok(Launched { pid, pidfd, status, go, stdout, stderr })
+            let stdio::Ours { stdin, stdout, stderr, console } = ours;
+            Ok(Launched { pid, pidfd, status, go, stdout, stderr, stdin, console })
         }
     }
 }

@@ -28,8 +28,14 @@ impl ApiKind for Pod {
         categories: &["all"],
         scope: Scope::Namespaced,
     };
-    const SUBRESOURCES: &'static [Subresource] =
-        &[Subresource::Status, Subresource::Binding, Subresource::Log];
+    const SUBRESOURCES: &'static [Subresource] = &[
+        Subresource::Status,
+        Subresource::Binding,
+        Subresource::Log,
+        Subresource::Exec,
+        Subresource::Attach,
+        Subresource::PortForward,
+    ];
     const COLUMNS: &'static [Column] = row::COLUMNS;
     const SELECTABLE_FIELDS: &'static [&'static str] = &[
         "spec.hostNetwork",

@@ -311,9 +311,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |c| chooses_protocol(c.startup_probe.as_ref()),
         "HTTP/1.1 is spoken",
     ),
-    container("stdin", |c| c.stdin == Some(true), "standard input is /dev/null"),
-    container("stdinOnce", |c| c.stdin_once == Some(true), "standard input is /dev/null"),
-    container("tty", |c| c.tty == Some(true), "there is no terminal"),
     volume(
         "configMap.defaultUser",
         |v| v.config_map.as_ref().is_some_and(|c| c.default_user.is_some()),

@@ -1,0 +1,197 @@
+//! `pods/exec`, `pods/attach` and `pods/portforward`: checked here, carried by the front, answered by the node that runs
+//! the pod.
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use rekindle_types::PodUid;
+
+use super::log;
+use crate::auth::Attributes;
+use crate::outcome::Outcome;
+use crate::status::ApiError;
+use crate::verbs::Call;
+
+/// Arguments of a command at most; the kernel's own limit on their bytes comes on top.
+const ARGUMENTS_MAX: usize = 4096;
+
+/// Ports that one client may ask for at once.
+const PORTS_MAX: usize = 64;
+
+/// What a client wants to stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamQuery {
+    /// A new command in a container.
+    Exec(ExecQuery),
+    /// A container's first process.
+    Attach(AttachQuery),
+    /// Connections to ports of a pod.
+    PortForward(PortForwardQuery),
+}
+
+/// A pod that has a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodOnNode {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// Its UID.
+    pub uid: PodUid,
+    /// The node that runs it.
+    pub node: String,
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecQuery {
+    /// Where.
+    pub pod: PodOnNode,
+    /// In which container.
+    pub container: String,
+    /// What; never empty.
+    pub command: Vec<String>,
+    /// What the client sends and reads.
+    pub files: Files,
+}
+
+/// A first process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachQuery {
+    /// Where.
+    pub pod: PodOnNode,
+    /// Of which container.
+    pub container: String,
+    /// What the client sends and reads.
+    pub files: Files,
+}
+
+/// Ports of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortForwardQuery {
+    /// Where.
+    pub pod: PodOnNode,
+    /// Named beforehand, as plain websocket clients do; others name a port with each connection.
+    pub ports: Vec<u16>,
+}
+
+/// Which files of a process the client sends or reads. At least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// Input.
+    pub stdin: Wanted,
+    /// Output.
+    pub stdout: Wanted,
+    /// Error output; never with a terminal, where it is part of the output.
+    pub stderr: Wanted,
+    /// Whether they are a terminal.
+    pub terminal: Wanted,
+}
+
+/// Whether something is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+}
+
+/// `pods/exec`.
+pub(crate) fn exec(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let (pod, spec) = pod_on_node(call)?;
+    let container = container(call, &spec)?;
+    let command: Vec<String> = values(call, "command").map(str::to_owned).collect();
+    if command.first().is_none_or(String::is_empty) {
+        return Err(ApiError::bad_request(
+            "you must specify at least one command for the container",
+        ));
+    }
+    if command.len() > ARGUMENTS_MAX {
+        let problem = format!("command: must have at most {ARGUMENTS_MAX} items");
+        return Err(ApiError::bad_request(problem));
+    }
+    let query = ExecQuery { pod, container, command, files: files(call)? };
+    Ok(Outcome::Stream(StreamQuery::Exec(query)))
+}
+
+/// `pods/attach`.
+pub(crate) fn attach(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let (pod, spec) = pod_on_node(call)?;
+    let query = AttachQuery { pod, container: container(call, &spec)?, files: files(call)? };
+    Ok(Outcome::Stream(StreamQuery::Attach(query)))
+}
+
+/// `pods/portforward`.
+pub(crate) fn port_forward(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let (pod, _) = pod_on_node(call)?;
+    // Upstream takes `ports=80&ports=81` and `ports=80,81`.
+    let ports = values(call, "ports").flat_map(|list| list.split(',')).map(port);
+    let ports = ports.collect::<Result<Vec<u16>, _>>()?;
+    if ports.len() > PORTS_MAX {
+        return Err(ApiError::bad_request(format!("ports: must have at most {PORTS_MAX} items")));
+    }
+    Ok(Outcome::Stream(StreamQuery::PortForward(PortForwardQuery { pod, ports })))
+}
+
+/// A port in a client's words.
+pub(crate) fn port(text: &str) -> Result<u16, ApiError> {
+    match text.parse() {
+        Ok(port) if port > 0 => Ok(port),
+        Ok(_) | Err(_) => Err(ApiError::bad_request(format!("unable to parse {text:?} as a port"))),
+    }
+}
+
+fn values<'c>(call: &'c Call<'_>, option: &'static str) -> impl Iterator<Item = &'c str> {
+    let pairs = call.options.pairs.iter();
+    pairs.filter(move |(name, _)| name == option).map(|(_, value)| value.as_str())
+}
+
+/// A websocket begins with a GET, whatever it is for: who may only read must not get further (upstream since 1.35).
+fn check_create(call: &Call<'_>) -> Result<(), ApiError> {
+    let what = Attributes::Resource {
+        verb: "create",
+        group: &call.path.group,
+        resource: &call.path.resource,
+        subresource: &call.path.subresource,
+        namespace: &call.path.namespace,
+        name: &call.path.name,
+    };
+    call.api.authorizer.check(&call.request.identity, &what)
+}
+
+fn pod_on_node(call: &Call<'_>) -> Result<(PodOnNode, PodSpec), ApiError> {
+    check_create(call)?;
+    let stored = call.stored()?;
+    let object = call.decode_stored(&stored)?;
+    let Some(pod) = object.as_any().downcast_ref::<Pod>() else {
+        return Err(ApiError::method_not_allowed());
+    };
+    let name = call.path.name.clone();
+    let spec = pod.spec.clone().unwrap_or_default();
+    let node = spec.node_name.clone().unwrap_or_default();
+    if node.is_empty() {
+        return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
+    }
+    let uid = PodUid(pod.metadata.uid.clone().unwrap_or_default());
+    let namespace = call.path.namespace.clone();
+    Ok((PodOnNode { namespace, pod: name, uid, node }, spec))
+}
+
+fn container(call: &Call<'_>, spec: &PodSpec) -> Result<String, ApiError> {
+    log::container(spec, &call.path.name, call.options.get("container").unwrap_or_default())
+}
+
+fn files(call: &Call<'_>) -> Result<Files, ApiError> {
+    let wanted = |option| if call.options.flag(option) { Wanted::Yes } else { Wanted::No };
+    let terminal = wanted("tty");
+    let files = Files {
+        stdin: wanted("stdin"),
+        stdout: wanted("stdout"),
+        stderr: if terminal == Wanted::Yes { Wanted::No } else { wanted("stderr") },
+        terminal,
+    };
+    if [files.stdin, files.stdout, files.stderr] == [Wanted::No; 3] {
+        let problem = "you must specify at least 1 of stdin, stdout, stderr";
+        return Err(ApiError::bad_request(problem));
+    }
+    Ok(files)
+}

@@ -1,0 +1,109 @@
+//! Joins the API's streams to the node's.
+
+use std::sync::{Arc, OnceLock};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rekindle_api::http::{Connection, NodeStreams, Session, StreamError};
+use rekindle_api::subresources::streams::{self as api, AttachQuery, ExecQuery, Files, PodOnNode};
+use rekindle_node::streams::PodStreams;
+use rekindle_runtime::{ExecExit, StreamRequest, Streams, Wanted};
+
+/// The streams of the node of this process, once it has started.
+#[derive(Clone, Default)]
+pub struct StreamSource {
+    streams: Arc<OnceLock<PodStreams>>,
+}
+
+impl StreamSource {
+    /// The node has started.
+    pub fn set(&self, streams: PodStreams) {
+        // the engine starts one node; a second call would change nothing
+        let _ = self.streams.set(streams);
+    }
+
+    fn node(&self, pod: &PodOnNode) -> Result<PodStreams, StreamError> {
+        self.streams
+            .get()
+            .cloned()
+            .ok_or_else(|| StreamError(format!("node {:?} is starting; try again", pod.node)))
+    }
+}
+
+impl NodeStreams for StreamSource {
+    fn exec(&self, query: ExecQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+        let node = self.node(&query.pod);
+        async move {
+            let ExecQuery { pod, container, command, files } = query;
+            let streams = node?.exec(&pod.uid, &container, &command, request(files)).await;
+            streams.map(session).map_err(told)
+        }
+        .boxed()
+    }
+
+    fn attach(&self, query: AttachQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+        let node = self.node(&query.pod);
+        async move {
+            let AttachQuery { pod, container, files } = query;
+            let streams = node?.attach(&pod.uid, &container, request(files)).await;
+            streams.map(session).map_err(told)
+        }
+        .boxed()
+    }
+
+    fn connect(
+        &self,
+        pod: PodOnNode,
+        port: u16,
+    ) -> BoxFuture<'static, Result<Connection, StreamError>> {
+        let node = self.node(&pod);
+        async move {
+            let stream = node?.connect(&pod.uid, port).await.map_err(told)?;
+            let (reader, writer) = stream.into_split();
+            Ok(Connection { reader: Box::pin(reader), writer: Box::pin(writer) })
+        }
+        .boxed()
+    }
+}
+
+fn told(error: rekindle_node::streams::StreamError) -> StreamError {
+    StreamError(error.to_string())
+}
+
+fn request(files: Files) -> StreamRequest {
+    let wanted = |wanted| match wanted {
+        api::Wanted::Yes => Wanted::Yes,
+        api::Wanted::No => Wanted::No,
+    };
+    StreamRequest {
+        stdin: wanted(files.stdin),
+        stdout: wanted(files.stdout),
+        stderr: wanted(files.stderr),
+        terminal: wanted(files.terminal),
+    }
+}
+
+fn session(streams: Streams) -> Session {
+    let Streams { stdin, stdout, stderr, terminal, running } = streams;
+    let ended = async move {
+        match running.await {
+            Ok(ExecExit::Code(code)) => Ok(code),
+            Ok(ExecExit::Signal(signal)) => Ok(128 + signal),
+            Ok(ExecExit::TimedOut) => Err(StreamError("its time was over".to_owned())),
+            Err(error) => Err(StreamError(error.chain())),
+        }
+    };
+    Session {
+        stdin: stdin.map(|stdin| Box::pin(stdin) as _),
+        stdout: stdout.map(|stdout| Box::pin(stdout) as _),
+        stderr: stderr.map(|stderr| Box::pin(stderr) as _),
+        resize: terminal.map(|terminal| {
+            Box::new(move |rows, columns| {
+                if let Err(error) = terminal.resize(rows, columns) {
+                    tracing::debug!(%error, "resize a terminal");
+                }
+            }) as _
+        }),
+        ended: ended.boxed(),
+    }
+}

@@ -1,0 +1,155 @@
+//! Streams into pods, for people: commands in containers, and connections to ports.
+//!
+//! What runs is asked of the runtime, not of the pod's status: it knows at once.
+
+mod find;
+mod port;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use rekindle_runtime::{Runtime, RuntimeError, StreamRequest, Streams};
+use rekindle_types::PodUid;
+use tokio::net::TcpStream;
+
+/// Why there is no stream.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// Nothing of the pod stands here.
+    #[error("pod {0} has no sandbox on this node")]
+    NoSandbox(PodUid),
+    /// The container does not run.
+    #[error("container {container:?} is not running")]
+    NotRunning {
+        /// Its name.
+        container: String,
+    },
+    /// The runtime said no.
+    #[error("error executing command in container: {}", .0.chain())]
+    Runtime(Box<RuntimeError>),
+    /// The runtime said no.
+    #[error("error attaching to container: {}", .0.chain())]
+    Attach(Box<RuntimeError>),
+    /// Nobody answers at the port.
+    #[error("connect to localhost:{port} inside the pod: {problem}")]
+    Connect {
+        /// The port.
+        port: u16,
+        /// Why.
+        problem: String,
+    },
+}
+
+/// Opens streams into this node's pods. Cheap to clone.
+#[derive(Clone)]
+pub struct PodStreams(Arc<dyn Open>);
+
+impl std::fmt::Debug for PodStreams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PodStreams")
+    }
+}
+
+impl PodStreams {
+    pub(crate) fn new<R: Runtime>(runtime: Arc<R>) -> Self {
+        Self(Arc::new(OnRuntime(runtime)))
+    }
+
+    /// Runs a command in the container's current run.
+    pub async fn exec(
+        &self,
+        uid: &PodUid,
+        container: &str,
+        command: &[String],
+        request: StreamRequest,
+    ) -> Result<Streams, StreamError> {
+        self.0.exec(uid, container, command, request).await
+    }
+
+    /// Joins the first process of the container's current run.
+    pub async fn attach(
+        &self,
+        uid: &PodUid,
+        container: &str,
+        request: StreamRequest,
+    ) -> Result<Streams, StreamError> {
+        self.0.attach(uid, container, request).await
+    }
+
+    /// Connects to a port on the pod's own loopback, as a process of the pod would.
+    pub async fn connect(&self, uid: &PodUid, port: u16) -> Result<TcpStream, StreamError> {
+        self.0.connect(uid, port).await
+    }
+}
+
+/// The same, whatever the runtime's type is.
+trait Open: Send + Sync {
+    fn exec<'a>(
+        &'a self,
+        uid: &'a PodUid,
+        container: &'a str,
+        command: &'a [String],
+        request: StreamRequest,
+    ) -> BoxFuture<'a, Result<Streams, StreamError>>;
+
+    fn attach<'a>(
+        &'a self,
+        uid: &'a PodUid,
+        container: &'a str,
+        request: StreamRequest,
+    ) -> BoxFuture<'a, Result<Streams, StreamError>>;
+
+    fn connect<'a>(
+        &'a self,
+        uid: &'a PodUid,
+        port: u16,
+    ) -> BoxFuture<'a, Result<TcpStream, StreamError>>;
+}
+
+struct OnRuntime<R>(Arc<R>);
+
+impl<R: Runtime> Open for OnRuntime<R> {
+    fn exec<'a>(
+        &'a self,
+        uid: &'a PodUid,
+        container: &'a str,
+        command: &'a [String],
+        request: StreamRequest,
+    ) -> BoxFuture<'a, Result<Streams, StreamError>> {
+        Box::pin(async move {
+            let key = find::running(self.0.as_ref(), uid, container).await?;
+            let streams = self.0.exec(&key, command, request).await;
+            streams.map_err(|error| StreamError::Runtime(Box::new(error)))
+        })
+    }
+
+    fn attach<'a>(
+        &'a self,
+        uid: &'a PodUid,
+        container: &'a str,
+        request: StreamRequest,
+    ) -> BoxFuture<'a, Result<Streams, StreamError>> {
+        Box::pin(async move {
+            let key = find::running(self.0.as_ref(), uid, container).await?;
+            let streams = self.0.attach(&key, request).await;
+            streams.map_err(|error| StreamError::Attach(Box::new(error)))
+        })
+    }
+
+    fn connect<'a>(
+        &'a self,
+        uid: &'a PodUid,
+        port: u16,
+    ) -> BoxFuture<'a, Result<TcpStream, StreamError>> {
+        Box::pin(async move {
+            let failed = |problem: String| StreamError::Connect { port, problem };
+            let info = find::sandbox(self.0.as_ref(), uid).await?;
+            let namespace = port::open_namespace(&info.netns).map_err(|e| failed(e.to_string()))?;
+            // The path names a process: is it still the one that was meant?
+            if find::sandbox(self.0.as_ref(), uid).await? != info {
+                return Err(failed("the pod's sandbox was just replaced".to_owned()));
+            }
+            port::connect(namespace, port).await.map_err(|e| failed(e.to_string()))
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! The three files of a container's first process: pipes to the shim, /dev/null, or a terminal of the container's own.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::user::Identity;
+use super::{pipe, terminal};
+use crate::problem::Context;
+use crate::protocol::{Failure, StdinPlan, StdioPlan, TerminalPlan, TerminalSize};
+use crate::sys;
+
+/// The shim's ends.
+#[derive(Default)]
+pub(super) struct Ours {
+    pub(super) stdin: Option<OwnedFd>,
+    pub(super) stdout: Option<OwnedFd>,
+    pub(super) stderr: Option<OwnedFd>,
+    /// Over which the other side of the terminal comes.
+    pub(super) console: Option<OwnedFd>,
+}
+
+/// The container's.
+pub(crate) enum Stdio {
+    Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
+    Terminal { console: OwnedFd },
+}
+
+/// Makes them, before the fork.
+pub(super) fn open(plan: StdioPlan) -> Result<(Ours, Stdio), Failure> {
+    match plan.terminal {
+        TerminalPlan::Own => {
+            let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+            let (console, theirs) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
+                .setup(|| "make a pair of sockets".to_owned())?;
+            let ours = Ours { console: Some(console), ..Ours::default() };
+            Ok((ours, Stdio::Terminal { console: theirs }))
+        }
+        TerminalPlan::None => {
+            let (stdin, their_stdin) = match plan.stdin {
+                StdinPlan::Null => (None, None),
+                StdinPlan::Open | StdinPlan::Once => {
+                    let (read, write) = pipe()?;
+                    (Some(write), Some(read))
+                }
+            };
+            let (stdout, their_stdout) = pipe()?;
+            let (stderr, their_stderr) = pipe()?;
+            let ours = Ours { stdin, stdout: Some(stdout), stderr: Some(stderr), console: None };
+            let theirs =
+                Stdio::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
+            Ok((ours, theirs))
+        }
+    }
+}
+
+impl Stdio {
+    /// What the child must not close before it has connected them.
+    pub(super) fn descriptors(&self) -> Vec<RawFd> {
+        match self {
+            Stdio::Terminal { console } => vec![console.as_raw_fd()],
+            Stdio::Pipes { stdin, stdout, stderr } => {
+                let all = stdin.iter().chain([stdout, stderr]);
+                all.map(AsRawFd::as_raw_fd).collect()
+            }
+        }
+    }
+
+    /// Puts them in their places. The user may open them again by /dev/stdout. Without input it is the container's own
+    /// /dev/null that is read; a terminal becomes the session's own.
+    pub(super) fn connect(&self, identity: &Identity) -> Result<(), Failure> {
+        match self {
+            Stdio::Pipes { stdin, stdout, stderr } => {
+                let null;
+                let stdin = match stdin {
+                    Some(stdin) => {
+                        give(stdin, identity)?;
+                        stdin
+                    }
+                    None => {
+                        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                        null = rustix::fs::open("/dev/null", flags, Mode::empty())
+                            .setup(|| "open /dev/null".to_owned())?;
+                        &null
+                    }
+                };
+                give(stdout, identity)?;
+                give(stderr, identity)?;
+                place([stdin, stdout, stderr])
+            }
+            Stdio::Terminal { console } => {
+                let terminal = terminal::open(identity, TerminalSize::default())?;
+                terminal::send(console.as_fd(), terminal.master.as_fd())?;
+                rustix::process::ioctl_tiocsctty(&terminal.slave)
+                    .setup(|| "take the terminal".to_owned())?;
+                place([&terminal.slave; 3])
+            }
+        }
+    }
+}
+
+fn give(file: &OwnedFd, identity: &Identity) -> Result<(), Failure> {
+    let owner = Some(rustix::fs::Uid::from_raw(identity.uid));
+    rustix::fs::fchown(file, owner, None).setup(|| "give the output to the user".to_owned())
+}
+
+fn place(files: [&OwnedFd; 3]) -> Result<(), Failure> {
+    (0..).zip(files).try_for_each(|(number, file)| {
+        sys::dup_to(file.as_fd(), number).setup(|| "connect the output".to_owned())
+    })
+}
