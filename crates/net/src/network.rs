@@ -81,6 +81,15 @@ pub struct Network {
     driver: tokio::task::JoinHandle<()>,
 }
 
+/// What a sandbox is plugged in for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// It is a pod's.
+    Use,
+    /// It will be a pod's some time.
+    Later,
+}
+
 #[derive(Debug)]
 struct Inner {
     config: Config,
@@ -88,8 +97,8 @@ struct Inner {
     netlink: rtnetlink::Handle,
     leases: LeaseFile,
     state: Mutex<State>,
-    /// The namespaces that this agent has plugged in completely, by id: nothing is left to do for them.
-    plugged: Mutex<BTreeMap<String, Identity>>,
+    /// The namespaces that were plugged in ahead of need, by id: nothing is left to do when they are first asked for.
+    prepared: Mutex<BTreeMap<String, Identity>>,
     /// Ids whose interface is being deleted; their address is not free yet.
     detaching: watch::Sender<BTreeSet<String>>,
     /// One sandbox at a time: the kernel's network lock allows no more anyway.
@@ -154,7 +163,7 @@ impl Network {
             netlink,
             leases,
             state: Mutex::new(State { pool, turned_forwarding_on }),
-            plugged: Mutex::default(),
+            prepared: Mutex::default(),
             detaching: watch::Sender::new(BTreeSet::new()),
             attaching: tokio::sync::Mutex::new(()),
             deleting: tokio::sync::Mutex::new(()),
@@ -179,6 +188,15 @@ impl Network {
     /// Gives sandbox `id` an address and plugs its network namespace (`/proc/<pid>/ns/net`) into the bridge. Repeated, it
     /// answers the same; what an interrupted call left undone is done.
     pub async fn attach(&self, id: &str, netns: &Path) -> Result<Attachment, NetError> {
+        self.plug(id, netns, Purpose::Use).await
+    }
+
+    /// The same ahead of need: the next [`attach`](Self::attach) of this sandbox has nothing left to do, and looks at nothing.
+    pub async fn prepare(&self, id: &str, netns: &Path) -> Result<(), NetError> {
+        self.plug(id, netns, Purpose::Later).await.map(drop)
+    }
+
+    async fn plug(&self, id: &str, netns: &Path, purpose: Purpose) -> Result<Attachment, NetError> {
         let namespace = NetNs::open_other(id, netns)?;
         self.until_detaching(|ids| !ids.contains(id)).await;
         let _one_at_a_time = self.inner.attaching.lock().await;
@@ -196,7 +214,8 @@ impl Network {
             path: netns.to_owned(),
             source,
         })?;
-        if lock(&self.inner.plugged).get(id) == Some(&identity) {
+        let prepared = lock(&self.inner.prepared).remove(id);
+        if purpose == Purpose::Use && prepared == Some(identity) {
             return Ok(attachment);
         }
         let plug = Plug {
@@ -208,7 +227,10 @@ impl Network {
             mtu: self.inner.config.mtu,
         };
         veth::plug(&self.inner.netlink, &namespace, plug).await?;
-        lock(&self.inner.plugged).insert(id.to_owned(), identity);
+        match purpose {
+            Purpose::Use => {}
+            Purpose::Later => drop(lock(&self.inner.prepared).insert(id.to_owned(), identity)),
+        }
         Ok(attachment)
     }
 
@@ -218,7 +240,7 @@ impl Network {
         if !self.inner.detaching.send_if_modified(|ids| ids.insert(id.to_owned())) {
             return;
         }
-        lock(&self.inner.plugged).remove(id);
+        lock(&self.inner.prepared).remove(id);
         let inner = Arc::clone(&self.inner);
         let id = id.to_owned();
         let mut hurry = self.hurry.subscribe();

@@ -156,6 +156,28 @@ fn a_repeated_attach_answers_the_same_and_repairs_what_is_missing() {
 }
 
 #[test]
+fn what_was_prepared_is_taken_as_it_is_once_and_only_for_its_own_namespace() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, pod, other) = (Namespace::new(), Namespace::new(), Namespace::new());
+    host.block_on(|| async {
+        let network = Network::open(config(dir.path())).await.unwrap();
+        network.prepare("a", &pod.path()).await.unwrap();
+        assert!(pod.ip("addr show eth0").contains("10.88.0.2/16"));
+        assert!(pod.ip("route").contains("default via"));
+        let first = network.attach("a", &pod.path()).await.unwrap();
+        assert_eq!(first.ip.to_string(), "10.88.0.2");
+        // from now on it is like any other: repairs what is missing
+        pod.ip("addr flush dev eth0");
+        assert_eq!(network.attach("a", &pod.path()).await.unwrap(), first);
+        assert!(pod.ip("route").contains("default via"));
+        // another namespace under the id that was prepared is plugged in all the same
+        network.prepare("a", &pod.path()).await.unwrap();
+        assert_eq!(network.attach("a", &other.path()).await.unwrap(), first);
+        assert!(other.ip("addr show eth0").contains("10.88.0.2/16"));
+    });
+}
+
+#[test]
 fn an_agent_that_starts_again_adopts_what_stands_and_releases_the_rest() {
     let dir = tempfile::tempdir().unwrap();
     let (host, kept, gone, next) =

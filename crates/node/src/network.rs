@@ -15,6 +15,13 @@ pub trait PodNetwork: Send + Sync + 'static {
         netns: &Path,
     ) -> impl Future<Output = Result<Vec<IpAddr>, NetworkError>> + Send;
 
+    /// The same ahead of need, so that [`attach`](Self::attach) takes no time when the sandbox becomes a pod's.
+    fn prepare(
+        &self,
+        id: &str,
+        netns: &Path,
+    ) -> impl Future<Output = Result<(), NetworkError>> + Send;
+
     /// Takes the sandbox off the network and frees its address. Unknown is success.
     fn detach(&self, id: &str) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
@@ -36,6 +43,10 @@ impl PodNetwork for rekindle_net::Network {
             Ok(attachment) => Ok(vec![IpAddr::V4(attachment.ip)]),
             Err(error) => Err(in_one_line(&error)),
         }
+    }
+
+    async fn prepare(&self, id: &str, netns: &Path) -> Result<(), NetworkError> {
+        Self::prepare(self, id, netns).await.map_err(|error| in_one_line(&error))
     }
 
     async fn detach(&self, id: &str) -> Result<(), NetworkError> {

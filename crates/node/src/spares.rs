@@ -84,7 +84,7 @@ async fn keep<R: Runtime, N: PodNetwork>(runtime: &R, network: &N, taken: &Notif
 async fn fill<R: Runtime, N: PodNetwork>(runtime: &R, network: &N) -> Result<(), RuntimeError> {
     while let Some(spare) = runtime.prepare_sandbox().await? {
         // A pod that takes it meets no network then, and has its own try and its own error.
-        if let Err(error) = network.attach(&spare.id, &spare.netns).await {
+        if let Err(error) = network.prepare(&spare.id, &spare.netns).await {
             tracing::debug!(%error, id = spare.id, "a spare sandbox is not on the network");
         }
     }

@@ -33,6 +33,10 @@ impl PodNetwork for FakeNetwork {
         Ok(vec![IpAddr::V4(state.addresses[id])])
     }
 
+    async fn prepare(&self, id: &str, netns: &Path) -> Result<(), NetworkError> {
+        self.attach(id, netns).await.map(drop)
+    }
+
     async fn detach(&self, id: &str) -> Result<(), NetworkError> {
         self.0.lock().unwrap().addresses.remove(id);
         Ok(())
