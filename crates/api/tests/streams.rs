@@ -19,7 +19,8 @@ use rekindle_api::http::{
 };
 use rekindle_api::subresources::streams::{AttachQuery, ExecQuery, PodOnNode};
 use rekindle_api::{Api, ApiParts, kinds};
-use rekindle_store::{Limits, MemoryDisk, Store};
+use rekindle_store::memory::MemoryDisk;
+use rekindle_store::{Limits, Store};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
