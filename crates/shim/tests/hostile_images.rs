@@ -119,6 +119,7 @@ impl Shim {
                 read_only_paths: vec!["/proc/sys".to_owned()],
             },
             cgroup: CgroupPlan::default(),
+            stdio: rekindle_shim::protocol::StdioPlan::default(),
             log: LogPlan {
                 dir: self.text("logs"),
                 file: format!("{}.log", self.seq),
