@@ -75,7 +75,7 @@ spec:
     image: localhost/demo
     args: [server, --unhealthy-after, 300ms]
     ports: [{{name: http, containerPort: 8080}}]
-    livenessProbe: {{httpGet: {{path: /healthz, port: http}}, periodSeconds: 1, failureThreshold: 1}}
+    livenessProbe: {{httpGet: {{path: /healthz, port: http}}, initialDelaySeconds: 1, periodSeconds: 1, failureThreshold: 1}}
     lifecycle: {{preStop: {{exec: {{command: [/rekindle, demo, seed, --once, /notes/once, --poison, /notes/notes]}}}}}}
     volumeMounts: [{{name: notes, mountPath: /notes}}]
   volumes: [{}]
@@ -241,10 +241,13 @@ spec:
   initContainers:
   - {{name: setup, image: localhost/host, command: [sh, -c, 'echo setup >> /notes/notes'], volumeMounts: [{{name: notes, mountPath: /notes}}]}}
   containers:
-  - {{name: web, image: localhost/demo, args: [signal]}}
+  - name: web
+    image: localhost/host
+    command: [sh, -c, 'touch /notes/web; exec sleep 1000']
+    volumeMounts: [{{name: notes, mountPath: /notes}}]
   - name: watcher
     image: localhost/host
-    command: [sh, -c, 'test $(wc -l < /notes/notes) -ge 2 && exec sleep 1000; exit 88']
+    command: [sh, -c, 'test $(wc -l < /notes/notes) -ge 2 && exec sleep 1000; until test -e /notes/web; do sleep 0.05; done; exit 88']
     restartPolicy: Never
     restartPolicyRules: [{{action: RestartAllContainers, exitCodes: {{operator: In, values: [88]}}}}]
     volumeMounts: [{{name: notes, mountPath: /notes}}]
