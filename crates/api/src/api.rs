@@ -1,86 +1,35 @@
 //! The API itself: routes a request to what serves it. Synchronous and free of IO.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use http::Method;
 use rekindle_store::{Pending, Store, StoreError};
 use rekindle_types::Tick;
 
 use crate::admission;
-use crate::auth::{Attributes, Authorizer};
+use crate::auth::Attributes;
+use crate::call::{Call, Part};
 use crate::discovery::Discovery;
-use crate::entropy::{self, Entropy};
-use crate::expiry::EventExpiry;
 use crate::outcome::Outcome;
 use crate::registry::{KindEntry, Registry, Scope, Subresource};
 use crate::request::{Options, Request, ResourcePath, Target, Verb};
 use crate::reviews;
+use crate::shared::{ApiParts, Shared};
 use crate::status::ApiError;
 use crate::subresources;
-use crate::verbs::watch::EncodedEvents;
-use crate::verbs::{self, Call};
-
-/// What an [`Api`] is made of.
-pub struct ApiParts {
-    /// The kinds it serves.
-    pub registry: Registry,
-    /// Where objects live.
-    pub store: Store,
-    /// For UIDs and generated names.
-    pub entropy: Box<dyn Entropy>,
-    /// Who may do what.
-    pub authorizer: Authorizer,
-    /// The CA certificate (PEM) that clients inside pods should trust: the content of each namespace's
-    /// `kube-root-ca.crt`.
-    pub ca_bundle: String,
-}
+use crate::verbs;
 
 /// The API. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct Api {
     shared: Arc<Shared>,
-}
-
-/// What all requests share.
-pub(crate) struct Shared {
-    pub(crate) registry: Registry,
-    pub(crate) store: Store,
-    pub(crate) authorizer: Authorizer,
-    pub(crate) ca_bundle: String,
-    pub(crate) encoded_events: EncodedEvents,
-    pub(crate) expiry: Mutex<EventExpiry>,
-    entropy: Mutex<Box<dyn Entropy>>,
-    discovery: Discovery,
-}
-
-impl Shared {
-    pub(crate) fn new_uid(&self) -> String {
-        let mut entropy = self.entropy.lock().unwrap_or_else(PoisonError::into_inner);
-        entropy::uid(entropy.as_mut())
-    }
-
-    pub(crate) fn generated_name(&self, prefix: &str) -> String {
-        let mut entropy = self.entropy.lock().unwrap_or_else(PoisonError::into_inner);
-        entropy::generated_name(prefix, entropy.as_mut())
-    }
+    discovery: Arc<Discovery>,
 }
 
 impl Api {
     /// An API over a store. Call [`Api::bootstrap`] before the first request.
     pub fn new(parts: ApiParts) -> Self {
-        let expiry = EventExpiry::of(&parts.registry, &parts.store);
-        Self {
-            shared: Arc::new(Shared {
-                registry: parts.registry,
-                store: parts.store,
-                authorizer: parts.authorizer,
-                ca_bundle: parts.ca_bundle,
-                encoded_events: EncodedEvents::default(),
-                expiry: Mutex::new(expiry),
-                entropy: Mutex::new(parts.entropy),
-                discovery: Discovery::default(),
-            }),
-        }
+        Self { shared: Arc::new(Shared::new(parts)), discovery: Arc::default() }
     }
 
     /// Makes what every cluster has and this one lacks: the namespaces default, kube-system, kube-public and
@@ -128,7 +77,7 @@ impl Api {
                 let verb = request.method.as_str().to_ascii_lowercase();
                 let what = Attributes::Path { verb: &verb, path: &path };
                 self.shared.authorizer.check(&request.identity, &what)?;
-                self.shared.discovery.serve(&self.shared, &path, request)
+                self.discovery.serve(&self.shared, &path, request)
             }
             Target::Resource(path) => self.serve_resource(request, &path),
         }
@@ -182,8 +131,8 @@ fn main(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         Verb::Watch => verbs::watch::watch(call),
         Verb::Create if call.path.name.is_empty() => verbs::create::create(call),
         Verb::Create => Err(ApiError::method_not_allowed()),
-        Verb::Update => verbs::update::update(call, verbs::Part::Main),
-        Verb::Patch => verbs::patch::patch(call, verbs::Part::Main),
+        Verb::Update => verbs::update::update(call, Part::Main),
+        Verb::Patch => verbs::patch::patch(call, Part::Main),
         Verb::Delete => verbs::delete::delete(call),
         Verb::DeleteCollection => verbs::delete::delete_collection(call),
     }
@@ -199,13 +148,13 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
     let streams = call.request.method != Method::HEAD;
     match (subresource, verb) {
         (Subresource::Status, Verb::Get) => verbs::get::get(call),
-        (Subresource::Status, Verb::Update) => verbs::update::update(call, verbs::Part::Status),
-        (Subresource::Status, Verb::Patch) => verbs::patch::patch(call, verbs::Part::Status),
+        (Subresource::Status, Verb::Update) => verbs::update::update(call, Part::Status),
+        (Subresource::Status, Verb::Patch) => verbs::patch::patch(call, Part::Status),
         (Subresource::Scale, Verb::Get) => subresources::scale::get(call),
         (Subresource::Scale, Verb::Update) => subresources::scale::update(call),
         (Subresource::Scale, Verb::Patch) => subresources::scale::patch(call),
         (Subresource::Binding, Verb::Create) => subresources::binding::create(call),
-        (Subresource::Finalize, Verb::Update) => verbs::update::update(call, verbs::Part::Finalize),
+        (Subresource::Finalize, Verb::Update) => verbs::update::update(call, Part::Finalize),
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
         }

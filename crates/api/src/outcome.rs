@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http::StatusCode;
 use rekindle_store::{Pending, StoreError, Written};
 
+use crate::event_stream::EventStream;
+use crate::node_query::LogQuery;
+use crate::node_query::StreamQuery;
 use crate::status::{ApiError, Status};
-use crate::subresources::log::LogQuery;
-use crate::subresources::streams::StreamQuery;
-use crate::verbs::watch::EventStream;
 
 /// What becomes of a request.
 pub enum Outcome {

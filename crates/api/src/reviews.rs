@@ -10,11 +10,11 @@ use k8s_openapi::api::authorization::v1::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::api::Shared;
 use crate::auth::{Attributes, Decision, Identity};
 use crate::decode;
 use crate::outcome::Answer;
 use crate::request::{Request, ResourcePath};
+use crate::shared::Shared;
 use crate::status::ApiError;
 
 /// One kind of review, for discovery.

@@ -17,7 +17,7 @@ use rekindle_api::http::{
     Front, FrontBody, FrontParts, InProcess, LogError, LogStream, NodeLogs, OsEntropy, Server,
     ServerLimits, SystemClock, Tls,
 };
-use rekindle_api::subresources::log::LogQuery;
+use rekindle_api::node_query::LogQuery;
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Limits, Store};

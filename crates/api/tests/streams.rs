@@ -17,7 +17,7 @@ use rekindle_api::http::{
     Connection, Front, FrontParts, NoLogs, NodeStreams, OsEntropy, Session, StreamError,
     SystemClock,
 };
-use rekindle_api::subresources::streams::{AttachQuery, ExecQuery, PodOnNode};
+use rekindle_api::node_query::{AttachQuery, ExecQuery, PodOnNode};
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Limits, Store};

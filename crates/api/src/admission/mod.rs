@@ -5,9 +5,9 @@ pub(crate) mod service_accounts;
 
 use rekindle_store::Pending;
 
+use crate::call::Call;
 use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
-use crate::verbs::Call;
 
 /// Fills what depends on the final name. Runs on every create and update, and is idempotent.
 pub(crate) fn complete(entry: &KindEntry, object: &mut dyn AnyObject) {

@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_store::{Expect, Pending, StoreError};
 use rekindle_types::Tick;
 
-use crate::api::Shared;
+use crate::call::{Call, decode_stored, put};
 use crate::registry::{AnyObject, Context, KindEntry, Scope};
+use crate::shared::Shared;
 use crate::status::{ApiError, Cause};
-use crate::verbs::{Call, decode_stored, put};
 use crate::{keys, object_meta};
 
 /// The namespaces that every cluster has.

@@ -3,11 +3,11 @@
 
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 
+use crate::call::{Call, decode_stored};
 use crate::keys;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
 use crate::validation::{items, text};
-use crate::verbs::{Call, decode_stored};
 
 /// The account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";

@@ -7,11 +7,11 @@ mod version;
 
 use http::{Method, StatusCode};
 
-use crate::api::Shared;
 use crate::outcome::{Answer, Outcome};
 use crate::registry::{KindEntry, Registry, Subresource};
 use crate::request::{Request, accept};
 use crate::reviews;
+use crate::shared::Shared;
 use crate::status::ApiError;
 
 /// Serves every path that is no resource.

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::clock::Clock;
-use crate::verbs::watch::EventStream;
+use crate::event_stream::EventStream;
 
 /// The bytes of a log as they come. An error ends the answer; the client sees it cut off.
 pub type LogStream = BoxStream<'static, Result<Bytes, std::io::Error>>;

@@ -22,11 +22,11 @@ use super::streams::{NoStreams, NodeStreams, Streams};
 use crate::api::Api;
 use crate::auth::{Identity, UserInfo};
 use crate::decode::BODY_BYTES_MAX;
+use crate::node_query::LogQuery;
+use crate::node_query::StreamQuery;
 use crate::outcome::{Answer, Outcome};
 use crate::request::Request;
 use crate::status::ApiError;
-use crate::subresources::log::LogQuery;
-use crate::subresources::streams::StreamQuery;
 
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);

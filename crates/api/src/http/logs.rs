@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 
 use super::body::LogStream;
-use crate::subresources::log::LogQuery;
+use crate::node_query::LogQuery;
 
 /// Reads container logs. The node implements it.
 pub trait NodeLogs: Send + Sync + 'static {
@@ -32,7 +32,7 @@ pub struct NoLogs;
 impl NodeLogs for NoLogs {
     fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>> {
         Box::pin(async move {
-            Err(LogError::NoNode(format!("no node {:?} is running here", query.node)))
+            Err(LogError::NoNode(format!("no node {:?} is running here", query.pod.node)))
         })
     }
 }

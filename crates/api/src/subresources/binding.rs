@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
 use rekindle_store::Expect;
 
+use crate::call::{Call, put};
 use crate::outcome::{Answer, Outcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError};
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
-use crate::verbs::{Call, put};
 use crate::{decode, object_meta};
 
 pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {

@@ -5,26 +5,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::log_options::{Follow, LogOptions, Run, Since, Timestamps};
 use rekindle_types::{PodUid, Tick};
 
+use crate::call::Call;
+use crate::node_query::{LogQuery, PodOnNode};
 use crate::outcome::Outcome;
 use crate::status::ApiError;
-use crate::verbs::Call;
-
-/// Which part of which container's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogQuery {
-    /// The pod's namespace.
-    pub namespace: String,
-    /// The pod's name.
-    pub pod: String,
-    /// The pod's UID.
-    pub uid: PodUid,
-    /// The node that runs it.
-    pub node: String,
-    /// The container.
-    pub container: String,
-    /// Which part.
-    pub options: LogOptions,
-}
 
 pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let stored = call.stored()?;
@@ -43,11 +27,10 @@ pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
         )));
     }
     let yes = |option: &str| call.options.flag(option);
+    let uid = PodUid(pod.metadata.uid.clone().unwrap_or_default());
+    let namespace = call.path.namespace.clone();
     Ok(Outcome::Log(LogQuery {
-        namespace: call.path.namespace.clone(),
-        pod: name.clone(),
-        uid: PodUid(pod.metadata.uid.clone().unwrap_or_default()),
-        node,
+        pod: PodOnNode { namespace, pod: name.clone(), uid, node },
         container,
         options: LogOptions {
             run: if yes("previous") { Run::Previous } else { Run::Current },

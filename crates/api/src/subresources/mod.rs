@@ -1,6 +1,6 @@
 //! Subresources that are no part of their object: scale, binding, log, exec, attach, portforward.
 
 pub(crate) mod binding;
-pub mod log;
+pub(crate) mod log;
 pub(crate) mod scale;
-pub mod streams;
+pub(crate) mod streams;

@@ -5,6 +5,7 @@ use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::Value;
 
+use crate::call::{Call, Part};
 use crate::decode;
 use crate::outcome::{Answer, Outcome, WriteInFlight};
 use crate::patch::Patch;
@@ -12,7 +13,6 @@ use crate::registry::{AnyObject, FieldError, KindEntry};
 use crate::status::ApiError;
 use crate::validation::selector;
 use crate::verbs::update::{Proposal, change};
-use crate::verbs::{Call, Part};
 
 const SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use rekindle_store::{Expect, Pending, StoreError};
 
-use super::{Call, put};
+use crate::call::{Call, put};
 use crate::outcome::Outcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;

@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use rekindle_store::{Expect, Object, Pending, Written};
 use rekindle_types::{Tick, TickDuration};
 
-use super::{Call, WriteFailure, list, put, remove};
+use super::list;
+use crate::call::{ATTEMPTS_MAX, Call, WriteFailure, put, remove};
 use crate::outcome::{Answer, Outcome, WriteInFlight};
 use crate::registry::AnyObject;
 use crate::represent::{ListMeta, Renderer};
@@ -281,7 +282,7 @@ fn delete_one_of_many(
     key: &str,
     wish: &Wish,
 ) -> Result<Option<Pending>, ApiError> {
-    for _ in 0..super::ATTEMPTS_MAX {
+    for _ in 0..ATTEMPTS_MAX {
         let Some(stored) = call.api.store.newest(key) else { return Ok(None) };
         let (namespace, name) = names_of_key(call.entry, key);
         debug_assert_eq!(keys::object(call.entry, namespace, name), key);

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::Call;
+use crate::call::Call;
 use crate::outcome::{Answer, Outcome};
 use crate::revision;
 use crate::status::ApiError;

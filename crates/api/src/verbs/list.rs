@@ -8,7 +8,7 @@ use http::StatusCode;
 use rekindle_store::{Key, Object, RangeQuery, Revision, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::Call;
+use crate::call::Call;
 use crate::outcome::{Answer, Outcome};
 use crate::registry::Scope;
 use crate::represent::ListMeta;

@@ -1,7 +1,7 @@
 //! patch: changes an object in part, in one of the patch formats.
 
 use super::update::{Proposal, change};
-use super::{Call, Part};
+use crate::call::{Call, Part};
 use crate::decode::{self, FieldValidation};
 use crate::object_meta;
 use crate::outcome::Outcome;

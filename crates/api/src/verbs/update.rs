@@ -3,7 +3,7 @@
 use http::StatusCode;
 use rekindle_store::{Expect, Object};
 
-use super::{Call, Part, WriteFailure, put, remove};
+use crate::call::{Call, Part, WriteFailure, put, remove};
 use crate::outcome::Outcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use rekindle_api::http::{LogError, LogStream, NodeLogs};
-use rekindle_api::subresources::log::LogQuery;
+use rekindle_api::node_query::LogQuery;
 use rekindle_node::logs as node;
 
 /// The logs of the node of this process, once it has started.
@@ -28,10 +28,10 @@ impl NodeLogs for LogSource {
             let Some(logs) = logs else {
                 return Err(LogError::NoNode(format!(
                     "node {:?} is starting; try again",
-                    query.node
+                    query.pod.node
                 )));
             };
-            match logs.read(&query.uid, &query.container, query.options).await {
+            match logs.read(&query.pod.uid, &query.container, query.options).await {
                 Ok(stream) => Ok(stream),
                 Err(error @ node::LogError::NoSuchPod(_)) => {
                     Err(LogError::NoNode(error.to_string()))

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rekindle_api::http::{Connection, NodeStreams, Session, StreamError};
-use rekindle_api::subresources::streams::{self as api, AttachQuery, ExecQuery, Files, PodOnNode};
+use rekindle_api::node_query::{self as api, AttachQuery, ExecQuery, Files, PodOnNode};
 use rekindle_node::streams::PodStreams;
 use rekindle_runtime::{ExecExit, StreamRequest, Streams, Wanted};
 

@@ -26,8 +26,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::body::Phase;
+use crate::node_query::StreamQuery;
 use crate::status::ApiError;
-use crate::subresources::streams::StreamQuery;
 use negotiate::{Agreed, Protocol};
 
 /// Streams at one time, of all clients.

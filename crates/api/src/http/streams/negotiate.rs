@@ -7,8 +7,8 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use crate::node_query::StreamQuery;
 use crate::status::ApiError;
-use crate::subresources::streams::StreamQuery;
 
 /// How streams go over a websocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,9 +112,7 @@ mod tests {
     use rekindle_types::PodUid;
 
     use super::*;
-    use crate::subresources::streams::{
-        ExecQuery, Files, PodOnNode, PortForwardQuery, StreamQuery, Wanted,
-    };
+    use crate::node_query::{ExecQuery, Files, PodOnNode, PortForwardQuery, StreamQuery, Wanted};
 
     fn pod() -> PodOnNode {
         let text = str::to_owned;

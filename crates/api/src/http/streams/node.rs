@@ -5,7 +5,7 @@ use std::pin::Pin;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::subresources::streams::{AttachQuery, ExecQuery, PodOnNode};
+use crate::node_query::{AttachQuery, ExecQuery, PodOnNode};
 
 /// Bytes from a process.
 pub type Reader = Pin<Box<dyn AsyncRead + Send>>;

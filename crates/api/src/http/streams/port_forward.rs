@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::node::{NodeStreams, Writer};
 use super::{PIECE_BYTES, Socket};
-use crate::subresources::streams::PortForwardQuery;
+use crate::node_query::PortForwardQuery;
 
 /// Messages on their way to the client.
 const UNSENT_MAX: usize = 16;

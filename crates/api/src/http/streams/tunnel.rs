@@ -16,7 +16,8 @@ use tokio_tungstenite::tungstenite::Message;
 use super::node::{Connection, NodeStreams, Reader, Writer};
 use super::spdy::{self, Decoder, Finish, First, Frame, Headers, ResetReason, SpdyError};
 use super::{PIECE_BYTES, Socket};
-use crate::subresources::streams::{PodOnNode, port};
+use crate::node_query::PodOnNode;
+use crate::subresources::streams::port;
 
 /// Streams of one client that are open; two for each connection.
 const STREAMS_MAX: usize = 1024;

@@ -1,0 +1,212 @@
+//! One request to one kind: what every verb and subresource works with.
+
+use std::cell::RefCell;
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use http::StatusCode;
+use rekindle_store::{Expect, Mutation, Object, Pending, StoreError};
+
+use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::registry::{AnyObject, Context, KindEntry};
+use crate::represent::Renderer;
+use crate::request::accept::{self, Representation};
+use crate::request::{Options, Request, ResourcePath};
+use crate::shared::Shared;
+use crate::status::ApiError;
+use crate::{expiry, keys};
+
+/// One request to one kind, with everything that its handling needs.
+pub(crate) struct Call<'a> {
+    pub(crate) api: &'a Shared,
+    pub(crate) entry: &'a KindEntry,
+    pub(crate) path: &'a ResourcePath,
+    pub(crate) options: Options,
+    pub(crate) request: &'a Request,
+}
+
+/// Which part of an object a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but status.
+    Main,
+    /// Status.
+    Status,
+    /// The `spec.finalizers` of a namespace.
+    Finalize,
+}
+
+/// How often a read-modify-write is tried again when somebody else writes in between. Each attempt reads the newest state, so
+/// only a storm of writes to one object gets near it.
+pub(crate) const ATTEMPTS_MAX: usize = 64;
+
+impl<'a> Call<'a> {
+    pub(crate) fn context(&self) -> Context<'a> {
+        Context { now: self.request.now, user: self.request.identity.name() }
+    }
+
+    pub(crate) fn form(&self) -> Result<Representation, ApiError> {
+        accept::negotiate(&self.request.accept, &self.options.include_object)
+    }
+
+    pub(crate) fn renderer(&self) -> Result<Renderer<'a>, ApiError> {
+        Ok(Renderer { entry: self.entry, form: self.form()?, now: self.request.now })
+    }
+
+    pub(crate) fn key(&self) -> String {
+        keys::object(self.entry, &self.path.namespace, &self.path.name)
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::not_found(self.entry, &self.path.name)
+    }
+
+    /// The object that the path names, as durably stored.
+    pub(crate) fn stored(&self) -> Result<Arc<Object>, ApiError> {
+        self.api.store.get(&self.key()).ok_or_else(|| self.not_found())
+    }
+
+    /// The object that the path names, with writes that are still on their way to the disk: for read-modify-write.
+    pub(crate) fn newest(&self) -> Result<Arc<Object>, ApiError> {
+        self.api.store.newest(&self.key()).ok_or_else(|| self.not_found())
+    }
+
+    pub(crate) fn decode_stored(&self, object: &Object) -> Result<Box<dyn AnyObject>, ApiError> {
+        decode_stored(self.entry, object)
+    }
+
+    /// Remembers that this object expires, if its kind does.
+    pub(crate) fn note_event_write(&self, key: &str) {
+        if expiry::expires(self.entry) {
+            let mut expiry = self.api.expiry.lock().unwrap_or_else(PoisonError::into_inner);
+            expiry.note(key, self.request.now);
+        }
+    }
+
+    /// Runs `attempt` until no other writer comes in between.
+    pub(crate) fn with_retries(
+        &self,
+        mut attempt: impl FnMut() -> Result<Outcome, WriteFailure>,
+    ) -> Result<Outcome, ApiError> {
+        for _ in 0..ATTEMPTS_MAX {
+            match attempt() {
+                Ok(outcome) => return Ok(outcome),
+                Err(WriteFailure::Raced) => {}
+                Err(WriteFailure::Api(error)) => return Err(error),
+            }
+        }
+        Err(ApiError::modified(self.entry, &self.path.name))
+    }
+
+    /// The answer to a write that is on its way: the object as written.
+    pub(crate) fn when_written(
+        &self,
+        pending: Vec<Pending>,
+        code: StatusCode,
+        warnings: Vec<String>,
+    ) -> Result<Outcome, ApiError> {
+        let (entry, form, now) = (self.entry.clone(), self.form()?, self.request.now);
+        Ok(Outcome::Write(WriteInFlight::new(pending, move |written| {
+            let first = written.into_iter().next();
+            let object = first.and_then(|written| written.object.or(written.previous));
+            let rendered = match object {
+                Some(object) => Renderer { entry: &entry, form, now }.object(&object.value),
+                None => Err(ApiError::internal("the store gave no object back")),
+            };
+            answer_with(rendered, code, warnings)
+        })))
+    }
+
+    /// An answer that shows an object which is not (or not only) what the store holds.
+    pub(crate) fn answer_object(
+        &self,
+        object: &dyn AnyObject,
+        code: StatusCode,
+        warnings: Vec<String>,
+    ) -> Result<Outcome, ApiError> {
+        let rendered = self.renderer()?.object(&object.to_json().into());
+        Ok(answer_with(rendered, code, warnings).into())
+    }
+
+    /// The same, but only once `pending` is durable.
+    pub(crate) fn answer_object_after(
+        &self,
+        pending: Vec<Pending>,
+        object: &dyn AnyObject,
+        warnings: Vec<String>,
+    ) -> Result<Outcome, ApiError> {
+        let rendered = self.renderer()?.object(&object.to_json().into());
+        let answer = answer_with(rendered, StatusCode::OK, warnings);
+        Ok(Outcome::Write(WriteInFlight::new(pending, move |_| answer)))
+    }
+}
+
+fn answer_with(
+    rendered: Result<Bytes, ApiError>,
+    code: StatusCode,
+    warnings: Vec<String>,
+) -> Answer {
+    match rendered {
+        Ok(body) => Answer::json(code, body).with_warnings(warnings),
+        Err(error) => error.into(),
+    }
+}
+
+/// Why a write did not happen.
+pub(crate) enum WriteFailure {
+    /// Somebody else wrote in between: read again and try again.
+    Raced,
+    /// It cannot be done.
+    Api(ApiError),
+}
+
+impl From<ApiError> for WriteFailure {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl From<StoreError> for WriteFailure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Conflict { .. }
+            | StoreError::NotFound { .. }
+            | StoreError::AlreadyExists { .. } => Self::Raced,
+            other => Self::Api(other.into()),
+        }
+    }
+}
+
+/// Reads an object that this API wrote.
+pub(crate) fn decode_stored(
+    entry: &KindEntry,
+    object: &Object,
+) -> Result<Box<dyn AnyObject>, ApiError> {
+    let mut decoded = (entry.decode_stored)(&object.value).map_err(|error| {
+        ApiError::internal(format!("read {} at {}: {error}", entry.kind, object.key))
+    })?;
+    decoded.meta_mut().resource_version = Some(object.revision.to_string());
+    Ok(decoded)
+}
+
+/// Queues the write of an object; its `resourceVersion` becomes the revision of the write.
+pub(crate) fn put(
+    api: &Shared,
+    key: &str,
+    expect: Expect,
+    object: Box<dyn AnyObject>,
+) -> Result<Pending, StoreError> {
+    let object = RefCell::new(object);
+    let encode = |revision: rekindle_store::Revision| {
+        let mut object = object.borrow_mut();
+        object.meta_mut().resource_version = Some(revision.to_string());
+        // boxed, so that what stays in memory has no room left over from its encoding
+        Bytes::from(object.to_json().into_boxed_slice())
+    };
+    api.store.write(key, expect, Mutation::Put(&encode))
+}
+
+/// Queues the removal of an object at the revision that was looked at.
+pub(crate) fn remove(api: &Shared, object: &Object) -> Result<Pending, StoreError> {
+    api.store.write(object.key.as_str(), Expect::Revision(object.revision), Mutation::Delete)
+}

@@ -1,0 +1,308 @@
+//! The events of a watch, encoded for its client.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use rekindle_store::{Event, Object, Revision, StoreError};
+use rekindle_types::Tick;
+use serde_json::Value;
+
+use crate::registry::KindEntry;
+use crate::represent::{InitialEventsEnd, Renderer};
+use crate::request::Representation;
+use crate::selectors::Selection;
+use crate::status::ApiError;
+
+/// The events of one watch, each as a line of JSON.
+pub struct EventStream {
+    shown: Shown,
+    source: Source,
+    /// The state at the start, still to be sent.
+    initial: VecDeque<Arc<Object>>,
+    /// The revision of that state, when its end is to be marked.
+    end_mark: Option<Revision>,
+    bookmarks: Bookmarks,
+    /// How far the client knows the watch to be.
+    bookmarked: Revision,
+    encoded: EncodedEvents,
+}
+
+/// What a watch shows, and how.
+pub(crate) struct Shown {
+    pub(crate) entry: KindEntry,
+    pub(crate) form: Representation,
+    pub(crate) selection: Selection,
+}
+
+/// Where the events come from.
+pub(crate) enum Source {
+    /// The store.
+    Live(rekindle_store::Watch),
+    /// The trouble that is still to be told.
+    Failed(StoreError),
+    /// It is over.
+    Ended,
+}
+
+/// Whether the client wants to know how far the watch is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bookmarks {
+    /// Yes.
+    Wanted,
+    /// No.
+    Unwanted,
+}
+
+/// What an event says of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventType {
+    Added,
+    Modified,
+    Deleted,
+    Bookmark,
+    Error,
+}
+
+impl EventType {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+            Self::Bookmark => "BOOKMARK",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+impl Shown {
+    fn selects(&self, object: &Object) -> bool {
+        self.selection.selects(&self.entry, object)
+    }
+}
+
+impl EventStream {
+    /// What comes after a revision.
+    pub(crate) fn new(
+        shown: Shown,
+        source: Source,
+        bookmarks: Bookmarks,
+        after: Revision,
+        encoded: EncodedEvents,
+    ) -> Self {
+        let (initial, end_mark) = (VecDeque::new(), None);
+        Self { shown, source, initial, end_mark, bookmarks, bookmarked: after, encoded }
+    }
+
+    /// Shows a state first: those of the objects that are selected, and, when given, a bookmark at its end.
+    pub(crate) fn begin_with(&mut self, objects: Vec<Arc<Object>>, end_mark: Option<Revision>) {
+        let selected = objects.into_iter().filter(|object| self.shown.selects(object));
+        self.initial = selected.collect();
+        self.end_mark = end_mark;
+    }
+
+    /// The next event that is there already. None: nothing now, or the end ([`EventStream::is_ended`]). `now` is for the ages
+    /// in tables.
+    pub fn try_next(&mut self, now: Tick) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.next_of_state(now) {
+                return Some(line);
+            }
+            let item = match &mut self.source {
+                Source::Live(watch) => watch.try_next()?,
+                Source::Failed(_) | Source::Ended => return self.last_words(),
+            };
+            if let Some(line) = self.line_of(item, now) {
+                return Some(line);
+            }
+        }
+    }
+
+    /// The next event; `None` at the end.
+    pub fn poll_next(&mut self, context: &mut Context<'_>, now: Tick) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(line) = self.next_of_state(now) {
+                return Poll::Ready(Some(line));
+            }
+            let item = match &mut self.source {
+                Source::Live(watch) => match Pin::new(watch).poll_next(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(item) => item,
+                },
+                Source::Failed(_) | Source::Ended => return Poll::Ready(self.last_words()),
+            };
+            let Some(item) = item else {
+                self.source = Source::Ended;
+                return Poll::Ready(None);
+            };
+            if let Some(line) = self.line_of(item, now) {
+                return Poll::Ready(Some(line));
+            }
+        }
+    }
+
+    /// Whether nothing will come any more.
+    pub fn is_ended(&self) -> bool {
+        match &self.source {
+            Source::Live(watch) => {
+                watch.is_ended() && self.initial.is_empty() && self.end_mark.is_none()
+            }
+            Source::Failed(_) => false,
+            Source::Ended => true,
+        }
+    }
+
+    /// A bookmark, if the client wants bookmarks and something has happened since the last one. To be called now and then, and
+    /// before the watch is ended, when there is no event to send.
+    pub fn bookmark(&mut self) -> Option<Bytes> {
+        let Source::Live(watch) = &self.source else { return None };
+        let unsent = !self.initial.is_empty() || self.end_mark.is_some();
+        if self.bookmarks == Bookmarks::Unwanted || unsent {
+            return None;
+        }
+        let progress = watch.progress();
+        if progress <= self.bookmarked {
+            return None;
+        }
+        self.bookmarked = progress;
+        Some(self.bookmark_line(progress, InitialEventsEnd::No))
+    }
+
+    fn renderer(&self, now: Tick) -> Renderer<'_> {
+        Renderer { entry: &self.shown.entry, form: self.shown.form, now }
+    }
+
+    fn bookmark_line(&self, revision: Revision, end: InitialEventsEnd) -> Bytes {
+        line(EventType::Bookmark, &self.renderer(Tick::ZERO).bookmark(revision, end))
+    }
+
+    fn next_of_state(&mut self, now: Tick) -> Option<Bytes> {
+        if let Some(object) = self.initial.pop_front() {
+            return Some(self.render(EventType::Added, &object.value, now));
+        }
+        let revision = self.end_mark.take()?;
+        self.bookmarked = revision;
+        Some(self.bookmark_line(revision, InitialEventsEnd::Yes))
+    }
+
+    /// The line for a change; none when it does not concern this watch.
+    fn line_of(&mut self, item: Result<Event, StoreError>, now: Tick) -> Option<Bytes> {
+        let event = match item {
+            Ok(event) => event,
+            Err(error) => {
+                self.source = Source::Failed(error);
+                return self.last_words();
+            }
+        };
+        let selects = |object: &Arc<Object>| self.shown.selects(object);
+        let was = event.previous().is_some_and(selects);
+        let revision = event.revision();
+        let line = match &event {
+            Event::Put { object, .. } => match (was, selects(object)) {
+                (false, false) => None,
+                (false, true) => {
+                    Some(self.object_line(EventType::Added, revision, &object.value, now))
+                }
+                (true, true) => {
+                    Some(self.object_line(EventType::Modified, revision, &object.value, now))
+                }
+                // It fell out of the selection: the client knows it as it was.
+                (true, false) => {
+                    event.previous().map(|previous| self.deleted_line(revision, previous, now))
+                }
+            },
+            Event::Delete { previous, .. } => {
+                was.then(|| self.deleted_line(revision, previous, now))
+            }
+        };
+        if line.is_some() {
+            // The event says as much as a bookmark would.
+            self.bookmarked = revision;
+        }
+        line
+    }
+
+    fn deleted_line(&self, revision: Revision, previous: &Object, now: Tick) -> Bytes {
+        let encode = || {
+            let json = with_revision(&previous.value, revision);
+            self.render(EventType::Deleted, &json, now)
+        };
+        match self.shown.form {
+            Representation::Objects => self.encoded.get_or(revision, EventType::Deleted, encode),
+            Representation::Table(_) | Representation::Metadata => encode(),
+        }
+    }
+
+    fn object_line(&self, kind: EventType, revision: Revision, json: &Bytes, now: Tick) -> Bytes {
+        match self.shown.form {
+            Representation::Objects => {
+                self.encoded.get_or(revision, kind, || self.render(kind, json, now))
+            }
+            Representation::Table(_) | Representation::Metadata => self.render(kind, json, now),
+        }
+    }
+
+    fn render(&self, kind: EventType, json: &Bytes, now: Tick) -> Bytes {
+        match self.renderer(now).object(json) {
+            Ok(body) => line(kind, &body),
+            Err(error) => line(EventType::Error, &error.status().to_json()),
+        }
+    }
+
+    /// Tells the trouble once, then it is over.
+    fn last_words(&mut self) -> Option<Bytes> {
+        match std::mem::replace(&mut self.source, Source::Ended) {
+            Source::Failed(error) => {
+                Some(line(EventType::Error, &ApiError::from(error).status().to_json()))
+            }
+            Source::Live(_) | Source::Ended => None,
+        }
+    }
+}
+
+fn line(kind: EventType, object: &[u8]) -> Bytes {
+    let head = format!("{{\"type\":\"{}\",\"object\":", kind.name());
+    [head.as_bytes(), object, b"}\n"].concat().into()
+}
+
+/// The object with the revision of its deletion, as upstream shows it.
+fn with_revision(json: &Bytes, revision: Revision) -> Bytes {
+    let Ok(mut value) = serde_json::from_slice::<Value>(json) else { return json.clone() };
+    value["metadata"]["resourceVersion"] = Value::String(revision.to_string());
+    value.to_string().into()
+}
+
+/// How many lines are kept for other watchers of the same change.
+const LINES_KEPT: usize = 32;
+
+/// The lines of the latest changes: a change is encoded once and its bytes shared by all watchers.
+#[derive(Clone, Default)]
+pub(crate) struct EncodedEvents {
+    latest: Arc<Mutex<VecDeque<EncodedEvent>>>,
+}
+
+struct EncodedEvent {
+    revision: Revision,
+    kind: EventType,
+    line: Bytes,
+}
+
+impl EncodedEvents {
+    fn get_or(&self, revision: Revision, kind: EventType, encode: impl FnOnce() -> Bytes) -> Bytes {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = latest.iter().find(|event| event.revision == revision && event.kind == kind);
+        if let Some(event) = known {
+            return event.line.clone();
+        }
+        let line = encode();
+        if latest.len() >= LINES_KEPT {
+            latest.pop_front();
+        }
+        latest.push_back(EncodedEvent { revision, kind, line: line.clone() });
+        line
+    }
+}

@@ -1,0 +1,94 @@
+//! What only the node of a pod can answer: logs and streams. The API checks the question, the front carries it to the node.
+
+use rekindle_types::PodUid;
+use rekindle_types::log_options::LogOptions;
+
+/// Which part of which container's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogQuery {
+    /// Where.
+    pub pod: PodOnNode,
+    /// Of which container.
+    pub container: String,
+    /// Which part.
+    pub options: LogOptions,
+}
+
+/// What a client wants to stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamQuery {
+    /// A new command in a container.
+    Exec(ExecQuery),
+    /// A container's first process.
+    Attach(AttachQuery),
+    /// Connections to ports of a pod.
+    PortForward(PortForwardQuery),
+}
+
+/// A pod that has a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodOnNode {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// Its UID.
+    pub uid: PodUid,
+    /// The node that runs it.
+    pub node: String,
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecQuery {
+    /// Where.
+    pub pod: PodOnNode,
+    /// In which container.
+    pub container: String,
+    /// What; never empty.
+    pub command: Vec<String>,
+    /// What the client sends and reads.
+    pub files: Files,
+}
+
+/// A first process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachQuery {
+    /// Where.
+    pub pod: PodOnNode,
+    /// Of which container.
+    pub container: String,
+    /// What the client sends and reads.
+    pub files: Files,
+}
+
+/// Ports of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortForwardQuery {
+    /// Where.
+    pub pod: PodOnNode,
+    /// Named beforehand, as plain websocket clients do; others name a port with each connection.
+    pub ports: Vec<u16>,
+}
+
+/// Which files of a process the client sends or reads. At least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// Input.
+    pub stdin: Wanted,
+    /// Output.
+    pub stdout: Wanted,
+    /// Error output; never with a terminal, where it is part of the output.
+    pub stderr: Wanted,
+    /// Whether they are a terminal.
+    pub terminal: Wanted,
+}
+
+/// Whether something is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+}
