@@ -42,7 +42,8 @@ fn main() -> anyhow::Result<()> {
             run(tools::cargo_deny()?.arg("check").args(["bans", "licenses", "sources"]))?;
             test()?;
             if tools::has_qemu() {
-                vm::smoke(None)
+                // what the tests have just built: another build would take longer than everything else
+                vm::smoke(Some(tools::target_dir().join("debug/rekindle")))
             } else {
                 eprintln!("cgroup version 2 is not tried: {} is not installed", tools::QEMU);
                 Ok(())

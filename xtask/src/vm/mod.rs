@@ -43,7 +43,7 @@ pub(crate) fn smoke(binary: Option<PathBuf>) -> anyhow::Result<()> {
         kernel: only_entry(&unpacked.join("boot"), "vmlinuz-")?,
         modules: only_entry(&unpacked.join("lib/modules"), "")?,
         busybox: unpacked.join("bin/busybox"),
-        rekindle,
+        rekindle: stripped(&rekindle)?,
         scripts: tools::root().join("xtask/vm"),
         examples: tools::root().join("examples"),
     };
@@ -57,9 +57,14 @@ pub(crate) fn smoke(binary: Option<PathBuf>) -> anyhow::Result<()> {
 
 fn build() -> anyhow::Result<PathBuf> {
     run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| tools::root().join("target"), PathBuf::from);
-    Ok(target.join("release/rekindle"))
+    Ok(tools::target_dir().join("release/rekindle"))
+}
+
+/// A copy without debug information, which would make most of what the machine has to load.
+fn stripped(binary: &Path) -> anyhow::Result<PathBuf> {
+    let copy = tools::tools_dir()?.join("vm-rekindle");
+    run(Command::new("strip").arg("-o").arg(&copy).arg(binary))?;
+    Ok(copy)
 }
 
 /// The entry of a folder whose name begins so.
