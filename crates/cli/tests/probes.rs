@@ -8,39 +8,10 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde_json::Value;
 use support::{Engine, TIMEOUT};
-
-/// Waits for an event of a pod with this reason and this in its message.
-#[track_caller]
-fn wait_for_event(engine: &Engine, pod: &str, reason: &str, text: &str) {
-    let selector = format!("involvedObject.name={pod},reason={reason}");
-    let message = "-o=jsonpath={.message}{\"\\n\"}";
-    let watch = [
-        "get",
-        "events",
-        "--watch",
-        "--request-timeout=60s",
-        "--field-selector",
-        &selector,
-        message,
-    ];
-    let mut watch =
-        engine.kubectl_command(&watch).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut seen = Vec::new();
-    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let found = lines.any(|line| {
-        let found = line.contains(text);
-        seen.push(line);
-        found
-    });
-    watch.kill().unwrap();
-    watch.wait().unwrap();
-    assert!(found, "no event {reason} of {pod} says {text:?}, but {seen:?}");
-}
 
 fn container(engine: &Engine, pod: &str) -> Value {
     engine.get(&format!("pod/{pod}"))["status"]["containerStatuses"][0].clone()
@@ -86,9 +57,9 @@ spec:
     engine.wait_for("pod/ill", ".status.containerStatuses[0].lastState.terminated.exitCode", "0");
     assert_eq!(notes(&folder), "cut short\n", "the hook ran in the container");
     let failed = "Liveness probe failed: HTTP probe failed with statuscode: 503";
-    wait_for_event(&engine, "ill", "Unhealthy", failed);
+    engine.wait_for_event("ill", "Unhealthy", failed);
     let killing = "Container web failed liveness probe, will be restarted";
-    wait_for_event(&engine, "ill", "Killing", killing);
+    engine.wait_for_event("ill", "Killing", killing);
 }
 
 #[test]
@@ -222,7 +193,7 @@ spec:
         ".status.containerStatuses[0].state.waiting.reason",
         "CrashLoopBackOff",
     );
-    wait_for_event(&engine, "web", "FailedPostStartHook", "PostStartHook failed");
+    engine.wait_for_event("web", "FailedPostStartHook", "PostStartHook failed");
     assert_eq!(container(&engine, "web")["started"], false);
 }
 
@@ -283,8 +254,8 @@ spec:
 ",
     );
     let refused = "connect: connection refused";
-    wait_for_event(&engine, "web", "Unhealthy", &format!(":9000: {refused}"));
-    wait_for_event(&engine, "web", "Unhealthy", &format!(":9001: {refused}"));
+    engine.wait_for_event("web", "Unhealthy", &format!(":9000: {refused}"));
+    engine.wait_for_event("web", "Unhealthy", &format!(":9001: {refused}"));
     let conditions = engine.get("pod/web")["status"]["conditions"].clone();
     let ready = conditions.as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap();
     assert_eq!(ready["message"], "containers with unready status: [tcp grpc]");
@@ -297,6 +268,6 @@ fn the_example_starts_slowly_and_becomes_ready() {
     engine.kubectl(&["apply", "-f", example.to_str().unwrap()]);
     engine.wait_for("pod/health", ".status.phase", "Running");
     engine.wait_ready("health");
-    wait_for_event(&engine, "health", "Unhealthy", "Startup probe failed");
+    engine.wait_for_event("health", "Unhealthy", "Startup probe failed");
     assert_eq!(container(&engine, "health")["restartCount"], 0);
 }

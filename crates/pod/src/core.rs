@@ -249,8 +249,9 @@ impl PodCore {
             Some(Pending::Pull(place)) => self.pull_answered(place, id, result),
             Some(Pending::Create(place)) => self.create_answered(place, id, result),
             Some(Pending::Start(place)) => self.start_answered(place, id, result),
-            Some(Pending::Signal(place)) => self.signal_answered(place, id, result),
-            Some(Pending::Kill(place)) => self.kill_answered(place, id, result),
+            Some(Pending::Signal(place) | Pending::Kill(place)) => {
+                self.stop_answered(place, id, result);
+            }
             Some(Pending::Probe(place, kind)) => self.probe_answered(place, kind, id, result),
             Some(Pending::Hook(place, HookKind::PostStart)) => {
                 self.post_start_answered(place, id, result);

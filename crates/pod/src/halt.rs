@@ -251,7 +251,8 @@ impl PodCore {
         }
     }
 
-    pub(crate) fn signal_answered(
+    /// The answer to its stop signal, or to SIGKILL; a late one about another step changes nothing.
+    pub(crate) fn stop_answered(
         &mut self,
         place: usize,
         id: ActionId,
@@ -261,38 +262,24 @@ impl PodCore {
         let State::Running { stop: Some(stop), .. } = &mut self.containers[place].state else {
             return;
         };
-        let StopStep::Signal(task) = &mut stop.step else { return };
-        if !task.is(id) {
-            return;
-        }
-        match result {
-            Ok(_) => stop.step = StopStep::Grace,
-            Err(_) => {
-                task.failed(now, RetryDelays::USUAL);
-                self.take_for_gone_in_dead_sandbox(place);
+        let (task, next, complains) = match &mut stop.step {
+            StopStep::Signal(task) => (task, StopStep::Grace, Complains::No),
+            StopStep::Kill(task) => {
+                (task, StopStep::AwaitExit { again_at: now + KILL_AGAIN_AFTER }, Complains::Yes)
             }
-        }
-    }
-
-    pub(crate) fn kill_answered(
-        &mut self,
-        place: usize,
-        id: ActionId,
-        result: Result<Outcome, ActionError>,
-    ) {
-        let now = self.now;
-        let State::Running { stop: Some(stop), .. } = &mut self.containers[place].state else {
-            return;
+            StopStep::PreStop(_)
+            | StopStep::AwaitTurn
+            | StopStep::Grace
+            | StopStep::AwaitExit { .. } => return,
         };
-        let StopStep::Kill(task) = &mut stop.step else { return };
         if !task.is(id) {
             return;
         }
         match result {
-            Ok(_) => stop.step = StopStep::AwaitExit { again_at: now + KILL_AGAIN_AFTER },
+            Ok(_) => stop.step = next,
             Err(error) => {
                 task.failed(now, RetryDelays::USUAL);
-                if !self.take_for_gone_in_dead_sandbox(place) {
+                if !self.take_for_gone_in_dead_sandbox(place) && complains == Complains::Yes {
                     let name = &self.containers[place].definition.name;
                     let event = texts::failed_kill_container(name, &error.message);
                     self.emit(event);
@@ -300,4 +287,12 @@ impl PodCore {
             }
         }
     }
+}
+
+/// Whether a failure is told by an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Complains {
+    Yes,
+    /// SIGKILL comes anyway.
+    No,
 }

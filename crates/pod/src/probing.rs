@@ -42,17 +42,22 @@ impl PodCore {
         }
     }
 
-    fn drive_probes(&mut self, place: usize) {
-        let now = self.now;
-        let key = self.containers[place].key(self.sandbox.attempt);
-        let probing = match &self.containers[place].state {
+    /// Which probes a container is asked with now; none of one that does not run.
+    fn probing_of(&self, place: usize) -> Probing {
+        match &self.containers[place].state {
             State::Running { stop, .. } => self.probing(stop.as_ref()),
             State::Idle(_)
             | State::Pulling { .. }
             | State::Creating { .. }
             | State::Created { .. }
-            | State::Starting { .. } => return,
-        };
+            | State::Starting { .. } => Probing::None,
+        }
+    }
+
+    fn drive_probes(&mut self, place: usize) {
+        let now = self.now;
+        let key = self.containers[place].key(self.sandbox.attempt);
+        let probing = self.probing_of(place);
         let container = &mut self.containers[place];
         let State::Running { health, .. } = &mut container.state else { return };
         for &probe in health.wanted(probing) {
@@ -74,14 +79,7 @@ impl PodCore {
         result: Result<Outcome, ActionError>,
     ) {
         let now = self.now;
-        let probing = match &self.containers[place].state {
-            State::Running { stop, .. } => self.probing(stop.as_ref()),
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => return,
-        };
+        let probing = self.probing_of(place);
         let container = &mut self.containers[place];
         let State::Running { health, .. } = &mut container.state else { return };
         let wanted = health.wanted(probing).contains(&probe);

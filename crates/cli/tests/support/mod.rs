@@ -270,20 +270,26 @@ impl Engine {
         self.kubectl(&["wait", "--for=condition=Ready", &format!("pod/{pod}"), TIMEOUT]);
     }
 
-    /// Watches until an Event matches the field selector, and answers its message.
+    /// Watches until a pod has an Event of this reason whose message contains the text.
     #[track_caller]
-    pub fn wait_for_event(&self, selector: &str) -> String {
+    pub fn wait_for_event(&self, pod: &str, reason: &str, text: &str) {
+        let selector = format!("involvedObject.name={pod},reason={reason}");
         let mut watch = self
             .kubectl_command(&["get", "events", "--watch", "--request-timeout=60s"])
-            .args(["--field-selector", selector, "-o", "jsonpath={.message}{'\\n'}"])
+            .args(["--field-selector", &selector, "-o", "jsonpath={.message}{'\\n'}"])
             .stdout(Stdio::piped())
             .spawn()
             .expect("start kubectl");
-        let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
-        let message = lines.find_map(|line| line.ok().filter(|line| !line.is_empty()));
+        let lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
+        let mut seen = Vec::new();
+        let found = lines.map_while(Result::ok).any(|line| {
+            let found = line.contains(text);
+            seen.push(line);
+            found
+        });
         let _ = watch.kill();
         let _ = watch.wait();
-        message.unwrap_or_else(|| panic!("no event matches {selector}"))
+        assert!(found, "no event {reason} of {pod} says {text:?}, but {seen:?}");
     }
 
     /// Runs `rekindle` against this engine.
