@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a file at most.
 const FILE_MAX_BYTES: usize = 256 * 1024;
+/// Bytes of the host's own /etc/hosts that a pod on its network gets at most.
+pub const HOST_HOSTS_MAX_BYTES: usize = 128 * 1024;
 /// Name servers that resolvers read (resolv.conf(5), and the kubelet's limit).
 const NAMESERVERS_MAX: usize = 3;
 /// Search domains, and bytes of them together, at most (the kubelet's limits).
@@ -69,6 +71,27 @@ pub fn hosts(
         }
         None => text.push_str(&format!("{pod_ip}\t{hostname}\n")),
     }
+    push_aliases(&mut text, aliases)?;
+    capped("/etc/hosts", text)
+}
+
+/// /etc/hosts of a pod on the host's network: the host's, of which what goes beyond [`HOST_HOSTS_MAX_BYTES`] is left out, and
+/// the pod's aliases, as the kubelet does it.
+pub fn hosts_of_host(host: &str, aliases: &[HostAlias]) -> Result<String, FileError> {
+    let end = match host.char_indices().find(|(at, c)| at + c.len_utf8() > HOST_HOSTS_MAX_BYTES) {
+        Some((at, _)) => host[..at].rfind('\n').map_or(0, |newline| newline + 1),
+        None => host.len(),
+    };
+    let mut text = String::from("# Kubernetes-managed hosts file (host network).\n");
+    text.push_str(&host[..end]);
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    push_aliases(&mut text, aliases)?;
+    capped("/etc/hosts", text)
+}
+
+fn push_aliases(text: &mut String, aliases: &[HostAlias]) -> Result<(), FileError> {
     if !aliases.is_empty() {
         text.push_str("\n# Entries added by HostAliases.\n");
     }
@@ -82,7 +105,7 @@ pub fn hosts(
         }
         text.push('\n');
     }
-    capped("/etc/hosts", text)
+    Ok(())
 }
 
 /// /etc/hostname.

@@ -5,6 +5,10 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::path::Path;
 
+use rekindle_runtime::{Namespace, SandboxInfo};
+
+use crate::context::NodeContext;
+
 /// Gives each sandbox its interface and address. Every call is idempotent by the sandbox's id.
 pub trait PodNetwork: Send + Sync + 'static {
     /// Puts the sandbox whose network namespace is at `netns` on the network and answers its addresses. Asked again for an
@@ -30,6 +34,18 @@ pub trait PodNetwork: Send + Sync + 'static {
         &self,
         ids: &BTreeSet<String>,
     ) -> impl Future<Output = Result<(), NetworkError>> + Send;
+}
+
+/// The addresses of a sandbox: those that it has on the network, which it is put on, and the node's where it lives in the
+/// node's own.
+pub(crate) async fn addresses<R, N: PodNetwork>(
+    node: &NodeContext<R, N>,
+    sandbox: &SandboxInfo,
+) -> Result<Vec<IpAddr>, NetworkError> {
+    match sandbox.namespaces.network {
+        Namespace::Own => node.network.attach(&sandbox.id, &sandbox.netns).await,
+        Namespace::Host => Ok(node.host_ips.clone()),
+    }
 }
 
 /// A failed network operation, in one line that names object, operation and cause.

@@ -37,8 +37,29 @@ pub struct SandboxSpec {
     pub resources: Resources,
     /// Kernel settings inside the sandbox's namespaces, name to value.
     pub sysctls: BTreeMap<String, String>,
-    /// Bytes of the sandbox's /dev/shm.
+    /// Bytes of the sandbox's /dev/shm, where it is its own.
     pub shm_bytes: u64,
+    /// Which namespaces it shares with the host.
+    pub namespaces: Namespaces,
+}
+
+/// The namespaces that a pod may share with the host. UTS, mount and PID namespaces are its own in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespaces {
+    /// hostNetwork. With the host's, no `net.` setting is written, not even a default one.
+    pub network: Namespace,
+    /// hostIPC. With the host's, /dev/shm is the host's too.
+    pub ipc: Namespace,
+}
+
+/// Whose a namespace is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Namespace {
+    /// The pod's: made for its sandbox, and new with each.
+    #[default]
+    Own,
+    /// The one that the engine itself runs in.
+    Host,
 }
 
 /// A sandbox that stands.
@@ -51,6 +72,8 @@ pub struct SandboxInfo {
     pub netns: PathBuf,
     /// The process that holds it.
     pub pid: u32,
+    /// Which of its namespaces are the host's.
+    pub namespaces: Namespaces,
 }
 
 /// A container, in CRI's shape: `command` and `args` override the image's entrypoint and cmd by Kubernetes' rules.

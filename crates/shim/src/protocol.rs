@@ -208,10 +208,31 @@ pub struct SandboxPlan {
     pub hostname: String,
     /// Kernel settings of its namespaces: dotted name, value.
     pub sysctls: Vec<(String, String)>,
-    /// Bytes of /dev/shm.
+    /// Bytes of /dev/shm, where it is the sandbox's own.
     pub shm_bytes: u64,
     /// An empty folder to mount on in the shim's own mount namespace; nothing of it shows outside.
     pub mount_point: String,
+    /// Which namespaces are made.
+    pub namespaces: NamespacesPlan,
+}
+
+/// The namespaces that a sandbox may share with the host. The others are its own in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespacesPlan {
+    /// With the host's, no `net.` setting may be in the plan: it would be the host's.
+    pub network: NamespacePlan,
+    /// With the host's, /dev/shm is the host's too, and no IPC setting may be in the plan.
+    pub ipc: NamespacePlan,
+}
+
+/// Whose a namespace is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NamespacePlan {
+    /// Made for the sandbox.
+    #[default]
+    Own,
+    /// The one that the shim was started in.
+    Host,
 }
 
 /// What of a sandbox is its pod's own. The rest is the same for all, and stands before there is a pod.

@@ -1,19 +1,23 @@
-//! The sandbox's namespaces: network, IPC, UTS, and a mount namespace that holds /dev/shm and nothing else.
+//! The sandbox's namespaces: network, IPC, UTS, and a mount namespace that holds /dev/shm and nothing else. Network and IPC
+//! may be the host's instead; then nothing of them is set here.
 //!
-//! The shim keeps nothing of the host mounted, so that it pins nobody's file system, and reaches host paths through a
-//! descriptor of the host's root.
+//! The shim keeps nothing of the host mounted (but /dev/shm, with the host's IPC namespace), so that it pins nobody's file
+//! system, and reaches host paths through a descriptor of the host's root.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::UnshareFlags;
 
 use crate::launch::{self, Links};
 use crate::problem::{Context, errno_text};
-use crate::protocol::{ClaimPlan, Failure, FailureKind, SandboxPlan};
+use crate::protocol::{
+    ClaimPlan, Failure, FailureKind, NamespacePlan, NamespacesPlan, SandboxPlan,
+};
 use crate::sys;
 
 /// A sandbox that stands; this process is in its namespaces.
@@ -32,14 +36,27 @@ pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
     };
     let host_root = open("/", OFlags::PATH | OFlags::DIRECTORY)?;
     let host_mounts = open("/proc/self/ns/mnt", OFlags::RDONLY)?;
-    let flags =
-        UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWNS;
-    sys::unshare(flags).setup(|| "make the sandbox's namespaces".to_owned())?;
+    sys::unshare(made(plan.namespaces)).setup(|| "make the sandbox's namespaces".to_owned())?;
     set_hostname(&plan.hostname)?;
-    loopback_up()?;
+    match plan.namespaces.network {
+        NamespacePlan::Own => loopback_up()?,
+        NamespacePlan::Host => {}
+    }
     set_sysctls(host_root.as_fd(), &plan.sysctls)?;
     keep_only_shm(plan)?;
     Ok(Sandbox { host_root, host_mounts })
+}
+
+/// What is not shared.
+fn made(namespaces: NamespacesPlan) -> UnshareFlags {
+    let own = |whose, flag| match whose {
+        NamespacePlan::Own => flag,
+        NamespacePlan::Host => UnshareFlags::empty(),
+    };
+    UnshareFlags::NEWUTS
+        | UnshareFlags::NEWNS
+        | own(namespaces.network, UnshareFlags::NEWNET)
+        | own(namespaces.ipc, UnshareFlags::NEWIPC)
 }
 
 fn set_hostname(name: &str) -> Result<(), Failure> {
@@ -66,20 +83,35 @@ fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Resu
     Ok(())
 }
 
-/// Makes a tmpfs the root, which containers bind as their /dev/shm, and lets go of everything else.
+/// Makes the shared memory the root, which containers bind as their /dev/shm, and lets go of everything else.
 fn keep_only_shm(plan: &SandboxPlan) -> Result<(), Failure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
-    let options = std::ffi::CString::new(format!("size={},mode=1777", plan.shm_bytes))
-        .expect("a number holds no zero byte");
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    rustix::mount::mount("shm", plan.mount_point.as_str(), "tmpfs", flags, options.as_c_str())
-        .setup(|| format!("mount the shared memory on {}", plan.mount_point))?;
+    match plan.namespaces.ipc {
+        NamespacePlan::Own => mount_own_shm(plan),
+        NamespacePlan::Host => bind_host_shm(plan),
+    }
+    .setup(|| format!("mount the shared memory on {}", plan.mount_point))?;
     rustix::process::chdir(plan.mount_point.as_str())
         .and_then(|()| rustix::process::pivot_root(".", "."))
         .and_then(|()| rustix::mount::unmount(".", UnmountFlags::DETACH))
         .and_then(|()| rustix::process::chdir("/"))
         .setup(|| "leave the host's mounts".to_owned())
+}
+
+const SHM_FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+
+fn mount_own_shm(plan: &SandboxPlan) -> Result<(), Errno> {
+    let options = std::ffi::CString::new(format!("size={},mode=1777", plan.shm_bytes))
+        .expect("a number holds no zero byte");
+    rustix::mount::mount("shm", plan.mount_point.as_str(), "tmpfs", SHM_FLAGS, options.as_c_str())
+}
+
+/// A bind mount takes its flags only when it is mounted again.
+fn bind_host_shm(plan: &SandboxPlan) -> Result<(), Errno> {
+    let mount_point = plan.mount_point.as_str();
+    rustix::mount::mount_bind("/dev/shm", mount_point)?;
+    rustix::mount::mount_remount(mount_point, MountFlags::BIND | SHM_FLAGS, "")
 }
 
 impl Sandbox {

@@ -49,6 +49,7 @@ impl Shim {
             sysctls: Vec::new(),
             shm_bytes: 1 << 20,
             mount_point: shim.text("sandbox/shm"),
+            namespaces: NamespacesPlan::default(),
         };
         assert_eq!(shim.call(Request::Configure(plan)), Ok(Answer::Done));
         shim

@@ -127,3 +127,25 @@ fn a_stub_resolver_on_the_loopback_is_seen_through() {
     write("etc/resolv.conf", "nameserver 127.0.0.53\nnameserver 192.0.2.1\n");
     assert_eq!(resolver_below(dir.path()).unwrap().nameservers.len(), 2);
 }
+
+#[test]
+fn a_pod_on_the_hosts_network_has_the_hosts_names_and_its_aliases() {
+    let aliases = [HostAlias { ip: "10.1.2.3".into(), hostnames: vec!["db".into()] }];
+    assert_eq!(
+        hosts_of_host("127.0.0.1 localhost\n10.0.0.9 me", &aliases).unwrap(),
+        "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n10.0.0.9 me\n\n\
+         # Entries added by HostAliases.\n10.1.2.3\tdb\n"
+    );
+    assert_eq!(
+        hosts_of_host("", &[]).unwrap(),
+        "# Kubernetes-managed hosts file (host network).\n"
+    );
+}
+
+#[test]
+fn a_very_long_hosts_file_is_cut_at_the_end_of_a_line() {
+    let line = "0.0.0.0 w\u{e9}rbung.example\n";
+    let text = hosts_of_host(&line.repeat(HOST_HOSTS_MAX_BYTES / line.len() + 5), &[]).unwrap();
+    let (_header, copied) = text.split_once('\n').unwrap();
+    assert_eq!(copied, line.repeat(HOST_HOSTS_MAX_BYTES / line.len()));
+}

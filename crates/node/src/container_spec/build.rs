@@ -10,6 +10,7 @@ use rekindle_runtime::{
 use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
 use super::mounts::{MountPaths, container_mounts};
+use super::namespaces::pod_namespaces;
 use super::resources::{container_resources, pod_resources};
 use super::security::container_security;
 use crate::env::expand_command;
@@ -45,6 +46,7 @@ pub(crate) fn sandbox_spec(
     Ok(SandboxSpec {
         key,
         hostname: uts_hostname(pod, &pod_hostname(pod, cluster_domain))?,
+        namespaces: pod_namespaces(pod),
         resources: pod_resources(pod),
         sysctls: sysctls
             .into_iter()

@@ -2,7 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
+use rekindle_runtime::Namespace;
+
 use super::error::SpecError;
+use super::namespaces::pod_namespaces;
 
 /// The longest hostname Linux and DNS labels allow.
 const HOSTNAME_MAX: usize = 63;
@@ -18,8 +21,13 @@ pub(crate) struct Hostname {
     pub domain: Option<String>,
 }
 
+/// The machine's, for a pod on its network: that is what containerd gives it, and the kubelet hands on no other. Else
 /// `spec.hostnameOverride`, which stands alone (KEP-4762); else `spec.hostname`, else the pod's name cut to 63 characters.
 pub(crate) fn pod_hostname(pod: &Pod, cluster_domain: &str) -> Hostname {
+    match pod_namespaces(pod).network {
+        Namespace::Host => return Hostname { name: machine_name(), domain: None },
+        Namespace::Own => {}
+    }
     let spec = pod.spec.as_ref();
     if let Some(name) = spec.and_then(|spec| spec.hostname_override.as_deref())
         && !name.is_empty()
@@ -53,6 +61,10 @@ pub(crate) fn uts_hostname(pod: &Pod, hostname: &Hostname) -> Result<String, Spe
         },
         Some(_) | None => Ok(hostname.name.clone()),
     }
+}
+
+fn machine_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// At most 63 characters, and none at the end that a hostname may not end with.

@@ -4,6 +4,7 @@ mod build;
 mod error;
 mod hostname;
 mod mounts;
+mod namespaces;
 pub(crate) mod resources;
 mod security;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 
 pub(crate) use build::{ContainerInputs, container_spec, find_container, sandbox_spec};
 pub(crate) use error::SpecError;
-pub(crate) use hostname::{pod_hostname, uts_hostname};
+pub(crate) use hostname::{Hostname, pod_hostname, uts_hostname};
 pub(crate) use mounts::{MountPaths, VolumePath};
+pub(crate) use namespaces::pod_namespaces;
 pub(crate) use security::fs_group;

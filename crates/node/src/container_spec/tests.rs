@@ -3,13 +3,16 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use proptest::prelude::*;
-use rekindle_runtime::{Access, ContainerKey, Resources, SandboxKey, Seccomp};
+use rekindle_runtime::{
+    Access, ContainerKey, Namespace, Namespaces, Resources, SandboxKey, Seccomp,
+};
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 use serde_json::{Value, json};
 
 use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
 use super::mounts::{MountPaths, VolumePath, container_mounts};
+use super::namespaces::pod_namespaces;
 use super::resources::{container_resources, cpu_shares, pod_resources};
 use super::security::container_security;
 use super::{ContainerInputs, container_spec};
@@ -205,6 +208,30 @@ fn hostnames() {
         "a".repeat(61),
         "cut, and no - or . at the end"
     );
+}
+
+#[test]
+fn a_pod_on_the_nodes_network_has_the_nodes_name() {
+    let pod = pod(
+        json!({ "hostNetwork": true, "hostname": "db", "subdomain": "sub", "setHostnameAsFQDN": true }),
+    );
+    let hostname = pod_hostname(&pod, "cluster.local");
+    let nodes = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert_eq!((hostname.name.as_str(), hostname.domain.as_deref()), (nodes.as_str(), None));
+    assert_eq!(uts_hostname(&pod, &hostname).unwrap(), nodes);
+}
+
+#[test]
+fn only_what_the_spec_names_is_shared_with_the_node() {
+    let own = Namespaces::default();
+    for (spec, expected) in [
+        (json!({}), own),
+        (json!({ "hostNetwork": false, "hostIPC": false, "hostPID": true }), own),
+        (json!({ "hostNetwork": true }), Namespaces { network: Namespace::Host, ..own }),
+        (json!({ "hostIPC": true }), Namespaces { ipc: Namespace::Host, ..own }),
+    ] {
+        assert_eq!(pod_namespaces(&pod(spec.clone())), expected, "{spec}");
+    }
 }
 
 fn mounts(container: &Container, env: &[(String, String)]) -> Result<Vec<String>, String> {

@@ -22,7 +22,7 @@ use crate::container_spec::{find_container, sandbox_spec};
 use crate::context::NodeContext;
 use crate::env::PodFacts;
 use crate::layout::PodDirs;
-use crate::network::PodNetwork;
+use crate::network::{PodNetwork, addresses};
 use crate::objects::PodObjects;
 
 /// What a container id begins with in the API.
@@ -125,7 +125,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         })?;
         let info = self.node.runtime.run_sandbox(&spec).await.map_err(|e| runtime_error(&e))?;
         self.node.sandbox_taken.notify_one();
-        let ips = self.node.network.attach(&info.id, &info.netns).await;
+        let ips = addresses(&self.node, &info).await;
         let ips = ips.map_err(|error| ActionError {
             kind: ActionErrorKind::Sandbox,
             message: format!("set up the network of pod {}: {error}", self.pod_ref),

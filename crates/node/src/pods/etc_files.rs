@@ -2,17 +2,19 @@
 //! cannot fill the disk.
 
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_net::files::{
-    DnsConfig, DnsPolicy, HostAlias, host_resolver, hostname, hosts, pod_resolver, resolv_conf,
+    DnsConfig, DnsPolicy, HOST_HOSTS_MAX_BYTES, HostAlias, host_resolver, hostname, hosts,
+    hosts_of_host, pod_resolver, resolv_conf,
 };
+use rekindle_runtime::Namespace;
 
-use crate::container_spec::{SpecError, pod_hostname, uts_hostname};
+use crate::container_spec::{Hostname, SpecError, pod_hostname, pod_namespaces, uts_hostname};
 use crate::layout::PodDirs;
 
 /// The files' names beneath /etc.
@@ -27,6 +29,14 @@ pub(crate) enum EtcFileError {
     /// The host's resolver cannot be read.
     #[error(transparent)]
     Host(#[from] rekindle_net::NetError),
+    /// A file of the host cannot be read.
+    #[error("read {path} of the node: {source}")]
+    HostFile {
+        /// Which file.
+        path: &'static str,
+        /// Why.
+        source: io::Error,
+    },
     /// The pod's name does not fit.
     #[error(transparent)]
     Name(#[from] SpecError),
@@ -53,11 +63,8 @@ pub(crate) fn write(
     cluster_domain: &str,
 ) -> Result<(), EtcFileError> {
     let name = pod_hostname(pod, cluster_domain);
-    let texts = [
-        hosts_text(pod, ips, &name.name, name.domain.as_deref())?,
-        hostname(&uts_hostname(pod, &name)?)?,
-        resolver_text(pod)?,
-    ];
+    let texts =
+        [hosts_text(pod, ips, &name)?, hostname(&uts_hostname(pod, &name)?)?, resolver_text(pod)?];
     for (name, text) in NAMES.into_iter().zip(texts) {
         let failed = |source| EtcFileError::Io { name, source };
         let path = dirs.files().join(name);
@@ -69,12 +76,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-fn hosts_text(
-    pod: &Pod,
-    ips: &[IpAddr],
-    hostname: &str,
-    domain: Option<&str>,
-) -> Result<String, EtcFileError> {
+fn hosts_text(pod: &Pod, ips: &[IpAddr], hostname: &Hostname) -> Result<String, EtcFileError> {
     let aliases = pod.spec.as_ref().and_then(|spec| spec.host_aliases.as_ref());
     let aliases: Vec<HostAlias> = aliases
         .into_iter()
@@ -84,13 +86,38 @@ fn hosts_text(
             hostnames: alias.hostnames.clone().unwrap_or_default(),
         })
         .collect();
+    match pod_namespaces(pod).network {
+        Namespace::Host => return Ok(hosts_of_host(&host_hosts()?, &aliases)?),
+        Namespace::Own => {}
+    }
     let ip = ips.iter().find_map(|ip| match ip {
         IpAddr::V4(ip) => Some(*ip),
         IpAddr::V6(_) => None,
     });
     // a pod without an IPv4 address finds itself on its loopback
     let ip = ip.unwrap_or(std::net::Ipv4Addr::LOCALHOST);
-    Ok(hosts(ip, hostname, domain, &aliases)?)
+    Ok(hosts(ip, &hostname.name, hostname.domain.as_deref(), &aliases)?)
+}
+
+/// The node's own names: no more than a pod's file takes, and nothing when the node has none.
+fn host_hosts() -> Result<String, EtcFileError> {
+    const PATH: &str = "/etc/hosts";
+    let mut bytes = Vec::new();
+    let read = fs::File::open(PATH).and_then(|file| {
+        let bytes_max = u64::try_from(HOST_HOSTS_MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+        file.take(bytes_max).read_to_end(&mut bytes)
+    });
+    match read {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            return Err(EtcFileError::HostFile { path: PATH, source });
+        }
+        Ok(_) | Err(_) => {}
+    }
+    if bytes.len() > HOST_HOSTS_MAX_BYTES {
+        tracing::warn!("a pod on the node's network gets a part of {PATH} only: it is very long");
+    }
+    // Its comments may be in any encoding.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn resolver_text(pod: &Pod) -> Result<String, EtcFileError> {
@@ -98,8 +125,12 @@ fn resolver_text(pod: &Pod) -> Result<String, EtcFileError> {
     let policy = match spec.and_then(|spec| spec.dns_policy.as_deref()) {
         Some("None") => DnsPolicy::None,
         Some("Default") => DnsPolicy::Default,
-        // ClusterFirst is the default, and ClusterFirstWithHostNet the same for a pod with a network of its own
-        Some(_) | None => DnsPolicy::ClusterFirst,
+        Some("ClusterFirstWithHostNet") => DnsPolicy::ClusterFirst,
+        // ClusterFirst is the default
+        Some(_) | None => match pod_namespaces(pod).network {
+            Namespace::Own => DnsPolicy::ClusterFirst,
+            Namespace::Host => DnsPolicy::Default,
+        },
     };
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let found = pod_resolver(policy, namespace, &dns_config(spec), &host_resolver()?, None);

@@ -11,7 +11,7 @@ use super::termination_message::read_message;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
 use crate::layout::PodDirs;
-use crate::network::PodNetwork;
+use crate::network::{self, PodNetwork};
 
 /// Converts it; the addresses come from the network, and the last words of what has ended from its files.
 pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
@@ -22,7 +22,7 @@ pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
 ) -> Snapshot {
     let mut sandboxes = Vec::with_capacity(found.len());
     for sandbox in found {
-        let ips = addresses(node, pod, &sandbox).await;
+        let ips = seen_addresses(node, pod, &sandbox).await;
         sandboxes.push(SandboxSeen {
             attempt: sandbox.attempt(),
             state: match sandbox.state {
@@ -43,7 +43,7 @@ pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
 
 /// Attaching again answers what stands. When the network cannot say, what the API shows is believed: a pod is never torn
 /// down because of a question that failed.
-async fn addresses<R: Runtime, N: PodNetwork>(
+async fn seen_addresses<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
     sandbox: &SandboxSnapshot,
@@ -51,7 +51,7 @@ async fn addresses<R: Runtime, N: PodNetwork>(
     let (SandboxState::Ready, Some(info)) = (sandbox.state, &sandbox.info) else {
         return Vec::new();
     };
-    match node.network.attach(&info.id, &info.netns).await {
+    match network::addresses(node, info).await {
         Ok(ips) => ips,
         Err(error) => {
             tracing::warn!(pod = %sandbox.key.pod, %error, "cannot ask for the addresses of a running sandbox; using those in its status");

@@ -7,6 +7,7 @@ mod crashes;
 mod ending;
 mod health;
 mod images;
+mod namespaces;
 mod restarts;
 mod running;
 

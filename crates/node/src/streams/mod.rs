@@ -144,7 +144,7 @@ impl<R: Runtime> Open for OnRuntime<R> {
         Box::pin(async move {
             let failed = |problem: String| StreamError::Connect { port, problem };
             let info = find::sandbox(self.0.as_ref(), uid).await?;
-            let namespace = port::open_namespace(&info.netns).map_err(|e| failed(e.to_string()))?;
+            let namespace = port::open_namespace(&info).map_err(|e| failed(e.to_string()))?;
             // The path names a process: is it still the one that was meant?
             if find::sandbox(self.0.as_ref(), uid).await? != info {
                 return Err(failed("the pod's sandbox was just replaced".to_owned()));

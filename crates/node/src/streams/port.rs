@@ -5,9 +5,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::Duration;
 
+use rekindle_runtime::{Namespace, SandboxInfo};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 use tokio::net::{TcpSocket, TcpStream};
@@ -15,15 +15,18 @@ use tokio::net::{TcpSocket, TcpStream};
 /// On a loopback an answer comes at once, unless the port's queue is full.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Opens a network namespace. The agent's own is refused: no pod lives there whose ports could be meant.
-pub(super) fn open_namespace(path: &Path) -> io::Result<File> {
-    let namespace = File::open(path)?;
+/// Opens a sandbox's network namespace. It is the agent's own for a pod on the node's network, and for no other: whatever
+/// else its path has come to mean, the sandbox is gone.
+pub(super) fn open_namespace(sandbox: &SandboxInfo) -> io::Result<File> {
+    let namespace = File::open(&sandbox.netns)?;
     let own = std::fs::metadata("/proc/self/ns/net")?;
     let found = namespace.metadata()?;
-    if (own.dev(), own.ino()) == (found.dev(), found.ino()) {
-        return Err(io::Error::other("the sandbox is gone"));
-    }
-    Ok(namespace)
+    let is_own = (own.dev(), own.ino()) == (found.dev(), found.ino());
+    let is_meant = match sandbox.namespaces.network {
+        Namespace::Own => !is_own,
+        Namespace::Host => is_own,
+    };
+    if is_meant { Ok(namespace) } else { Err(io::Error::other("the sandbox is gone")) }
 }
 
 /// Connects to the loopback there: by IPv4, then by IPv6.
@@ -66,5 +69,31 @@ fn socket_inside(namespace: File, family: AddressFamily) -> io::Result<OwnedFd> 
     match thread.join() {
         Ok(socket) => Ok(socket?),
         Err(_panic) => Err(io::Error::other("the thread for a pod's socket failed inside")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use rekindle_runtime::Namespaces;
+
+    use super::*;
+
+    #[test]
+    fn the_agents_own_namespace_is_opened_for_a_pod_on_the_nodes_network_only() {
+        let sandbox = |network| SandboxInfo {
+            id: "a".to_owned(),
+            netns: PathBuf::from("/proc/self/ns/net"),
+            pid: std::process::id(),
+            namespaces: Namespaces { network, ..Namespaces::default() },
+        };
+        assert!(open_namespace(&sandbox(Namespace::Host)).is_ok());
+        let problem = open_namespace(&sandbox(Namespace::Own)).unwrap_err().to_string();
+        assert_eq!(problem, "the sandbox is gone");
+        // Anything that is not the agent's own: here another kind of namespace.
+        let elsewhere = PathBuf::from("/proc/self/ns/uts");
+        let sandbox = SandboxInfo { netns: elsewhere, ..sandbox(Namespace::Host) };
+        assert!(open_namespace(&sandbox).is_err());
     }
 }

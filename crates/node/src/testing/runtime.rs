@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rekindle_runtime::{
     ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer, ExecExit,
-    ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Runtime,
-    RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec,
+    ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Namespaces,
+    Runtime, RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec,
     SandboxState, StartedContainer, StopSignal, StreamRequest, Streams,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
@@ -31,6 +31,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     sandboxes: BTreeMap<SandboxKey, BTreeMap<ContainerKey, Standing>>,
+    /// Of every sandbox that ever stood.
+    namespaces: BTreeMap<SandboxKey, Namespaces>,
     calls: Vec<String>,
     /// Containers by name that end with this code as soon as they start.
     ends_at_once: BTreeMap<String, i32>,
@@ -269,27 +271,32 @@ fn id_of(key: &ContainerKey) -> String {
     format!("{}-{}-{}-{}", key.sandbox.pod.uid, key.sandbox.attempt, key.name, key.attempt)
 }
 
-fn info_of(key: &SandboxKey) -> SandboxInfo {
-    let id = format!("{}-{}", key.pod.uid, key.attempt);
-    SandboxInfo { id, netns: PathBuf::from("/proc/1/ns/net"), pid: 1 }
+fn sandbox_id_of(key: &SandboxKey) -> String {
+    format!("{}-{}", key.pod.uid, key.attempt)
+}
+
+fn info_of(key: &SandboxKey, namespaces: Namespaces) -> SandboxInfo {
+    let netns = PathBuf::from("/proc/1/ns/net");
+    SandboxInfo { id: sandbox_id_of(key), netns, pid: 1, namespaces }
 }
 
 impl Runtime for FakeRuntime {
     async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxInfo, RuntimeError> {
-        let key = spec.key.clone();
+        let (key, namespaces) = (spec.key.clone(), spec.namespaces);
         let work = move |state: &mut State| {
             if !state.sandboxes.contains_key(&key) {
                 state.calls.push(format!("sandbox {}", key.attempt));
+                state.namespaces.insert(key.clone(), namespaces);
                 state.sandboxes.insert(key, BTreeMap::new());
             }
         };
         self.machine.call(work).await;
-        Ok(info_of(&spec.key))
+        Ok(info_of(&spec.key, namespaces))
     }
 
     fn sandbox_id(&self, key: &SandboxKey) -> Option<String> {
         let state = self.machine.0.state.lock().unwrap();
-        state.sandboxes.contains_key(key).then(|| info_of(key).id)
+        state.sandboxes.contains_key(key).then(|| sandbox_id_of(key))
     }
 
     async fn remove_sandbox(&self, key: &SandboxKey) -> Result<(), RuntimeError> {
@@ -412,8 +419,8 @@ impl Runtime for FakeRuntime {
             .map(|(key, containers)| SandboxSnapshot {
                 key: key.clone(),
                 state: SandboxState::Ready,
-                id: info_of(key).id,
-                info: Some(info_of(key)),
+                id: sandbox_id_of(key),
+                info: Some(info_of(key, state.namespaces[key])),
                 containers: containers.iter().map(container).collect(),
             })
             .collect())

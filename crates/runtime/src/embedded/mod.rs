@@ -26,6 +26,7 @@ mod shim_process;
 mod spares;
 mod streams;
 mod support;
+mod sysctls;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

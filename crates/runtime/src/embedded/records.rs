@@ -14,7 +14,7 @@ use rekindle_types::{Exit, ExitStatus, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::ContainerState;
-use crate::spec::{ContainerKey, SandboxKey};
+use crate::spec::{ContainerKey, Namespaces, SandboxKey};
 
 /// The file's name in the sandbox's folder.
 const FILE: &str = "records";
@@ -28,6 +28,9 @@ pub(crate) struct SandboxRecord {
     pub(crate) hostname: String,
     /// The engine that made it: a copied folder is not taken for its own by another.
     pub(crate) engine_id: String,
+    /// Absent in records of earlier versions, whose sandboxes shared nothing.
+    #[serde(default)]
+    pub(crate) namespaces: Namespaces,
 }
 
 /// A container that was asked for.

@@ -8,7 +8,7 @@ use rekindle_shim::protocol::{Answer, ContainerState, Request, SandboxPhase, Shi
 
 use super::link::Link;
 use super::records::{self, ContainerRecord, RecordFile, Records};
-use super::sandbox::{Sandbox, Stage};
+use super::sandbox::{Sandbox, Stage, Traits};
 use super::shim_process::Socket;
 use super::spares::Unclaimed;
 use super::{Shared, blocking, containers, janitor, sandboxes, spares, unavailable};
@@ -76,7 +76,9 @@ fn list(shared: &Shared) -> std::io::Result<Listing> {
             continue;
         }
         let (layout, events) = (&shared.layout, shared.events.clone());
-        let sandbox = Sandbox::new(record.key, record.hostname, id, layout, events);
+        let traits =
+            Traits { key: record.key, hostname: record.hostname, namespaces: record.namespaces };
+        let sandbox = Sandbox::new(traits, id, layout, events);
         sandbox.keep_records(RecordFile::open(&path)?);
         let roots: Vec<&String> =
             records.containers.values().filter_map(|container| container.root.as_ref()).collect();

@@ -15,7 +15,7 @@ use super::records::{self, ContainerRecord, Line, RecordFile};
 use super::roots::Roots;
 use super::spares::Spare;
 use crate::runtime::{ContainerSnapshot, RuntimeEvent, SandboxSnapshot, SandboxState};
-use crate::spec::{SandboxInfo, SandboxKey};
+use crate::spec::{Namespaces, SandboxInfo, SandboxKey, SandboxSpec};
 
 /// An empty folder in a sandbox's. Shim and containers mount on it, each in its own mount namespace, where the others do
 /// not see it.
@@ -28,6 +28,8 @@ pub(crate) struct Sandbox {
     pub(crate) id: String,
     pub(crate) dir: PathBuf,
     pub(crate) hostname: String,
+    /// Which of its namespaces are the host's.
+    namespaces: Namespaces,
     /// Held while the sandbox as a whole is made or taken away.
     pub(crate) gate: tokio::sync::Mutex<()>,
     /// Folders for writable layers.
@@ -44,6 +46,20 @@ struct Inner {
     containers: BTreeMap<String, Container>,
     /// Held while the container of this name is made, started or removed.
     gates: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
+}
+
+/// What of a sandbox's spec is remembered as long as it stands.
+pub(crate) struct Traits {
+    pub(crate) key: SandboxKey,
+    pub(crate) hostname: String,
+    pub(crate) namespaces: Namespaces,
+}
+
+impl From<&SandboxSpec> for Traits {
+    fn from(spec: &SandboxSpec) -> Self {
+        let (key, hostname) = (spec.key.clone(), spec.hostname.clone());
+        Self { key, hostname, namespaces: spec.namespaces }
+    }
 }
 
 /// Where a sandbox is.
@@ -72,12 +88,12 @@ pub(crate) struct Container {
 impl Sandbox {
     /// A sandbox that is to be made, or was found, under this id.
     pub(crate) fn new(
-        key: SandboxKey,
-        hostname: String,
+        traits: Traits,
         id: String,
         layout: &Layout,
         events: mpsc::UnboundedSender<RuntimeEvent>,
     ) -> Self {
+        let Traits { key, hostname, namespaces } = traits;
         let dir = layout.sandbox_dir(&id);
         let inner = Inner {
             stage: Stage::New,
@@ -89,6 +105,7 @@ impl Sandbox {
             key,
             id,
             hostname,
+            namespaces,
             gate: tokio::sync::Mutex::default(),
             roots: Roots::new(dir.join("roots")),
             records: OnceLock::new(),
@@ -100,13 +117,12 @@ impl Sandbox {
 
     /// A sandbox that is to be made out of one that was made ahead.
     pub(crate) fn of_spare(
-        key: SandboxKey,
-        hostname: String,
+        traits: Traits,
         mut spare: Spare,
         layout: &Layout,
         events: mpsc::UnboundedSender<RuntimeEvent>,
     ) -> Self {
-        let mut sandbox = Self::new(key, hostname, spare.id.clone(), layout, events);
+        let mut sandbox = Self::new(traits, spare.id.clone(), layout, events);
         std::mem::swap(&mut sandbox.roots, &mut spare.roots);
         sandbox.inner().spare = Some(spare);
         sandbox
@@ -174,7 +190,7 @@ impl Sandbox {
     /// Where its namespaces are, while it is ready.
     pub(crate) fn info(&self) -> Option<SandboxInfo> {
         match &self.inner().stage {
-            Stage::Ready { pid, .. } => Some(info(&self.id, *pid)),
+            Stage::Ready { pid, .. } => Some(info(&self.id, *pid, self.namespaces)),
             Stage::New | Stage::Going { .. } | Stage::Dead { .. } => None,
         }
     }
@@ -328,8 +344,9 @@ impl Sandbox {
 }
 
 /// How a sandbox is reached, by its shim.
-pub(crate) fn info(id: &str, pid: u32) -> SandboxInfo {
-    SandboxInfo { id: id.to_owned(), netns: PathBuf::from(format!("/proc/{pid}/ns/net")), pid }
+pub(crate) fn info(id: &str, pid: u32, namespaces: Namespaces) -> SandboxInfo {
+    let netns = PathBuf::from(format!("/proc/{pid}/ns/net"));
+    SandboxInfo { id: id.to_owned(), netns, pid, namespaces }
 }
 
 /// As the shims see the time.

@@ -10,23 +10,22 @@ use std::process::Child;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rekindle_shim::protocol::{Answer, ClaimPlan, Request, SandboxPlan};
+use rekindle_shim::protocol::{
+    Answer, ClaimPlan, NamespacePlan, NamespacesPlan, Request, SandboxPlan,
+};
 
 use super::link::{CallError, Link};
 use super::records::{Line, RecordFile, SandboxRecord};
-use super::sandbox::{self, Follower, Sandbox, Stage, Target};
+use super::sandbox::{self, Follower, Sandbox, Stage, Target, Traits};
 use super::shim_process::Socket;
 use super::spares::{self, Spare};
+use super::sysctls::{check_sysctls, default_sysctls};
 use super::{Shared, blocking, janitor};
 use crate::error::RuntimeError;
-use crate::spec::{SandboxInfo, SandboxKey, SandboxSpec};
+use crate::spec::{Namespace, Namespaces, SandboxInfo, SandboxKey, SandboxSpec};
 
 /// How long a shim may take to end its containers (by SIGKILL, so milliseconds) before it is ended itself.
 pub(crate) const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
-
-/// What other engines set, so that ping and low ports work without privileges.
-pub(crate) const SYSCTLS_DEFAULT: [(&str, &str); 2] =
-    [("net.ipv4.ip_unprivileged_port_start", "0"), ("net.ipv4.ping_group_range", "0 2147483647")];
 
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -67,14 +66,12 @@ pub(crate) async fn run(
 fn find_or_insert(shared: &Arc<Shared>, spec: &SandboxSpec) -> Arc<Sandbox> {
     let mut sandboxes = shared.sandboxes();
     let make = || {
-        let (key, hostname) = (spec.key.clone(), spec.hostname.clone());
         let (layout, events) = (&shared.layout, shared.events.clone());
-        let fits = spec.shm_bytes == spares::SHM_BYTES;
-        Arc::new(match fits.then(|| shared.spares.take()).flatten() {
-            Some(spare) => Sandbox::of_spare(key, hostname, spare, layout, events),
+        Arc::new(match spares::fits(spec).then(|| shared.spares.take()).flatten() {
+            Some(spare) => Sandbox::of_spare(Traits::from(spec), spare, layout, events),
             None => {
-                let id = layout.sandbox_id(&key);
-                Sandbox::new(key, hostname, id, layout, events)
+                let id = layout.sandbox_id(&spec.key);
+                Sandbox::new(Traits::from(spec), id, layout, events)
             }
         })
     };
@@ -86,21 +83,11 @@ async fn make(
     sandbox: &Arc<Sandbox>,
     spec: &SandboxSpec,
 ) -> Result<SandboxInfo, Cause> {
-    let sysctls = sysctls(spec)?;
+    let sysctls = check_sysctls(spec)?;
     match sandbox.take_spare() {
         Some(spare) => claim(shared, sandbox, spec, spare, sysctls).await,
         None => make_afresh(shared, sandbox, spec, sysctls).await,
     }
-}
-
-/// Settings beyond the default ones.
-fn sysctls(spec: &SandboxSpec) -> Result<Vec<(String, String)>, Cause> {
-    for name in spec.sysctls.keys() {
-        if !is_namespaced(name) {
-            return Err(format!("sysctl {name:?} is the whole machine's, not the pod's").into());
-        }
-    }
-    Ok(spec.sysctls.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 async fn make_afresh(
@@ -109,15 +96,14 @@ async fn make_afresh(
     spec: &SandboxSpec,
     sysctls: Vec<(String, String)>,
 ) -> Result<SandboxInfo, Cause> {
-    let defaults = SYSCTLS_DEFAULT.iter();
-    let defaults = defaults.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let mount_point = sandbox.mount_point();
     let mount_point = mount_point.to_str().ok_or("the data folder's path is not UTF-8")?;
     let plan = SandboxPlan {
         hostname: spec.hostname.clone(),
-        sysctls: defaults.chain(sysctls).collect(),
+        sysctls: default_sysctls(spec.namespaces).into_iter().chain(sysctls).collect(),
         shm_bytes: spec.shm_bytes,
         mount_point: mount_point.to_owned(),
+        namespaces: namespaces_plan(spec.namespaces),
     };
     let started = {
         let (shared, sandbox, spec) = (shared.clone(), sandbox.clone(), spec.clone());
@@ -140,7 +126,7 @@ async fn make_afresh(
     sandbox.enter(Stage::Ready { link: link.clone(), pid, child: Some(child) });
     link.call(Request::Configure(plan)).await?;
     sandbox.record(&Line::Sandbox(record(shared, spec)))?;
-    Ok(sandbox::info(&sandbox.id, pid))
+    Ok(sandbox::info(&sandbox.id, pid, spec.namespaces))
 }
 
 /// Gives a sandbox that was made ahead to its pod.
@@ -166,7 +152,7 @@ async fn claim(
     claimed?;
     // Last: what has no record is a spare still.
     sandbox.record(&Line::Sandbox(record(shared, spec)))?;
-    Ok(sandbox::info(&id, pid))
+    Ok(sandbox::info(&id, pid, spec.namespaces))
 }
 
 fn record(shared: &Shared, spec: &SandboxSpec) -> SandboxRecord {
@@ -174,15 +160,16 @@ fn record(shared: &Shared, spec: &SandboxSpec) -> SandboxRecord {
         key: spec.key.clone(),
         hostname: spec.hostname.clone(),
         engine_id: shared.layout.engine_id().to_owned(),
+        namespaces: spec.namespaces,
     }
 }
 
-/// Settings that belong to a network or IPC namespace, as the kubelet sorts them.
-fn is_namespaced(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let prefixes = ["net.", "kernel.shm", "kernel.msg", "fs.mqueue."];
-    let known = prefixes.iter().any(|prefix| name.starts_with(prefix)) || name == "kernel.sem";
-    known && name.chars().all(plain) && !name.contains("..")
+fn namespaces_plan(namespaces: Namespaces) -> NamespacesPlan {
+    let plan = |whose| match whose {
+        Namespace::Own => NamespacePlan::Own,
+        Namespace::Host => NamespacePlan::Host,
+    };
+    NamespacesPlan { network: plan(namespaces.network), ipc: plan(namespaces.ipc) }
 }
 
 /// A shim that runs, and has not been told anything yet.
@@ -278,22 +265,4 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &SandboxKey) -> Result<(),
     shared.sandboxes().remove(key);
     janitor::retire(shared, &sandbox);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_namespaced;
-
-    #[test]
-    fn only_settings_of_a_namespace_are_taken() {
-        for name in
-            ["net.core.somaxconn", "kernel.shm_rmid_forced", "kernel.sem", "fs.mqueue.msg_max"]
-        {
-            assert!(is_namespaced(name), "{name}");
-        }
-        for name in ["kernel.core_pattern", "vm.overcommit_memory", "net/../kernel/x", "net..x", ""]
-        {
-            assert!(!is_namespaced(name), "{name}");
-        }
-    }
 }

@@ -14,22 +14,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rekindle_shim::frame;
-use rekindle_shim::protocol::{Call, Request, SandboxPlan};
+use rekindle_shim::protocol::{Call, NamespacesPlan, Request, SandboxPlan};
 
 use super::link::Link;
 use super::records::RecordFile;
 use super::roots::Roots;
 use super::sandbox::{self, Target};
-use super::sandboxes::{self, Cause, SHUTDOWN_TIME, SYSCTLS_DEFAULT};
+use super::sandboxes::{self, Cause, SHUTDOWN_TIME};
 use super::shim_process::Socket;
+use super::sysctls::default_sysctls;
 use super::{Shared, blocking, janitor, unavailable};
 use crate::error::RuntimeError;
-use crate::spec::SandboxInfo;
+use crate::spec::{Namespace, Namespaces, SandboxInfo, SandboxSpec};
 
 /// How many stand ready: one for a pod that is restarted, one for another at the same time.
 const READY_MAX: usize = 2;
 /// Bytes of a spare's /dev/shm: what every pod has that does not ask for another size.
 pub(crate) const SHM_BYTES: u64 = 64 * 1024 * 1024;
+/// A spare shares nothing.
+const NAMESPACES: Namespaces = Namespaces { network: Namespace::Own, ipc: Namespace::Own };
+
+/// Whether a spare can become this sandbox.
+pub(crate) fn fits(spec: &SandboxSpec) -> bool {
+    spec.shm_bytes == SHM_BYTES && spec.namespaces == NAMESPACES
+}
 
 /// A sandbox that waits for its pod.
 pub(crate) struct Spare {
@@ -79,7 +87,7 @@ pub(crate) async fn prepare(shared: &Arc<Shared>) -> Result<Option<SandboxInfo>,
     }
     let made = make(shared).await;
     let (spare, pid) = made.map_err(|e| unavailable("make a sandbox ahead of need", e))?;
-    let info = sandbox::info(&spare.id, pid);
+    let info = sandbox::info(&spare.id, pid, NAMESPACES);
     shared.spares.ready().push(spare);
     Ok(Some(info))
 }
@@ -100,13 +108,13 @@ async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
     let (started, roots) = started.await?;
     let target = Target::default();
     let link = sandboxes::follow(shared, target.clone(), started.socket)?;
-    let sysctls = SYSCTLS_DEFAULT.iter();
     let mount_point = dir.join(sandbox::MOUNT_POINT);
     let plan = SandboxPlan {
         hostname: "spare".to_owned(),
-        sysctls: sysctls.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        sysctls: default_sysctls(NAMESPACES),
         shm_bytes: SHM_BYTES,
         mount_point: mount_point.to_str().ok_or("the data folder's path is not UTF-8")?.to_owned(),
+        namespaces: NamespacesPlan::default(),
     };
     link.call(Request::Configure(plan)).await?;
     let pid = started.child.id();

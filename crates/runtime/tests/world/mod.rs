@@ -214,6 +214,7 @@ pub fn sandbox_spec(key: SandboxKey) -> SandboxSpec {
         resources: Resources::default(),
         sysctls: Default::default(),
         shm_bytes: 16 * 1024 * 1024,
+        namespaces: Namespaces::default(),
     }
 }
 

@@ -32,6 +32,8 @@ const FIELDS: &[Fields] = &[
             "dnsPolicy",
             "enableServiceLinks", // there are no cluster addresses to make variables of
             "hostAliases",
+            "hostIPC",
+            "hostNetwork",
             "hostname",
             "hostnameOverride",
             "imagePullSecrets",

@@ -27,6 +27,8 @@ pub enum Set {
     Pod(fn(&PodSpec) -> bool),
     /// In a regular or init container.
     Container(fn(&Container) -> bool),
+    /// In a regular or init container of a pod that has a network of its own.
+    OwnNetwork(fn(&Container) -> bool),
     /// In a volume.
     Volume(fn(&Volume) -> bool),
     /// In a volume mount of a container.
@@ -39,7 +41,7 @@ impl Unenforced {
         let field = self.field;
         match self.set {
             Set::Pod(_) => format!("spec.{field}"),
-            Set::Container(_) => format!("spec.containers[*].{field}"),
+            Set::Container(_) | Set::OwnNetwork(_) => format!("spec.containers[*].{field}"),
             Set::Volume(_) => format!("spec.volumes[*].{field}"),
             Set::Mount(_) => format!("spec.containers[*].volumeMounts[*].{field}"),
         }
@@ -56,6 +58,10 @@ impl Unenforced {
                 .filter(|(_, container)| is_set(container))
                 .map(|(path, _)| format!("{path}.{field}"))
                 .collect(),
+            Set::OwnNetwork(_) if spec.host_network == Some(true) => Vec::new(),
+            Set::OwnNetwork(is_set) => {
+                Unenforced { set: Set::Container(is_set), ..*self }.found(spec, prefix)
+            }
             Set::Volume(is_set) => items(spec.volumes.as_ref())
                 .iter()
                 .enumerate()
@@ -119,6 +125,14 @@ const fn container(
     Unenforced { field, set: Set::Container(set), note }
 }
 
+const fn own_network(
+    field: &'static str,
+    set: fn(&Container) -> bool,
+    note: &'static str,
+) -> Unenforced {
+    Unenforced { field, set: Set::OwnNetwork(set), note }
+}
+
 const fn volume(field: &'static str, set: fn(&Volume) -> bool, note: &'static str) -> Unenforced {
     Unenforced { field, set: Set::Volume(set), note }
 }
@@ -157,12 +171,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "evictionResponders",
         |s| !items(s.eviction_responders.as_ref()).is_empty(),
         "nobody asks them",
-    ),
-    pod("hostIPC", |s| s.host_ipc == Some(true), "the pod gets an IPC namespace of its own"),
-    pod(
-        "hostNetwork",
-        |s| s.host_network == Some(true),
-        "the pod gets a network namespace and an address of its own",
     ),
     pod("hostPID", |s| s.host_pid == Some(true), "the pod gets PID namespaces of its own"),
     pod("hostUsers", |s| s.host_users == Some(false), "the pod runs in the node's user namespace"),
@@ -256,12 +264,12 @@ pub const UNENFORCED: &[Unenforced] = &[
         |c| chooses_protocol(c.liveness_probe.as_ref()),
         "HTTP/1.1 is spoken",
     ),
-    container(
+    own_network(
         "ports[*].hostIP",
         |c| items(c.ports.as_ref()).iter().any(|p| !text(p.host_ip.as_ref()).is_empty()),
         "no port of the node is opened",
     ),
-    container(
+    own_network(
         "ports[*].hostPort",
         |c| items(c.ports.as_ref()).iter().any(|p| p.host_port.unwrap_or(0) != 0),
         "no port of the node is opened; connect to the pod's address",

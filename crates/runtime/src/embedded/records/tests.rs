@@ -30,7 +30,12 @@ fn add_made(file: &RecordFile, attempt: u32) {
 }
 
 fn sandbox() -> SandboxRecord {
-    SandboxRecord { key: key(), hostname: "web".to_owned(), engine_id: "e".to_owned() }
+    SandboxRecord {
+        key: key(),
+        hostname: "web".to_owned(),
+        engine_id: "e".to_owned(),
+        namespaces: Namespaces::default(),
+    }
 }
 
 #[test]

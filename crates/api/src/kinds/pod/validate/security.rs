@@ -7,9 +7,9 @@ use super::{one_of_if_set, unsupported};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, items, numbers};
 
-/// The kernel settings that live in the IPC and the network namespace, as the kubelet knows them.
-const NAMESPACED_SYSCTLS: [&str; 5] =
-    ["fs.mqueue.", "kernel.msg", "kernel.sem", "kernel.shm", "net."];
+/// The kernel settings that live in the network and in the IPC namespace, as the kubelet knows them.
+const NETWORK_SYSCTLS: &str = "net.";
+const IPC_SYSCTLS: [&str; 4] = ["fs.mqueue.", "kernel.msg", "kernel.sem", "kernel.shm"];
 
 /// Checks the pod's security context.
 pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
@@ -45,13 +45,13 @@ pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
         &["Merge", "Strict"],
         field.child("supplementalGroupsPolicy"),
     ));
-    errors.extend(sysctls(items(context.sysctls.as_ref()), &field.child("sysctls")));
+    errors.extend(sysctls(spec, items(context.sysctls.as_ref()), &field.child("sysctls")));
     errors.extend(seccomp(context.seccomp_profile.as_ref(), &field.child("seccompProfile")));
     errors
 }
 
 /// Only what a namespace of the pod's own holds may be set.
-fn sysctls(sysctls: &[Sysctl], field: &Path) -> Vec<FieldError> {
+fn sysctls(spec: &PodSpec, sysctls: &[Sysctl], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, sysctl) in sysctls.iter().enumerate() {
         let field = field.index(index).child("name");
@@ -68,11 +68,26 @@ fn sysctls(sysctls: &[Sysctl], field: &Path) -> Vec<FieldError> {
             ));
         } else if sysctls[..index].iter().any(|other| other.name.replace('/', ".") == name) {
             errors.push(FieldError::duplicate(field, &sysctl.name));
-        } else if !NAMESPACED_SYSCTLS.iter().any(|prefix| name.starts_with(prefix)) {
-            errors.push(unsupported(field, "it is not namespaced and would change the node"));
+        } else {
+            errors.extend(sysctl_of_node(spec, sysctl, &name, field));
         }
     }
     errors
+}
+
+/// What the pod shares with the node it may not set, nor what is in no namespace at all.
+fn sysctl_of_node(spec: &PodSpec, sysctl: &Sysctl, name: &str, field: Path) -> Option<FieldError> {
+    let shared = |host: Option<bool>, switch: &str| {
+        let detail = format!("may not be specified when '{switch}' is true");
+        (host == Some(true)).then(|| FieldError::invalid(field.clone(), &sysctl.name, detail))
+    };
+    if name.starts_with(NETWORK_SYSCTLS) {
+        shared(spec.host_network, "hostNetwork")
+    } else if IPC_SYSCTLS.iter().any(|prefix| name.starts_with(prefix)) {
+        shared(spec.host_ipc, "hostIPC")
+    } else {
+        Some(unsupported(field, "it is not namespaced and would change the node"))
+    }
 }
 
 fn is_sysctl_name(name: &str) -> bool {

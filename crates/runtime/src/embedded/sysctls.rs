@@ -1,0 +1,90 @@
+//! Kernel settings of a sandbox. Only those of a namespace of its own are ever written: another namespace's are the host's.
+
+use super::sandboxes::Cause;
+use crate::spec::{Namespace, Namespaces, SandboxSpec};
+
+/// What other engines set, so that ping and low ports work without privileges. All of the network namespace.
+const DEFAULTS: [(&str, &str); 2] =
+    [("net.ipv4.ip_unprivileged_port_start", "0"), ("net.ipv4.ping_group_range", "0 2147483647")];
+
+/// The namespace that a setting belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    Network,
+    Ipc,
+    Machine,
+}
+
+/// What is set in every sandbox that has a network of its own.
+pub(crate) fn default_sysctls(namespaces: Namespaces) -> Vec<(String, String)> {
+    match namespaces.network {
+        Namespace::Own => {
+            DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        }
+        Namespace::Host => Vec::new(),
+    }
+}
+
+/// The settings that the pod asks for beyond the default ones.
+///
+/// # Errors
+/// When one of them is not of a namespace that the sandbox has for itself.
+pub(crate) fn check_sysctls(spec: &SandboxSpec) -> Result<Vec<(String, String)>, Cause> {
+    for name in spec.sysctls.keys() {
+        let whose = match home(name) {
+            Home::Network => spec.namespaces.network,
+            Home::Ipc => spec.namespaces.ipc,
+            Home::Machine => Namespace::Host,
+        };
+        match whose {
+            Namespace::Own => {}
+            Namespace::Host => {
+                return Err(format!("sysctl {name:?} is the whole machine's, not the pod's").into());
+            }
+        }
+    }
+    Ok(spec.sysctls.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+/// As the kubelet sorts them.
+fn home(name: &str) -> Home {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if !name.chars().all(plain) || name.contains("..") {
+        Home::Machine
+    } else if name.starts_with("net.") {
+        Home::Network
+    } else if begins(&["kernel.shm", "kernel.msg", "fs.mqueue."]) || name == "kernel.sem" {
+        Home::Ipc
+    } else {
+        Home::Machine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_of_one_namespace_or_of_the_machine() {
+        for (names, expected) in [
+            (&["net.core.somaxconn", "net.ipv4.tcp_syncookies"][..], Home::Network),
+            (&["kernel.shm_rmid_forced", "kernel.msgmax", "kernel.sem"], Home::Ipc),
+            (&["fs.mqueue.msg_max"], Home::Ipc),
+            (&["kernel.core_pattern", "vm.overcommit_memory", "net/../kernel/x"], Home::Machine),
+            (&["net..x", "", "kernel.semaphore", "net"], Home::Machine),
+        ] {
+            for name in names {
+                assert_eq!(home(name), expected, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_set_in_the_hosts_network() {
+        let namespaces = Namespaces { network: Namespace::Host, ipc: Namespace::Own };
+        assert_eq!(default_sysctls(namespaces), []);
+        assert_eq!(default_sysctls(Namespaces::default()).len(), DEFAULTS.len());
+        assert!(DEFAULTS.iter().all(|(name, _)| home(name) == Home::Network));
+    }
+}
