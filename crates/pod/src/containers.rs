@@ -337,7 +337,7 @@ impl PodCore {
         }
     }
 
-    fn follow_up(&self, place: usize, status: ExitStatus) -> FollowUp {
+    pub(crate) fn follow_up(&self, place: usize, status: ExitStatus) -> FollowUp {
         let container = &self.containers[place];
         match &self.lifecycle {
             Lifecycle::Ending(_) | Lifecycle::Finished(_) => return FollowUp::Stay,

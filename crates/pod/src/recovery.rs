@@ -157,16 +157,18 @@ impl PodCore {
         }
     }
 
-    /// What the status says counts where the journal knows less: ends that it missed, and the number at least.
+    /// What the status says counts where the journal knows less: ends that it missed, and the number at least. Such an end is
+    /// followed as if it came now, with the restart that the journal knows of: it may be the very end that was asked for.
     fn take_told(&mut self, place: usize, told: &Told) {
-        let container = &mut self.containers[place];
-        let known = container.last.as_ref().map(|last| last.attempt);
+        let known = self.containers[place].last.as_ref().map(|last| last.attempt);
         if let Some(end) = told.ended.as_ref().filter(|end| known.is_none_or(|n| n < end.attempt)) {
+            let follow_up = self.follow_up(place, end.exit.status);
+            let container = &mut self.containers[place];
             container.last = Some(end.clone());
             container.before = told.before.clone().or(container.before.take());
-            let follow_up = container.follow_up(end.exit.status);
             container.stand_after(follow_up);
         }
+        let container = &mut self.containers[place];
         let after_last = container.last.as_ref().map_or(ContainerAttempt(0), |l| l.attempt.next());
         container.number = container.number.max(told.number).max(after_last);
     }
