@@ -1,7 +1,8 @@
 //! The whole agent with the real pod core, against a fake API, runtime and network.
 //!
-//! Time is virtual: with `start_paused` a sleep, here or in the agent, ends as soon as nothing else can go on, in no time, and
-//! never while file system work is under way on another thread. So hours pass in a test without anybody waiting for them.
+//! Time is virtual: with `start_paused` a wait in the agent ends as soon as nothing else can go on, in no time, and never while file
+//! system work is under way on another thread. So hours pass in a test without anybody waiting for them. A test that wants time to
+//! pass counts the renewals of the node's lease, one every ten seconds.
 
 mod crashes;
 mod ending;
@@ -10,6 +11,8 @@ mod images;
 mod namespaces;
 mod restarts;
 mod running;
+
+use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Pod, Volume, VolumeMount};
 use serde_json::{Value, json};
@@ -29,6 +32,13 @@ fn events(world: &World, reason: &str) -> Vec<String> {
     let events = world.api.list("events").into_iter();
     let of_reason = events.filter(|event| event["reason"] == json!(reason));
     of_reason.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Where on the host the emptyDir of container `app` lies.
+fn scratch_of_app(world: &World) -> PathBuf {
+    let mounts = world.machine.spec("app").mounts;
+    let scratch = mounts.iter().find(|mount| mount.destination.ends_with("scratch"));
+    scratch.unwrap().source.clone()
 }
 
 /// A pod whose containers all mount one emptyDir at /scratch.

@@ -57,6 +57,12 @@ impl World {
         self.api.get("pods", pod).map(|pod| pod["status"].clone()).unwrap_or_default()
     }
 
+    /// Until the node has renewed its lease so often, which it does every ten seconds of virtual time.
+    pub(crate) async fn lease_renewals(&self, count: usize) {
+        let until = self.api.requests("PATCH leases") + count;
+        self.api.until("lease renewals", |api| api.requests("PATCH leases") >= until).await;
+    }
+
     /// Waits until all containers of a pod are shown as running.
     pub(crate) async fn until_running(&self, pod: &str) {
         self.api.until(&format!("{pod} runs"), |api| all_running(api, pod)).await;

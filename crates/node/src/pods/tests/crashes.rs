@@ -209,15 +209,9 @@ async fn a_pod_that_is_forced_out_of_the_api_is_ended_and_cleaned_up() {
     let (world, _agent) = running_pod().await;
     world.api.delete_pod("web", 0);
     world.machine.until("gone", |machine| machine.sandboxes().is_empty()).await;
-    tokio::time::timeout(Duration::from_secs(3600), async {
-        while !world.folder.mounts().is_empty()
-            || world.folder.join("logs/default_web_uid-web-0").exists()
-        {
-            tokio::time::sleep(Duration::from_millis(10)).await; // virtual: see the module above
-        }
-    })
-    .await
-    .unwrap();
+    let logs = world.folder.join("logs/default_web_uid-web-0");
+    // looked at with each renewal of the node's lease
+    world.api.until("clean", |_| world.folder.mounts().is_empty() && !logs.exists()).await;
     assert_eq!(world.machine.count("signal app"), 1);
 }
 

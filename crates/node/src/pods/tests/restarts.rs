@@ -3,7 +3,7 @@
 use rekindle_types::v1alpha1::Rung;
 use serde_json::json;
 
-use super::{pod_with_scratch, shown};
+use super::{pod_with_scratch, scratch_of_app, shown};
 use crate::testing::{World, container, pod, restart};
 
 #[tokio::test(start_paused = true)]
@@ -13,15 +13,7 @@ async fn a_whole_pod_restart_makes_sandbox_address_and_empty_dir_new() {
     let _agent = world.agent().await;
     world.until_running("web").await;
     let uid = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
-    let scratch = world
-        .machine
-        .spec("app")
-        .mounts
-        .iter()
-        .find(|m| m.destination.ends_with("scratch"))
-        .unwrap()
-        .source
-        .clone();
+    let scratch = scratch_of_app(&world);
     std::fs::write(scratch.join("poison"), "bad").unwrap();
     world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
     world

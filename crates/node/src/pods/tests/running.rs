@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 use rekindle_types::ExitStatus;
 use serde_json::json;
 
-use super::{events, pod_with_scratch, shown};
+use super::{events, pod_with_scratch, scratch_of_app, shown};
 use crate::agent::StopMode;
 use crate::testing::{World, container, pod};
 
@@ -157,15 +157,7 @@ async fn an_agent_that_stops_can_end_its_pods_and_the_next_one_brings_them_back(
     world.api.create("pods", &pod_with_scratch("web", vec![container("app")]));
     let agent = world.agent().await;
     world.until_running("web").await;
-    let scratch = world
-        .machine
-        .spec("app")
-        .mounts
-        .iter()
-        .find(|m| m.destination.ends_with("scratch"))
-        .unwrap()
-        .source
-        .clone();
+    let scratch = scratch_of_app(&world);
     std::fs::write(scratch.join("kept"), "kept").unwrap();
     agent.stop(StopMode::EndPods).await;
     assert!(world.machine.sandboxes().is_empty());
@@ -282,13 +274,9 @@ async fn projected_files_follow_labels_and_config_maps_while_the_pod_runs() {
     assert_eq!((read("cfg/a"), read("info/labels")), ("1".to_owned(), "tier=\"one\"".to_owned()));
     world.api.modify("configmaps", "settings", &json!({ "data": { "a": "2" } }));
     world.api.modify("pods", "web", &json!({ "metadata": { "labels": { "tier": "two" } } }));
-    tokio::time::timeout(std::time::Duration::from_secs(3600), async {
-        while read("cfg/a") != "2" || read("info/labels") != "tier=\"two\"" {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await; // virtual: see the module above
-        }
-    })
-    .await
-    .unwrap();
+    let is_new = || read("cfg/a") == "2" && read("info/labels") == "tier=\"two\"";
+    // looked at with each renewal of the node's lease
+    world.api.until("both files are new", |_| is_new()).await;
     assert_eq!(world.machine.starts("app"), 1, "an update restarts nothing");
 }
 
@@ -300,7 +288,7 @@ async fn nothing_is_started_while_the_journal_cannot_be_written() {
     std::fs::create_dir_all(&obstacle).unwrap();
     world.api.create("pods", &pod("web", vec![container("app")]));
     let _agent = world.agent().await;
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await; // virtual: see the module above
+    world.lease_renewals(6).await;
     assert_eq!(world.machine.starts("app"), 0);
     std::fs::remove_dir(&obstacle).unwrap();
     world.until_running("web").await;
@@ -336,7 +324,7 @@ async fn a_pod_held_by_a_finalizer_is_over_all_the_same() {
             "web",
             &json!({ "metadata": { "labels": { "n": n.to_string() } } }),
         );
-        tokio::time::sleep(std::time::Duration::from_secs(60)).await; // virtual: see the module above
+        world.lease_renewals(6).await;
     }
     assert_eq!(world.api.requests("DELETE pods"), 1);
     assert_eq!(world.machine.starts("app"), 1);
