@@ -54,6 +54,32 @@ impl Desired {
     }
 }
 
+/// For a kind of which the user writes `spec` and a controller `status`: an update of one leaves the other, and the generation
+/// follows the spec. Stands in an `impl ApiKind`.
+macro_rules! updates_of_spec_and_status {
+    () => {
+        fn prepare_for_update(
+            &mut self,
+            old: &Self,
+            _ctx: &$crate::registry::resource::Context<'_>,
+        ) {
+            let desired = $crate::kinds::fill::Desired::compare(&self.spec, &old.spec);
+            $crate::kinds::fill::next_generation(&mut self.metadata, &old.metadata, desired);
+            self.status.clone_from(&old.status);
+        }
+
+        fn prepare_for_status_update(
+            &mut self,
+            old: &Self,
+            _ctx: &$crate::registry::resource::Context<'_>,
+        ) {
+            self.spec.clone_from(&old.spec);
+            self.metadata.generation = old.metadata.generation;
+        }
+    };
+}
+pub(crate) use updates_of_spec_and_status;
+
 /// The generation of a new object.
 pub(crate) const fn first_generation(meta: &mut ObjectMeta) {
     meta.generation = Some(1);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use rekindle_types::Tick;
 
-use super::fill::{self, Desired};
+use super::fill;
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
@@ -41,16 +41,7 @@ impl ApiKind for ReplicaSet {
         self.status = Some(ReplicaSetStatus::default());
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
-        self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
-        self.metadata.generation = old.metadata.generation;
-    }
+    fill::updates_of_spec_and_status!();
 
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
