@@ -48,7 +48,7 @@ impl Kubeconfig<'_> {
 }
 
 /// Replaces a file by one with mode 0600 and this content; durable when it returns.
-pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
+pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut staged = path.as_os_str().to_owned();
     staged.push(format!(".{}.new", std::process::id()));

@@ -11,7 +11,7 @@ mod subject;
 pub mod user;
 
 pub use authorizer::{Attributes, Authorizer, Decision};
-pub use kubeconfig::Kubeconfig;
+pub use kubeconfig::{Kubeconfig, write_private};
 pub use pki::{Pki, PkiError};
 pub use subject::user_of_certificate;
 pub use user::{Identity, UserInfo};

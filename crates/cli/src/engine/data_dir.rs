@@ -18,6 +18,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use rekindle_api::auth::write_private;
 
 /// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in 108 bytes.
 const RUN_ROOT: &str = "/run/rekindle";
@@ -132,16 +133,6 @@ fn create_private(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("create folder {}", path.display()))
 }
 
-/// Writes a small file for its owner alone, whole or not at all.
-pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    let fresh = path.with_extension("new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&fresh, path)
-}
-
 fn engine_id(path: &Path) -> anyhow::Result<String> {
     let file = path.join("engine-id");
     match std::fs::read_to_string(&file) {
@@ -153,7 +144,8 @@ fn engine_id(path: &Path) -> anyhow::Result<String> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let mut id = uuid::Uuid::new_v4().simple().to_string();
             id.truncate(8);
-            write_private(&file, &id).with_context(|| format!("write {}", file.display()))?;
+            write_private(&file, id.as_bytes())
+                .with_context(|| format!("write {}", file.display()))?;
             Ok(id)
         }
         Err(error) => Err(error).with_context(|| format!("read {}", file.display())),

@@ -5,10 +5,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Context;
+use rekindle_api::auth::write_private;
 use rekindle_types::TickDuration;
 use serde::{Deserialize, Serialize};
 
-use super::data_dir::{DataDir, write_private};
+use super::data_dir::DataDir;
 use crate::args::Up;
 
 /// The file in the data directory.
@@ -54,7 +55,7 @@ impl Settings {
         }
         let path = data_dir.join(FILE);
         let text = serde_json::to_string_pretty(self).context("write the engine's settings")?;
-        write_private(&path, &text).with_context(|| format!("write {}", path.display()))
+        write_private(&path, text.as_bytes()).with_context(|| format!("write {}", path.display()))
     }
 
     /// Everything that was made by them is gone.
