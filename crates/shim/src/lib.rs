@@ -24,7 +24,7 @@ mod sandbox;
 mod server;
 pub mod state_file;
 mod sys;
-mod timestamp;
+pub mod timestamp;
 
 use std::os::fd::AsFd;
 

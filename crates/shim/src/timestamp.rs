@@ -8,7 +8,7 @@ pub(crate) fn now() -> Timespec {
 }
 
 /// The wall clock in microseconds since the Unix epoch.
-pub(crate) fn now_us() -> u64 {
+pub fn now_us() -> u64 {
     let now = now();
     let secs = u64::try_from(now.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);

@@ -296,7 +296,7 @@ impl Sandbox {
                 container.phase = Phase::Running { pid: *pid, started_at_us: *started_at_us };
             }
             Err(Failure { kind: FailureKind::Start, problem }) => {
-                let now_us = wall_clock_us();
+                let now_us = rekindle_shim::timestamp::now_us();
                 let exit = ExitRecord {
                     cause: ExitCause::StartError,
                     started_at_us: now_us,
@@ -347,13 +347,6 @@ impl Sandbox {
 pub(crate) fn info(id: &str, pid: u32, namespaces: Namespaces) -> SandboxInfo {
     let netns = PathBuf::from(format!("/proc/{pid}/ns/net"));
     SandboxInfo { id: id.to_owned(), netns, pid, namespaces }
-}
-
-/// As the shims see the time.
-fn wall_clock_us() -> u64 {
-    let since_epoch =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The sandbox that a shim's messages are for; there is none while it is a spare.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::registry::RegistryError;
-use crate::error::{ImageErrorKind, RuntimeError};
+use crate::error::{ImageErrorKind, RuntimeError, chain};
 
 /// A failed image operation.
 #[derive(Debug, thiserror::Error)]
@@ -92,16 +92,4 @@ impl ImageError {
         };
         RuntimeError::Image { image: image.to_owned(), problem, kind }
     }
-}
-
-/// An error with its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

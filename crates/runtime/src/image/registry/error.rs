@@ -114,7 +114,7 @@ fn told(message: &str) -> String {
     }
 }
 
-/// An error with all its causes in one line.
+/// An error with its causes in one line. Those of hyper repeat what the error above them said; each is told once.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
