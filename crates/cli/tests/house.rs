@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("api", &["types", "store"]),
     ("runtime", &["types", "shim"]),
     ("operator", &["types", "controllers", "ladder"]),
-    ("node", &["types", "pod", "runtime", "net", "controllers"]),
+    ("node", &["types", "pod", "runtime", "net"]),
 ];
 
 /// What would let a clock, a thread, randomness or IO into a pure crate.
