@@ -78,6 +78,9 @@ pub struct Up {
     /// The longest wait between restarts of a crashing container, 1s to 300s
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = restart_period)]
     pub max_container_restart_period: std::time::Duration,
+    /// The folder of static pods' manifests [default: static-pods in the data directory]
+    #[arg(long, value_name = "DIR")]
+    pub static_pod_path: Option<PathBuf>,
     #[command(flatten)]
     pub registries: Registries,
 }

@@ -24,6 +24,7 @@ use crate::objects::ObjectCache;
 use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
 use crate::register::{Heartbeat, MachineFacts};
 use crate::spares::{Leaving, SpareKeeper};
+use crate::static_pods::{Folder, Listing, StaticPods};
 use crate::streams::PodStreams;
 
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
@@ -60,6 +61,8 @@ pub struct Config {
     pub version: String,
     /// Where ticks come from; the same clock as the runtime's.
     pub clock: Clock,
+    /// The folder of static pods' manifests, which exists; the kubelet's `staticPodPath`.
+    pub static_pods: Option<PathBuf>,
     /// What the agent is started for.
     pub duty: Duty,
 }
@@ -91,6 +94,7 @@ impl Config {
             cluster_domain: "cluster.local".to_owned(),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),
+            static_pods: None,
             duty: Duty::Serve,
         }
     }
@@ -153,6 +157,7 @@ pub struct Handle {
     /// `None` once it was stopped, and in an agent that only ends pods.
     spares: Option<SpareKeeper>,
     keeper: Keeper,
+    static_pods: Option<JoinHandle<()>>,
 }
 
 impl Node {
@@ -182,7 +187,7 @@ impl Node {
             }
             Duty::EndPods => None,
         };
-        let streams = PodStreams::new(Arc::clone(&runtime));
+        let streams = PodStreams::new(Arc::clone(&runtime), index.clone());
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
@@ -206,10 +211,22 @@ impl Node {
         let (shown, images) = watch::channel(Vec::new());
         let keeper = Keeper::start(node.clone(), config.image_gc, shown);
         let heartbeat = Heartbeat::start(client, &config, machine, images);
+        let (statics, listings, static_pods) = follow_static_pods(&config, &node);
         let (stop, stop_receiver) = mpsc::channel(1);
-        let manager = tokio::spawn(Manager::new(node, found, config.duty).run(stop_receiver));
+        let manager = Manager::new(node, found, statics, config.duty);
+        let manager = tokio::spawn(manager.run(stop_receiver, listings));
         let logs = Logs::new(index, dirs, config.clock);
-        Ok(Handle { name: config.name, logs, streams, stop, manager, heartbeat, spares, keeper })
+        Ok(Handle {
+            name: config.name,
+            logs,
+            streams,
+            stop,
+            manager,
+            heartbeat,
+            spares,
+            keeper,
+            static_pods,
+        })
     }
 }
 
@@ -251,6 +268,9 @@ impl Handle {
         if self.stop.send(manager_mode).await.is_err() {
             tracing::error!(node = self.name, "the node agent had ended before it was told to");
         }
+        if let Some(static_pods) = &self.static_pods {
+            static_pods.abort();
+        }
         self.keeper.stop().await;
         if let Err(error) = (&mut self.manager).await {
             tracing::error!(node = self.name, %error, "the node agent failed inside");
@@ -268,7 +288,25 @@ impl Drop for Handle {
         if let Some(spares) = &self.spares {
             spares.abort();
         }
+        if let Some(static_pods) = &self.static_pods {
+            static_pods.abort();
+        }
         self.heartbeat.stop();
+    }
+}
+
+/// What is known of static pods, what is heard of them, and the task that reads their folder.
+fn follow_static_pods<R: Runtime, N: PodNetwork>(
+    config: &Config,
+    node: &NodeContext<R, N>,
+) -> (StaticPods, mpsc::Receiver<Listing>, Option<JoinHandle<()>>) {
+    match (&config.static_pods, config.duty) {
+        (Some(folder), Duty::Serve) => {
+            let (client, recorder) = (node.client.clone(), node.recorder.clone());
+            let (listings, task) = Folder::start(folder.clone(), &config.name, client, recorder);
+            (StaticPods::default(), listings, Some(task))
+        }
+        (None, Duty::Serve) | (_, Duty::EndPods) => (StaticPods::none(), mpsc::channel(1).1, None),
     }
 }
 

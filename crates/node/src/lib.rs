@@ -21,6 +21,7 @@ pub mod clock;
 mod container_spec;
 mod context;
 mod env;
+mod folder_watch;
 mod hooks;
 mod images;
 mod layout;
@@ -31,6 +32,7 @@ mod pods;
 mod probes;
 mod register;
 mod spares;
+mod static_pods;
 pub mod streams;
 #[cfg(test)]
 mod testing;

@@ -12,12 +12,18 @@ use crate::validation::{items, text};
 /// The account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
 
+/// Set on pods that show a static pod of their node.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// Completes a pod that is being created. An account that does not exist gives nothing.
 pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return Ok(());
     }
     let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else { return Ok(()) };
+    if is_mirror(pod) {
+        return Ok(()); // it shows what a node runs already
+    }
     let Some(spec) = &mut pod.spec else { return Ok(()) };
     if !items(spec.image_pull_secrets.as_ref()).is_empty() {
         return Ok(());
@@ -36,4 +42,9 @@ pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Resul
         spec.image_pull_secrets = account.image_pull_secrets.take();
     }
     Ok(())
+}
+
+/// True of an object by which a node shows a static pod.
+fn is_mirror(pod: &Pod) -> bool {
+    pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR))
 }

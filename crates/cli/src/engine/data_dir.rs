@@ -8,6 +8,7 @@
 //!   store.redb           all API objects
 //!   pki/                 the CA and its certificates
 //!   kubeconfig           0600
+//!   static-pods/         manifests of static pods; another folder with --static-pod-path
 //!   images/ node/ logs/ net/
 //!   engine.log           of a detached engine
 //! ```
@@ -71,6 +72,13 @@ impl DataDir {
     /// Names this engine among others on the machine.
     pub fn engine_id(&self) -> &str {
         &self.engine_id
+    }
+
+    /// The folder of static pods' manifests, created.
+    pub fn static_pods(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.join("static-pods");
+        create_private(&folder)?;
+        Ok(folder)
     }
 
     /// The folder for sockets, created.

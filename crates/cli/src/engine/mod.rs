@@ -301,6 +301,10 @@ async fn start_node(
     config.max_container_restart_period = settings.max_container_restart_period();
     config.clock = rekindle_node::Clock::starting_at(clock.now());
     config.duty = duty;
+    config.static_pods = Some(match &settings.static_pod_path {
+        Some(folder) => folder.clone(),
+        None => data_dir.static_pods()?,
+    });
     let client = internal_client(front, &format!("system:node:{name}"));
     Node::start(config, client, runtime, network).await.context("start the node")
 }

@@ -2,7 +2,7 @@
 //! before anything is made until everything is taken away again.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rekindle_api::auth::write_private;
@@ -27,6 +27,9 @@ pub struct Settings {
     pub pod_cidr: Option<String>,
     /// The longest wait between restarts of a crashing container, in seconds.
     pub max_container_restart_period_seconds: u64,
+    /// The folder of static pods' manifests; none: the data directory's own.
+    #[serde(default)]
+    pub static_pod_path: Option<PathBuf>,
 }
 
 impl Settings {
@@ -39,6 +42,7 @@ impl Settings {
             bridge: args.bridge.clone().unwrap_or_else(bridge),
             pod_cidr: args.pod_cidr.clone(),
             max_container_restart_period_seconds: args.max_container_restart_period.as_secs(),
+            static_pod_path: args.static_pod_path.clone(),
         }
     }
 
@@ -91,6 +95,7 @@ mod tests {
             bridge: "rk0".to_owned(),
             pod_cidr: Some("10.9.0.0/24".to_owned()),
             max_container_restart_period_seconds: 20,
+            static_pod_path: Some("/etc/pods".into()),
         };
         settings.keep(&data_dir).unwrap();
         assert_eq!(Settings::kept(dir.path()).unwrap(), Some(settings));

@@ -1,16 +1,11 @@
-//! Reading manifests: YAML or JSON, several documents a file, all files of a folder, `kind: List` taken apart.
+//! The manifests of files, of folders and of standard input.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use rekindle_manifest::{EXTENSIONS, FILE_BYTES_MAX};
 use serde_json::Value;
-
-/// Larger manifests are refused. The API takes 3 MiB an object.
-const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
-
-/// The files of a folder that are read, as kubectl has it.
-const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
 /// All objects of all files, in order. `-` is standard input; of a folder its manifests are read by name, not those of the
 /// folders in it.
@@ -24,10 +19,8 @@ pub fn read_all(sources: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
     {
         let file = file.as_path();
         let text = read_text(file)?;
-        let documents = parse(&text).with_context(|| format!("read {}", file.display()))?;
-        for document in documents {
-            flatten(document, &mut objects).with_context(|| format!("read {}", file.display()))?;
-        }
+        let read = rekindle_manifest::objects(&text);
+        objects.extend(read.with_context(|| format!("read {}", file.display()))?);
     }
     Ok(objects)
 }
@@ -76,61 +69,9 @@ fn read_text(file: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The documents; empty ones are skipped. Aliases, depth and nodes are limited, so that a small file cannot become a large
-/// one in memory.
-fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: 100,
-            max_nodes: 1_000_000,
-            max_anchors: 1_000,
-            max_aliases: 1_000,
-        },
-        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
-    };
-    Ok(serde_saphyr::from_multiple_with_options::<Value>(text, options)?)
-}
-
-fn flatten(document: Value, objects: &mut Vec<Value>) -> anyhow::Result<()> {
-    let is_list = document.get("kind").and_then(Value::as_str) == Some("List");
-    match document {
-        Value::Null => {}
-        Value::Object(mut list) if is_list => {
-            let Some(Value::Array(items)) = list.remove("items") else {
-                bail!("kind List: items: required value");
-            };
-            for item in items {
-                flatten(item, objects)?;
-            }
-        }
-        Value::Object(_) => objects.push(document),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            bail!("a document is not an object: a manifest begins with apiVersion and kind")
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn objects(text: &str) -> anyhow::Result<Vec<Value>> {
-        let mut objects = Vec::new();
-        for document in parse(text)? {
-            flatten(document, &mut objects)?;
-        }
-        Ok(objects)
-    }
-
-    #[test]
-    fn documents_lists_and_json_are_taken_apart() {
-        let text = "kind: A\n---\n---\nkind: List\nitems: [{kind: B}, {kind: C}]\n";
-        let kinds: Vec<_> =
-            objects(text).unwrap().iter().map(|object| object["kind"].clone()).collect();
-        assert_eq!(kinds, ["A", "B", "C"]);
-        assert_eq!(objects(r#"{"kind": "D"}"#).unwrap().len(), 1);
-    }
 
     #[test]
     fn of_a_folder_the_manifests_are_read_by_name() {
@@ -151,22 +92,5 @@ mod tests {
         assert!(empty.contains("holds no manifest"), "{empty}");
         let twice = read_all(&["-".into(), "-".into()]).unwrap_err().to_string();
         assert!(twice.contains("once"), "{twice}");
-    }
-
-    #[test]
-    fn an_alias_bomb_is_refused() {
-        let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
-        for level in 1..12 {
-            let before = level - 1;
-            let aliases = vec![format!("*a{before}"); 10].join(", ");
-            text.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
-        }
-        assert!(objects(&text).is_err());
-    }
-
-    #[test]
-    fn what_is_not_an_object_is_refused() {
-        assert!(objects("just text").is_err());
-        assert!(objects("a: 1\na: 2").is_err(), "a key given twice");
     }
 }

@@ -5,7 +5,6 @@
 //! folder: no link is followed, and only regular files that belong to the agent's user are read.
 
 mod files;
-mod follow;
 mod format;
 mod reader;
 mod run;

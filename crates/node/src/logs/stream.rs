@@ -10,12 +10,13 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_types::log_options::{Follow, LogOptions, Since};
 use rekindle_types::{ContainerAttempt, PodUid};
+use rustix::fs::inotify::WatchFlags;
 use tokio::sync::watch;
 
-use super::follow::Growth;
 use super::reader::{Chunk, Reader, Selection};
 use super::run::{attempt_of, has_ended};
 use crate::clock::Clock;
+use crate::folder_watch::FolderWatch;
 use crate::layout::NodeDirs;
 use crate::pods::PodIndex;
 
@@ -42,6 +43,12 @@ pub enum LogError {
         problem: String,
     },
 }
+
+/// What happens to a folder of logs that grow.
+const GROWTH: WatchFlags = WatchFlags::MODIFY
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::DELETE_SELF);
 
 /// Reads the logs of a node's pods. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -75,7 +82,7 @@ impl Logs {
         };
         // watched before the first read, so that nothing written in between is missed
         let growth = match options.follow {
-            Follow::Yes => Some(Growth::watch(&folder).map_err(failed)?),
+            Follow::Yes => Some(FolderWatch::new(&folder, GROWTH).map_err(failed)?),
             Follow::No => None,
         };
         let selection = self.selection(options);
@@ -120,7 +127,7 @@ impl Logs {
 struct Reading {
     /// Away only while a thread reads with it.
     reader: Option<Reader>,
-    growth: Option<Growth>,
+    growth: Option<FolderWatch>,
     status: watch::Receiver<Arc<PodStatus>>,
     container: String,
     attempt: ContainerAttempt,

@@ -20,6 +20,8 @@ pub(crate) struct PodView {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodIndex {
     pods: Arc<RwLock<BTreeMap<PodUid, PodView>>>,
+    /// UIDs of mirrors, and whose mirrors they are.
+    mirrors: Arc<RwLock<BTreeMap<PodUid, PodUid>>>,
 }
 
 impl PodIndex {
@@ -34,8 +36,25 @@ impl PodIndex {
         self.pods.write().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// The pod with that UID.
+    /// The pod with that UID, or whose mirror has it.
     pub(crate) fn get(&self, uid: &PodUid) -> Option<PodView> {
-        self.pods.read().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
+        let uid = self.resolve(uid);
+        self.pods.read().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned()
+    }
+
+    /// An object of the API shows a static pod.
+    pub(crate) fn mirror_seen(&self, mirror: PodUid, of: PodUid) {
+        self.mirrors.write().unwrap_or_else(PoisonError::into_inner).insert(mirror, of);
+    }
+
+    /// It is gone.
+    pub(crate) fn mirror_gone(&self, mirror: &PodUid) {
+        self.mirrors.write().unwrap_or_else(PoisonError::into_inner).remove(mirror);
+    }
+
+    /// The UID that a pod has on this node: of a mirror's, that of the static pod.
+    pub(crate) fn resolve(&self, uid: &PodUid) -> PodUid {
+        let mirrors = self.mirrors.read().unwrap_or_else(PoisonError::into_inner);
+        mirrors.get(uid).unwrap_or(uid).clone()
     }
 }

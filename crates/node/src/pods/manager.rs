@@ -17,12 +17,15 @@ use rekindle_types::{PodRef, PodUid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
+use super::recovery::{
+    delete_object, kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans,
+};
 use super::restarts::is_settled;
-use super::worker::{Input, Worker, WorkerStart};
+use super::worker::{Input, Source, Worker, WorkerStart};
 use crate::agent::Duty;
 use crate::context::NodeContext;
 use crate::network::PodNetwork;
+use crate::static_pods::{Listing, StaticPods, hash_of_mirror, is_mirror};
 
 /// How long a pod whose worker failed inside waits for a new one; doubled each time.
 const WORKER_RETRY_MIN: Duration = Duration::from_secs(1);
@@ -44,6 +47,7 @@ struct WorkerHandle {
     inbox: mpsc::UnboundedSender<Input>,
     failures: u32,
     object: Object,
+    source: Source,
 }
 
 /// Whether the API still has a pod's object.
@@ -56,12 +60,19 @@ enum Object {
 /// Whether new pods are taken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The API's first complete list is awaited.
+    /// The API's first complete list is awaited, and what the folder of static pods holds.
     Recovering,
     /// The same, and everything that is taken up by it is to end.
     RecoveringToEnd,
     Serving,
     Stopping,
+}
+
+/// Whether the API has ever said which pods it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ApiList {
+    Awaited,
+    Complete,
 }
 
 type PodEvents = BoxStream<'static, watcher::Result<Event<Pod>>>;
@@ -81,6 +92,8 @@ pub(crate) struct Manager<R, N> {
     early: BTreeMap<PodUid, Vec<RuntimeEvent>>,
     /// UIDs of the list that is being received.
     listed: BTreeSet<PodUid>,
+    api_listed: ApiList,
+    statics: StaticPods,
     /// Requests that are not settled, by UID.
     restarts: BTreeMap<String, Arc<PodRestart>>,
     listed_restarts: BTreeSet<String>,
@@ -91,6 +104,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     pub(crate) fn new(
         node: Arc<NodeContext<R, N>>,
         found: Vec<SandboxSnapshot>,
+        statics: StaticPods,
         duty: Duty,
     ) -> Self {
         let mut by_pod: BTreeMap<PodUid, Vec<SandboxSnapshot>> = BTreeMap::new();
@@ -110,13 +124,19 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             found: by_pod,
             early: BTreeMap::new(),
             listed: BTreeSet::new(),
+            api_listed: ApiList::Awaited,
+            statics,
             restarts: BTreeMap::new(),
             listed_restarts: BTreeSet::new(),
         }
     }
 
     /// Until told to stop.
-    pub(crate) async fn run(mut self, mut stop: mpsc::Receiver<StopMode>) {
+    pub(crate) async fn run(
+        mut self,
+        mut stop: mpsc::Receiver<StopMode>,
+        mut static_pods: mpsc::Receiver<Listing>,
+    ) {
         let mut pods = self.watch_pods();
         let mut restarts = self.watch_restarts();
         let runtime = self.node.runtime.clone();
@@ -138,6 +158,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                     }
                 },
                 Some(event) = pods.next() => self.pod_event(event),
+                Some(listing) = static_pods.recv() => self.statics_listed(listing),
                 Some(event) = restarts.next() => self.restart_event(event),
             }
         }
@@ -155,7 +176,19 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn pod_event(&mut self, event: watcher::Result<Event<Pod>>) {
         match event {
-            Ok(Event::Init) => self.listed.clear(),
+            Ok(Event::Init) => {
+                self.listed.clear();
+                self.statics.begin_mirrors();
+            }
+            Ok(Event::InitApply(pod) | Event::Apply(pod)) if is_mirror(&pod) => {
+                self.mirror_seen(pod);
+            }
+            Ok(Event::Delete(mirror)) if is_mirror(&mirror) => {
+                self.node
+                    .index
+                    .mirror_gone(&PodUid(mirror.metadata.uid.clone().unwrap_or_default()));
+                self.statics.mirror_gone(&mirror);
+            }
             Ok(Event::InitApply(pod)) => {
                 if let Some(uid) = &pod.metadata.uid {
                     self.listed.insert(PodUid(uid.clone()));
@@ -177,7 +210,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         if let Some(worker) = self.workers.get(&pod_ref.uid) {
             worker.updates.send_replace(Arc::new(pod));
         } else if self.phase != Phase::Stopping && !self.over.contains(&pod_ref.uid) {
-            self.start_worker(pod_ref, Arc::new(pod));
+            self.start_worker(pod_ref, Arc::new(pod), Source::Api);
         }
     }
 
@@ -191,32 +224,108 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     /// A complete list has been received: what is not in it is gone.
     fn pods_listed(&mut self) {
+        self.statics.mirrors_listed();
+        let is_gone = |(uid, worker): &(&PodUid, &WorkerHandle)| match worker.source {
+            Source::Api => !self.listed.contains(*uid),
+            Source::File(_) => false,
+        };
         let vanished: Vec<PodUid> =
-            self.workers.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
+            self.workers.iter().filter(is_gone).map(|(uid, _)| uid.clone()).collect();
         for uid in vanished {
             self.pod_gone(&uid);
         }
         self.over.retain(|uid| self.listed.contains(uid));
+        self.api_listed = ApiList::Complete;
+        self.take_up();
+    }
+
+    /// When it is known what the API and the folder of static pods ask for: takes up what an earlier agent left.
+    fn take_up(&mut self) {
+        if self.api_listed == ApiList::Awaited || !self.statics.is_known() {
+            return;
+        }
         match self.phase {
             Phase::Recovering => {
                 self.phase = Phase::Serving;
+                self.start_statics();
                 self.recover();
             }
             Phase::RecoveringToEnd => {
                 self.recover();
                 self.phase = Phase::Stopping;
             }
-            Phase::Serving | Phase::Stopping => {}
+            Phase::Serving => self.start_statics(),
+            Phase::Stopping => {}
+        }
+    }
+
+    /// The folder of static pods was read.
+    fn statics_listed(&mut self, listing: Listing) {
+        self.statics.list(listing);
+        let unwanted: Vec<PodUid> = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| match worker.source {
+                Source::Api => false,
+                Source::File(_) => !self.statics.wants(&worker.pod_ref),
+            })
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in unwanted {
+            self.pod_gone(&uid);
+        }
+        self.take_up();
+    }
+
+    /// Takes up the static pods that are not here yet. While an earlier one of the name still ends, the new one waits: they may
+    /// not share what is theirs by name.
+    fn start_statics(&mut self) {
+        let is_free = |pod: &PodRef| {
+            let mut here = self.workers.values().filter(|w| matches!(w.source, Source::File(_)));
+            !here.any(|w| (&w.pod_ref.namespace, &w.pod_ref.name) == (&pod.namespace, &pod.name))
+        };
+        let due: Vec<(PodRef, Arc<Pod>)> = self
+            .statics
+            .wanted()
+            .filter(|(pod_ref, _)| is_free(pod_ref))
+            .map(|(pod_ref, pod)| (pod_ref.clone(), self.statics.with_known_status(pod_ref, pod)))
+            .collect();
+        for (pod_ref, pod) in due {
+            let source = Source::File(self.statics.follow(&pod_ref));
+            self.start_worker(pod_ref, pod, source);
+        }
+        self.remove_orphaned_mirrors();
+    }
+
+    fn mirror_seen(&mut self, mirror: Pod) {
+        let of = hash_of_mirror(&mirror).map(|hash| PodUid(hash.to_owned()));
+        let uid = mirror.metadata.uid.clone().map(PodUid);
+        if let Some((uid, of)) = uid.zip(of) {
+            self.node.index.mirror_seen(uid, of);
+        }
+        self.statics.mirror_seen(mirror);
+        self.remove_orphaned_mirrors();
+    }
+
+    /// A mirror that shows nothing is deleted, whoever made it.
+    fn remove_orphaned_mirrors(&mut self) {
+        if self.phase != Phase::Serving {
+            return;
+        }
+        for mirror in self.statics.orphans() {
+            let client = self.node.client.clone();
+            self.tasks.spawn(async move { delete_object(&client, &mirror).await });
         }
     }
 
     /// The API's list is known: ends what an earlier agent left of pods that are not in it.
     fn recover(&mut self) {
         let mut unreadable = Vec::new();
-        for (uid, pod) in kept_pods(&self.node, &self.listed) {
+        let known = self.listed.iter().chain(self.workers.keys()).cloned().collect();
+        for (uid, pod) in kept_pods(&self.node, &known) {
             match pod.as_ref().and_then(|pod| pod_ref(pod)).zip(pod) {
                 Some((pod_ref, pod)) => {
-                    self.start_worker(pod_ref, pod);
+                    self.start_worker(pod_ref, pod, Source::Api);
                     self.pod_gone(&uid);
                 }
                 None => unreadable.push(uid),
@@ -237,7 +346,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         });
     }
 
-    fn start_worker(&mut self, pod_ref: PodRef, pod: Arc<Pod>) {
+    fn start_worker(&mut self, pod_ref: PodRef, pod: Arc<Pod>, source: Source) {
         let uid = pod_ref.uid.clone();
         let (updates, updates_receiver) = watch::channel(pod);
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
@@ -248,8 +357,10 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             duty: self.duty(),
             updates: updates_receiver,
             inbox: inbox_receiver,
+            source: source.clone(),
         };
-        let handle = WorkerHandle { pod_ref, updates, inbox, failures: 0, object: Object::There };
+        let object = Object::There;
+        let handle = WorkerHandle { pod_ref, updates, inbox, failures: 0, object, source };
         let task = self.tasks.spawn(Worker::run(self.node.clone(), start));
         self.task_pods.insert(task.id(), uid.clone());
         self.workers.insert(uid.clone(), handle);
@@ -284,11 +395,14 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     fn worker_ended(&mut self, ended: Result<(Id, ()), JoinError>) {
         match ended {
             Ok((id, ())) => {
-                if let Some(uid) = self.task_pods.remove(&id)
-                    && let Some(handle) = self.workers.remove(&uid)
+                let Some(uid) = self.task_pods.remove(&id) else { return };
+                if let Some(handle) = self.workers.remove(&uid)
                     && handle.object == Object::There
                 {
                     self.over.insert(uid);
+                }
+                if self.phase == Phase::Serving {
+                    self.start_statics(); // one may have waited for this one's name
                 }
             }
             Err(error) => {
@@ -309,7 +423,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
         let (node, pod_ref) = (self.node.clone(), handle.pod_ref.clone());
         let updates = handle.updates.subscribe();
-        let duty = self.duty();
+        let (duty, source) = (self.duty(), handle.source.clone());
         let task = self.tasks.spawn(async move {
             tokio::time::sleep(wait).await;
             let found = node.runtime.snapshot().await.unwrap_or_else(|error| {
@@ -318,7 +432,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             });
             let found = found.into_iter().filter(|sandbox| sandbox.key.pod == pod_ref).collect();
             let inbox = inbox_receiver;
-            Worker::run(node, WorkerStart { pod_ref, found, duty, updates, inbox }).await;
+            let start = WorkerStart { pod_ref, found, duty, updates, inbox, source };
+            Worker::run(node, start).await;
         });
         self.task_pods.insert(task.id(), uid.clone());
         handle.inbox = inbox;
@@ -396,7 +511,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     /// The pod that a request means. While an old pod of the name still ends, it is the new one.
     fn target_of(&self, restart: &PodRestart) -> Option<PodUid> {
-        let meant = self.workers.iter().filter(|(_, worker)| is_for(restart, &worker.pod_ref));
+        let meant = self.workers.iter().filter(|(_, worker)| self.is_for(restart, &worker.pod_ref));
         let ends = |worker: &WorkerHandle| {
             worker.object == Object::Gone
                 || worker.updates.borrow().metadata.deletion_timestamp.is_some()
@@ -407,16 +522,17 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// A pod was taken up: hands it the requests that are open.
     fn tell_restarts(&self, uid: &PodUid) {
         let Some(worker) = self.workers.get(uid) else { return };
-        for restart in self.restarts.values().filter(|restart| is_for(restart, &worker.pod_ref)) {
+        let meant = self.restarts.values().filter(|restart| self.is_for(restart, &worker.pod_ref));
+        for restart in meant {
             self.tell(uid, Input::Restart(restart.clone()));
         }
     }
-}
 
-/// Whether a request is for this very pod. That a pod does not exist, or has another UID, is for the controllers to say.
-fn is_for(restart: &PodRestart, pod: &PodRef) -> bool {
-    let same_uid = restart.spec.pod_uid.as_ref().is_none_or(|uid| *uid == pod.uid.0);
-    restart.metadata.namespace.as_deref() == Some(&pod.namespace)
-        && restart.spec.pod_name == pod.name
-        && same_uid
+    /// Whether a request is for this very pod. That a pod does not exist, or has another UID, is for the controllers to say.
+    fn is_for(&self, restart: &PodRestart, pod: &PodRef) -> bool {
+        let same_uid = |uid: &String| self.node.index.resolve(&PodUid(uid.clone())) == pod.uid;
+        restart.metadata.namespace.as_deref() == Some(&pod.namespace)
+            && restart.spec.pod_name == pod.name
+            && restart.spec.pod_uid.as_ref().is_none_or(same_uid)
+    }
 }

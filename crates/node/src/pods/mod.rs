@@ -18,6 +18,7 @@ mod manager;
 mod recorder;
 mod recovery;
 mod restarts;
+mod shown_by;
 mod signals;
 mod snapshot;
 mod spec_change;
@@ -30,6 +31,9 @@ mod worker;
 pub(crate) use index::PodIndex;
 #[cfg(test)]
 pub(crate) use index::PodView;
+pub(crate) use latest::Urgency;
 pub(crate) use manager::{Manager, StopMode as ManagerStop};
 pub(crate) use recorder::Recorder;
+pub(crate) use recovery::{delete_object, pod_ref};
 pub(crate) use snapshot::sandbox_network_ids;
+pub(crate) use status_writer::StatusWriter;

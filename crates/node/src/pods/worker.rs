@@ -28,9 +28,9 @@ use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile, write_json};
 use super::latest::Urgency;
 use super::restarts::{RestartReporter, is_settled, request_of};
+use super::shown_by::ShownBy;
 use super::snapshot::snapshot_of;
 use super::spec_change::{concerns_core, concerns_downward_files};
-use super::status_writer::StatusWriter;
 use super::termination_message::read_message;
 use crate::agent::Duty;
 use crate::container_spec::find_container;
@@ -38,6 +38,7 @@ use crate::context::NodeContext;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
+use crate::static_pods::MirrorView;
 
 /// How long to wait before a journal that could not be written (disk full) is tried again. Nothing else is begun meanwhile.
 const JOURNAL_RETRY: Duration = Duration::from_secs(1);
@@ -67,6 +68,16 @@ pub(crate) struct WorkerStart {
     pub(crate) duty: Duty,
     pub(crate) updates: watch::Receiver<Arc<Pod>>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Input>,
+    pub(crate) source: Source,
+}
+
+/// Who asks for a pod.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// Its object in the API.
+    Api,
+    /// A manifest on this node; a mirror shows it in the API.
+    File(MirrorView),
 }
 
 /// Why the worker goes on as it does.
@@ -97,7 +108,7 @@ pub(crate) struct Worker<R, N> {
     journal_sync: BackgroundSync,
     asked: AskedContainers,
     shown: watch::Sender<Arc<PodStatus>>,
-    status: StatusWriter,
+    shown_by: ShownBy,
     restarts: RestartReporter,
     objects: Arc<PodObjects>,
     objects_changed: Arc<Notify>,
@@ -125,14 +136,15 @@ enum Flow {
 impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// Takes the pod up where an earlier agent left it, or from the beginning.
     pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
-        let mut worker = Self::new(node, start.pod_ref, start.updates, start.inbox);
+        let WorkerStart { pod_ref, found, duty, updates, inbox, source } = start;
+        let mut worker = Self::new(node, pod_ref, source, updates, inbox);
         worker.keep_pod();
-        match start.duty {
+        match duty {
             Duty::Serve => {}
             // before the core looks at what stands, so that it begins nothing
             Duty::EndPods => worker.take(Input::NodeStops),
         }
-        worker.look(start.found).await;
+        worker.look(found).await;
         if worker.serve().await == Flow::Finished {
             worker.finish().await;
         }
@@ -141,6 +153,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     fn new(
         node: Arc<NodeContext<R, N>>,
         pod_ref: PodRef,
+        source: Source,
         mut updates: watch::Receiver<Arc<Pod>>,
         inbox: mpsc::UnboundedReceiver<Input>,
     ) -> Self {
@@ -157,7 +170,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let objects_changed = Arc::new(Notify::new());
         let objects = node.objects.subscribe(pod_references(&pod), objects_changed.clone());
         Self {
-            status: StatusWriter::start(node.client.clone(), pod_ref.clone(), &pod),
+            shown_by: ShownBy::start(&node, &pod_ref, &pod, source),
             restarts: RestartReporter::new(node.client.clone()),
             objects: Arc::new(objects),
             objects_changed,
@@ -342,7 +355,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let status = Arc::new(status);
         self.shown.send_replace(status.clone());
         if self.mode == Mode::Serving && self.existence == Existence::Exists {
-            self.status.submit(status, self.urgency());
+            self.shown_by.submit(status, self.urgency());
         }
     }
 
@@ -410,7 +423,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// The object changed in the API.
     fn updated(&mut self) {
         let pod = self.updates.borrow_and_update().clone();
-        self.status.observe(&pod);
+        self.shown_by.observe(&pod);
         let old = std::mem::replace(&mut self.pod, pod.clone());
         if !concerns_core(&old, &pod) {
             return;

@@ -12,6 +12,8 @@ use rekindle_runtime::{Runtime, RuntimeError, StreamRequest, Streams};
 use rekindle_types::PodUid;
 use tokio::net::TcpStream;
 
+use crate::pods::PodIndex;
+
 /// Why there is no stream.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
@@ -42,7 +44,10 @@ pub enum StreamError {
 
 /// Opens streams into this node's pods. Cheap to clone.
 #[derive(Clone)]
-pub struct PodStreams(Arc<dyn Open>);
+pub struct PodStreams {
+    open: Arc<dyn Open>,
+    index: PodIndex,
+}
 
 impl std::fmt::Debug for PodStreams {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,8 +56,8 @@ impl std::fmt::Debug for PodStreams {
 }
 
 impl PodStreams {
-    pub(crate) fn new<R: Runtime>(runtime: Arc<R>) -> Self {
-        Self(Arc::new(OnRuntime(runtime)))
+    pub(crate) fn new<R: Runtime>(runtime: Arc<R>, index: PodIndex) -> Self {
+        Self { open: Arc::new(OnRuntime(runtime)), index }
     }
 
     /// Runs a command in the container's current run.
@@ -63,7 +68,7 @@ impl PodStreams {
         command: &[String],
         request: StreamRequest,
     ) -> Result<Streams, StreamError> {
-        self.0.exec(uid, container, command, request).await
+        self.open.exec(&self.index.resolve(uid), container, command, request).await
     }
 
     /// Joins the first process of the container's current run.
@@ -73,12 +78,12 @@ impl PodStreams {
         container: &str,
         request: StreamRequest,
     ) -> Result<Streams, StreamError> {
-        self.0.attach(uid, container, request).await
+        self.open.attach(&self.index.resolve(uid), container, request).await
     }
 
     /// Connects to a port on the pod's own loopback, as a process of the pod would.
     pub async fn connect(&self, uid: &PodUid, port: u16) -> Result<TcpStream, StreamError> {
-        self.0.connect(uid, port).await
+        self.open.connect(&self.index.resolve(uid), port).await
     }
 }
 

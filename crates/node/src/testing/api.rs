@@ -281,6 +281,9 @@ impl State {
                 if !target.namespace.is_empty() {
                     body["metadata"]["namespace"] = json!(target.namespace);
                 }
+                if query.contains_key("dryRun") {
+                    return Ok(body);
+                }
                 self.insert(&target.resource, &mut body)
             }
             Method::PATCH => self.patch(target, &body),

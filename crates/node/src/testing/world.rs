@@ -36,7 +36,13 @@ impl World {
             Config::new("node-a", &self.folder.join("data"), &self.folder.join("logs"));
         config.addresses = vec!["10.88.0.254".parse().unwrap()];
         config.clock = self.clock;
+        config.static_pods = self.static_pods();
         config
+    }
+
+    /// The folder of static pods, when a test has made it.
+    pub(crate) fn static_pods(&self) -> Option<std::path::PathBuf> {
+        Some(self.folder.join("static-pods")).filter(|folder| folder.is_dir())
     }
 
     /// Starts an agent on what stands.

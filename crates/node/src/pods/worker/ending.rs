@@ -14,7 +14,7 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 use super::{Existence, Flow, Input, Mode, Worker, deletion_grace};
 use crate::network::PodNetwork;
 use crate::pods::journal_file;
-use crate::pods::recovery::{delete_object, remove_folder, remove_logs};
+use crate::pods::recovery::{remove_folder, remove_logs};
 use crate::pods::restarts::{is_settled, request_of};
 use crate::volumes::{Contents, sweep, unmount_volumes};
 
@@ -34,7 +34,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
         // how the containers ended is known nowhere else once the journal is gone
         if self.existence == Existence::Exists {
-            self.status.flush().await;
+            self.shown_by.flush().await;
         }
         self.forget_journal();
         if self.wait_for_deletion().await == Flow::Continue {
@@ -43,9 +43,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         // the object goes last: while it is there, somebody knows that there may be something to clean up
         let (dirs, trash) = (self.dirs.clone(), self.node.dirs.trash());
         self.blocking(move || remove_folder(&dirs)).await;
-        if self.existence == Existence::Exists {
-            delete_object(&self.node.client, &self.pod_ref).await;
-        }
+        self.shown_by.delete_object(&self.node.client, &self.pod_ref, self.existence).await;
         self.node.index.remove(&self.pod_ref.uid);
         let dirs = self.dirs.clone();
         self.blocking(move || {
@@ -108,7 +106,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 },
                 Ok(()) = self.updates.changed() => {
                     self.pod = self.updates.borrow_and_update().clone();
-                    self.status.observe(&self.pod);
+                    self.shown_by.observe(&self.pod);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Waiting for a log to grow: the kernel tells, nothing polls.
+//! Waiting for something to change in a folder: the kernel tells, nothing polls.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,23 +8,17 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-/// A watch on a folder of logs.
+/// A watch on a folder.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(crate) struct FolderWatch {
     inotify: AsyncFd<OwnedFd>,
 }
 
-impl Growth {
-    /// Watches from now on.
-    pub(super) fn watch(folder: &Path) -> io::Result<Self> {
+impl FolderWatch {
+    /// Watches for these changes from now on.
+    pub(crate) fn new(folder: &Path, changes: WatchFlags) -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let changes = WatchFlags::MODIFY
-            | WatchFlags::CREATE
-            | WatchFlags::MOVED_TO
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::ONLYDIR
-            | WatchFlags::DONT_FOLLOW;
-        inotify::add_watch(&fd, folder, changes)?;
+        inotify::add_watch(&fd, folder, changes | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW)?;
         #[expect(
             deprecated,
             reason = "unsound only for types whose descriptor changes, which an OwnedFd's cannot; the new way is unsafe"
@@ -34,12 +28,12 @@ impl Growth {
     }
 
     /// Until something in the folder has changed. Cancel-safe.
-    pub(super) async fn changed(&self) -> io::Result<()> {
+    pub(crate) async fn changed(&self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
             let mut buffer = [0; 4096];
             match rustix::io::read(self.inotify.get_ref(), &mut buffer) {
-                // what exactly has changed is seen by reading on
+                // what exactly has changed is seen by looking
                 Ok(_) => return Ok(()),
                 Err(Errno::AGAIN) => ready.clear_ready(),
                 Err(Errno::INTR) => {}

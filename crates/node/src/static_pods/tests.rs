@@ -1,0 +1,210 @@
+//! Static pods: what a manifest becomes, and how they live on a node.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::v1alpha1::Rung;
+use serde_json::{Value, json};
+
+use super::manifest::{Manifest, StaticPodError};
+use crate::StopMode;
+use crate::testing::{World, restart};
+
+const FILE: &str = "/etc/kubernetes/manifests/web.yaml";
+
+fn manifest(text: &str) -> Result<Manifest, StaticPodError> {
+    Manifest::read(text, Path::new(FILE), "Node-A")
+}
+
+fn complete(text: &str) -> Result<Pod, StaticPodError> {
+    let manifest = manifest(text)?;
+    let answer = serde_json::from_value(manifest.trial()).unwrap();
+    manifest.complete(answer)
+}
+
+fn text_of(image: &str) -> String {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {
+            "restartPolicy": "Always", "terminationGracePeriodSeconds": 30,
+            "containers": [{
+                "name": "app", "image": image, "imagePullPolicy": "IfNotPresent",
+                "terminationMessagePath": "/dev/termination-log",
+            }],
+        },
+    });
+    pod.to_string()
+}
+
+#[test]
+fn a_static_pod_is_named_after_its_node_and_known_by_its_text() {
+    let pod = complete(&text_of("present")).unwrap();
+    assert_eq!(pod.metadata.name.as_deref(), Some("web-node-a"));
+    assert_eq!(pod.metadata.namespace.as_deref(), Some("default"));
+    assert_eq!(pod.spec.as_ref().unwrap().node_name.as_deref(), Some("Node-A"));
+    let annotations = pod.metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations["kubernetes.io/config.source"], "file");
+    assert_eq!(Some(&annotations["kubernetes.io/config.hash"]), pod.metadata.uid.as_ref());
+    assert!(!annotations.contains_key("kubernetes.io/config.mirror"), "it is the pod itself");
+    let uid = |text: &str, file: &str, node: &str| {
+        Manifest::read(text, Path::new(file), node).unwrap().uid
+    };
+    let text = text_of("present");
+    assert_eq!(uid(&text, FILE, "a"), uid(&text, FILE, "a"));
+    assert_ne!(uid(&text, FILE, "a"), uid(&text_of("other"), FILE, "a"));
+    assert_ne!(uid(&text, FILE, "a"), uid(&text, "/other.yaml", "a"));
+    assert_ne!(uid(&text, FILE, "a"), uid(&text, FILE, "b"));
+}
+
+#[test]
+fn what_is_no_static_pod_is_named() {
+    let spec = |spec: &str| {
+        format!("{{apiVersion: v1, kind: Pod, metadata: {{name: a}}, spec: {{{spec}}}}}")
+    };
+    let container = "containers: [{name: a, image: b}]";
+    let volume = |source: &str| spec(&format!("{container}, volumes: [{{name: v, {source}}}]"));
+    let cases = [
+        ("", "holds one object, this one 0"),
+        ("kind: Pod\n---\nkind: Pod", "this one 2"),
+        ("{apiVersion: apps/v1, kind: Deployment}", "this is Deployment of apps/v1"),
+        ("{apiVersion: v1, kind: Pod, metadata: {}}", "metadata.name: required value"),
+        ("a: [", ""),
+        (&volume("secret: {secretName: s}"), "secret \"s\": a static pod may not refer"),
+        (&volume("configMap: {name: c}"), "configmap \"c\""),
+        (&volume("persistentVolumeClaim: {claimName: c}"), "spec.volumes[0]: a persistent volume"),
+        (
+            &volume("projected: {sources: [{serviceAccountToken: {path: t}}]}"),
+            "a service account token",
+        ),
+        (&spec(&format!("{container}, serviceAccountName: s")), "spec.serviceAccountName: \"s\""),
+    ];
+    for (text, expected) in cases {
+        let error = complete(text).expect_err(text).to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+/// A node with a folder of static pods.
+fn world() -> (World, PathBuf) {
+    let world = World::new();
+    let folder = world.folder.join("static-pods");
+    fs::create_dir(&folder).unwrap();
+    (world, folder)
+}
+
+/// As `mv` would put it there.
+fn put(folder: &Path, name: &str, text: &str) {
+    let hidden = folder.join(format!(".{name}"));
+    fs::write(&hidden, text).unwrap();
+    fs::rename(hidden, folder.join(name)).unwrap();
+}
+
+fn mirror(world: &World) -> Option<Value> {
+    world.api.get("pods", "web-node-a")
+}
+
+fn hash(mirror: &Value) -> Value {
+    mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"].clone()
+}
+
+#[tokio::test]
+async fn a_file_becomes_a_pod_with_a_mirror_and_goes_with_it() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present"));
+    let _agent = world.agent().await;
+    world.until_running("web-node-a").await;
+    let shown = mirror(&world).unwrap();
+    assert_eq!(shown["metadata"]["ownerReferences"][0]["kind"], "Node");
+    assert_ne!(shown["metadata"]["uid"], hash(&shown), "the mirror is another object");
+    fs::remove_file(folder.join("web.yaml")).unwrap();
+    world.api.until("the mirror is gone", |_| mirror(&world).is_none()).await;
+    assert!(world.machine.running().is_empty());
+}
+
+#[tokio::test]
+async fn a_mirror_that_is_deleted_comes_back_and_nothing_is_restarted() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present"));
+    let _agent = world.agent().await;
+    world.until_running("web-node-a").await;
+    let before = mirror(&world).unwrap()["metadata"]["uid"].clone();
+    world.api.delete_pod("web-node-a", 30);
+    let is_another = |mirror: &Value| mirror["metadata"]["uid"] != before;
+    world.api.until("a new mirror", |_| mirror(&world).is_some_and(|m| is_another(&m))).await;
+    world.until_running("web-node-a").await;
+    assert_eq!(world.machine.starts("app"), 1);
+}
+
+#[tokio::test]
+async fn an_edited_file_is_another_pod_and_a_broken_one_changes_nothing() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present"));
+    let _agent = world.agent().await;
+    world.until_running("web-node-a").await;
+    let before = hash(&mirror(&world).unwrap());
+    put(&folder, "web.yaml", "kind: [");
+    let tells = |event: &Value| event["reason"] == "InvalidStaticPod";
+    world.api.until("it is told", |api| api.list("events").iter().any(tells)).await;
+    assert_eq!(world.machine.running(), ["app#0"]);
+    let edited = text_of("present")
+        .replace("\"terminationGracePeriodSeconds\":30", "\"terminationGracePeriodSeconds\":5");
+    put(&folder, "web.yaml", &edited);
+    let is_new = |mirror: &Value| hash(mirror) != before;
+    world.api.until("another mirror", |_| mirror(&world).is_some_and(|m| is_new(&m))).await;
+    world.until_running("web-node-a").await;
+    assert_eq!(world.machine.starts("app"), 2);
+}
+
+#[tokio::test]
+async fn a_killed_agent_restarts_no_static_pod() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present"));
+    let agent = world.agent().await;
+    world.until_running("web-node-a").await;
+    let before = mirror(&world).unwrap()["metadata"]["uid"].clone();
+    world.crash(agent);
+    let agent = world.agent().await;
+    world.api.create("podrestarts", &restart("again", "web-node-a", Rung::Container));
+    world
+        .api
+        .until("restarted", |api| {
+            api.get("podrestarts", "again").unwrap()["status"]["phase"] == "Succeeded"
+        })
+        .await;
+    assert_eq!(world.machine.starts("app"), 2, "once by the file, once on request");
+    assert_eq!(mirror(&world).unwrap()["metadata"]["uid"], before);
+    agent.stop(StopMode::EndPods).await;
+    assert!(world.machine.running().is_empty());
+    assert!(mirror(&world).is_some(), "it comes back with the node");
+}
+
+#[tokio::test]
+async fn a_mirror_without_a_file_is_deleted() {
+    let (world, folder) = world();
+    let mut stray = crate::testing::pod("stray", vec![crate::testing::container("app")]);
+    let annotations = stray.metadata.annotations.get_or_insert_default();
+    annotations.insert("kubernetes.io/config.mirror".to_owned(), "0123".to_owned());
+    world.api.create("pods", &stray);
+    let _agent = world.agent().await;
+    world.api.until("it is gone", |api| api.get("pods", "stray").is_none()).await;
+    assert_eq!(world.machine.count("sandbox"), 0);
+    drop(folder);
+}
+
+#[tokio::test]
+async fn a_file_that_others_may_write_is_refused() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present"));
+    fs::set_permissions(folder.join("web.yaml"), fs::Permissions::from_mode(0o666)).unwrap();
+    let _agent = world.agent().await;
+    let tells = |event: &Value| {
+        event["message"].as_str().unwrap_or_default().contains("others may write to it (mode 0666)")
+    };
+    world.api.until("it is told", |api| api.list("events").iter().any(tells)).await;
+    assert!(mirror(&world).is_none());
+    fs::set_permissions(folder.join("web.yaml"), fs::Permissions::from_mode(0o600)).unwrap();
+    world.until_running("web-node-a").await;
+}
