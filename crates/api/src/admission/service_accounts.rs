@@ -5,15 +5,13 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 
 use crate::call::{Call, decode_stored};
 use crate::keys;
+use crate::kinds::pod::is_mirror;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
 use crate::validation::{items, text};
 
 /// The account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
-
-/// Set on pods that show a static pod of their node.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Completes a pod that is being created. An account that does not exist gives nothing.
 pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
@@ -42,9 +40,4 @@ pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Resul
         spec.image_pull_secrets = account.image_pull_secrets.take();
     }
     Ok(())
-}
-
-/// True of an object by which a node shows a static pod.
-fn is_mirror(pod: &Pod) -> bool {
-    pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR))
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
     ResourceRequirements, Toleration, Volume,
 };
 
-use super::image;
+use super::{image, is_mirror};
 use crate::kinds::fill;
 use crate::validation::{quantities, text};
 
@@ -15,6 +15,7 @@ const FILE_MODE: i32 = 0o644;
 
 /// Fills a Pod: its spec as in a template, and what only a Pod gets.
 pub(crate) fn pod(pod: &mut Pod) {
+    let is_mirror = is_mirror(pod);
     let spec = pod.spec.get_or_insert_default();
     pod_spec(spec);
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
@@ -26,7 +27,9 @@ pub(crate) fn pod(pod: &mut Pod) {
         host_ports(&mut spec.containers);
         host_ports(spec.init_containers.as_deref_mut().unwrap_or_default());
     }
-    fill::text(&mut spec.service_account_name, "default");
+    if !is_mirror {
+        fill::text(&mut spec.service_account_name, "default");
+    }
     spec.service_account.clone_from(&spec.service_account_name);
     priority(spec);
     default_tolerations(&mut spec.tolerations);
