@@ -4,7 +4,7 @@
 //! form, is of what the pods' controllers want: the sum of `spec.replicas` over all of them, so that a pod that is just being
 //! replaced is missed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -80,14 +80,14 @@ pub(super) fn count(
 /// What the controllers of the pods want, all together, and how many pods have none.
 fn wanted(view: &View, covered: &[&Arc<Pod>]) -> Result<(i32, usize), Uncountable> {
     let mut unmanaged = 0;
-    let mut known: BTreeMap<&str, ()> = BTreeMap::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut scales: BTreeMap<&str, i32> = BTreeMap::new();
     for pod in covered {
         let Some(controller) = owners::controller_of(&pod.metadata) else {
             unmanaged += 1;
             continue;
         };
-        if known.insert(&controller.uid, ()).is_some() {
+        if !known.insert(&controller.uid) {
             continue;
         }
         let (uid, scale) = scale_of(view, pod, controller)?;
