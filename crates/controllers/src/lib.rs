@@ -18,6 +18,7 @@
 
 pub mod change;
 pub mod deployment;
+pub mod disruption;
 pub mod events;
 pub mod garbage;
 pub mod key;
