@@ -16,6 +16,7 @@
 mod admission;
 mod api;
 pub mod auth;
+mod authority;
 mod call;
 pub mod decode;
 mod discovery;
@@ -23,6 +24,7 @@ pub mod entropy;
 mod event_stream;
 mod expiry;
 pub mod http;
+mod impersonation;
 pub mod keys;
 pub mod kinds;
 pub mod node_query;
@@ -41,6 +43,7 @@ mod shared;
 pub mod status;
 mod subresources;
 pub mod table;
+mod tokens;
 pub mod validation;
 mod verbs;
 

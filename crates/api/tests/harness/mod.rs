@@ -52,7 +52,7 @@ impl Bench {
             registry: kinds::all(),
             store,
             entropy: Box::new(Counting(1)),
-            authorizer: Authorizer::Masters,
+            authorizer: Authorizer::Rbac,
             ca_bundle: "CA\n".to_owned(),
         });
         let pending = api.bootstrap(START).unwrap();

@@ -254,7 +254,7 @@ fn open_api(
         registry: kinds::all(),
         store: store.clone(),
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Masters,
+        authorizer: Authorizer::Rbac,
         ca_bundle: pki.ca_pem().to_owned(),
     });
     for pending in api.bootstrap(clock.now()).context("prepare the API")? {
