@@ -26,7 +26,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
 
 /// The ConfigMap with the CA certificate, in every namespace.
-const CA_BUNDLE: &str = "kube-root-ca.crt";
+pub(super) const CA_BUNDLE: &str = "kube-root-ca.crt";
 
 pub(super) fn is_namespace(entry: &KindEntry) -> bool {
     entry.group.is_empty() && entry.kind == "Namespace"
