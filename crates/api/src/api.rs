@@ -74,7 +74,7 @@ impl Api {
     /// 403 when `who` may not.
     pub fn impersonate(&self, who: Identity, as_whom: &Impersonation) -> Result<Identity, ApiError> {
         impersonation::check(&self.shared, &who, as_whom)?;
-        Ok(Identity::User(as_whom.user()))
+        Ok(as_whom.identity())
     }
 
     /// Serves one request.
@@ -131,7 +131,8 @@ impl Api {
             verb: &verb_name,
             group: &path.group,
             resource: &path.resource,
-            subresource: &path.subresource,
+            // `pods/x/proxy/a/b` is about `pods/proxy`
+            subresource: path.subresource.split('/').next().unwrap_or_default(),
             namespace: if is_namespace { &path.name } else { &path.namespace },
             name: if path.name.is_empty() { &selected } else { &path.name },
         };

@@ -24,19 +24,22 @@ pub struct Impersonation {
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
 impl Impersonation {
-    /// The user that the request acts as. A service account without groups gets those that it has.
-    pub fn user(&self) -> UserInfo {
+    /// Who the request acts as. A service account without groups gets those that it has.
+    pub fn identity(&self) -> Identity {
+        if self.user == Identity::Anonymous.name() {
+            return Identity::Anonymous;
+        }
         let groups = match service_account::split(&self.user) {
             Some((namespace, _)) if self.groups.is_empty() => {
                 service_account::groups(namespace).to_vec()
             }
             Some(_) | None => self.groups.clone(),
         };
-        UserInfo {
+        Identity::User(UserInfo {
             uid: self.uid.clone(),
             extra: self.extra.clone(),
             ..UserInfo::new(self.user.as_str(), groups)
-        }
+        })
     }
 }
 

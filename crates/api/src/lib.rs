@@ -50,6 +50,7 @@ mod verbs;
 pub use api::Api;
 pub use entropy::Entropy;
 pub use event_stream::EventStream;
+pub use impersonation::Impersonation;
 pub use outcome::{Answer, Outcome, WatchAnswer, WriteInFlight};
 pub use request::Request;
 pub use shared::ApiParts;

@@ -68,6 +68,11 @@ impl Tokens {
         Self { key }
     }
 
+    /// Whether anybody can get one.
+    pub(crate) fn are_issued(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// A new token, and when it ends.
     pub(crate) fn issue(
         &self,

@@ -5,7 +5,8 @@ mod harness;
 
 use expect_test::expect;
 use harness::{Bench, CONFIG_MAPS, PODS, config_map, pod};
-use rekindle_api::auth::UserInfo;
+use rekindle_api::Impersonation;
+use rekindle_api::auth::{Identity, UserInfo};
 use serde_json::{Value, json};
 
 const GROUP: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -173,6 +174,47 @@ fn nobody_hands_out_more_than_they_have() {
         bench.create(&bindings, binding("ann-all", "ClusterRole", "cluster-admin", ann));
         bench.create(&in_default("roles"), role("more", rules(&["*"], &["*"], &["*"])));
     });
+}
+
+fn as_whom(user: &str, groups: &[&str]) -> Impersonation {
+    let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+    Impersonation { user: user.to_owned(), groups, ..Impersonation::default() }
+}
+
+#[test]
+fn acting_as_somebody_is_a_right_over_each_part_of_them() {
+    let mut bench = Bench::new();
+    let who = |user: UserInfo| Identity::User(user);
+    let master = who(UserInfo::internal("root"));
+    let ann = bench.api.impersonate(master.clone(), &as_whom("ann", &["ops"])).unwrap();
+    assert_eq!(ann, who(UserInfo::new("ann", ["ops".to_owned()])));
+    let robot = as_whom("system:serviceaccount:shop:robot", &[]);
+    let Identity::User(robot) = bench.api.impersonate(master.clone(), &robot).unwrap() else { panic!() };
+    assert!(robot.is_in("system:serviceaccounts:shop"));
+    let nobody = bench.api.impersonate(master, &as_whom("system:anonymous", &[])).unwrap();
+    assert_eq!(nobody, Identity::Anonymous);
+
+    let mut ann_only = rules(&["impersonate"], &[""], &["users"]);
+    ann_only[0]["resourceNames"] = json!(["ann"]);
+    bench.create(&format!("{GROUP}/clusterroles"), role("as-ann", ann_only));
+    let give = binding("as-ann", "ClusterRole", "as-ann", to_bob());
+    bench.create(&format!("{GROUP}/clusterrolebindings"), give);
+    let refusal = |whom: &Impersonation| {
+        bench.api.impersonate(who(bob()), whom).map(|_| String::new()).unwrap_or_else(|e| e.to_string())
+    };
+    assert_eq!(refusal(&as_whom("ann", &[])), "");
+    assert_eq!(
+        refusal(&as_whom("ann", &["system:masters"])),
+        "groups \"system:masters\" is forbidden: User \"bob\" cannot impersonate resource \"groups\" in API group \"\" at the cluster scope"
+    );
+    assert_eq!(
+        refusal(&as_whom("eve", &[])),
+        "users \"eve\" is forbidden: User \"bob\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+    );
+    let uid = Impersonation { uid: Some("u-1".to_owned()), ..as_whom("ann", &[]) };
+    assert!(refusal(&uid).contains("\"uids\" in API group \"authentication.k8s.io\""));
+    let error = bench.api.impersonate(Identity::Anonymous, &as_whom("ann", &[])).unwrap_err();
+    assert_eq!(error.code().as_u16(), 401);
 }
 
 fn can_i(bench: &mut Bench, verb: &str, resource: &str, namespace: &str) -> Value {

@@ -37,7 +37,8 @@ pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Resul
     if items(spec.image_pull_secrets.as_ref()).is_empty() {
         spec.image_pull_secrets.clone_from(&account.image_pull_secrets);
     }
-    if is_wanted(spec, &account) {
+    // An API that issues no tokens has no identity to give.
+    if call.api.tokens.are_issued() && is_wanted(spec, &account) {
         mount_identity(spec, || call.api.generated_name(VOLUME_PREFIX));
     }
     Ok(())
