@@ -72,7 +72,11 @@ impl Api {
     ///
     /// # Errors
     /// 403 when `who` may not.
-    pub fn impersonate(&self, who: Identity, as_whom: &Impersonation) -> Result<Identity, ApiError> {
+    pub fn impersonate(
+        &self,
+        who: Identity,
+        as_whom: &Impersonation,
+    ) -> Result<Identity, ApiError> {
         impersonation::check(&self.shared, &who, as_whom)?;
         Ok(as_whom.identity())
     }

@@ -86,7 +86,10 @@ impl Shared {
     }
 
     /// Looks at all roles and bindings as they are.
-    pub(crate) fn with_policies<T>(&self, look: impl FnOnce(&Policies) -> T) -> Result<T, ApiError> {
+    pub(crate) fn with_policies<T>(
+        &self,
+        look: impl FnOnce(&Policies) -> T,
+    ) -> Result<T, ApiError> {
         self.authority.with_policies(self.state(), look)
     }
 

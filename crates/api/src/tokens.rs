@@ -80,7 +80,8 @@ impl Tokens {
         id: String,
         now: Tick,
     ) -> Result<(String, Tick), ApiError> {
-        let key = self.key.as_ref().ok_or_else(|| ApiError::unavailable(Refusal::NoKey.to_string()))?;
+        let key =
+            self.key.as_ref().ok_or_else(|| ApiError::unavailable(Refusal::NoKey.to_string()))?;
         let seconds = seconds_of(now);
         let ends = Tick::from_secs(seconds) + wish.lifetime;
         let Private { namespace, serviceaccount, .. } = &wish.private;
@@ -94,7 +95,8 @@ impl Tokens {
             sub: service_account::user_name(namespace, &serviceaccount.name),
             private: wish.private,
         };
-        let token = key.sign(&claims).map_err(|_| ApiError::internal("the token cannot be signed"))?;
+        let token =
+            key.sign(&claims).map_err(|_| ApiError::internal("the token cannot be signed"))?;
         Ok((token, ends))
     }
 

@@ -86,8 +86,14 @@ fn names_in_a_rule_allow_selections_by_that_name() {
 fn the_roles_that_users_expect_are_there_and_are_mended_at_the_next_start() {
     let mut bench = Bench::new();
     let roles = bench.get(&format!("{GROUP}/clusterroles"));
-    let names: Vec<&str> = roles["items"].as_array().unwrap().iter().map(|r| r["metadata"]["name"].as_str().unwrap()).collect();
-    for name in ["admin", "cluster-admin", "edit", "system:basic-user", "system:discovery", "view"] {
+    let names: Vec<&str> = roles["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["metadata"]["name"].as_str().unwrap())
+        .collect();
+    for name in ["admin", "cluster-admin", "edit", "system:basic-user", "system:discovery", "view"]
+    {
         assert!(names.contains(&name), "{name}");
     }
     let count = |bench: &mut Bench, name: &str| {
@@ -100,7 +106,13 @@ fn the_roles_that_users_expect_are_there_and_are_mended_at_the_next_start() {
     let cut = json!({"rules": []}).to_string();
     bench.patch("merge-patch+json", &format!("{GROUP}/clusterroles/system:basic-user"), &cut).ok();
     let keep = json!({"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}, "rules": []});
-    bench.patch("merge-patch+json", &format!("{GROUP}/clusterroles/system:discovery"), &keep.to_string()).ok();
+    bench
+        .patch(
+            "merge-patch+json",
+            &format!("{GROUP}/clusterroles/system:discovery"),
+            &keep.to_string(),
+        )
+        .ok();
     bench.api.bootstrap(bench.now).unwrap();
     bench.committer.commit_pending().unwrap();
     assert_eq!(count(&mut bench, "view"), view);
@@ -166,7 +178,8 @@ fn nobody_hands_out_more_than_they_have() {
         bench.patch("merge-patch+json", &format!("{bindings}/bob-edits"), label).ok();
     });
     // the rights `bind` and `escalate` lift that
-    let lift = rules(&["bind", "escalate"], &["rbac.authorization.k8s.io"], &["clusterroles", "roles"]);
+    let lift =
+        rules(&["bind", "escalate"], &["rbac.authorization.k8s.io"], &["clusterroles", "roles"]);
     bench.create(&in_default("roles"), role("trusted", lift));
     bench.create(&bindings, binding("bob-trusted", "Role", "trusted", to_bob()));
     bench.as_user(bob(), |bench| {
@@ -189,7 +202,9 @@ fn acting_as_somebody_is_a_right_over_each_part_of_them() {
     let ann = bench.api.impersonate(master.clone(), &as_whom("ann", &["ops"])).unwrap();
     assert_eq!(ann, who(UserInfo::new("ann", ["ops".to_owned()])));
     let robot = as_whom("system:serviceaccount:shop:robot", &[]);
-    let Identity::User(robot) = bench.api.impersonate(master.clone(), &robot).unwrap() else { panic!() };
+    let Identity::User(robot) = bench.api.impersonate(master.clone(), &robot).unwrap() else {
+        panic!()
+    };
     assert!(robot.is_in("system:serviceaccounts:shop"));
     let nobody = bench.api.impersonate(master, &as_whom("system:anonymous", &[])).unwrap();
     assert_eq!(nobody, Identity::Anonymous);
@@ -200,7 +215,11 @@ fn acting_as_somebody_is_a_right_over_each_part_of_them() {
     let give = binding("as-ann", "ClusterRole", "as-ann", to_bob());
     bench.create(&format!("{GROUP}/clusterrolebindings"), give);
     let refusal = |whom: &Impersonation| {
-        bench.api.impersonate(who(bob()), whom).map(|_| String::new()).unwrap_or_else(|e| e.to_string())
+        bench
+            .api
+            .impersonate(who(bob()), whom)
+            .map(|_| String::new())
+            .unwrap_or_else(|e| e.to_string())
     };
     assert_eq!(refusal(&as_whom("ann", &[])), "");
     assert_eq!(
@@ -225,7 +244,10 @@ fn can_i(bench: &mut Bench, verb: &str, resource: &str, namespace: &str) -> Valu
 #[test]
 fn reviews_answer_with_reasons() {
     let mut bench = Bench::new();
-    bench.create(&in_default("rolebindings"), binding("viewers", "ClusterRole", "view", json!({"kind": "Group", "name": "dev"})));
+    bench.create(
+        &in_default("rolebindings"),
+        binding("viewers", "ClusterRole", "view", json!({"kind": "Group", "name": "dev"})),
+    );
     bench.as_user(bob(), |bench| {
         assert_eq!(
             can_i(bench, "list", "pods", "default"),
@@ -243,12 +265,18 @@ fn reviews_answer_with_reasons() {
         let reply = bench.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", &others.to_string());
         assert_eq!(reply.code(), 403, "asking about others is a right of its own");
     });
-    for (user, groups, allowed) in [("ann", json!(["dev"]), true), ("ann", json!([]), false), ("root", json!(["system:masters"]), true)] {
+    for (user, groups, allowed) in [
+        ("ann", json!(["dev"]), true),
+        ("ann", json!([]), false),
+        ("root", json!(["system:masters"]), true),
+    ] {
         let spec = json!({"user": user, "groups": groups, "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}});
-        let review = bench.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", json!({"spec": spec}));
+        let review = bench
+            .create("/apis/authorization.k8s.io/v1/subjectaccessreviews", json!({"spec": spec}));
         assert_eq!(review["status"]["allowed"], json!(allowed), "{user} {groups}");
         let local = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
-        let review = bench.create(local, json!({"metadata": {"namespace": "default"}, "spec": spec}));
+        let review =
+            bench.create(local, json!({"metadata": {"namespace": "default"}, "spec": spec}));
         assert_eq!(review["status"]["allowed"], json!(allowed), "{user} {groups}");
     }
     let elsewhere = json!({"spec": {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "x"}}});

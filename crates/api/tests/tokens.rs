@@ -106,7 +106,8 @@ fn a_token_is_for_its_audience() {
     let vault = token(&mut bench, "default", &json!({"audiences": ["vault"]}));
     assert!(!is_good(&bench, &vault));
     let review = |bench: &mut Bench, audiences: Value| {
-        bench.create(REVIEWS, json!({"spec": {"token": vault, "audiences": audiences}}))["status"].clone()
+        bench.create(REVIEWS, json!({"spec": {"token": vault, "audiences": audiences}}))["status"]
+            .clone()
     };
     let known = review(&mut bench, json!(["vault", "other"]));
     assert_eq!(known["authenticated"], json!(true));
@@ -128,12 +129,28 @@ fn what_makes_no_sense_is_refused_in_upstreams_words() {
     bench.create("/api/v1/namespaces/default/secrets", secret);
     let of = |kind: &str, name: &str, uid: &str| json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}});
     for (account, spec, refusal) in [
-        ("robot", json!({"expirationSeconds": 10}), "422 Invalid: TokenRequest.authentication.k8s.io \"robot\" is invalid: spec.expirationSeconds: Invalid value: 10: may not specify a duration less than 10 minutes"),
+        (
+            "robot",
+            json!({"expirationSeconds": 10}),
+            "422 Invalid: TokenRequest.authentication.k8s.io \"robot\" is invalid: spec.expirationSeconds: Invalid value: 10: may not specify a duration less than 10 minutes",
+        ),
         ("nobody", json!({}), "404 NotFound: serviceaccounts \"nobody\" not found"),
-        ("robot", of("Pod", "web", ""), "400 BadRequest: cannot bind token for serviceaccount \"robot\" to pod running with different serviceaccount name."),
+        (
+            "robot",
+            of("Pod", "web", ""),
+            "400 BadRequest: cannot bind token for serviceaccount \"robot\" to pod running with different serviceaccount name.",
+        ),
         ("robot", of("Pod", "none", ""), "404 NotFound: pods \"none\" not found"),
-        ("robot", of("Service", "x", ""), "400 BadRequest: cannot bind token to object of type /v1, Kind=Service"),
-        ("robot", of("Secret", "keys", "u-0"), "409 Conflict: Operation cannot be fulfilled on secrets \"keys\": the UID in the bound object reference (u-0) does not match the UID in record. The object might have been deleted and then recreated"),
+        (
+            "robot",
+            of("Service", "x", ""),
+            "400 BadRequest: cannot bind token to object of type /v1, Kind=Service",
+        ),
+        (
+            "robot",
+            of("Secret", "keys", "u-0"),
+            "409 Conflict: Operation cannot be fulfilled on secrets \"keys\": the UID in the bound object reference (u-0) does not match the UID in record. The object might have been deleted and then recreated",
+        ),
     ] {
         assert_eq!(ask(&mut bench, account, &spec).text(), refusal);
     }
@@ -142,7 +159,8 @@ fn what_makes_no_sense_is_refused_in_upstreams_words() {
 
 fn identity_of(pod: &Value) -> Option<(Value, Value)> {
     let volumes = pod["spec"]["volumes"].as_array()?;
-    let is_it = |v: &&Value| v["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
+    let is_it =
+        |v: &&Value| v["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
     let volume = volumes.iter().find(is_it)?;
     Some((volume.clone(), pod["spec"]["containers"][0]["volumeMounts"].clone()))
 }
@@ -166,13 +184,10 @@ fn a_new_pod_gets_its_accounts_identity_unless_it_or_the_account_does_not_want_i
         json!([{"name": volume["name"], "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true}])
     );
     // (account, the pod's own wish, whether it has it)
-    for (number, (account, wish, has)) in [
-        ("default", json!(false), false),
-        ("shy", Value::Null, false),
-        ("shy", json!(true), true),
-    ]
-    .into_iter()
-    .enumerate()
+    for (number, (account, wish, has)) in
+        [("default", json!(false), false), ("shy", Value::Null, false), ("shy", json!(true), true)]
+            .into_iter()
+            .enumerate()
     {
         let mut pod = pod(&format!("p{number}"));
         pod["spec"]["serviceAccountName"] = json!(account);
@@ -181,7 +196,8 @@ fn a_new_pod_gets_its_accounts_identity_unless_it_or_the_account_does_not_want_i
     }
     let mut taken = pod("taken");
     taken["spec"]["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
-    let mount = json!([{"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
+    let mount =
+        json!([{"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
     taken["spec"]["containers"][0]["volumeMounts"] = mount;
     assert!(identity_of(&bench.create(PODS, taken)).is_none(), "its own mount stays");
     let mut nobody = pod("nobody");

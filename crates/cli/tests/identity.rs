@@ -110,7 +110,8 @@ fn a_pod_acts_for_its_service_account_and_its_token_ends_with_it() {
     engine.wait_ready("actor");
     look_around(&engine, "actor");
 
-    let container = engine.get("pod/actor")["status"]["containerStatuses"][0]["containerID"].clone();
+    let container =
+        engine.get("pod/actor")["status"]["containerStatuses"][0]["containerID"].clone();
     engine.kill();
     engine.launch(&[]);
     look_around(&engine, "actor");
@@ -150,7 +151,7 @@ fn a_pod_that_wants_no_identity_has_none_and_strangers_are_refused() {
         exec(&engine, "anonymous", &script)
     };
     let nobody = ask("--insecure-skip-tls-verify --token wrong");
-    assert!(nobody.contains("Unauthorized"), "{nobody}");
+    assert!(nobody.contains("You must be logged in to the server"), "{nobody}");
     let unknown = ask("--token wrong");
     assert!(unknown.contains("certificate signed by unknown authority"), "{unknown}");
 }
@@ -188,16 +189,25 @@ fn kubectl_makes_roles_and_tokens_and_asks_about_them() {
     assert!(wide.contains("Role/reader") && wide.contains("shop/robot"), "{wide}");
     assert!(kubectl(&["describe", "clusterrole", "view"]).contains("deployments.apps"));
 
-    let short = engine.kubectl_fails(&["create", "token", "robot", "-n", "shop", "--duration=1m"], "");
+    let short =
+        engine.kubectl_fails(&["create", "token", "robot", "-n", "shop", "--duration=1m"], "");
     assert!(short.contains("may not specify a duration less than 10 minutes"), "{short}");
     let token = kubectl(&["create", "token", "robot", "-n", "shop", "--duration=20m"]);
     let who = with_token(&engine, token.trim(), &["auth", "whoami"]);
-    assert!(text(&who.stdout).contains("system:serviceaccount:shop:robot"), "{}", text(&who.stderr));
+    assert!(
+        text(&who.stdout).contains("system:serviceaccount:shop:robot"),
+        "{}",
+        text(&who.stderr)
+    );
     let pods = with_token(&engine, token.trim(), &["get", "pods", "-n", "shop"]);
     assert!(text(&pods.stderr).contains("No resources found"), "{}", text(&pods.stderr));
     // an account may not become another, nor give itself more
     let other = with_token(&engine, token.trim(), &["get", "pods", "--as=kubernetes-admin"]);
-    assert!(text(&other.stderr).contains("cannot impersonate resource \"users\""), "{}", text(&other.stderr));
+    assert!(
+        text(&other.stderr).contains("cannot impersonate resource \"users\""),
+        "{}",
+        text(&other.stderr)
+    );
 
     let manifest = "
 apiVersion: rbac.authorization.k8s.io/v1

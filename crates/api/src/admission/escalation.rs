@@ -136,7 +136,8 @@ impl Writer<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let groups: Vec<String> = self.user.groups.iter().map(|group| format!("{group:?}")).collect();
+        let groups: Vec<String> =
+            self.user.groups.iter().map(|group| format!("{group:?}")).collect();
         let missing: Vec<String> = missing.iter().map(describe).collect();
         let why = format!(
             "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",

@@ -70,9 +70,7 @@ fn account_of(
 
 /// The pod's own word counts before that of its account.
 fn is_wanted(spec: &PodSpec, account: &ServiceAccount) -> bool {
-    spec.automount_service_account_token
-        .or(account.automount_service_account_token)
-        .unwrap_or(true)
+    spec.automount_service_account_token.or(account.automount_service_account_token).unwrap_or(true)
 }
 
 /// Mounts the identity into every container that has nothing else in its place, from a volume that is made for it unless

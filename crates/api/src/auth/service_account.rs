@@ -41,7 +41,12 @@ mod tests {
     fn names_are_taken_apart_and_nonsense_is_nobody() {
         assert_eq!(split(&user_name("shop", "robot")), Some(("shop", "robot")));
         assert!(is_user_name("system:serviceaccount:shop:robot", "shop", "robot"));
-        for nobody in ["bob", "system:serviceaccount:", "system:serviceaccount::x", "system:serviceaccount:a:b:c"] {
+        for nobody in [
+            "bob",
+            "system:serviceaccount:",
+            "system:serviceaccount::x",
+            "system:serviceaccount:a:b:c",
+        ] {
             assert_eq!(split(nobody), None, "{nobody}");
         }
     }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    BINDING, DELETE_OPTIONS, PATCH, RESOURCE_LIST, SCALE, STATUS, TOKEN_REQUEST, list_schema, parameters,
-    reference,
+    BINDING, DELETE_OPTIONS, PATCH, RESOURCE_LIST, SCALE, STATUS, TOKEN_REQUEST, list_schema,
+    parameters, reference,
 };
 use crate::registry::{KindEntry, Scope, Subresource};
 

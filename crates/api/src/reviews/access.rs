@@ -158,10 +158,9 @@ fn attributes<'a>(
             namespace: text(resource.namespace.as_ref()),
             name: text(resource.name.as_ref()),
         }),
-        (None, Some(path)) => Ok(Attributes::Path {
-            verb: text(path.verb.as_ref()),
-            path: text(path.path.as_ref()),
-        }),
+        (None, Some(path)) => {
+            Ok(Attributes::Path { verb: text(path.verb.as_ref()), path: text(path.path.as_ref()) })
+        }
         (Some(_), Some(_)) | (None, None) => Err(ApiError::bad_request(
             "spec: Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )),

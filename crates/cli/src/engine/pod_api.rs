@@ -35,7 +35,9 @@ impl PodApi {
         let listener = match listen(SocketAddr::new(gateway, PORT), bridge) {
             Ok(listener) => listener,
             Err(error) => {
-                tracing::warn!("port {PORT} of the pods' bridge is taken ({error:#}): another one is used, which may change");
+                tracing::warn!(
+                    "port {PORT} of the pods' bridge is taken ({error:#}): another one is used, which may change"
+                );
                 listen(SocketAddr::new(gateway, 0), bridge)?
             }
         };
@@ -46,11 +48,7 @@ impl PodApi {
     }
 
     /// Serves until `stop` resolves.
-    pub async fn serve(
-        self,
-        front: Front,
-        stop: impl Future<Output = ()>,
-    ) -> std::io::Result<()> {
+    pub async fn serve(self, front: Front, stop: impl Future<Output = ()>) -> std::io::Result<()> {
         Server::new(front, self.tls, ServerLimits::default()).serve(self.listener, stop).await
     }
 }

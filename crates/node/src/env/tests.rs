@@ -36,7 +36,11 @@ fn pod() -> Pod {
 
 fn facts() -> PodFacts {
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-    PodFacts { pod_ips: vec![ip("10.0.0.1"), ip("fd00::1")], host_ips: vec![ip("10.0.0.254")], api: None }
+    PodFacts {
+        pod_ips: vec![ip("10.0.0.1"), ip("fd00::1")],
+        host_ips: vec![ip("10.0.0.254")],
+        api: None,
+    }
 }
 
 fn objects() -> FetchedObjects {

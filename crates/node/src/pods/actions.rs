@@ -107,7 +107,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     fn facts(&self) -> PodFacts {
         let spec = self.pod.spec.as_ref();
         let shares_network = spec.is_some_and(|spec| spec.host_network == Some(true));
-        let api = self.node.api.map(|api| if shares_network { api.of_the_node } else { api.of_pods });
+        let api =
+            self.node.api.map(|api| if shares_network { api.of_the_node } else { api.of_pods });
         PodFacts { pod_ips: self.ips.clone(), host_ips: self.node.host_ips.clone(), api }
     }
 

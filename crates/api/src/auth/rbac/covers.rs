@@ -51,7 +51,9 @@ fn single(rule: &PolicyRule) -> Vec<PolicyRule> {
                     all.push(plain);
                     continue;
                 }
-                let named = names.iter().map(|name| PolicyRule { resource_names: one(name), ..plain.clone() });
+                let named = names
+                    .iter()
+                    .map(|name| PolicyRule { resource_names: one(name), ..plain.clone() });
                 all.extend(named);
             }
         }
@@ -62,7 +64,8 @@ fn single(rule: &PolicyRule) -> Vec<PolicyRule> {
 /// Whether a rule allows everything that a single one does.
 fn covers(held: &PolicyRule, single: &PolicyRule) -> bool {
     let has = |list: &[String], wanted: Option<&Vec<String>>| {
-        list.iter().any(|known| known == ALL) || items(wanted).iter().all(|entry| list.contains(entry))
+        list.iter().any(|known| known == ALL)
+            || items(wanted).iter().all(|entry| list.contains(entry))
     };
     if !has(&held.verbs, Some(&single.verbs)) {
         return false;
@@ -80,7 +83,8 @@ fn covers(held: &PolicyRule, single: &PolicyRule) -> bool {
     let resource_names = items(held.resource_names.as_ref());
     let wanted_names = items(single.resource_names.as_ref());
     let names_fit = resource_names.is_empty()
-        || (!wanted_names.is_empty() && wanted_names.iter().all(|name| resource_names.contains(name)));
+        || (!wanted_names.is_empty()
+            && wanted_names.iter().all(|name| resource_names.contains(name)));
     names_fit
         && has(items(held.api_groups.as_ref()), single.api_groups.as_ref())
         && items(single.resources.as_ref())
@@ -121,7 +125,12 @@ fn compact(rules: impl Iterator<Item = PolicyRule>) -> Vec<PolicyRule> {
 mod tests {
     use super::*;
 
-    fn resources(verbs: &[&str], groups: &[&str], resources: &[&str], names: &[&str]) -> PolicyRule {
+    fn resources(
+        verbs: &[&str],
+        groups: &[&str],
+        resources: &[&str],
+        names: &[&str],
+    ) -> PolicyRule {
         let list = |list: &[&str]| list.iter().map(|entry| (*entry).to_owned()).collect::<Vec<_>>();
         PolicyRule {
             verbs: list(verbs),
@@ -140,8 +149,14 @@ mod tests {
     fn what_is_held_may_be_given_and_the_rest_is_named() {
         let reader = resources(&["get", "list"], &[""], &["pods", "pods/log"], &[]);
         let everything = resources(&["*"], &["*"], &["*"], &[]);
-        assert_eq!(missing_of(std::slice::from_ref(&everything), std::slice::from_ref(&reader)), [""; 0]);
-        assert_eq!(missing_of(std::slice::from_ref(&reader), std::slice::from_ref(&reader)), [""; 0]);
+        assert_eq!(
+            missing_of(std::slice::from_ref(&everything), std::slice::from_ref(&reader)),
+            [""; 0]
+        );
+        assert_eq!(
+            missing_of(std::slice::from_ref(&reader), std::slice::from_ref(&reader)),
+            [""; 0]
+        );
         let more = resources(&["get", "delete", "list"], &[""], &["pods", "secrets"], &[]);
         assert_eq!(
             missing_of(std::slice::from_ref(&reader), &[more]),

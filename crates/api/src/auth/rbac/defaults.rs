@@ -59,18 +59,43 @@ pub fn cluster_role_bindings() -> Vec<ClusterRoleBinding> {
 }
 
 const DISCOVERY: &[&str] = &[
-    "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz",
-    "/version", "/version/",
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+    "/version/",
 ];
 const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
-const ISSUER: &[&str] =
-    &["/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"];
-const MONITORING: &[&str] =
-    &["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/*", "/readyz", "/readyz/*"];
+const ISSUER: &[&str] = &[
+    "/.well-known/openid-configuration",
+    "/.well-known/openid-configuration/",
+    "/openid/v1/jwks",
+    "/openid/v1/jwks/",
+];
+const MONITORING: &[&str] = &[
+    "/healthz",
+    "/healthz/*",
+    "/livez",
+    "/livez/*",
+    "/metrics",
+    "/metrics/*",
+    "/readyz",
+    "/readyz/*",
+];
 
 fn basic_user() -> Vec<PolicyRule> {
     vec![
-        rule(CREATE, "authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+        rule(
+            CREATE,
+            "authorization.k8s.io",
+            &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        ),
         rule(CREATE, "authentication.k8s.io", &["selfsubjectreviews"]),
     ]
 }
@@ -100,8 +125,15 @@ fn edit() -> Vec<PolicyRule> {
             WRITE,
             "",
             &[
-                "configmaps", "events", "persistentvolumeclaims", "replicationcontrollers",
-                "replicationcontrollers/scale", "secrets", "serviceaccounts", "services", "services/proxy",
+                "configmaps",
+                "events",
+                "persistentvolumeclaims",
+                "replicationcontrollers",
+                "replicationcontrollers/scale",
+                "secrets",
+                "serviceaccounts",
+                "services",
+                "services/proxy",
             ],
         ),
         rule(CREATE, "", &["serviceaccounts/token"]),
@@ -109,8 +141,14 @@ fn edit() -> Vec<PolicyRule> {
             WRITE,
             "apps",
             &[
-                "daemonsets", "deployments", "deployments/rollback", "deployments/scale", "replicasets",
-                "replicasets/scale", "statefulsets", "statefulsets/scale",
+                "daemonsets",
+                "deployments",
+                "deployments/rollback",
+                "deployments/scale",
+                "replicasets",
+                "replicasets/scale",
+                "statefulsets",
+                "statefulsets/scale",
             ],
         ),
         rule(WRITE, "autoscaling", &["horizontalpodautoscalers"]),
@@ -128,8 +166,15 @@ fn view() -> Vec<PolicyRule> {
             READ,
             "",
             &[
-                "configmaps", "endpoints", "persistentvolumeclaims", "persistentvolumeclaims/status", "pods",
-                "replicationcontrollers", "replicationcontrollers/scale", "serviceaccounts", "services",
+                "configmaps",
+                "endpoints",
+                "persistentvolumeclaims",
+                "persistentvolumeclaims/status",
+                "pods",
+                "replicationcontrollers",
+                "replicationcontrollers/scale",
+                "serviceaccounts",
+                "services",
                 "services/status",
             ],
         ),
@@ -137,8 +182,15 @@ fn view() -> Vec<PolicyRule> {
             READ,
             "",
             &[
-                "bindings", "events", "limitranges", "namespaces/status", "pods/log", "pods/status",
-                "replicationcontrollers/status", "resourcequotas", "resourcequotas/status",
+                "bindings",
+                "events",
+                "limitranges",
+                "namespaces/status",
+                "pods/log",
+                "pods/status",
+                "replicationcontrollers/status",
+                "resourcequotas",
+                "resourcequotas/status",
             ],
         ),
         rule(READ, "", &["namespaces"]),
@@ -147,9 +199,18 @@ fn view() -> Vec<PolicyRule> {
             READ,
             "apps",
             &[
-                "controllerrevisions", "daemonsets", "daemonsets/status", "deployments", "deployments/scale",
-                "deployments/status", "replicasets", "replicasets/scale", "replicasets/status", "statefulsets",
-                "statefulsets/scale", "statefulsets/status",
+                "controllerrevisions",
+                "daemonsets",
+                "daemonsets/status",
+                "deployments",
+                "deployments/scale",
+                "deployments/status",
+                "replicasets",
+                "replicasets/scale",
+                "replicasets/status",
+                "statefulsets",
+                "statefulsets/scale",
+                "statefulsets/status",
             ],
         ),
         rule(READ, "autoscaling", &["horizontalpodautoscalers", "horizontalpodautoscalers/status"]),
@@ -160,8 +221,12 @@ fn view() -> Vec<PolicyRule> {
             READ,
             "rekindle.dev",
             &[
-                "podrestarts", "podrestarts/status", "restartladders", "restartladders/status",
-                "restartledgers", "restartledgers/status",
+                "podrestarts",
+                "podrestarts/status",
+                "restartladders",
+                "restartladders/status",
+                "restartledgers",
+                "restartledgers/status",
             ],
         ),
     ]
@@ -181,11 +246,7 @@ fn rule(verbs: &[&str], group: &str, resources: &[&str]) -> PolicyRule {
 }
 
 fn paths(verbs: &[&str], paths: &[&str]) -> PolicyRule {
-    PolicyRule {
-        verbs: list(verbs),
-        non_resource_urls: Some(list(paths)),
-        ..PolicyRule::default()
-    }
+    PolicyRule { verbs: list(verbs), non_resource_urls: Some(list(paths)), ..PolicyRule::default() }
 }
 
 fn meta(name: &str) -> ObjectMeta {

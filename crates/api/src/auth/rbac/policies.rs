@@ -146,11 +146,7 @@ impl Policies {
     }
 
     /// Why the user may do it; none when nothing allows it.
-    pub fn allows<'a>(
-        &'a self,
-        user: &'a UserInfo,
-        what: &Attributes<'a>,
-    ) -> Option<Grant<'a>> {
+    pub fn allows<'a>(&'a self, user: &'a UserInfo, what: &Attributes<'a>) -> Option<Grant<'a>> {
         let namespace = match what {
             Attributes::Resource { namespace, .. } => *namespace,
             Attributes::Path { .. } => "",

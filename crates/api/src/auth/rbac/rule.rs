@@ -33,7 +33,9 @@ fn has_resource(list: &[String], resource: &str, subresource: &str) -> bool {
     list.iter().any(|known| match known.split_once('/') {
         _ if known == ALL => true,
         None => subresource.is_empty() && known == resource,
-        Some((of, sub)) => !subresource.is_empty() && sub == subresource && (of == ALL || of == resource),
+        Some((of, sub)) => {
+            !subresource.is_empty() && sub == subresource && (of == ALL || of == resource)
+        }
     })
 }
 
@@ -46,7 +48,9 @@ fn has_name(list: &[String], name: &str) -> bool {
 fn is_path(known: &str, path: &str) -> bool {
     known == ALL
         || known == path
-        || known.strip_suffix(ALL).is_some_and(|start| path.starts_with(start.trim_end_matches(ALL)))
+        || known
+            .strip_suffix(ALL)
+            .is_some_and(|start| path.starts_with(start.trim_end_matches(ALL)))
 }
 
 #[cfg(test)]
@@ -98,7 +102,11 @@ mod tests {
                 vec!["watch core/pods", "get core/pods/log web", "get apps/pods", "get core/podsx"],
             ),
             ("*;core;pods", vec!["delete core/pods", "use core/pods"], vec!["get core/secrets"]),
-            ("get;*;*", vec!["get apps/deployments", "get core/pods/log x"], vec!["list core/pods"]),
+            (
+                "get;*;*",
+                vec!["get apps/deployments", "get core/pods/log x"],
+                vec!["list core/pods"],
+            ),
             ("get;core;pods/log", vec!["get core/pods/log"], vec!["get core/pods"]),
             (
                 "get;core,apps;*/scale",

@@ -21,8 +21,7 @@ impl ApiKind for ClusterRole {
         let field = Path::new("aggregationRule").child("clusterRoleSelectors");
         let selectors = items(aggregation.cluster_role_selectors.as_ref());
         if selectors.is_empty() {
-            let detail =
-                "at least one clusterRoleSelector required if aggregationRule is non-nil";
+            let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
             errors.push(FieldError::required(&field, detail));
         }
         for (index, selector) in selectors.iter().enumerate() {

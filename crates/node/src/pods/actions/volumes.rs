@@ -82,9 +82,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 
     async fn all_objects(&self) -> Result<FetchedObjects, ActionError> {
-        let about = |problem: VolumeProblem| {
-            volume_error(&VolumeError { volume: String::new(), problem })
-        };
+        let about =
+            |problem: VolumeProblem| volume_error(&VolumeError { volume: String::new(), problem });
         let objects = self.objects.fetch_all().await;
         let mut objects = objects.map_err(|error| about(error.into()))?;
         let clock = self.node.clock;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource, KeyToPath, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection};
+use k8s_openapi::api::core::v1::{
+    DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource, KeyToPath,
+    ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
+};
 
 use super::{env, unsupported};
 use crate::kinds::pod::volumes::{SUPPORTED, sources};
