@@ -117,17 +117,15 @@ impl Engine {
         let runtime = Arc::new(
             open_runtime(&data_dir, clock.shared(), registry_settings(&args.registries)).await?,
         );
-        let node = start_node(
-            &settings,
-            Duty::Serve,
-            Some(api_addresses),
-            &data_dir,
-            &front,
+        let start = NodeStart {
+            settings: &settings,
+            duty: Duty::Serve,
+            api: Some(api_addresses),
+            data_dir: &data_dir,
+            front: &front,
             clock,
-            Arc::clone(&runtime),
-            Arc::clone(&network),
-        )
-        .await?;
+        };
+        let node = start_node(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         logs.set(node.logs());
         streams.set(node.streams());
         let operator = tokio::spawn(rekindle_operator::run(
@@ -309,16 +307,23 @@ fn internal_client(front: &Front, user: &str) -> Client {
     Client::new(front.in_process_service(UserInfo::internal(user)), "default")
 }
 
-async fn start_node(
-    settings: &Settings,
+/// What a node agent is started with, beside the runtime and the network.
+struct NodeStart<'a> {
+    settings: &'a Settings,
     duty: Duty,
+    /// Where containers reach the API.
     api: Option<ApiAddresses>,
-    data_dir: &DataDir,
-    front: &Front,
+    data_dir: &'a DataDir,
+    front: &'a Front,
     clock: SystemClock,
+}
+
+async fn start_node(
+    start: NodeStart<'_>,
     runtime: Arc<EmbeddedRuntime>,
     network: Arc<Network>,
 ) -> anyhow::Result<rekindle_node::Handle> {
+    let NodeStart { settings, duty, api, data_dir, front, clock } = start;
     let name = &settings.node_name;
     let mut config = rekindle_node::Config::new(name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];

@@ -42,7 +42,7 @@ pub fn cluster_roles() -> Vec<ClusterRole> {
         aggregated("view", &["view"], Some("edit")),
         part("admin", admin()),
         part("edit", edit()),
-        part("view", view()),
+        part("view", [view(), view_workloads()].concat()),
     ]
 }
 
@@ -194,6 +194,12 @@ fn view() -> Vec<PolicyRule> {
             ],
         ),
         rule(READ, "", &["namespaces"]),
+    ]
+}
+
+/// What belongs to workloads.
+fn view_workloads() -> Vec<PolicyRule> {
+    vec![
         rule(READ, "discovery.k8s.io", &["endpointslices"]),
         rule(
             READ,
