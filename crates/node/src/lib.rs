@@ -36,9 +36,10 @@ mod static_pods;
 pub mod streams;
 #[cfg(test)]
 mod testing;
+mod tokens;
 mod volumes;
 
-pub use agent::{Config, Duty, Handle, Node, NodeError, StopMode};
+pub use agent::{ApiAddresses, Config, Duty, Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};

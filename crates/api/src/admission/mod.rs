@@ -1,6 +1,9 @@
 //! What is decided about a write by looking beyond the object itself.
 
+pub(crate) mod aggregation;
+pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;
+mod escalation;
 pub(crate) mod namespaces;
 pub(crate) mod service_accounts;
 
@@ -20,6 +23,15 @@ pub(crate) fn complete(entry: &KindEntry, object: &mut dyn AnyObject) {
 /// What deserves a Warning header because of other objects, beside what the kind itself says.
 pub(crate) fn warnings(call: &Call<'_>, object: &dyn AnyObject) -> Vec<String> {
     disruption_budgets::warning(call, object).into_iter().collect()
+}
+
+/// Refuses what this writer may not write although the verb is allowed. `old` is what it replaces.
+pub(crate) fn check_write(
+    call: &Call<'_>,
+    new: &dyn AnyObject,
+    old: Option<&dyn AnyObject>,
+) -> Result<(), ApiError> {
+    escalation::check(call, new, old)
 }
 
 /// Makes what comes with a new object.

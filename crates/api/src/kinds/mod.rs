@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
@@ -21,6 +22,7 @@ mod node;
 pub mod pod;
 pub(crate) mod pod_disruption_budget;
 mod pod_restart;
+pub(crate) mod rbac;
 mod refresh;
 mod replica_set;
 mod restart_ladder;
@@ -34,6 +36,8 @@ mod template;
 pub fn all() -> Registry {
     let mut registry = Registry::default();
     registry
+        .register::<ClusterRole>()
+        .register::<ClusterRoleBinding>()
         .register::<ConfigMap>()
         .register::<Deployment>()
         .register::<Event>()
@@ -46,6 +50,8 @@ pub fn all() -> Registry {
         .register::<ReplicaSet>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()
+        .register::<Role>()
+        .register::<RoleBinding>()
         .register::<Secret>()
         .register::<Service>()
         .register::<ServiceAccount>();

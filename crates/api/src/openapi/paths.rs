@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    BINDING, DELETE_OPTIONS, EVICTION, PATCH, RESOURCE_LIST, SCALE, STATUS, list_schema,
-    parameters, reference,
+    BINDING, DELETE_OPTIONS, EVICTION, PATCH, RESOURCE_LIST, SCALE, STATUS, TOKEN_REQUEST,
+    list_schema, parameters, reference,
 };
 use crate::registry::{KindEntry, Scope, Subresource};
 
@@ -187,6 +187,10 @@ impl<'a> Resource<'a> {
             }
             Subresource::Eviction => {
                 ("eviction", self.create_only(EVICTION, ["policy", "v1", "Eviction"], "Eviction"))
+            }
+            Subresource::Token => {
+                let gvk = ["authentication.k8s.io", "v1", "TokenRequest"];
+                ("token", self.create_only(TOKEN_REQUEST, gvk, "Token"))
             }
             Subresource::Log => {
                 let subject = Subject { suffix: "Log", ..own };

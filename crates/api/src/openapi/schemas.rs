@@ -1,5 +1,6 @@
 //! `components.schemas`: the kinds with everything they refer to, as Kubernetes publishes them.
 
+use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Binding;
 use k8s_openapi::api::policy::v1::Eviction;
@@ -29,6 +30,9 @@ pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
     if serves(Subresource::Scale) {
         generator.subschema_for::<Scale>();
     }
+    if serves(Subresource::Token) {
+        generator.subschema_for::<TokenRequest>();
+    }
     generator.subschema_for::<APIResourceList>();
     generator.subschema_for::<DeleteOptions>();
     generator.subschema_for::<ListMeta>();
@@ -43,6 +47,7 @@ pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
         mark(&mut schemas, &name, &[entry.group, entry.version, entry.kind]);
     }
     mark(&mut schemas, super::SCALE, &["autoscaling", "v1", "Scale"]);
+    mark(&mut schemas, super::TOKEN_REQUEST, &["authentication.k8s.io", "v1", "TokenRequest"]);
     mark(&mut schemas, super::BINDING, &["", "v1", "Binding"]);
     mark(&mut schemas, super::EVICTION, &["policy", "v1", "Eviction"]);
     mark(&mut schemas, super::STATUS, &["", "v1", "Status"]);

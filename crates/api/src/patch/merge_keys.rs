@@ -237,6 +237,10 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ),
     ("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", &[replaced("selector")]),
     ("io.k8s.api.policy.v1.PodDisruptionBudgetStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.rbac.v1.ClusterRole", &[object("metadata", META)]),
+    ("io.k8s.api.rbac.v1.ClusterRoleBinding", &[object("metadata", META)]),
+    ("io.k8s.api.rbac.v1.Role", &[object("metadata", META)]),
+    ("io.k8s.api.rbac.v1.RoleBinding", &[object("metadata", META)]),
     (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
 ];
 

@@ -1,7 +1,8 @@
-//! Subresources that are no part of their object: scale, binding, eviction, log, exec, attach, portforward.
+//! Subresources that are no part of their object: scale, binding, eviction, log, exec, attach, portforward, token.
 
 pub(crate) mod binding;
 pub(crate) mod eviction;
 pub(crate) mod log;
 pub(crate) mod scale;
 pub(crate) mod streams;
+pub(crate) mod token;

@@ -110,11 +110,11 @@ fn settle(
         Part::Status => errors.extend(object.validate_status()),
         Part::Finalize => {}
     }
-    if errors.is_empty() {
-        Ok(object)
-    } else {
-        Err(ApiError::invalid(call.entry, &call.path.name, &errors))
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(call.entry, &call.path.name, &errors));
     }
+    admission::check_write(call, object.as_ref(), Some(old))?;
+    Ok(object)
 }
 
 /// Writes the object, or removes it when that was all it waited for.

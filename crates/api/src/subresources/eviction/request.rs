@@ -45,7 +45,7 @@ impl EvictionRequest {
                 true,
                 "can not be set for pod eviction, try after removing the option",
             );
-            return Err(ApiError::invalid_eviction(&call.path.name, &error));
+            return Err(ApiError::invalid_kind("policy", "Eviction", &call.path.name, &[error]));
         }
         Ok(Self { wish: Wish::of_options(options, call)?, warnings })
     }
