@@ -154,6 +154,9 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::Scale, Verb::Update) => subresources::scale::update(call),
         (Subresource::Scale, Verb::Patch) => subresources::scale::patch(call),
         (Subresource::Binding, Verb::Create) => subresources::binding::create(call),
+        (Subresource::Resize, Verb::Get) => verbs::get::get(call),
+        (Subresource::Resize, Verb::Update) => verbs::update::update(call, Part::Resize),
+        (Subresource::Resize, Verb::Patch) => verbs::patch::patch(call, Part::Resize),
         (Subresource::Finalize, Verb::Update) => verbs::update::update(call, Part::Finalize),
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
@@ -172,6 +175,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
             | Subresource::Scale
             | Subresource::Binding
             | Subresource::Finalize
+            | Subresource::Resize
             | Subresource::Log
             | Subresource::Exec
             | Subresource::Attach

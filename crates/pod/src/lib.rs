@@ -52,7 +52,6 @@ mod outbox;
 mod phase;
 mod probe;
 mod probing;
-mod qos;
 mod recovery;
 mod restart;
 mod restart_all;

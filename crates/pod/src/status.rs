@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
     ContainerStatus, HostIP, PodIP, PodStatus,
 };
 use rekindle_types::reasons::waiting;
+use rekindle_types::resources;
 
 use crate::blueprint::{Network, Role};
 use crate::container::{Container, State};
@@ -18,7 +19,6 @@ use crate::core::{Lifecycle, PodCore};
 use crate::health::Health;
 use crate::journal::{EndCause, EndedContainer, Standing};
 use crate::phase;
-use crate::qos;
 
 /// All termination messages of a pod together, bytes (`MaxPodTerminationMessageLogLength`).
 const MESSAGES_MAX: usize = 12 * 1024;
@@ -90,7 +90,7 @@ impl PodCore {
     fn qos_class(&self) -> Option<String> {
         let written = self.pod.status.as_ref().and_then(|status| status.qos_class.clone());
         let spec = self.pod.spec.as_ref();
-        written.or_else(|| spec.map(|spec| qos::qos_class(spec).to_owned()))
+        written.or_else(|| spec.map(|spec| resources::qos_class(spec).to_owned()))
     }
 
     fn pod_ips(&self) -> Vec<PodIP> {

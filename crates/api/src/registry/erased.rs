@@ -24,10 +24,14 @@ pub trait AnyObject: Send + Sync + 'static {
     fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
     /// See [`ApiKind::prepare_for_status_update`]. `old` must be of the same kind.
     fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
+    /// See [`ApiKind::prepare_for_resize`]. `old` must be of the same kind.
+    fn prepare_for_resize(&mut self, old: &dyn AnyObject);
     /// See [`ApiKind::validate`].
     fn validate(&self) -> Vec<FieldError>;
     /// See [`ApiKind::validate_update`]. `old` must be of the same kind.
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_resize`]. `old` must be of the same kind.
+    fn validate_resize(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
     /// See [`ApiKind::selectable_fields`].
@@ -73,11 +77,17 @@ impl<K: ApiKind> AnyObject for K {
     fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
         ApiKind::prepare_for_status_update(self, same_kind(old), ctx);
     }
+    fn prepare_for_resize(&mut self, old: &dyn AnyObject) {
+        ApiKind::prepare_for_resize(self, same_kind(old));
+    }
     fn validate(&self) -> Vec<FieldError> {
         ApiKind::validate(self)
     }
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
         ApiKind::validate_update(self, same_kind(old))
+    }
+    fn validate_resize(&self, old: &dyn AnyObject) -> Vec<FieldError> {
+        ApiKind::validate_resize(self, same_kind(old))
     }
     fn warnings(&self) -> Vec<String> {
         ApiKind::warnings(self)
@@ -229,6 +239,7 @@ impl Subresource {
             Self::Attach => "attach",
             Self::PortForward => "portforward",
             Self::Finalize => "finalize",
+            Self::Resize => "resize",
         }
     }
 }
