@@ -78,6 +78,9 @@ pub struct Up {
     /// The longest wait between restarts of a crashing container, 1s to 300s
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = restart_period)]
     pub max_container_restart_period: std::time::Duration,
+    /// The most processes and threads that a pod may have [default: as many as the machine lets it]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub pod_pids_limit: Option<u64>,
     #[command(flatten)]
     pub registries: Registries,
 }

@@ -11,7 +11,7 @@ use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
-use crate::pods::{PodIndex, Recorder};
+use crate::pods::{NodeRoom, PodIndex, Recorder};
 
 /// Shared by the tasks of one node agent.
 pub(crate) struct NodeContext<R, N> {
@@ -27,6 +27,9 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) index: PodIndex,
     pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,
+    /// What its pods have of that.
+    pub(crate) room: NodeRoom,
+    pub(crate) pod_pids_limit: Option<u64>,
     pub(crate) host_ips: Vec<IpAddr>,
     pub(crate) core_config: rekindle_pod::Config,
     pub(crate) cluster_domain: String,

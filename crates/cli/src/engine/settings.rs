@@ -27,6 +27,9 @@ pub struct Settings {
     pub pod_cidr: Option<String>,
     /// The longest wait between restarts of a crashing container, in seconds.
     pub max_container_restart_period_seconds: u64,
+    /// The most processes and threads of a pod. Absent in what an earlier version kept.
+    #[serde(default)]
+    pub pod_pids_limit: Option<u64>,
 }
 
 impl Settings {
@@ -39,6 +42,7 @@ impl Settings {
             bridge: args.bridge.clone().unwrap_or_else(bridge),
             pod_cidr: args.pod_cidr.clone(),
             max_container_restart_period_seconds: args.max_container_restart_period.as_secs(),
+            pod_pids_limit: args.pod_pids_limit,
         }
     }
 
@@ -91,6 +95,7 @@ mod tests {
             bridge: "rk0".to_owned(),
             pod_cidr: Some("10.9.0.0/24".to_owned()),
             max_container_restart_period_seconds: 20,
+            pod_pids_limit: Some(1000),
         };
         settings.keep(&data_dir).unwrap();
         assert_eq!(Settings::kept(dir.path()).unwrap(), Some(settings));

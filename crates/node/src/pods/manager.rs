@@ -201,6 +201,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             Phase::Recovering => {
                 self.phase = Phase::Serving;
                 self.recover();
+                self.node.room.listed();
             }
             Phase::RecoveringToEnd => {
                 self.recover();
@@ -242,6 +243,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let (updates, updates_receiver) = watch::channel(pod);
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
         let found = self.found.remove(&uid).unwrap_or_default();
+        self.node.room.expect(uid.clone(), inbox.clone());
         let start = WorkerStart {
             pod_ref: pod_ref.clone(),
             found,
@@ -284,7 +286,11 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     fn worker_ended(&mut self, ended: Result<(Id, ()), JoinError>) {
         match ended {
             Ok((id, ())) => {
-                if let Some(uid) = self.task_pods.remove(&id)
+                let uid = self.task_pods.remove(&id);
+                if let Some(uid) = &uid {
+                    self.node.room.release(uid);
+                }
+                if let Some(uid) = uid
                     && let Some(handle) = self.workers.remove(&uid)
                     && handle.object == Object::There
                 {
@@ -321,6 +327,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             Worker::run(node, WorkerStart { pod_ref, found, duty, updates, inbox }).await;
         });
         self.task_pods.insert(task.id(), uid.clone());
+        self.node.room.expect(uid.clone(), inbox.clone());
         handle.inbox = inbox;
         self.workers.insert(uid.clone(), handle);
         self.tell_restarts(uid);
