@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use rekindle_types::Tick;
-use rekindle_types::resources::RESIZE_IN_PROGRESS;
+use rekindle_types::resources::{DEFERRED, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING};
 
 pub use allocation::Allocation;
 pub(crate) use conditions::OWNED;
@@ -37,27 +37,15 @@ pub(crate) struct Resize {
     /// The object with what was granted in place of what is wanted.
     pub(crate) granted_pod: Arc<Pod>,
     wanted: Allocation,
-    request: Request,
+    /// The request that is open: the node was asked, and has not granted it.
+    open_ticket: Option<u64>,
+    /// Why the newest request is not granted; of the one before as long as the node has not said.
+    refusal: Option<Refusal>,
     /// Counts the requests of this core.
     tickets: u64,
     progress: Progress,
     /// Why the step under way failed the last time.
     error: Option<String>,
-}
-
-/// Whether the node was asked for what is wanted.
-#[derive(Clone, Debug, PartialEq)]
-enum Request {
-    /// There is nothing to ask for.
-    None,
-    Asked {
-        ticket: u64,
-    },
-    /// Not now, or never.
-    Refused {
-        ticket: u64,
-        refusal: Refusal,
-    },
 }
 
 /// What the node says to a request that it does not grant.
@@ -95,11 +83,13 @@ impl Resize {
             Some(record) => (record.granted.clone(), record.standing),
             None => (Allocation::shown_by(pod), shown_standing(pod)),
         };
+        let wanted = Allocation::wanted_by(pod);
         Self {
             granted_pod: granted.in_place_of_wanted(pod),
+            open_ticket: None,
+            refusal: Refusal::shown_by(pod).filter(|_| !wanted.same_amounts(&granted)),
             granted,
-            wanted: Allocation::wanted_by(pod),
-            request: Request::None,
+            wanted,
             tickets: 0,
             progress: match standing {
                 ResizeStanding::Settled => Progress::Settled,
@@ -128,10 +118,7 @@ impl Resize {
     }
 
     pub(crate) fn refusal(&self) -> Option<&Refusal> {
-        match &self.request {
-            Request::Refused { refusal, .. } => Some(refusal),
-            Request::None | Request::Asked { .. } => None,
-        }
+        self.refusal.as_ref()
     }
 
     pub(crate) fn is_settled(&self) -> bool {
@@ -147,6 +134,20 @@ impl Resize {
             Progress::Raise(task) | Progress::Lower(task) => task.deadline(),
             Progress::Settled | Progress::Containers => None,
         }
+    }
+}
+
+impl Refusal {
+    /// What an earlier agent was told.
+    fn shown_by(pod: &Pod) -> Option<Self> {
+        let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
+        let condition = conditions.find(|condition| condition.type_ == RESIZE_PENDING)?;
+        let reason = condition.reason.as_deref()?;
+        Some(Self {
+            reason: [DEFERRED, INFEASIBLE].into_iter().find(|known| *known == reason)?,
+            message: condition.message.clone().unwrap_or_default(),
+            generation: condition.observed_generation.unwrap_or_default(),
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::resources::{DEFERRED, INFEASIBLE};
 
-use super::{Progress, Refusal, Request, texts};
+use super::{Progress, Refusal, Resize, texts};
 use crate::action::{Action, ResourceRequest};
 use crate::backoff::Task;
 use crate::core::{Keep, PodCore};
@@ -16,17 +16,18 @@ impl PodCore {
     pub(super) fn ask_for_resources(&mut self) {
         let resize = &mut self.resize;
         let is_granted = resize.wanted.same_amounts(&resize.granted);
-        let asks = match (&resize.request, is_granted) {
-            (Request::None, true) | (Request::Asked { .. } | Request::Refused { .. }, false) => {
-                return;
-            }
-            (Request::None, false) => true,
-            // Nobody wants any more what was asked for; the node is told, too.
-            (Request::Asked { .. } | Request::Refused { .. }, true) => false,
-        };
+        if resize.open_ticket.is_some() != is_granted {
+            return; // asked for already, or nothing to ask for
+        }
         resize.tickets += 1;
         let ticket = resize.tickets;
-        resize.request = if asks { Request::Asked { ticket } } else { Request::None };
+        if is_granted {
+            // Nobody wants any more what was asked for; the node is told, too.
+            resize.open_ticket = None;
+            resize.refusal = None;
+        } else {
+            resize.open_ticket = Some(ticket);
+        }
         let request = ResourceRequest {
             ticket,
             held: resize.granted.requests(&self.pod),
@@ -41,26 +42,19 @@ impl PodCore {
     pub(crate) fn resources_wanted_anew(&mut self, pod: &Arc<Pod>) {
         let before = std::mem::take(&mut self.resize.wanted);
         self.resize.observe(pod);
-        if !before.same_amounts(&self.resize.wanted) {
-            match self.resize.request {
-                Request::None => {}
-                Request::Asked { .. } | Request::Refused { .. }
-                    if self.resize.wanted.same_amounts(&self.resize.granted) => {}
-                Request::Asked { .. } | Request::Refused { .. } => {
-                    self.resize.request = Request::None;
-                }
-            }
+        let Resize { wanted, granted, open_ticket, refusal, .. } = &mut self.resize;
+        match (wanted.same_amounts(granted), *open_ticket) {
+            (true, None) => *refusal = None,
+            // what is open is taken back
+            (true, Some(_)) => {}
+            (false, _) if before.same_amounts(wanted) => {}
+            (false, _) => *open_ticket = None,
         }
     }
 
     /// The node's word on a request; on an earlier one it changes nothing.
     pub(crate) fn resources_decided(&mut self, ticket: u64, decision: ResourceDecision) {
-        let (asked, before) = match &self.resize.request {
-            Request::None => return,
-            Request::Asked { ticket } => (*ticket, None),
-            Request::Refused { ticket, refusal } => (*ticket, Some(refusal)),
-        };
-        if asked != ticket {
+        if self.resize.open_ticket != Some(ticket) {
             return;
         }
         let (reason, message) = match decision {
@@ -68,14 +62,14 @@ impl PodCore {
             ResourceDecision::Deferred { message } => (DEFERRED, message),
             ResourceDecision::Infeasible { message } => (INFEASIBLE, message),
         };
-        let is_news = before.is_none_or(|before| before.reason != reason);
         let generation = self.resize.wanted.generation;
-        if is_news {
+        let is_known =
+            |before: &Refusal| before.reason == reason && before.generation == generation;
+        if !self.resize.refusal.as_ref().is_some_and(is_known) {
             let event = texts::refused(&self.pod, reason, &message, generation);
             self.emit(event);
         }
-        let refusal = Refusal { reason, message, generation };
-        self.resize.request = Request::Refused { ticket, refusal };
+        self.resize.refusal = Some(Refusal { reason, message, generation });
         self.status_changed = true;
     }
 
@@ -83,7 +77,8 @@ impl PodCore {
         let resize = &mut self.resize;
         resize.granted = resize.wanted.clone();
         resize.granted_pod = self.pod.clone();
-        resize.request = Request::None;
+        resize.open_ticket = None;
+        resize.refusal = None;
         resize.progress = Progress::Raise(Task::due());
         resize.error = None;
         let event = texts::started(&self.pod, resize.granted.generation);
