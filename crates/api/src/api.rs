@@ -210,6 +210,9 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::Scale, Verb::Patch) => subresources::scale::patch(call),
         (Subresource::Binding, Verb::Create) => subresources::binding::create(call),
         (Subresource::Eviction, Verb::Create) => subresources::eviction::create(call),
+        (Subresource::Resize, Verb::Get) => verbs::get::get(call),
+        (Subresource::Resize, Verb::Update) => verbs::update::update(call, Part::Resize),
+        (Subresource::Resize, Verb::Patch) => verbs::patch::patch(call, Part::Resize),
         (Subresource::Finalize, Verb::Update) => verbs::update::update(call, Part::Finalize),
         (Subresource::Token, Verb::Create) => subresources::token::create(call),
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
@@ -230,6 +233,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
             | Subresource::Binding
             | Subresource::Eviction
             | Subresource::Finalize
+            | Subresource::Resize
             | Subresource::Log
             | Subresource::Exec
             | Subresource::Attach

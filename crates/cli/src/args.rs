@@ -81,6 +81,9 @@ pub struct Up {
     /// The folder of static pods' manifests [default: static-pods in the data directory]
     #[arg(long, value_name = "DIR")]
     pub static_pod_path: Option<PathBuf>,
+    /// The most processes and threads that a pod may have [default: as many as the machine lets it]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub pod_pids_limit: Option<u64>,
     #[command(flatten)]
     pub registries: Registries,
 }

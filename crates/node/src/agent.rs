@@ -21,7 +21,7 @@ use crate::layout::NodeDirs;
 use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
 use crate::objects::ObjectCache;
-use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
+use crate::pods::{Manager, ManagerStop, NodeRoom, PodIndex, Recorder, sandbox_network_ids};
 use crate::register::{Heartbeat, MachineFacts};
 use crate::spares::{Leaving, SpareKeeper};
 use crate::static_pods::{Folder, Listing, StaticPods};
@@ -55,6 +55,8 @@ pub struct Config {
     pub max_container_restart_period: TickDuration,
     /// Images that are pulled at the same time; the kubelet's `maxParallelImagePulls`, 1 being its `serializeImagePulls`.
     pub max_parallel_image_pulls: usize,
+    /// Processes and threads of one pod at most; the kubelet's `podPidsLimit`. `None` is no limit.
+    pub pod_pids_limit: Option<u64>,
     /// When unused images are removed.
     pub image_gc: ImageGcPolicy,
     /// The domain of services, for /etc/hosts: `cluster.local`.
@@ -102,6 +104,7 @@ impl Config {
             labels: BTreeMap::new(),
             max_container_restart_period: TickDuration::from_secs(300),
             max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
+            pod_pids_limit: None,
             image_gc: ImageGcPolicy::default(),
             cluster_domain: "cluster.local".to_owned(),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
@@ -208,6 +211,8 @@ impl Node {
             index: index.clone(),
             images: NodeImages::new(config.max_parallel_image_pulls),
             allocatable: machine.allocatable(),
+            room: NodeRoom::new(&machine.allocatable),
+            pod_pids_limit: config.pod_pids_limit,
             host_ips: config.addresses.clone(),
             api: config.api,
             core_config: rekindle_pod::Config {

@@ -12,7 +12,7 @@ use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
-use crate::pods::{PodIndex, Recorder};
+use crate::pods::{NodeRoom, PodIndex, Recorder};
 
 /// Shared by the tasks of one node agent.
 pub(crate) struct NodeContext<R, N> {
@@ -28,6 +28,9 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) index: PodIndex,
     pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,
+    /// What its pods have of that.
+    pub(crate) room: NodeRoom,
+    pub(crate) pod_pids_limit: Option<u64>,
     pub(crate) host_ips: Vec<IpAddr>,
     pub(crate) api: Option<ApiAddresses>,
     pub(crate) core_config: rekindle_pod::Config,

@@ -2,6 +2,7 @@
 //! `Event::ActionResult`, but for the three that cannot fail in a way the core could mend (see [`Action::answer`]).
 
 use k8s_openapi::api::core::v1::PodStatus;
+use rekindle_types::resources::Amounts;
 use rekindle_types::v1alpha1::{PodRestartPhase, Refresh};
 use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,22 @@ pub enum Action {
         /// Which start.
         key: ContainerKey,
     },
+    /// Ask the node for other resources. It answers with `Event::ResourcesDecided`, and again when it changes its mind; a later
+    /// request takes the place of this one.
+    RequestResources(Box<ResourceRequest>),
+    /// Change the limits of the pod as a whole to those of [`crate::PodCore::granted_pod`].
+    UpdateSandbox {
+        /// Of which sandbox.
+        attempt: SandboxAttempt,
+        /// Before those of the containers, or after.
+        step: LimitStep,
+    },
+    /// Change the limits of a container to those of [`crate::PodCore::granted_pod`]. A memory limit below what is in use is an
+    /// error.
+    UpdateContainer {
+        /// Which start.
+        key: ContainerKey,
+    },
     /// Run a probe of it once. The answer is its verdict, or an error when there is none; a command or a connection that takes
     /// longer than the timeout is a failure.
     RunProbe {
@@ -140,15 +157,53 @@ impl Action {
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }
             | Action::RemoveContainer { .. }
+            | Action::UpdateSandbox { .. }
+            | Action::UpdateContainer { .. }
             | Action::RunProbe { .. }
             | Action::RunHook { .. } => Answer::Expected,
             Action::Persist(_)
+            | Action::RequestResources(_)
             | Action::WriteStatus(_)
             | Action::EmitEvent(_)
             | Action::ReportRestart { .. }
             | Action::Finish => Answer::None,
         }
     }
+}
+
+/// What a pod asks its node for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceRequest {
+    /// Names the request in its answers.
+    pub ticket: u64,
+    /// What the pod was granted before, and has until this is granted.
+    pub held: Amounts,
+    /// What it wants; the same as `held` when it wants nothing else any more.
+    pub wanted: Amounts,
+}
+
+/// A step of the pod's limits. Those of the containers change between the two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitStep {
+    /// Those that rise. Before that a memory limit is looked for that would fall below what is in use: an error, and nothing
+    /// is changed.
+    Raise {
+        /// The containers whose limits are changed without a restart.
+        in_place: Vec<ContainerKey>,
+        /// Whether others are restarted.
+        restarts: Restarts,
+    },
+    /// All. A memory limit below what is in use is an error.
+    Settle,
+}
+
+/// Whether containers are restarted for their new limits: what the pod uses now says little then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restarts {
+    /// At least one.
+    Some,
+    /// None.
+    None,
 }
 
 /// A probe of a container.

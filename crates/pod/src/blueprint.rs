@@ -1,6 +1,8 @@
 //! A pod's spec, read once: what the core needs of it, with the defaults that the API server would have written.
 
-use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerResizePolicy, LifecycleHandler, Pod, PodSpec,
+};
 use rekindle_types::{ContainerName, TickDuration};
 
 use crate::action::PullPolicy;
@@ -37,6 +39,17 @@ pub(crate) struct Definition {
     pub(crate) probes: Probes,
     pub(crate) post_start: Hook,
     pub(crate) pre_stop: Hook,
+    /// `resizePolicy` of cpu.
+    pub(crate) on_cpu_resize: OnResize,
+    /// `resizePolicy` of memory.
+    pub(crate) on_memory_resize: OnResize,
+}
+
+/// What a container that runs needs for another limit to hold (KEP-1287).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnResize {
+    Nothing,
+    Restart,
 }
 
 /// Whether a container has a hook of a kind. What it does is for the driver.
@@ -138,12 +151,24 @@ impl Definition {
             probes: Probes::of(container),
             post_start: Hook::of(lifecycle.and_then(|l| l.post_start.as_ref())),
             pre_stop: Hook::of(lifecycle.and_then(|l| l.pre_stop.as_ref())),
+            on_cpu_resize: OnResize::of(container, "cpu"),
+            on_memory_resize: OnResize::of(container, "memory"),
         }
     }
 
     /// Whether an end of it can make all containers restart.
     pub(crate) fn may_restart_all(&self) -> bool {
         self.rules.iter().any(|rule| rule.action == RuleAction::RestartAllContainers)
+    }
+}
+
+impl OnResize {
+    fn of(container: &Container, resource: &str) -> Self {
+        let mut policies = container.resize_policy.iter().flatten();
+        let restarts = |policy: &ContainerResizePolicy| {
+            policy.resource_name == resource && policy.restart_policy == "RestartContainer"
+        };
+        if policies.any(restarts) { Self::Restart } else { Self::Nothing }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::container::Container;
 use crate::core::PodCore;
 use crate::journal::RestartStage;
 use crate::phase;
+use crate::resize;
 use crate::texts;
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
@@ -24,7 +25,7 @@ const OWNED: [&str; 6] =
 
 /// Whether the node writes conditions of this type. Those of others are passed on, and readiness gates look at them.
 pub fn owns_condition(type_: &str) -> bool {
-    OWNED.contains(&type_)
+    OWNED.contains(&type_) || resize::OWNED.contains(&type_)
 }
 
 /// What a condition says, before it is compared with what it said before.
@@ -75,6 +76,7 @@ impl PodCore {
             conditions.push(self.dated(verdict, before));
         }
         conditions.push(scheduled);
+        conditions.extend(self.resize_conditions(before));
         conditions
     }
 

@@ -14,6 +14,7 @@
 //! `number` is the number of the start in progress or of the next one. It is raised when a start has ended, never else, so
 //! it is the count of ended starts, and `restartCount` of a running container.
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::{ContainerAttempt, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use crate::action::ActionId;
@@ -22,6 +23,7 @@ use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
 use crate::event::ContainerKey;
 use crate::health::{Health, HookRun};
 use crate::journal::{ContainerRecord, EndedContainer, Gate, HealthRecord, Standing};
+use crate::resize::Update;
 use crate::restart_rules::{self, RuleAction};
 
 /// One container.
@@ -47,6 +49,10 @@ pub(crate) struct Container {
     pub(crate) complaint: Option<Complaint>,
     /// Failures since it ran, for the delay between tries.
     pub(crate) failures: u32,
+    /// The resources that its newest start was made with, or was given since.
+    pub(crate) in_force: ResourceRequirements,
+    /// Its limits are being changed.
+    pub(crate) update: Option<Update>,
 }
 
 /// What a container does.
@@ -106,6 +112,8 @@ pub(crate) enum StopReason {
     Halt,
     /// A restart of this container was asked for.
     RestartAsked,
+    /// Its resources changed, and its policy is that it is restarted for that.
+    Resize,
     /// Its image in the spec is another one now.
     ImageChanged,
     /// A restart rule of one container ends all: without preStop.
@@ -166,7 +174,12 @@ pub(crate) enum FollowUp {
 }
 
 impl Container {
-    pub(crate) fn restore(definition: Definition, record: ContainerRecord) -> Self {
+    /// As the journal has it, where `granted` are its resources.
+    pub(crate) fn restore(
+        definition: Definition,
+        record: ContainerRecord,
+        granted: ResourceRequirements,
+    ) -> Self {
         let mut container = Self {
             definition,
             number: record.number,
@@ -181,6 +194,8 @@ impl Container {
             started_image: None,
             complaint: None,
             failures: 0,
+            in_force: record.in_force.unwrap_or(granted),
+            update: None,
         };
         if container.standing == Standing::Started {
             container.hold_by_backoff();
@@ -209,7 +224,7 @@ impl Container {
         self.definition = definition;
     }
 
-    pub(crate) fn record(&self) -> ContainerRecord {
+    pub(crate) fn record(&self, granted: &ResourceRequirements) -> ContainerRecord {
         ContainerRecord {
             number: self.number,
             standing: self.standing,
@@ -218,6 +233,7 @@ impl Container {
             crash: self.crash,
             gate: self.gate,
             health: self.health().and_then(|health| health.record(self.number, &self.definition)),
+            in_force: Some(&self.in_force).filter(|own| *own != granted).cloned(),
         }
     }
 
@@ -344,6 +360,7 @@ impl Container {
             exit,
         });
         self.number = self.number.next();
+        self.update = None;
         self.complaint = None;
         self.stand_after(follow_up);
     }

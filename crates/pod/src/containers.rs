@@ -89,6 +89,11 @@ impl PodCore {
     }
 
     pub(crate) fn create(&mut self, place: usize) {
+        let granted = self.resize.granted.of(&self.containers[place].definition.name);
+        if self.containers[place].in_force != *granted {
+            self.containers[place].in_force = granted.clone();
+            self.keep(Keep::Now);
+        }
         let container = &mut self.containers[place];
         container.started_image = Some(container.definition.image.clone());
         let key = container.key(self.sandbox.attempt);
@@ -355,7 +360,9 @@ impl PodCore {
         }
         match &container.state {
             State::Running { stop: Some(stop), .. } => match stop.reason {
-                StopReason::RestartAsked | StopReason::ImageChanged => FollowUp::RestartAsAsked,
+                StopReason::RestartAsked | StopReason::ImageChanged | StopReason::Resize => {
+                    FollowUp::RestartAsAsked
+                }
                 StopReason::Halt | StopReason::RestartRule | StopReason::PostStartFailed => {
                     container.follow_up(status)
                 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_types::Tick;
+use rekindle_types::resources::Amounts;
 use rekindle_types::v1alpha1::{Refresh, Rung};
 
 use crate::action::{Action, ActionId, HookKind, PodEvent};
@@ -27,6 +28,7 @@ use crate::journal::{
     EndingRecord, Journal, RestartCause, RestartRecord, RestartResult, VolumesRecord,
 };
 use crate::outbox::{Outbox, Pending};
+use crate::resize::Resize;
 use crate::sandbox::{OldSandbox, Sandbox};
 use crate::volumes::Volumes;
 
@@ -54,6 +56,7 @@ pub struct PodCore {
     pub(crate) clearance: BTreeMap<ContainerKey, Clearance>,
     pub(crate) restart: Option<RestartRecord>,
     pub(crate) recent_restarts: Vec<RestartResult>,
+    pub(crate) resize: Resize,
     pub(crate) outbox: Outbox,
     /// Something was driven in this step: there may be more to drive.
     pub(crate) moved: bool,
@@ -114,11 +117,13 @@ impl PodCore {
             _ => Journal::default(),
         };
         let blueprint = Blueprint::of(&pod);
+        let resize = Resize::restore(&pod, &journal);
         let status = pod.status.clone().unwrap_or_default();
         let mut records = journal.containers.clone();
         let containers = blueprint.containers.iter().map(|definition| {
             let record = records.remove(&definition.name).unwrap_or_default();
-            Container::restore(definition.clone(), record)
+            let granted = resize.granted.of(&definition.name);
+            Container::restore(definition.clone(), record, granted.clone())
         });
         let mut core = Self {
             now,
@@ -137,6 +142,7 @@ impl PodCore {
             clearance: BTreeMap::new(),
             restart: journal.restart.clone(),
             recent_restarts: journal.recent_restarts.clone(),
+            resize,
             outbox: Outbox::default(),
             moved: false,
             status_changed: false,
@@ -180,6 +186,17 @@ impl PodCore {
         &self.status
     }
 
+    /// The object with the resources that were granted in place of those that are wanted: what is made and changed is made
+    /// after this.
+    pub fn granted_pod(&self) -> Arc<Pod> {
+        self.resize.granted_pod.clone()
+    }
+
+    /// What the pod takes up on its node: what was granted to it.
+    pub fn granted_requests(&self) -> Amounts {
+        self.resize.granted.requests(&self.pod)
+    }
+
     /// True after [`Action::Finish`] was asked for: nothing of the pod is left here. Nothing follows but answers: a restart
     /// request is refused, a (first or repeated) deletion asks for `Finish` again.
     pub fn is_finished(&self) -> bool {
@@ -204,7 +221,14 @@ impl PodCore {
                 Volumes::Stale(_) => VolumesRecord::RefreshDue,
                 Volumes::Unready(_) | Volumes::Ready | Volumes::Remount(_) => VolumesRecord::Kept,
             },
-            containers: containers.map(|c| (c.definition.name.clone(), c.record())).collect(),
+            containers: containers
+                .map(|c| {
+                    let name = c.definition.name.clone();
+                    let record = c.record(self.resize.granted.of(&name));
+                    (name, record)
+                })
+                .collect(),
+            resources: Some(self.resize.record()),
             ending,
             restart: self.restart.clone(),
             recent_restarts: self.recent_restarts.clone(),
@@ -217,8 +241,8 @@ impl PodCore {
             match event {
                 Event::RuntimeSnapshot(snapshot) => self.recover_from(snapshot),
                 Event::SpecChanged(pod) => self.spec_changed(pod),
-                // Whatever an action of an earlier agent brought, the snapshot shows it.
-                Event::ActionResult { .. } => {}
+                // Whatever an action of an earlier agent brought, the snapshot shows it; nothing was asked for yet.
+                Event::ActionResult { .. } | Event::ResourcesDecided { .. } => {}
                 Event::DeleteRequested { .. }
                 | Event::RestartRequested(_)
                 | Event::ContainerExited { .. }
@@ -234,6 +258,9 @@ impl PodCore {
             Event::ActionResult { id, result } => self.answered(id, result),
             Event::ContainerExited { key, exit } => self.container_exited(&key, exit),
             Event::SandboxDied { attempt } => self.sandbox_died(attempt),
+            Event::ResourcesDecided { ticket, decision } => {
+                self.resources_decided(ticket, decision);
+            }
             Event::RuntimeSnapshot(snapshot) => self.compare_with(&snapshot),
             Event::Pressure { reason, message, grace } => self.evict(reason, message, grace),
         }
@@ -258,6 +285,10 @@ impl PodCore {
             }
             Some(Pending::Hook(place, HookKind::PreStop)) => {
                 self.pre_stop_answered(place, id, result);
+            }
+            Some(Pending::SandboxUpdate) => self.sandbox_update_answered(id, result),
+            Some(Pending::ContainerUpdate(place)) => {
+                self.container_update_answered(place, id, result);
             }
             Some(Pending::Clearance(key)) => self.clearance_answered(&key, id, result),
         }
@@ -297,6 +328,7 @@ impl PodCore {
         }
         self.drive_volumes();
         self.drive_dead_sandbox();
+        self.drive_resize();
         if self.halt().is_none() {
             self.drive_sandbox();
             self.drive_containers();
@@ -361,6 +393,7 @@ impl PodCore {
         if pod.metadata.uid != self.pod.metadata.uid {
             return;
         }
+        self.resources_wanted_anew(&pod);
         self.pod = pod;
         self.status_changed = true;
         let blueprint = Blueprint::of(&self.pod);

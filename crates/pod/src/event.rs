@@ -53,6 +53,13 @@ pub enum Event {
         /// Which one.
         attempt: SandboxAttempt,
     },
+    /// The node's word on [`crate::Action::RequestResources`]. Deferred may be followed by Granted.
+    ResourcesDecided {
+        /// Of the request.
+        ticket: u64,
+        /// What it says.
+        decision: ResourceDecision,
+    },
     /// Everything that stands of this pod in the runtime: the first event that matters to a new core (an empty one for a new
     /// pod), and whenever the driver is unsure. It must not be older than any answer or exit that was given before it.
     RuntimeSnapshot(Snapshot),
@@ -64,6 +71,23 @@ pub enum Event {
         message: String,
         /// From now until SIGKILL.
         grace: TickDuration,
+    },
+}
+
+/// What the node says to a request for resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResourceDecision {
+    /// They are the pod's.
+    Granted,
+    /// There is no room now; when there is, they are granted.
+    Deferred {
+        /// What there is too little of.
+        message: String,
+    },
+    /// There never will be room on this node.
+    Infeasible {
+        /// What there is too little of.
+        message: String,
     },
 }
 

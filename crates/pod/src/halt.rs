@@ -159,6 +159,7 @@ impl PodCore {
             StopReason::Halt
             | StopReason::RestartAsked
             | StopReason::ImageChanged
+            | StopReason::Resize
             | StopReason::StartupFailed
             | StopReason::LivenessFailed
             | StopReason::PostStartFailed => true,

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick};
 use serde::{Deserialize, Serialize};
 
 pub use crate::backoff::CrashBackoff;
 use crate::event::RestartRequest;
+pub use crate::resize::Allocation;
 
 /// How many finished restart requests are remembered, so that a repeated request is told how it went and not carried out
 /// again.
@@ -33,6 +35,8 @@ pub struct Journal {
     pub ending: Option<EndingRecord>,
     /// The restart that is carried out.
     pub restart: Option<RestartRecord>,
+    /// What the node granted. Absent in the journal of an agent that knew no resizes.
+    pub resources: Option<ResourcesRecord>,
     /// Requests that are done with, oldest first.
     pub recent_restarts: Vec<RestartResult>,
 }
@@ -41,6 +45,26 @@ impl Journal {
     /// The version that this code writes and reads. Another one is not read: the pod is recovered from the runtime and the
     /// API alone.
     pub const VERSION: u32 = 2;
+}
+
+/// The pod's resources.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourcesRecord {
+    /// What the node granted.
+    pub granted: Allocation,
+    /// Whether all of it is in force.
+    pub standing: ResizeStanding,
+}
+
+/// Whether what was granted is in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ResizeStanding {
+    /// All of it.
+    #[default]
+    Settled,
+    /// Not all of it yet, or it is not known.
+    UnderWay,
 }
 
 /// Whether the volumes wait to be made new.
@@ -71,6 +95,8 @@ pub struct ContainerRecord {
     pub gate: Gate,
     /// How it does, when it runs.
     pub health: Option<HealthRecord>,
+    /// The resources that its newest start has, when they are not those that were granted.
+    pub in_force: Option<ResourceRequirements>,
 }
 
 /// Whether a sidecar keeps the containers after it waiting. It opens when the sidecar is started for the first time in a round,

@@ -26,6 +26,8 @@
 //! | probes, and the way to `started` | `health`, `probe`, `probing` |
 //! | postStart and preStop | `hooks` |
 //! | restarts on request | `restart` |
+//! | resources that change in place | `resize` |
+//! | what a node has given to its pods | [`room`] |
 //! | restart policies and rules | `restart_rules`, `restart_all` |
 //! | an agent that starts again | `recovery`, [`journal`] |
 //! | what the API shows | `status`, `phase`, `conditions`, `texts` |
@@ -52,11 +54,12 @@ mod outbox;
 mod phase;
 mod probe;
 mod probing;
-mod qos;
 mod recovery;
+mod resize;
 mod restart;
 mod restart_all;
 mod restart_rules;
+pub mod room;
 mod sandbox;
 mod sequence;
 mod status;
@@ -65,13 +68,15 @@ mod timers;
 mod volumes;
 
 pub use action::{
-    Action, ActionId, Answer, HookKind, HookLimit, PodEvent, ProbeKind, PullPolicy, Severity,
+    Action, ActionId, Answer, HookKind, HookLimit, LimitStep, PodEvent, ProbeKind, PullPolicy,
+    ResourceRequest, Restarts, Severity,
 };
 pub use conditions::owns_condition;
 pub use config::Config;
 pub use core::PodCore;
 pub use event::{
     ActionError, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, Event,
-    ImageSource, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+    ImageSource, Outcome, ResourceDecision, RestartRequest, SandboxSeen, SandboxSeenState,
+    Snapshot, Verdict,
 };
 pub use journal::Journal;

@@ -21,6 +21,8 @@ pub(crate) enum Pending {
     Kill(usize),
     Probe(usize, ProbeKind),
     Hook(usize, HookKind),
+    SandboxUpdate,
+    ContainerUpdate(usize),
     /// Of a container that is not wanted any more.
     Clearance(ContainerKey),
 }

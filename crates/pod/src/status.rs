@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
     ContainerStatus, HostIP, PodIP, PodStatus,
 };
 use rekindle_types::reasons::waiting;
+use rekindle_types::resources;
 
 use crate::blueprint::{Network, Role};
 use crate::container::{Container, State};
@@ -18,7 +19,6 @@ use crate::core::{Lifecycle, PodCore};
 use crate::health::Health;
 use crate::journal::{EndCause, EndedContainer, Standing};
 use crate::phase;
-use crate::qos;
 
 /// All termination messages of a pod together, bytes (`MaxPodTerminationMessageLogLength`).
 const MESSAGES_MAX: usize = 12 * 1024;
@@ -34,7 +34,10 @@ impl PodCore {
         let host_ips: Vec<HostIP> =
             self.config.host_ips.iter().map(|ip| HostIP { ip: ip.to_string() }).collect();
         let pod_ips = self.pod_ips();
+        let whole = self.resize.granted.pod.as_ref();
         PodStatus {
+            allocated_resources: whole.and_then(|own| own.requests.clone()),
+            resources: whole.cloned(),
             conditions: Some(self.conditions(&phase, before)),
             container_statuses: Some(self.container_statuses(ListOf::Regular)),
             init_container_statuses: Some(self.container_statuses(ListOf::Init))
@@ -57,7 +60,6 @@ impl PodCore {
     fn status_of_others(&self) -> PodStatus {
         let Some(status) = &self.pod.status else { return PodStatus::default() };
         PodStatus {
-            allocated_resources: status.allocated_resources.clone(),
             ephemeral_container_statuses: status.ephemeral_container_statuses.clone(),
             extended_resource_claim_status: status.extended_resource_claim_status.clone(),
             node_allocatable_resource_claim_statuses: status
@@ -66,7 +68,6 @@ impl PodCore {
             nominated_node_name: status.nominated_node_name.clone(),
             resize: status.resize.clone(),
             resource_claim_statuses: status.resource_claim_statuses.clone(),
-            resources: status.resources.clone(),
             volume_health: status.volume_health.clone(),
             ..PodStatus::default()
         }
@@ -90,7 +91,7 @@ impl PodCore {
     fn qos_class(&self) -> Option<String> {
         let written = self.pod.status.as_ref().and_then(|status| status.qos_class.clone());
         let spec = self.pod.spec.as_ref();
-        written.or_else(|| spec.map(|spec| qos::qos_class(spec).to_owned()))
+        written.or_else(|| spec.map(|spec| resources::qos_class(spec).to_owned()))
     }
 
     fn pod_ips(&self) -> Vec<PodIP> {
@@ -116,7 +117,23 @@ impl PodCore {
             if has_init { waiting::POD_INITIALIZING } else { waiting::CONTAINER_CREATING };
         let message_max = MESSAGES_MAX / self.containers.len().max(1);
         let containers = self.containers.iter().filter(|c| wanted(c.definition.role));
-        containers.map(|container| container.status(default, message_max)).collect()
+        let of = |container: &Container| {
+            let granted = self.resize.granted.of(&container.definition.name);
+            let resources = match container.state {
+                State::Running { .. } => container.in_force.clone(),
+                State::Idle(_)
+                | State::Pulling { .. }
+                | State::Creating { .. }
+                | State::Created { .. }
+                | State::Starting { .. } => granted.clone(),
+            };
+            ContainerStatus {
+                allocated_resources: granted.requests.clone(),
+                resources: Some(resources),
+                ..container.status(default, message_max)
+            }
+        };
+        containers.map(of).collect()
     }
 }
 

@@ -157,6 +157,7 @@ pub(crate) fn killing(definition: &Definition, why: StopReason) -> PodEvent {
         StopReason::ImageChanged => {
             format!("Container {name} definition changed, will be restarted")
         }
+        StopReason::Resize => format!("Container {name} resize requires restart"),
         StopReason::StartupFailed => failed_probe(definition, ProbeKind::Startup),
         StopReason::LivenessFailed => failed_probe(definition, ProbeKind::Liveness),
         StopReason::PostStartFailed => event::FAILED_POST_START_HOOK.to_owned(),

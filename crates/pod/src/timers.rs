@@ -23,6 +23,9 @@ impl PodCore {
             .chain(self.old_sandboxes.iter().filter_map(|old| old.task.deadline()))
             // a failed removal is tried again
             .chain(self.clearance.values().filter_map(|entry| entry.task.deadline()))
+            // limits that could not be changed are tried again
+            .chain(self.resize.deadline())
+            .chain(self.containers.iter().filter_map(Container::update_deadline))
             // activeDeadlineSeconds
             .chain(self.active_deadline())
             // the grace of a halt ends: sidecars whose turn has not come are signalled

@@ -7,14 +7,15 @@
 mod world;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Lifecycle, LifecycleHandler,
-    Pod, Probe,
+    Container, ContainerResizePolicy, ContainerRestartRule, ContainerRestartRuleOnExitCodes,
+    Lifecycle, LifecycleHandler, Pod, Probe, ResourceRequirements,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use proptest::prelude::*;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen,
-    ContainerSeenState, Event, Outcome, PodCore, RestartRequest, SandboxSeen, SandboxSeenState,
-    Snapshot, Verdict,
+    ContainerSeenState, Event, Outcome, PodCore, ResourceDecision, RestartRequest, SandboxSeen,
+    SandboxSeenState, Snapshot, Verdict,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
@@ -51,6 +52,10 @@ enum Happening {
     Delete(u64),
     Evict(u64),
     ImageChange(u8),
+    /// A container is to have other resources.
+    Resize(usize, u8),
+    /// The node decides on what the pod asked for last.
+    Decide(ResourceDecision),
     /// What a probe or a hook comes to from now on.
     Says(usize, usize, Says),
 }
@@ -77,9 +82,20 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => (0u8..6, rung(), refresh()).prop_map(|(id, rung, refresh)| Happening::Restart(id, rung, refresh)),
         1 => (0u32..4).prop_map(Happening::LateExit),
         1 => (0u8..3).prop_map(Happening::ImageChange),
+        3 => (any::<usize>(), 1u8..4).prop_map(|(place, amount)| Happening::Resize(place, amount)),
+        3 => decision().prop_map(Happening::Decide),
         4 => (any::<usize>(), 0..KINDS.len(), says()).prop_map(|(place, kind, says)| {
             Happening::Says(place, kind, says)
         }),
+    ]
+}
+
+fn decision() -> impl Strategy<Value = ResourceDecision> {
+    let message = || "no room".to_owned();
+    prop_oneof![
+        4 => Just(ResourceDecision::Granted),
+        1 => Just(ResourceDecision::Deferred { message: message() }),
+        1 => Just(ResourceDecision::Infeasible { message: message() }),
     ]
 }
 
@@ -186,6 +202,13 @@ impl Shape {
         }
         for number in 0..self.regular {
             pod = pod.with(&format!("main{number}"));
+        }
+        if self.policy == "Always" {
+            let spec = pod.spec.as_mut().expect("a spec");
+            spec.containers[0].resize_policy = Some(vec![ContainerResizePolicy {
+                resource_name: "memory".to_owned(),
+                restart_policy: "RestartContainer".to_owned(),
+            }]);
         }
         if self.care == Care::All {
             let spec = pod.spec.as_mut().expect("a spec");
@@ -295,6 +318,8 @@ fn happen(world: &mut World, happening: &Happening) {
             grace: TickDuration::from_secs(*grace),
         }),
         Happening::ImageChange(number) => change_image(world, *number),
+        Happening::Resize(place, amount) => resize(world, *place, *amount),
+        Happening::Decide(decision) => world.decide(decision.clone()),
         Happening::Says(place, kind, says) => {
             if let Some(name) = running(world, *place) {
                 world.runtime.answers.insert(format!("{name} {}", KINDS[*kind]), *says);
@@ -345,6 +370,38 @@ fn change_image(world: &mut World, number: u8) {
     world.tell(Event::SpecChanged(pod));
 }
 
+/// CPU and memory of a regular container or a sidecar, in one of a few sizes.
+fn resize(world: &mut World, place: usize, amount: u8) {
+    let mut pod = Pod::clone(&world.pod);
+    pod.metadata.generation = pod.metadata.generation.map(|generation| generation + 1);
+    let spec = pod.spec.as_mut().expect("a spec");
+    let init = spec.init_containers.iter_mut().flatten();
+    let sidecars = init.filter(|container| role_of(&container.name) == "side");
+    let mut containers: Vec<&mut Container> = sidecars.chain(&mut spec.containers).collect();
+    let place = chosen(place, containers.len()).expect("a pod has a container");
+    let list = |name: &str, amount: String| Some([(name.to_owned(), Quantity(amount))].into());
+    containers[place].resources = Some(ResourceRequirements {
+        requests: list("cpu", format!("{amount}00m")),
+        limits: list("memory", format!("{amount}Mi")),
+        ..ResourceRequirements::default()
+    });
+    world.pod = std::sync::Arc::new(pod);
+    let pod = world.pod.clone();
+    world.tell(Event::SpecChanged(pod));
+}
+
+/// What runs has what was granted, and no resize is under way.
+fn check_resources(world: &World) {
+    let status = world.pod.status.as_ref().expect("a status");
+    let conditions = status.conditions.iter().flatten();
+    let under_way: Vec<_> = conditions.filter(|c| c.type_ == "PodResizeInProgress").collect();
+    assert!(under_way.is_empty(), "{under_way:?}");
+    for key in world.runtime.running() {
+        let granted = world.granted_to(&key.name.0);
+        assert_eq!(world.in_force.get(&key), Some(&granted), "{key:?} has something else");
+    }
+}
+
 fn chosen(place: usize, len: usize) -> Option<usize> {
     place.checked_rem(len)
 }
@@ -364,6 +421,7 @@ fn heal(world: &mut World) {
     world.runtime.answers.clear();
     world.report_exits();
     world.snapshot_when_quiet();
+    world.decide(ResourceDecision::Granted);
     // Longer than any delay, as probes have no end.
     let until = world.now + TickDuration::from_secs(1_000);
     for _ in 0..2_000 {
@@ -391,6 +449,7 @@ fn check_rest(world: &World, ended: End) {
         End::NotAsked => {
             assert_eq!(phase, "Running", "{:?}", world.core.status());
             check_health(world);
+            check_resources(world);
             let policy = world.pod.spec.as_ref().and_then(|spec| spec.restart_policy.clone());
             let running = world.runtime.running_names();
             for container in &world.pod.spec.as_ref().expect("a spec").containers {
@@ -566,6 +625,8 @@ fn nonsense() -> impl Strategy<Value = (Event, u64)> {
             key,
             exit: world::runtime::exit(world::START, world::START, status),
         }),
+        (0u64..4, decision())
+            .prop_map(|(ticket, decision)| Event::ResourcesDecided { ticket, decision }),
         (0u32..4).prop_map(|attempt| Event::SandboxDied { attempt: world::sandbox(attempt) }),
         prop::collection::vec(any_sandbox(), 0..4)
             .prop_map(|sandboxes| Event::RuntimeSnapshot(Snapshot { sandboxes })),

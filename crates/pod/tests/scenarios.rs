@@ -8,10 +8,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Lifecycle, LifecycleHandler,
-    Pod, Probe,
+    Container, ContainerResizePolicy, ContainerRestartRule, ContainerRestartRuleOnExitCodes,
+    Lifecycle, LifecycleHandler, Pod, Probe, ResourceRequirements,
 };
-use rekindle_pod::{Action, ActionErrorKind, ContainerSeenState, Event, RestartRequest};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use rekindle_pod::{
+    Action, ActionErrorKind, ContainerSeenState, Event, ResourceDecision, RestartRequest,
+};
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
 use world::build::{self, PodExt};
@@ -166,6 +169,8 @@ fn parse_pod(text: &str) -> Pod {
         if let Some(policy) = line.value("pull") {
             container.image_pull_policy = Some(policy.to_owned());
         }
+        container.resources = parse_resources(line.value("requests"), line.value("limits"));
+        container.resize_policy = line.value("resize").map(parse_resize_policy);
         container.restart_policy = line.value("restart").map(str::to_owned);
         container.startup_probe = line.value("startup").map(parse_probe);
         container.readiness_probe = line.value("readiness").map(parse_probe);
@@ -309,6 +314,14 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             world.late_exit(key);
         }
         "image" => change_image(world, words),
+        // other resources are asked for: `resize web requests="cpu=1 memory=1Gi" limits="cpu=2"`, or `resize pod …`
+        "resize" => resize(world, words),
+        "grant" => world.decide(ResourceDecision::Granted),
+        "defer" => world.decide(ResourceDecision::Deferred { message: words.word(1).to_owned() }),
+        "infeasible" => {
+            world.decide(ResourceDecision::Infeasible { message: words.word(1).to_owned() });
+        }
+        "resources" => return shown_resources(world),
         "condition" => set_condition(world, words),
         "deleting" => {
             let mut pod = Pod::clone(&world.pod);
@@ -426,6 +439,76 @@ fn change_image(world: &mut World, words: &Words) {
         let container = containers.find(|c| c.name == words.word(1)).expect("the container");
         container.image = Some(words.word(2).to_owned());
     });
+}
+
+fn resize(world: &mut World, words: &Words) {
+    change_pod(world, |pod| {
+        pod.metadata.generation = pod.metadata.generation.map(|generation| generation + 1);
+        let spec = pod.spec.as_mut().expect("a spec");
+        let resources = parse_resources(words.value("requests"), words.value("limits"));
+        if words.word(1) == "pod" {
+            spec.resources = resources;
+            return;
+        }
+        let mut containers = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
+        let container = containers.find(|c| c.name == words.word(1)).expect("the container");
+        container.resources = resources;
+    });
+}
+
+/// `cpu=1 memory=1Gi`.
+fn parse_resources(requests: Option<&str>, limits: Option<&str>) -> Option<ResourceRequirements> {
+    let list = |text: &str| {
+        let pair = |word: &str| {
+            let (name, amount) = word.split_once('=').expect("name=amount");
+            (name.to_owned(), Quantity(amount.to_owned()))
+        };
+        text.split_whitespace().map(pair).collect()
+    };
+    (requests.is_some() || limits.is_some()).then(|| ResourceRequirements {
+        requests: requests.map(list),
+        limits: limits.map(list),
+        ..ResourceRequirements::default()
+    })
+}
+
+/// The resources whose change restarts the container: `cpu memory`.
+fn parse_resize_policy(text: &str) -> Vec<ContainerResizePolicy> {
+    let policy = |name: &str| ContainerResizePolicy {
+        resource_name: name.to_owned(),
+        restart_policy: "RestartContainer".to_owned(),
+    };
+    text.split_whitespace().map(policy).collect()
+}
+
+/// What the status says of resources, and what is made after them.
+fn shown_resources(world: &World) -> Vec<String> {
+    let status = world.pod.status.clone().unwrap_or_default();
+    let mut lines = Vec::new();
+    for condition in status.conditions.iter().flatten().filter(|c| c.type_.starts_with("PodResize"))
+    {
+        let generation = condition.observed_generation.unwrap_or_default();
+        let why = [condition.reason.as_deref(), condition.message.as_deref()];
+        let why: Vec<&str> = why.into_iter().flatten().collect();
+        let line = format!("{} generation={generation} {}", condition.type_, why.join(" "));
+        lines.push(line.trim_end().to_owned());
+    }
+    if let Some(own) = &status.resources {
+        lines.push(format!("pod {}", digest::resources(own)));
+    }
+    let lists = [&status.init_container_statuses, &status.container_statuses];
+    for container in lists.into_iter().flatten().flatten() {
+        let granted = ResourceRequirements {
+            requests: container.allocated_resources.clone(),
+            ..ResourceRequirements::default()
+        };
+        let granted = digest::resources(&granted);
+        let in_force = container.resources.as_ref().map(digest::resources).unwrap_or_default();
+        let granted =
+            granted.split(" limits").next().unwrap_or_default().replace("requests", "granted");
+        lines.push(format!("{} {granted} in force: {in_force}", container.name));
+    }
+    lines
 }
 
 fn set_condition(world: &mut World, words: &Words) {

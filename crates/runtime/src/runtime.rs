@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::RuntimeError;
 use crate::exec::{ExecOutcome, StreamRequest, Streams};
 use crate::image::registry::Keyring;
-use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
+use crate::spec::{
+    Change, ContainerKey, ContainerSpec, Resources, SandboxInfo, SandboxKey, SandboxMemory,
+    SandboxSpec,
+};
 
 /// Runs sandboxes and containers. Every call is idempotent by its key: repeated after a crash of the caller it finds what
 /// stands and says the same. No call waits for a process to end; ends arrive as [`RuntimeEvent`]s.
@@ -60,6 +63,29 @@ pub trait Runtime: Send + Sync + 'static {
         key: &ContainerKey,
         signal: StopSignal,
     ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+
+    /// Changes the limits of a sandbox that stands. The kernel keeps them: they hold as long as the sandbox does, whatever
+    /// becomes of this agent. A sandbox that does not stand is an error.
+    fn update_sandbox(
+        &self,
+        key: &SandboxKey,
+        resources: &Resources,
+        change: Change,
+    ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+
+    /// Changes the limits of a container; one that has ended or was taken away is success. A memory limit below what is in
+    /// use may end its processes: see [`memory`](Self::memory).
+    fn update_container(
+        &self,
+        key: &ContainerKey,
+        resources: &Resources,
+    ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+
+    /// The memory limits that are in force, and what is in use.
+    fn memory(
+        &self,
+        key: &SandboxKey,
+    ) -> impl Future<Output = Result<SandboxMemory, RuntimeError>> + Send;
 
     /// Runs one more command in a running container to its end, as the container's user and with its rights, without input.
     /// At the end of its time it is killed. A command that is missing or may not be executed is `RuntimeError::Start`; a

@@ -172,6 +172,33 @@ pub struct Resources {
     pub pids_limit: Option<u64>,
 }
 
+/// How limits that are in force are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Each is raised to the new value, and none is lowered: what is inside may still have as much as before.
+    RaiseOnly,
+    /// Each becomes the new value.
+    Exact,
+}
+
+/// Memory of one cgroup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryState {
+    /// The limit in force; `None` is no limit.
+    pub limit_bytes: Option<u64>,
+    /// What is in use, page cache included.
+    pub usage_bytes: u64,
+}
+
+/// Memory of a sandbox and of what runs in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SandboxMemory {
+    /// Of the pod as a whole.
+    pub pod: MemoryState,
+    /// Of each container that runs or is about to.
+    pub containers: BTreeMap<ContainerKey, MemoryState>,
+}
+
 /// Who the container's process is and what it may do. The same at every attempt (promise P4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Security {

@@ -9,6 +9,7 @@ pub mod labels;
 pub mod log_options;
 pub mod quantity;
 pub mod reasons;
+pub mod resources;
 pub mod span;
 pub mod tick;
 pub mod v1alpha1;

@@ -23,6 +23,11 @@ pub mod event {
     pub const FAILED_SYNC: &str = "FailedSync";
     pub const FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET: &str = "FailedToRetrieveImagePullSecret";
     pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
+    pub const RESIZE_STARTED: &str = "ResizeStarted";
+    pub const RESIZE_COMPLETED: &str = "ResizeCompleted";
+    pub const RESIZE_DEFERRED: &str = "ResizeDeferred";
+    pub const RESIZE_INFEASIBLE: &str = "ResizeInfeasible";
+    pub const RESIZE_ERROR: &str = "ResizeError";
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
 
     /// Ours: a PodRestart was carried out by the node.

@@ -178,6 +178,9 @@ impl<'a> Resource<'a> {
             Subresource::Status => {
                 ("status", self.get_put_patch(&Subject { suffix: "Status", ..own }))
             }
+            Subresource::Resize => {
+                ("resize", self.get_put_patch(&Subject { suffix: "Resize", ..own }))
+            }
             Subresource::Scale => {
                 let gvk = ["autoscaling", "v1", "Scale"];
                 ("scale", self.get_put_patch(&Subject { schema: SCALE, gvk, suffix: "Scale" }))

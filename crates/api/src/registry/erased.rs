@@ -24,12 +24,16 @@ pub trait AnyObject: Send + Sync + 'static {
     fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
     /// See [`ApiKind::prepare_for_status_update`]. `old` must be of the same kind.
     fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
+    /// See [`ApiKind::prepare_for_resize`]. `old` must be of the same kind.
+    fn prepare_for_resize(&mut self, old: &dyn AnyObject);
     /// See [`ApiKind::validate`].
     fn validate(&self) -> Vec<FieldError>;
     /// See [`ApiKind::validate_update`]. `old` must be of the same kind.
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::validate_status`].
     fn validate_status(&self) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_resize`]. `old` must be of the same kind.
+    fn validate_resize(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
     /// See [`ApiKind::selectable_fields`].
@@ -75,6 +79,9 @@ impl<K: ApiKind> AnyObject for K {
     fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
         ApiKind::prepare_for_status_update(self, same_kind(old), ctx);
     }
+    fn prepare_for_resize(&mut self, old: &dyn AnyObject) {
+        ApiKind::prepare_for_resize(self, same_kind(old));
+    }
     fn validate(&self) -> Vec<FieldError> {
         ApiKind::validate(self)
     }
@@ -83,6 +90,10 @@ impl<K: ApiKind> AnyObject for K {
     }
     fn validate_status(&self) -> Vec<FieldError> {
         ApiKind::validate_status(self)
+    }
+
+    fn validate_resize(&self, old: &dyn AnyObject) -> Vec<FieldError> {
+        ApiKind::validate_resize(self, same_kind(old))
     }
     fn warnings(&self) -> Vec<String> {
         ApiKind::warnings(self)
@@ -236,6 +247,7 @@ impl Subresource {
             Self::PortForward => "portforward",
             Self::Finalize => "finalize",
             Self::Token => "token",
+            Self::Resize => "resize",
         }
     }
 }

@@ -47,6 +47,9 @@ pub trait ApiKind:
     /// Before an update through `/status`: keep everything but status (and what Kubernetes lets through with it).
     fn prepare_for_status_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
+    /// Before an update through `/resize`: keep everything but the resources. Only kinds that serve it say how.
+    fn prepare_for_resize(&mut self, _old: &Self) {}
+
     /// Everything wrong with a new object, metadata aside (the machinery checks that). All of it at once, not the first only.
     fn validate(&self) -> Vec<FieldError> {
         Vec::new()
@@ -59,6 +62,11 @@ pub trait ApiKind:
 
     /// Everything wrong with a status that is written through `/status`.
     fn validate_status(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Everything wrong with a change of resources from `old`. `validate` has run as well.
+    fn validate_resize(&self, _old: &Self) -> Vec<FieldError> {
         Vec::new()
     }
 
@@ -140,6 +148,8 @@ pub enum Subresource {
     Finalize,
     /// `/token` of a ServiceAccount: create.
     Token,
+    /// `/resize` of a Pod: get, update, patch.
+    Resize,
 }
 
 /// How the name of an object must look.

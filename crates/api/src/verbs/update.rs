@@ -92,6 +92,7 @@ fn settle(
         Part::Main => object.prepare_for_update(old, &context),
         Part::Status => object.prepare_for_status_update(old, &context),
         Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
+        Part::Resize => object.prepare_for_resize(old),
     }
     admission::complete(call.entry, object.as_mut());
     let path = Path::new("metadata");
@@ -106,6 +107,10 @@ fn settle(
         Part::Main => {
             errors.extend(object.validate());
             errors.extend(object.validate_update(old));
+        }
+        Part::Resize => {
+            errors.extend(object.validate());
+            errors.extend(object.validate_resize(old));
         }
         Part::Status => errors.extend(object.validate_status()),
         Part::Finalize => {}

@@ -329,6 +329,7 @@ async fn start_node(
     config.addresses = vec![network.gateway().into()];
     config.pod_cidr = Some(network.subnet().to_string());
     config.max_container_restart_period = settings.max_container_restart_period();
+    config.pod_pids_limit = settings.pod_pids_limit;
     config.clock = rekindle_node::Clock::starting_at(clock.now());
     config.duty = duty;
     config.static_pods = Some(match &settings.static_pod_path {

@@ -30,6 +30,9 @@ pub struct Settings {
     /// The folder of static pods' manifests; none: the data directory's own.
     #[serde(default)]
     pub static_pod_path: Option<PathBuf>,
+    /// The most processes and threads of a pod. Absent in what an earlier version kept.
+    #[serde(default)]
+    pub pod_pids_limit: Option<u64>,
 }
 
 impl Settings {
@@ -43,6 +46,7 @@ impl Settings {
             pod_cidr: args.pod_cidr.clone(),
             max_container_restart_period_seconds: args.max_container_restart_period.as_secs(),
             static_pod_path: args.static_pod_path.clone(),
+            pod_pids_limit: args.pod_pids_limit,
         }
     }
 
@@ -96,6 +100,7 @@ mod tests {
             pod_cidr: Some("10.9.0.0/24".to_owned()),
             max_container_restart_period_seconds: 20,
             static_pod_path: Some("/etc/pods".into()),
+            pod_pids_limit: Some(1000),
         };
         settings.keep(&data_dir).unwrap();
         assert_eq!(Settings::kept(dir.path()).unwrap(), Some(settings));

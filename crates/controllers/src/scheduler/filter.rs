@@ -54,6 +54,9 @@ fn shortages(requests: &Requests, allocatable: &Requests, used: &Requests) -> Ve
         allocatable.storage_bytes,
         used.storage_bytes,
     );
+    for (name, wanted) in &requests.others {
+        check(name, *wanted, allocatable.other(name), used.other(name));
+    }
     reasons
 }
 

@@ -41,7 +41,11 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             let freed = pods::node(before).is_some()
                 && !pods::is_finished(before)
                 && match after {
-                    Some(Object::Pod(pod)) => pods::is_finished(pod) || pods::node(pod).is_none(),
+                    Some(Object::Pod(pod)) => {
+                        pods::is_finished(pod)
+                            || pods::node(pod).is_none()
+                            || asks_for_something_else(view, before, pod)
+                    }
                     _ => true,
                 };
             if freed {
@@ -56,6 +60,11 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         _ => {}
     }
+}
+
+/// True when its resources were changed in place; looked at only when somebody waits for room.
+fn asks_for_something_else(view: &View, before: &Pod, after: &Pod) -> bool {
+    view.unscheduled().next().is_some() && Requests::of(before) != Requests::of(after)
 }
 
 /// True when nothing differs that the scheduler looks at: a heartbeat must not wake every waiting pod.

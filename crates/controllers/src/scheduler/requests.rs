@@ -1,19 +1,12 @@
-//! What a pod asks of a node.
-//!
-//! Source: the API reference on init containers and KEP-753 (sidecars): a pod needs the larger of (a) its regular
-//! containers and sidecars together and (b) each init container with the sidecars that started before it; plus overhead.
-//! `spec.resources` (KEP-2837) takes the place of the sum for the resources it names.
+//! What a pod asks of a node, in the scheduler's numbers; how it is summed up is in `rekindle_types::resources`.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
-use rekindle_types::Quantity;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use rekindle_types::resources::{self, Amounts};
 
-type List = BTreeMap<String, ApiQuantity>;
-
-/// Amounts of the resources the scheduler knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Amounts of what nodes have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// CPU in millicores.
     pub cpu_millis: i64,
@@ -23,48 +16,36 @@ pub struct Requests {
     pub storage_bytes: i64,
     /// Pods.
     pub pods: i64,
+    /// Extended resources and huge pages, by name.
+    pub others: BTreeMap<String, i64>,
 }
 
 impl Requests {
-    /// What one pod asks for.
+    /// What one pod asks for, or has: while its resources are being changed in place, the larger of both (KEP-1287).
     pub fn of(pod: &Pod) -> Self {
-        let Some(spec) = &pod.spec else { return Self { pods: 1, ..Self::default() } };
-        let mut sidecars = Self::default();
-        let mut init_peak = Self::default();
-        for container in spec.init_containers.iter().flatten() {
-            let own = of_container(container);
-            if container.restart_policy.as_deref() == Some("Always") {
-                sidecars.add(&own);
-                init_peak = init_peak.max(&sidecars);
-            } else {
-                let mut with_sidecars = sidecars;
-                with_sidecars.add(&own);
-                init_peak = init_peak.max(&with_sidecars);
-            }
-        }
-        let mut running = sidecars;
-        for container in &spec.containers {
-            running.add(&of_container(container));
-        }
-        let mut total = running.max(&init_peak);
-        if let Some(list) = spec.resources.as_ref().and_then(|r| r.requests.as_ref()) {
-            total = total.overridden_by(list);
-        }
-        if let Some(overhead) = &spec.overhead {
-            total.add(&of_list(overhead));
-        }
-        total.pods = 1;
-        total
+        Self { pods: 1, ..Self::of_amounts(&resources::pod_usage(pod)) }
     }
 
     /// What a node can give: `status.allocatable`, or `status.capacity` where that is absent.
-    pub fn allocatable(node: &k8s_openapi::api::core::v1::Node) -> Self {
+    pub fn allocatable(node: &Node) -> Self {
         let Some(status) = &node.status else { return Self::default() };
-        let list = status.allocatable.as_ref().or(status.capacity.as_ref());
-        list.map_or_else(Self::default, |list| Self {
-            pods: amount(list, "pods", Quantity::units).unwrap_or(0),
-            ..of_list(list)
-        })
+        let amounts = Amounts::read(status.allocatable.as_ref().or(status.capacity.as_ref()));
+        let pods = amounts.get("pods").units();
+        Self { pods, ..Self::of_amounts(&amounts) }
+    }
+
+    fn of_amounts(amounts: &Amounts) -> Self {
+        let mut requests = Self::default();
+        for (name, amount) in amounts.iter() {
+            match name {
+                "cpu" => requests.cpu_millis = amount.millis(),
+                "memory" => requests.memory_bytes = amount.units(),
+                "ephemeral-storage" => requests.storage_bytes = amount.units(),
+                "pods" => {}
+                _ => drop(requests.others.insert(name.to_owned(), amount.units())),
+            }
+        }
+        requests
     }
 
     /// Adds another.
@@ -73,6 +54,10 @@ impl Requests {
         self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
         self.storage_bytes = self.storage_bytes.saturating_add(other.storage_bytes);
         self.pods = self.pods.saturating_add(other.pods);
+        for (name, amount) in &other.others {
+            let sum = self.others.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*amount);
+        }
     }
 
     /// Takes another away.
@@ -81,48 +66,23 @@ impl Requests {
         self.memory_bytes -= other.memory_bytes;
         self.storage_bytes -= other.storage_bytes;
         self.pods -= other.pods;
-    }
-
-    fn max(&self, other: &Self) -> Self {
-        Self {
-            cpu_millis: self.cpu_millis.max(other.cpu_millis),
-            memory_bytes: self.memory_bytes.max(other.memory_bytes),
-            storage_bytes: self.storage_bytes.max(other.storage_bytes),
-            pods: self.pods.max(other.pods),
+        for (name, amount) in &other.others {
+            *self.others.entry(name.clone()).or_default() -= amount;
         }
+        self.others.retain(|_, amount| *amount != 0);
     }
 
-    fn overridden_by(&self, list: &List) -> Self {
-        Self {
-            cpu_millis: amount(list, "cpu", Quantity::millis).unwrap_or(self.cpu_millis),
-            memory_bytes: amount(list, "memory", Quantity::units).unwrap_or(self.memory_bytes),
-            ..*self
-        }
+    /// How much of an extended resource.
+    pub fn other(&self, name: &str) -> i64 {
+        self.others.get(name).copied().unwrap_or(0)
     }
-}
-
-fn of_container(container: &Container) -> Requests {
-    let list = container.resources.as_ref().and_then(|r| r.requests.as_ref());
-    list.map_or_else(Requests::default, of_list)
-}
-
-fn of_list(list: &List) -> Requests {
-    Requests {
-        cpu_millis: amount(list, "cpu", Quantity::millis).unwrap_or(0),
-        memory_bytes: amount(list, "memory", Quantity::units).unwrap_or(0),
-        storage_bytes: amount(list, "ephemeral-storage", Quantity::units).unwrap_or(0),
-        pods: 0,
-    }
-}
-
-/// The amount of one resource. A quantity that cannot be read asks for nothing; validation lets none in.
-fn amount(list: &List, name: &str, unit: impl Fn(Quantity) -> i64) -> Option<i64> {
-    list.get(name)?.0.parse().ok().map(unit)
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
+    use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+    use rekindle_types::resources::ResourceList as List;
 
     use super::*;
 

@@ -116,7 +116,7 @@ impl Index {
     }
 
     pub(super) fn requested_on(&self, node: &str) -> Requests {
-        self.requested.get(node).copied().unwrap_or_default()
+        self.requested.get(node).cloned().unwrap_or_default()
     }
 
     pub(super) fn unscheduled(&self) -> impl Iterator<Item = &ObjectId> {

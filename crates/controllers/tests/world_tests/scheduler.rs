@@ -67,6 +67,28 @@ fn what_does_not_fit_says_why_once_and_is_tried_again_when_something_changes() {
     assert_eq!(node_of(&world, &second).as_deref(), Some("node-1"));
 }
 
+/// KEP-1287: what the node has not taken back yet still counts.
+#[test]
+fn a_pod_that_was_made_smaller_makes_room_once_its_node_says_so() {
+    let mut world = World::new();
+    world.api.add_node("node-1", "2", "4Gi", "110");
+    let first = world.create(pod_with("first", asks("1500m", "1Gi")));
+    world.settle();
+    let second = world.create(pod_with("second", asks("1", "1Gi")));
+    world.settle();
+    let container =
+        |cpu: &str| json!([{"name": "main", "allocatedResources": {"cpu": cpu, "memory": "1Gi"}}]);
+    world.api.change(&first, |pod| {
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("500m");
+        pod["status"]["containerStatuses"] = container("1500m");
+    });
+    world.settle();
+    assert_eq!(node_of(&world, &second), None, "the node has not granted it");
+    world.api.change(&first, |pod| pod["status"]["containerStatuses"] = container("500m"));
+    world.settle();
+    assert_eq!(node_of(&world, &second).as_deref(), Some("node-1"));
+}
+
 #[test]
 fn reasons_are_counted_over_nodes_as_upstream_words_them() {
     // (what is special about the node, what is special about the pod, the message)
@@ -76,6 +98,11 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
             json!({}),
             asks("10", "100Gi"),
             "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.",
+        ),
+        (
+            json!({"status": {"allocatable": {"example.com/gpu": "1"}}}),
+            json!({"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "2", "hugepages-2Mi": "2Mi"}}}]}),
+            "0/1 nodes are available: 1 Insufficient example.com/gpu, 1 Insufficient hugepages-2Mi.",
         ),
         (
             json!({"spec": {"unschedulable": true}}),

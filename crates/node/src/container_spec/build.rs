@@ -40,6 +40,7 @@ pub(crate) fn sandbox_spec(
     key: SandboxKey,
     pod: &Pod,
     cluster_domain: &str,
+    pids_limit: Option<u64>,
 ) -> Result<SandboxSpec, SpecError> {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let sysctls = context.and_then(|context| context.sysctls.as_ref());
@@ -47,7 +48,7 @@ pub(crate) fn sandbox_spec(
         key,
         hostname: uts_hostname(pod, &pod_hostname(pod, cluster_domain))?,
         namespaces: pod_namespaces(pod),
-        resources: pod_resources(pod),
+        resources: pod_resources(pod, pids_limit),
         sysctls: sysctls
             .into_iter()
             .flatten()
@@ -70,7 +71,7 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
         args: words(&container.args),
         working_dir: container.working_dir.clone().filter(|dir| !dir.is_empty()),
         mounts: container_mounts(container, &paths, &env)?,
-        resources: container_resources(container),
+        resources: container_resources(pod, container),
         security: container_security(pod, container)?,
         log_path,
         log_limits: LogLimits::default(),

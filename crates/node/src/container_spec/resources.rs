@@ -21,11 +21,16 @@ pub(crate) fn cpu_shares(millis: u64) -> u64 {
     (millis.saturating_mul(SHARES_PER_CPU) / 1000).clamp(SHARES_MIN, SHARES_MAX)
 }
 
-/// The limits of one container.
-pub(crate) fn container_resources(container: &Container) -> Resources {
-    let amounts = Amounts::of(container.resources.as_ref());
+/// The limits of one container of a pod; what it has no limit of, the pod's limit as a whole is its (KEP-2837).
+pub(crate) fn container_resources(pod: &Pod, container: &Container) -> Resources {
+    let own = container.resources.as_ref();
+    let whole = Amounts::of(pod.spec.as_ref().and_then(|spec| spec.resources.as_ref()));
+    let mut amounts = Amounts::of(own);
+    amounts.cpu_limit = amounts.cpu_limit.or(whole.cpu_limit);
+    amounts.memory_limit = amounts.memory_limit.or(whole.memory_limit);
+    let request = amount(own.and_then(|own| own.requests.as_ref()), "cpu").map(millis);
     Resources {
-        cpu_shares: Some(cpu_shares(amounts.cpu_request)),
+        cpu_shares: Some(cpu_shares(request.or(amounts.cpu_limit).unwrap_or(0))),
         cpu_limit_millis: amounts.cpu_limit.map(at_least_minimum),
         memory_limit_bytes: amounts.memory_limit,
         pids_limit: None,
@@ -33,14 +38,15 @@ pub(crate) fn container_resources(container: &Container) -> Resources {
 }
 
 /// The limits of the pod as a whole: the sum of the containers' requests, and of their limits where all of them have one.
-pub(crate) fn pod_resources(pod: &Pod) -> Resources {
+/// `pids_limit` is the node's for every pod.
+pub(crate) fn pod_resources(pod: &Pod, pids_limit: Option<u64>) -> Resources {
     let Some(spec) = &pod.spec else { return Resources::default() };
     let total = pod_amounts(spec);
     Resources {
         cpu_shares: Some(cpu_shares(total.cpu_request)),
         cpu_limit_millis: total.cpu_limit.map(at_least_minimum),
         memory_limit_bytes: total.memory_limit,
-        pids_limit: None,
+        pids_limit,
     }
 }
 

@@ -74,10 +74,26 @@ fn a_container_is_limited_as_its_spec_says() {
         (amounts("", "0", "0"), limits(2, None, None)),
     ] {
         assert_eq!(
-            container_resources(&serde_json::from_value(given.clone()).unwrap()),
+            container_resources(&Pod::default(), &serde_json::from_value(given.clone()).unwrap()),
             expected,
             "{given}"
         );
+    }
+}
+
+#[test]
+fn a_container_without_limits_has_those_of_the_pod_as_a_whole() {
+    let pod = pod(json!({
+        "containers": [],
+        "resources": { "limits": { "cpu": "2", "memory": "7k" }, "requests": { "cpu": "1" } },
+    }));
+    for (given, expected) in [
+        (amounts("", "", ""), limits(2048, Some(2000), Some(7000))),
+        (amounts("100m", "", "1k"), limits(102, Some(2000), Some(1000))),
+        (amounts("", "500m", ""), limits(512, Some(500), Some(7000))),
+    ] {
+        let container = serde_json::from_value(given.clone()).unwrap();
+        assert_eq!(container_resources(&pod, &container), expected, "{given}");
     }
 }
 
@@ -117,7 +133,10 @@ fn a_pod_is_limited_when_all_its_containers_are() {
             limits(2048, Some(2000), Some(7000)),
         ),
     ] {
-        assert_eq!(pod_resources(&pod(spec)), expected, "{name}");
+        let limits = pod_resources(&pod(spec.clone()), None);
+        assert_eq!(limits, expected, "{name}");
+        let with_pids = Resources { pids_limit: Some(99), ..expected };
+        assert_eq!(pod_resources(&pod(spec), Some(99)), with_pids, "{name}");
     }
 }
 

@@ -172,7 +172,8 @@ fn value_from(
     }
     if let Some(selector) = &source.resource_field_ref {
         let container = named_container(inputs, selector.container_name.as_deref())?;
-        return Ok(Some(resource_value(container, selector, inputs.allocatable)?));
+        let allocatable = inputs.allocatable.within(inputs.pod);
+        return Ok(Some(resource_value(container, selector, &allocatable)?));
     }
     if let Some(selector) = &source.config_map_key_ref {
         let presence = Presence::from_optional(selector.optional);

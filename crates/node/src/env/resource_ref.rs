@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, ResourceFieldSelector, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use rekindle_types::Quantity;
 
@@ -11,6 +11,20 @@ use rekindle_types::Quantity;
 pub(crate) struct Allocatable {
     /// By resource name: `cpu`, `memory`, `ephemeral-storage`.
     pub resources: BTreeMap<String, Quantity>,
+}
+
+impl Allocatable {
+    /// The same for a container of this pod: what the pod may use as a whole takes the place of what the node has (KEP-2837).
+    pub(crate) fn within(&self, pod: &Pod) -> Self {
+        let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+        let mut resources = self.resources.clone();
+        for (name, limit) in own.and_then(|own| own.limits.as_ref()).into_iter().flatten() {
+            if let Ok(limit) = limit.0.parse() {
+                resources.insert(name.clone(), limit);
+            }
+        }
+        Self { resources }
+    }
 }
 
 /// Why a resource field has no value.

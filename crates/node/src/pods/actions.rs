@@ -3,6 +3,7 @@
 mod containers;
 mod health;
 mod images;
+mod limits;
 pub(super) mod volumes;
 
 use std::net::IpAddr;
@@ -82,9 +83,12 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             Action::SignalContainer { key } => self.signal_container(key).await,
             Action::KillContainer { key } => self.kill_container(key).await,
             Action::RemoveContainer { key } => self.remove_container(key).await,
+            Action::UpdateSandbox { attempt, step } => self.update_sandbox(attempt, step).await,
+            Action::UpdateContainer { key } => self.update_container(key).await,
             Action::RunProbe { key, probe, timeout } => self.run_probe(key, probe, timeout).await,
             Action::RunHook { key, hook, limit } => self.run_hook(key, hook, limit).await,
             Action::Persist(_)
+            | Action::RequestResources(_)
             | Action::WriteStatus(_)
             | Action::EmitEvent(_)
             | Action::ReportRestart { .. }
@@ -125,7 +129,12 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
 
     async fn set_up_sandbox(self, attempt: SandboxAttempt) -> ActionResult {
         let key = self.sandbox_key(attempt);
-        let spec = sandbox_spec(key.clone(), &self.pod, &self.node.cluster_domain);
+        let spec = sandbox_spec(
+            key.clone(),
+            &self.pod,
+            &self.node.cluster_domain,
+            self.node.pod_pids_limit,
+        );
         let spec = spec.map_err(|error| ActionError {
             kind: ActionErrorKind::Sandbox,
             message: format!("set up the sandbox of pod {}: {error}", self.pod_ref),

@@ -30,6 +30,9 @@ impl AskedContainers {
                 Some(End(sender.subscribe()))
             }
             Action::Persist(_)
+            | Action::RequestResources(_)
+            | Action::UpdateSandbox { .. }
+            | Action::UpdateContainer { .. }
             | Action::MountVolumes
             | Action::RefreshVolumes
             | Action::SetUpSandbox { .. }

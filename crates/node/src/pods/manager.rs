@@ -249,6 +249,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 self.phase = Phase::Serving;
                 self.start_statics();
                 self.recover();
+                self.node.room.listed();
             }
             Phase::RecoveringToEnd => {
                 self.recover();
@@ -351,6 +352,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let (updates, updates_receiver) = watch::channel(pod);
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
         let found = self.found.remove(&uid).unwrap_or_default();
+        self.node.room.expect(uid.clone(), inbox.clone());
         let start = WorkerStart {
             pod_ref: pod_ref.clone(),
             found,
@@ -396,6 +398,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         match ended {
             Ok((id, ())) => {
                 let Some(uid) = self.task_pods.remove(&id) else { return };
+                self.node.room.release(&uid);
                 if let Some(handle) = self.workers.remove(&uid)
                     && handle.object == Object::There
                 {
@@ -436,6 +439,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             Worker::run(node, start).await;
         });
         self.task_pods.insert(task.id(), uid.clone());
+        self.node.room.expect(uid.clone(), inbox.clone());
         handle.inbox = inbox;
         self.workers.insert(uid.clone(), handle);
         self.tell_restarts(uid);

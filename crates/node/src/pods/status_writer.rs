@@ -32,16 +32,6 @@ const OWNED: [&str; 12] = [
     "startTime",
 ];
 
-/// Conditions that the pod core writes; others belong to somebody else.
-const OWN_CONDITIONS: [&str; 6] = [
-    "PodScheduled",
-    "PodReadyToStartContainers",
-    "Initialized",
-    "ContainersReady",
-    "Ready",
-    "AllContainersRestarting",
-];
-
 /// What the API was last seen to hold.
 #[derive(Clone, Debug, Default)]
 struct Seen {
@@ -163,7 +153,7 @@ fn status_patch(pod_ref: &PodRef, base: &Seen, status: &PodStatus) -> Value {
     let own = status.conditions.iter().flatten();
     let foreign = base.conditions.iter().filter(|seen| {
         let written = status.conditions.iter().flatten().any(|own| own.type_ == seen.type_);
-        !written && !OWN_CONDITIONS.contains(&seen.type_.as_str())
+        !written && !rekindle_pod::owns_condition(&seen.type_)
     });
     let conditions: Vec<&PodCondition> = own.chain(foreign).collect();
     fields.insert("conditions".to_owned(), json!(conditions));

@@ -9,6 +9,7 @@ mod ending;
 mod health;
 mod images;
 mod namespaces;
+mod resizes;
 mod restarts;
 mod running;
 mod tokens;

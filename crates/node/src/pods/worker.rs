@@ -12,9 +12,10 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rekindle_pod::room::Rank;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Journal,
-    Outcome, PodCore,
+    Outcome, PodCore, ResourceDecision,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
@@ -53,6 +54,13 @@ pub(crate) enum Input {
     Runtime(Box<RuntimeEvent>),
     /// A PodRestart for this pod, or a newer version of one.
     Restart(Arc<PodRestart>),
+    /// The node's word on a request for resources.
+    Resources {
+        /// Of the request.
+        ticket: u64,
+        /// What it says.
+        decision: ResourceDecision,
+    },
     /// A PodRestart is no more.
     RestartForgotten(String),
     /// The object is gone from the API: everything of it ends.
@@ -170,6 +178,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             }
             None => (PodCore::new(now, pod.clone(), node.core_config.clone()), Found::New),
         };
+        node.room.hold(&pod_ref.uid, core.granted_requests(), Rank::of(&pod));
         let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
         node.index.insert(PodView { pod_ref: pod_ref.clone(), status });
         let objects_changed = Arc::new(Notify::new());
@@ -282,6 +291,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                         self.restarts.report(&id, phase, message, at);
                     }
                 }
+                Action::RequestResources(request) => {
+                    let rank = Rank::of(&self.pod);
+                    self.node.room.request(&self.pod_ref.uid, *request, rank);
+                }
                 Action::Finish => return Flow::Finished,
                 action @ (Action::MountVolumes
                 | Action::RefreshVolumes
@@ -294,6 +307,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 | Action::SignalContainer { .. }
                 | Action::KillContainer { .. }
                 | Action::RemoveContainer { .. }
+                | Action::UpdateSandbox { .. }
+                | Action::UpdateContainer { .. }
                 | Action::RunProbe { .. }
                 | Action::RunHook { .. }) => self.begin(id, action),
             }
@@ -333,7 +348,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             node: self.node.clone(),
             pod_ref: self.pod_ref.clone(),
             dirs: self.dirs.clone(),
-            pod: self.pod.clone(),
+            pod: self.core.granted_pod(),
             ips: self.ips.clone(),
             objects: self.objects.clone(),
             volumes: self.volumes.clone(),
@@ -388,6 +403,11 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         match input {
             Input::Runtime(event) => self.runtime_event(*event),
             Input::Restart(restart) => self.restart(&restart),
+            Input::Resources { ticket, decision } => {
+                self.handle(Event::ResourcesDecided { ticket, decision });
+                // files may tell of limits
+                self.update_payloads();
+            }
             Input::RestartForgotten(id) => self.restarts.forget(&id),
             Input::Vanished => {
                 self.existence = Existence::Vanished;
@@ -495,6 +515,9 @@ fn leads_on(action: &Action) -> bool {
         | Action::SignalContainer { .. }
         | Action::KillContainer { .. }
         | Action::RemoveContainer { .. }
+        | Action::RequestResources(_)
+        | Action::UpdateSandbox { .. }
+        | Action::UpdateContainer { .. }
         | Action::RunProbe { .. }
         | Action::RunHook { .. }
         | Action::Persist(_)

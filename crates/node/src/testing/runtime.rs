@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rekindle_runtime::{
-    ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer, ExecExit,
-    ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Namespaces,
-    Runtime, RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec,
-    SandboxState, StartedContainer, StopSignal, StreamRequest, Streams,
+    Change, ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer,
+    ExecExit, ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull,
+    Namespaces, Resources, Runtime, RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey,
+    SandboxMemory, SandboxSnapshot, SandboxSpec, SandboxState, StartedContainer, StopSignal,
+    StreamRequest, Streams,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
@@ -352,6 +353,41 @@ impl Runtime for FakeRuntime {
             })
             .await;
         Ok(())
+    }
+
+    async fn update_sandbox(
+        &self,
+        key: &SandboxKey,
+        resources: &Resources,
+        change: Change,
+    ) -> Result<(), RuntimeError> {
+        let call = format!("limit pod {}m {change:?}", resources.cpu_limit_millis.unwrap_or(0));
+        let known = self.machine.call(|state| {
+            state.calls.push(call);
+            state.sandboxes.contains_key(key)
+        });
+        if known.await { Ok(()) } else { Err(absent("update: no sandbox")) }
+    }
+
+    async fn update_container(
+        &self,
+        key: &ContainerKey,
+        resources: &Resources,
+    ) -> Result<(), RuntimeError> {
+        let limit = resources.cpu_limit_millis.unwrap_or(0);
+        let call = format!("limit {}#{} {limit}m", key.name, key.attempt);
+        let update = |state: &mut State| {
+            state.calls.push(call);
+            if let Some(standing) = state.standing(key) {
+                standing.spec.resources = resources.clone();
+            }
+        };
+        self.machine.call(update).await;
+        Ok(())
+    }
+
+    async fn memory(&self, _key: &SandboxKey) -> Result<SandboxMemory, RuntimeError> {
+        Ok(SandboxMemory::default())
     }
 
     /// A command ends at once as the machine was told by its text, else with 0.

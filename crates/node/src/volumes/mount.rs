@@ -133,7 +133,7 @@ fn empty_dir<'v>(pod: &Pod, volume: &'v Volume) -> Result<Option<EmptyDir<'v>>, 
     Ok(Some(EmptyDir {
         source,
         fs_group: fs_group(pod)?,
-        memory_limit_bytes: pod_resources(pod).memory_limit_bytes,
+        memory_limit_bytes: pod_resources(pod, None).memory_limit_bytes,
     }))
 }
 

@@ -1,7 +1,10 @@
 //! Actions and statuses in one line each, for people and for comparison.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
-use rekindle_pod::{Action, ContainerKey, HookLimit, Severity};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStatus, PodStatus, ResourceRequirements,
+};
+use rekindle_pod::{Action, ContainerKey, HookLimit, LimitStep, Severity};
+use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{Tick, TickDuration};
 
 pub fn action(action: &Action) -> String {
@@ -22,6 +25,20 @@ pub fn action(action: &Action) -> String {
         Action::SignalContainer { key } => format!("SignalContainer {}", container_key(key)),
         Action::KillContainer { key } => format!("KillContainer {}", container_key(key)),
         Action::RemoveContainer { key } => format!("RemoveContainer {}", container_key(key)),
+        Action::RequestResources(request) => format!(
+            "RequestResources {} held=[{}] wanted=[{}]",
+            request.ticket,
+            amounts(&request.held),
+            amounts(&request.wanted)
+        ),
+        Action::UpdateSandbox { attempt, step: LimitStep::Settle } => {
+            format!("UpdateSandbox {attempt} Settle")
+        }
+        Action::UpdateSandbox { attempt, step: LimitStep::Raise { in_place, restarts } } => {
+            let in_place: Vec<String> = in_place.iter().map(container_key).collect();
+            format!("UpdateSandbox {attempt} Raise in_place={in_place:?} restarts={restarts:?}")
+        }
+        Action::UpdateContainer { key } => format!("UpdateContainer {}", container_key(key)),
         Action::RunProbe { key, probe, timeout } => {
             format!("RunProbe {} {probe:?} timeout={}", container_key(key), span(*timeout))
         }
@@ -45,6 +62,16 @@ pub fn action(action: &Action) -> String {
         }
         Action::Finish => "Finish".to_owned(),
     }
+}
+
+fn amounts(amounts: &Amounts) -> String {
+    amounts.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Requests and limits in one line.
+pub fn resources(resources: &ResourceRequirements) -> String {
+    let list = |list: &Option<ResourceList>| amounts(&Amounts::read(list.as_ref()));
+    format!("requests=[{}] limits=[{}]", list(&resources.requests), list(&resources.limits))
 }
 
 /// `web#1@0`: start 1 of web in sandbox 0.

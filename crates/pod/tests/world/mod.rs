@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use rekindle_pod::journal::ResizeStanding;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, Answer, Config, ContainerKey, Event, Journal,
-    Outcome, PodCore, RestartRequest, Snapshot,
+    Outcome, PodCore, ResourceDecision, ResourceRequest, RestartRequest, Snapshot,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
@@ -42,6 +43,12 @@ pub struct World {
     pub deletion: Option<TickDuration>,
     /// PodRestarts that exist.
     pub requests: BTreeMap<String, RestartRequest>,
+    /// What the pod asked its node for last, in this agent's time.
+    pub asked: Option<ResourceRequest>,
+    /// The resources that an action under way was begun with.
+    begun_with: BTreeMap<ActionId, ResourceRequirements>,
+    /// Those that each container was made with, or given since.
+    pub in_force: BTreeMap<ContainerKey, ResourceRequirements>,
     /// The highest restartCount written of each container: it never falls.
     counts: BTreeMap<String, i32>,
 }
@@ -62,6 +69,9 @@ impl World {
             finishes: 0,
             deletion: None,
             requests: BTreeMap::new(),
+            asked: None,
+            begun_with: BTreeMap::new(),
+            in_force: BTreeMap::new(),
             counts: BTreeMap::new(),
         }
     }
@@ -110,6 +120,7 @@ impl World {
     /// The core as an agent makes it that starts again. It waits for a snapshot.
     pub fn crash_agent(&mut self) {
         self.waiting.clear();
+        self.asked = None;
         self.core = match self.journal.clone() {
             Some(journal) => {
                 // As a file would give it back.
@@ -121,6 +132,22 @@ impl World {
         };
     }
 
+    /// What was granted to a container, as a driver sees it.
+    pub fn granted_to(&self, name: &str) -> ResourceRequirements {
+        let pod = self.core.granted_pod();
+        let spec = pod.spec.as_ref().expect("a spec");
+        let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
+        let container = all.find(|c| c.name == name).expect("a container of the pod");
+        container.resources.clone().unwrap_or_default()
+    }
+
+    /// The node decides on what was asked for last.
+    pub fn decide(&mut self, decision: ResourceDecision) {
+        if let Some(ResourceRequest { ticket, .. }) = self.asked {
+            self.tell(Event::ResourcesDecided { ticket, decision });
+        }
+    }
+
     /// Takes the next action. What needs no answer is done at once, the rest waits.
     pub fn poll(&mut self) -> bool {
         let Some((id, action)) = self.core.poll_action() else { return false };
@@ -129,6 +156,9 @@ impl World {
             Answer::Expected => {
                 self.check_journal(&action);
                 self.check_asked_once(&action);
+                if let Action::CreateContainer { key } | Action::UpdateContainer { key } = &action {
+                    self.begun_with.insert(id, self.granted_to(&key.name.0));
+                }
                 self.waiting.push((id, action));
             }
             Answer::None => self.note(action),
@@ -166,6 +196,7 @@ impl World {
                 self.journal = None;
             }
             Action::EmitEvent(_) => {}
+            Action::RequestResources(request) => self.asked = Some(*request),
             other => panic!("{other:?} must be answered"),
         }
     }
@@ -180,6 +211,14 @@ impl World {
                 assert_eq!(kept, Some(key.attempt), "{key:?} is not in the journal");
             }
             Action::SetUpSandbox { attempt, .. } => assert_eq!(journal.sandbox, *attempt),
+            Action::UpdateSandbox { .. } | Action::UpdateContainer { .. } => {
+                let standing = journal.resources.as_ref().map(|resources| resources.standing);
+                assert_eq!(
+                    standing,
+                    Some(ResizeStanding::UnderWay),
+                    "the grant is not in the journal"
+                );
+            }
             _ => {}
         }
     }
@@ -211,6 +250,11 @@ impl World {
     pub fn carry_out(&mut self, place: usize) {
         let (id, action) = self.waiting.remove(place);
         let outcome = self.runtime.carry_out(self.now, &action);
+        if let Action::CreateContainer { key } | Action::UpdateContainer { key } = &action
+            && let (Some(resources), Ok(_)) = (self.begun_with.remove(&id), &outcome)
+        {
+            self.in_force.insert(key.clone(), resources);
+        }
         let result = outcome.map_err(|kind| error(kind, "does not exist"));
         self.answer(id, result);
     }

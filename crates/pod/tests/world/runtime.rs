@@ -92,6 +92,11 @@ impl Runtime {
                 Ok(Outcome::Done)
             }
             Action::RemoveContainer { key } => self.remove(key),
+            Action::UpdateSandbox { attempt, .. } => match self.sandboxes.get(attempt) {
+                Some(sandbox) if sandbox.state == SandboxSeenState::Ready => Ok(Outcome::Done),
+                Some(_) | None => Err(ActionErrorKind::Other),
+            },
+            Action::UpdateContainer { key } => self.reach(key).map(|()| Outcome::Done),
             Action::RunProbe { key, probe, .. } => match self.says(key, &format!("{probe:?}")) {
                 Says::Success => Ok(probed(Verdict::Success, "ok")),
                 Says::Warning => Ok(probed(Verdict::Warning, "look at this")),

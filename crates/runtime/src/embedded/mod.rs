@@ -14,6 +14,7 @@ mod exec;
 mod images;
 mod janitor;
 mod layout;
+mod limits;
 mod link;
 mod plan;
 mod records;
@@ -47,7 +48,10 @@ use crate::runtime::{
     CreatedContainer, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Runtime, RuntimeEvent,
     SandboxSnapshot, StartedContainer, StopSignal,
 };
-use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
+use crate::spec::{
+    Change, ContainerKey, ContainerSpec, Resources, SandboxInfo, SandboxKey, SandboxMemory,
+    SandboxSpec,
+};
 
 pub use images::images_in_use;
 
@@ -253,6 +257,27 @@ impl Runtime for EmbeddedRuntime {
         signal: StopSignal,
     ) -> Result<(), RuntimeError> {
         containers::signal(&self.shared, key, signal).await
+    }
+
+    async fn update_sandbox(
+        &self,
+        key: &SandboxKey,
+        resources: &Resources,
+        change: Change,
+    ) -> Result<(), RuntimeError> {
+        limits::update_sandbox(&self.shared, key, resources, change).await
+    }
+
+    async fn update_container(
+        &self,
+        key: &ContainerKey,
+        resources: &Resources,
+    ) -> Result<(), RuntimeError> {
+        limits::update_container(&self.shared, key, resources).await
+    }
+
+    async fn memory(&self, key: &SandboxKey) -> Result<SandboxMemory, RuntimeError> {
+        limits::memory(&self.shared, key).await
     }
 
     async fn exec_sync(

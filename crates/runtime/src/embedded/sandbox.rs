@@ -15,7 +15,7 @@ use super::records::{self, ContainerRecord, Line, RecordFile};
 use super::roots::Roots;
 use super::spares::Spare;
 use crate::runtime::{ContainerSnapshot, RuntimeEvent, SandboxSnapshot, SandboxState};
-use crate::spec::{Namespaces, SandboxInfo, SandboxKey, SandboxSpec};
+use crate::spec::{ContainerKey, Namespaces, SandboxInfo, SandboxKey, SandboxSpec};
 
 /// An empty folder in a sandbox's. Shim and containers mount on it, each in its own mount namespace, where the others do
 /// not see it.
@@ -242,6 +242,16 @@ impl Sandbox {
     /// Looks at a container.
     pub(crate) fn container<T>(&self, slot: &str, look: impl FnOnce(&Container) -> T) -> Option<T> {
         self.inner().containers.get(slot).map(look)
+    }
+
+    /// The containers that have a process, or are about to get one.
+    pub(crate) fn live_containers(&self) -> Vec<(String, ContainerKey)> {
+        let inner = self.inner();
+        let live = inner.containers.iter().filter(|(_, container)| match container.phase {
+            Phase::Created | Phase::Running { .. } => true,
+            Phase::Exited { .. } => false,
+        });
+        live.map(|(slot, container)| (slot.clone(), container.record.key.clone())).collect()
     }
 
     /// All of it, as the trait shows it.

@@ -1,10 +1,15 @@
 //! What the API server fills into a Pod: the defaults of the API reference, and those of the admission plugins that are on by
 //! default (ServiceAccount, Priority, DefaultTolerationSeconds).
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{
     Container, HTTPGetAction, ObjectFieldSelector, Pod, PodSpec, Probe, ResourceFieldSelector,
     ResourceRequirements, Toleration, Volume,
 };
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use rekindle_types::resources::{self, Amounts};
 
 use super::{image, is_mirror};
 use crate::kinds::fill;
@@ -21,6 +26,7 @@ pub(crate) fn pod(pod: &mut Pod) {
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         requests_from_limits(container.resources.as_mut());
     }
+    requests_from_containers(spec);
     requests_from_limits(spec.resources.as_mut());
     spec.enable_service_links.get_or_insert(true);
     if spec.host_network == Some(true) {
@@ -68,7 +74,7 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
     }
     spec.service_account.clone_from(&spec.service_account_name);
     quantities::canonicalize_list(spec.overhead.as_mut());
-    resources(spec.resources.as_mut());
+    canonical_amounts(spec.resources.as_mut());
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         self::container(container);
     }
@@ -88,12 +94,13 @@ fn container(container: &mut Container) {
     fill::drop_empty_list(&mut container.env_from);
     fill::drop_empty_list(&mut container.ports);
     fill::drop_empty_list(&mut container.volume_mounts);
+    fill::drop_empty_list(&mut container.resize_policy);
     let policy = image::default_pull_policy(text(container.image.as_ref()));
     fill::text(&mut container.image_pull_policy, policy);
     fill::text(&mut container.termination_message_path, "/dev/termination-log");
     fill::text(&mut container.termination_message_policy, "File");
     // Present and empty, as the API server shows it.
-    resources(Some(container.resources.get_or_insert_default()));
+    canonical_amounts(Some(container.resources.get_or_insert_default()));
     for port in container.ports.iter_mut().flatten() {
         fill::text(&mut port.protocol, "TCP");
     }
@@ -194,7 +201,7 @@ fn resource_field_ref(selector: Option<&mut ResourceFieldSelector>) {
     }
 }
 
-fn resources(resources: Option<&mut ResourceRequirements>) {
+fn canonical_amounts(resources: Option<&mut ResourceRequirements>) {
     let Some(resources) = resources else { return };
     quantities::canonicalize_list(resources.limits.as_mut());
     quantities::canonicalize_list(resources.requests.as_mut());
@@ -208,6 +215,21 @@ fn requests_from_limits(resources: Option<&mut ResourceRequirements>) {
         if !requests.contains_key(name) {
             requests.insert(name.clone(), limit.clone());
         }
+    }
+}
+
+/// What a pod with limits of its own does not ask for, its containers together do (KEP-2837); huge pages are as the limit says.
+fn requests_from_containers(spec: &mut PodSpec) {
+    let asked = resources::sum_over_containers(spec, |container| {
+        Amounts::read(container.resources.as_ref().and_then(|r| r.requests.as_ref()))
+    });
+    let Some(own) = spec.resources.as_mut() else { return };
+    if own.limits.as_ref().is_none_or(BTreeMap::is_empty) {
+        return;
+    }
+    for (name, amount) in asked.iter().filter(|(name, _)| matches!(*name, "cpu" | "memory")) {
+        let requests = own.requests.get_or_insert_default();
+        requests.entry(name.to_owned()).or_insert_with(|| Quantity(amount.to_string()));
     }
 }
 

@@ -3,14 +3,14 @@
 mod advice;
 pub(crate) mod defaults;
 mod image;
-mod qos;
+mod resize;
 mod row;
 pub mod unenforced;
 pub(crate) mod validate;
 mod volumes;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
-use rekindle_types::Tick;
+use rekindle_types::{Tick, resources};
 
 use super::fill::{self, Desired};
 use crate::registry::field_error::FieldError;
@@ -44,6 +44,7 @@ impl ApiKind for Pod {
         Subresource::Exec,
         Subresource::Attach,
         Subresource::PortForward,
+        Subresource::Resize,
     ];
     const COLUMNS: &'static [Column] = row::COLUMNS;
     const SELECTABLE_FIELDS: &'static [&'static str] = &[
@@ -64,7 +65,7 @@ impl ApiKind for Pod {
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
         fill::first_generation(&mut self.metadata);
-        let class = self.spec.as_ref().map(qos::class);
+        let class = self.spec.as_ref().map(resources::qos_class);
         self.status = Some(PodStatus {
             phase: Some("Pending".to_owned()),
             qos_class: class.map(str::to_owned),
@@ -87,6 +88,12 @@ impl ApiKind for Pod {
         self.status.get_or_insert_default().qos_class = class;
     }
 
+    fn prepare_for_resize(&mut self, old: &Self) {
+        resize::keep_all_but_resources(self, old);
+        let desired = Desired::compare(&self.spec, &old.spec);
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+    }
+
     fn validate(&self) -> Vec<FieldError> {
         self.spec.as_ref().map_or_else(
             || vec![FieldError::required("spec", "")],
@@ -96,6 +103,10 @@ impl ApiKind for Pod {
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         validate::pod_update(self, old)
+    }
+
+    fn validate_resize(&self, old: &Self) -> Vec<FieldError> {
+        resize::validate(self, old)
     }
 
     fn warnings(&self) -> Vec<String> {

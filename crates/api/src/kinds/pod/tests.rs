@@ -5,7 +5,7 @@ use rekindle_types::Tick;
 use serde_json::{Value, json};
 
 use super::unenforced::UNENFORCED;
-use super::{qos, volumes};
+use super::volumes;
 use crate::kinds;
 use crate::openapi;
 use crate::registry::{ApiKind, Context};
@@ -44,6 +44,7 @@ const FIELDS: &[Fields] = &[
             "os",
             "overhead",
             "readinessGates",
+            "resources",
             "restartPolicy",
             "schedulerName",
             "schedulingGates",
@@ -82,6 +83,7 @@ const FIELDS: &[Fields] = &[
             "livenessProbe",
             "name",
             "readinessProbe",
+            "resizePolicy",
             "restartPolicy",
             "restartPolicyRules",
             "startupProbe",
@@ -346,7 +348,11 @@ fn the_class_of_a_pod_follows_its_requests_and_limits() {
             serde_json::from_value(json!({"metadata": {}, "spec": {"containers": containers}}))
                 .unwrap();
         pod.set_defaults();
-        assert_eq!(qos::class(pod.spec.as_ref().unwrap()), class, "{resources}");
+        assert_eq!(
+            rekindle_types::resources::qos_class(pod.spec.as_ref().unwrap()),
+            class,
+            "{resources}"
+        );
     }
 }
 

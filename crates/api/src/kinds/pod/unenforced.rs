@@ -181,11 +181,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| !items(s.resource_claims.as_ref()).is_empty(),
         "no devices are given",
     ),
-    pod(
-        "resources",
-        |s| s.resources.is_some(),
-        "limits of the pod as a whole are not set; those of its containers are",
-    ),
     pod("runtimeClassName", |s| s.runtime_class_name.is_some(), "there is one runtime"),
     pod("schedulingGroup", |s| s.scheduling_group.is_some(), "each pod is scheduled by itself"),
     pod(
@@ -268,11 +263,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "readinessProbe.httpGet.protocol",
         |c| chooses_protocol(c.readiness_probe.as_ref()),
         "HTTP/1.1 is spoken",
-    ),
-    container(
-        "resizePolicy",
-        |c| !items(c.resize_policy.as_ref()).is_empty(),
-        "resources cannot be changed in place",
     ),
     container(
         "resources.claims",

@@ -23,6 +23,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     pub(super) async fn finish(mut self) {
         // what is still under way serves a pod that is over: a pull ends here
         self.under_way.clear();
+        self.node.room.release(&self.pod_ref.uid);
         let contents = match self.mode {
             Mode::Serving => Contents::Discard,
             Mode::NodeStopping => Contents::Keep,
@@ -102,7 +103,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                     Some(Input::Vanished) => self.existence = Existence::Vanished,
                     Some(Input::Restart(restart)) => self.refuse(&restart),
                     Some(Input::RestartForgotten(id)) => self.restarts.forget(&id),
-                    Some(Input::Runtime(_)) => {} // late: nothing runs here any more
+                    // late: nothing runs here any more
+                    Some(Input::Runtime(_) | Input::Resources { .. }) => {}
                 },
                 Ok(()) = self.updates.changed() => {
                     self.pod = self.updates.borrow_and_update().clone();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::CgroupPlan;
 
-use crate::spec::{Resources, SandboxKey};
+use crate::spec::{Change, MemoryState, Resources, SandboxKey};
 
 /// What could not be done with a cgroup.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +107,54 @@ impl Cgroups {
                 v2::create(root, &path, v2::Holds::Processes, limits)?;
                 Ok(v2::plan(root, &path))
             }
+        }
+    }
+
+    /// Changes the limits of a sandbox's cgroup.
+    pub(crate) fn update_sandbox(
+        &self,
+        key: &SandboxKey,
+        limits: &Resources,
+        change: Change,
+    ) -> Result<(), CgroupError> {
+        self.update(&self.pod_path(key), limits, change)
+    }
+
+    /// Changes the limits of a container's cgroup.
+    pub(crate) fn update_container(
+        &self,
+        key: &SandboxKey,
+        slot: &str,
+        limits: &Resources,
+    ) -> Result<(), CgroupError> {
+        self.update(&self.pod_path(key).join(slot), limits, Change::Exact)
+    }
+
+    fn update(&self, path: &Path, limits: &Resources, change: Change) -> Result<(), CgroupError> {
+        match &self.hierarchies {
+            Hierarchies::V1(trees) => v1::update(trees, path, limits, change),
+            Hierarchies::V2(root) => v2::update(&root.join(path), limits, change),
+        }
+    }
+
+    /// Memory of a sandbox as a whole.
+    pub(crate) fn sandbox_memory(&self, key: &SandboxKey) -> Result<MemoryState, CgroupError> {
+        self.memory(&self.pod_path(key))
+    }
+
+    /// Memory of a container.
+    pub(crate) fn container_memory(
+        &self,
+        key: &SandboxKey,
+        slot: &str,
+    ) -> Result<MemoryState, CgroupError> {
+        self.memory(&self.pod_path(key).join(slot))
+    }
+
+    fn memory(&self, path: &Path) -> Result<MemoryState, CgroupError> {
+        match &self.hierarchies {
+            Hierarchies::V1(trees) => v1::memory(trees, path),
+            Hierarchies::V2(root) => v2::memory(&root.join(path)),
         }
     }
 
@@ -264,6 +312,36 @@ fn write(folder: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
     fs::write(&path, value).map_err(|e| CgroupError::new("write", &path, e))
 }
 
+fn read(folder: &Path, file: &str) -> Result<String, CgroupError> {
+    let path = folder.join(file);
+    let text = fs::read_to_string(&path).map_err(|e| CgroupError::new("read", &path, e))?;
+    Ok(text.trim().to_owned())
+}
+
+fn read_number(folder: &Path, file: &str) -> Result<u64, CgroupError> {
+    let text = read(folder, file)?;
+    text.parse().map_err(|_| {
+        let problem = io::Error::other(format!("{text:?} is not a number"));
+        CgroupError::new("read", &folder.join(file), problem)
+    })
+}
+
+/// A limit: `None` is none.
+type Limit = Option<u64>;
+
+/// What a limit that is `current` becomes; `None` when nothing is to be written.
+fn changed(current: Limit, new: Limit, change: Change) -> Option<Limit> {
+    let is_raised = match (current, new) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(current), Some(new)) => new > current,
+    };
+    match change {
+        Change::Exact => (current != new).then_some(new),
+        Change::RaiseOnly => is_raised.then_some(new),
+    }
+}
+
 /// What becomes of a group that stands already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Earlier {
@@ -335,6 +413,24 @@ mod tests {
                 "/sys/fs/cgroup/unified"
             ]
         );
+    }
+
+    #[test]
+    fn limits_are_raised_before_what_is_inside_and_lowered_after() {
+        use Change::{Exact, RaiseOnly};
+        for (current, new, change, written) in [
+            (Some(1), Some(2), RaiseOnly, Some(Some(2))),
+            (Some(2), Some(1), RaiseOnly, None),
+            (Some(1), None, RaiseOnly, Some(None)),
+            (None, Some(1), RaiseOnly, None),
+            (Some(2), Some(1), Exact, Some(Some(1))),
+            (None, Some(1), Exact, Some(Some(1))),
+            (Some(1), None, Exact, Some(None)),
+            (Some(1), Some(1), Exact, None),
+            (None, None, RaiseOnly, None),
+        ] {
+            assert_eq!(changed(current, new, change), written, "{current:?} {new:?} {change:?}");
+        }
     }
 
     #[test]

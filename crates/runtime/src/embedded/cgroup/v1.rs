@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{CgroupPlan, CgroupView};
 
-use super::{CgroupError, Earlier, make, write};
-use crate::spec::Resources;
+use super::{CgroupError, Earlier, changed, make, read, read_number, subfolders, write};
+use crate::spec::{Change, MemoryState, Resources};
 
 /// Microseconds over which a CPU limit holds: the kernel's default, and the kubelet's.
 const CPU_PERIOD_US: u64 = 100_000;
 /// The smallest quota the kernel takes.
 const CPU_QUOTA_US_MIN: u64 = 1_000;
+
+/// Memory limits from here on are none.
+const MEMORY_UNLIMITED: u64 = i64::MAX as u64 / 4096 * 4096;
 
 /// Where the controllers that are used here are mounted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -91,11 +94,15 @@ fn limit_cpu(folder: &Path, limits: &Resources) -> Result<(), CgroupError> {
         write(folder, "cpu.shares", &shares.to_string())?;
     }
     if let Some(millis) = limits.cpu_limit_millis {
-        let quota_us = (millis.saturating_mul(CPU_PERIOD_US) / 1000).max(CPU_QUOTA_US_MIN);
+        let quota_us = quota_us(millis);
         write(folder, "cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
         write(folder, "cpu.cfs_quota_us", &quota_us.to_string())?;
     }
     Ok(())
+}
+
+fn quota_us(millis: u64) -> u64 {
+    (millis.saturating_mul(CPU_PERIOD_US) / 1000).max(CPU_QUOTA_US_MIN)
 }
 
 fn limit_memory(folder: &Path, limits: &Resources) -> Result<(), CgroupError> {
@@ -105,6 +112,87 @@ fn limit_memory(folder: &Path, limits: &Resources) -> Result<(), CgroupError> {
     // No swap beyond the limit; absent where the kernel does not account for swap.
     let _ = write(folder, "memory.memsw.limit_in_bytes", &bytes);
     Ok(())
+}
+
+/// Changes the limits of a group that stands.
+pub(super) fn update(
+    trees: &Trees,
+    path: &Path,
+    limits: &Resources,
+    change: Change,
+) -> Result<(), CgroupError> {
+    if let Some(cpu) = &trees.cpu {
+        update_cpu(&cpu.join(path), limits, change)?;
+    }
+    if let Some(memory) = &trees.memory {
+        update_memory(&memory.join(path), limits, change)?;
+    }
+    Ok(())
+}
+
+fn update_cpu(folder: &Path, limits: &Resources, change: Change) -> Result<(), CgroupError> {
+    const SHARES: &str = "cpu.shares";
+    const QUOTA: &str = "cpu.cfs_quota_us";
+    if let Some(Some(shares)) =
+        changed(Some(read_number(folder, SHARES)?), limits.cpu_shares, change)
+    {
+        write(folder, SHARES, &shares.to_string())?;
+    }
+    let current = read(folder, QUOTA)?.parse().ok(); // -1 is none
+    let Some(new) = changed(current, limits.cpu_limit_millis.map(quota_us), change) else {
+        return Ok(());
+    };
+    match new {
+        Some(quota_us) => {
+            free_ended(folder)?;
+            write(folder, "cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
+            write(folder, QUOTA, &quota_us.to_string())
+        }
+        None => write(folder, QUOTA, "-1"),
+    }
+}
+
+/// The kernel lets no group have a smaller quota than one inside of it, ended containers included.
+fn free_ended(folder: &Path) -> Result<(), CgroupError> {
+    for child in subfolders(folder) {
+        let child = folder.join(child);
+        if read(&child, "tasks")?.is_empty() {
+            write(&child, "cpu.cfs_quota_us", "-1")?;
+        }
+    }
+    Ok(())
+}
+
+fn update_memory(folder: &Path, limits: &Resources, change: Change) -> Result<(), CgroupError> {
+    let current = memory_limit(folder)?;
+    let Some(new) = changed(current, limits.memory_limit_bytes, change) else { return Ok(()) };
+    let text = new.map_or_else(|| "-1".to_owned(), |bytes| bytes.to_string());
+    let is_lowered = new.is_some_and(|new| current.is_none_or(|current| new < current));
+    // The limit with swap may never be below the one without; absent where the kernel does not account for swap.
+    let with_swap = || drop(write(folder, "memory.memsw.limit_in_bytes", &text));
+    if is_lowered {
+        write(folder, "memory.limit_in_bytes", &text)?;
+        with_swap();
+        Ok(())
+    } else {
+        with_swap();
+        write(folder, "memory.limit_in_bytes", &text)
+    }
+}
+
+/// Without a limit the kernel shows the most that it can count, in whole pages.
+fn memory_limit(folder: &Path) -> Result<Option<u64>, CgroupError> {
+    let bytes = read_number(folder, "memory.limit_in_bytes")?;
+    Ok(Some(bytes).filter(|bytes| *bytes < MEMORY_UNLIMITED))
+}
+
+pub(super) fn memory(trees: &Trees, path: &Path) -> Result<MemoryState, CgroupError> {
+    let Some(memory) = &trees.memory else { return Ok(MemoryState::default()) };
+    let folder = memory.join(path);
+    Ok(MemoryState {
+        limit_bytes: memory_limit(&folder)?,
+        usage_bytes: read_number(&folder, "memory.usage_in_bytes")?,
+    })
 }
 
 /// The `tasks` files of a group in these trees, each once: controllers may share a tree.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{CgroupPlan, CgroupView};
 
-use super::{CgroupError, Earlier, make, write};
-use crate::spec::Resources;
+use super::{CgroupError, Earlier, changed, make, read, read_number, write};
+use crate::spec::{Change, MemoryState, Resources};
 
 const CPU_PERIOD_US: u64 = 100_000;
 const CPU_QUOTA_US_MIN: u64 = 1_000;
@@ -58,7 +58,7 @@ fn limit(folder: &Path, holds: Holds, limits: &Resources) -> Result<(), CgroupEr
         write(folder, "cpu.weight", &weight(shares).to_string())?;
     }
     if let Some(millis) = limits.cpu_limit_millis {
-        let quota_us = (millis.saturating_mul(CPU_PERIOD_US) / 1000).max(CPU_QUOTA_US_MIN);
+        let quota_us = quota_us(millis);
         write(folder, "cpu.max", &format!("{quota_us} {CPU_PERIOD_US}"))?;
     }
     if let Some(bytes) = limits.memory_limit_bytes {
@@ -74,6 +74,44 @@ fn limit(folder: &Path, holds: Holds, limits: &Resources) -> Result<(), CgroupEr
         Holds::Processes => write(folder, "memory.oom.group", "1"),
         Holds::Children => Ok(()),
     }
+}
+
+/// Changes the limits of a group that stands.
+pub(super) fn update(folder: &Path, limits: &Resources, change: Change) -> Result<(), CgroupError> {
+    if let Some(Some(weight)) =
+        changed(Some(read_number(folder, "cpu.weight")?), limits.cpu_shares.map(weight), change)
+    {
+        write(folder, "cpu.weight", &weight.to_string())?;
+    }
+    let cpu_max = read(folder, "cpu.max")?;
+    let current = cpu_max.split(' ').next().and_then(|quota| quota.parse().ok()); // max is none
+    if let Some(new) = changed(current, limits.cpu_limit_millis.map(quota_us), change) {
+        let quota = new.map_or_else(|| "max".to_owned(), |quota_us| quota_us.to_string());
+        write(folder, "cpu.max", &format!("{quota} {CPU_PERIOD_US}"))?;
+    }
+    let current = memory_limit(folder)?;
+    if let Some(new) = changed(current, limits.memory_limit_bytes, change) {
+        let bytes = new.map_or_else(|| "max".to_owned(), |bytes| bytes.to_string());
+        write(folder, "memory.max", &bytes)?;
+        // Absent where the kernel does not account for swap.
+        let _ = write(folder, "memory.swap.max", if new.is_some() { "0" } else { "max" });
+    }
+    Ok(())
+}
+
+fn quota_us(millis: u64) -> u64 {
+    (millis.saturating_mul(CPU_PERIOD_US) / 1000).max(CPU_QUOTA_US_MIN)
+}
+
+fn memory_limit(folder: &Path) -> Result<Option<u64>, CgroupError> {
+    Ok(read(folder, "memory.max")?.parse().ok()) // max is none
+}
+
+pub(super) fn memory(folder: &Path) -> Result<MemoryState, CgroupError> {
+    Ok(MemoryState {
+        limit_bytes: memory_limit(folder)?,
+        usage_bytes: read_number(folder, "memory.current")?,
+    })
 }
 
 /// Shares (2..=262144, 1024 is usual) as a weight (1..=10000, 100 is usual): the formula of KEP-2254.
@@ -96,7 +134,61 @@ pub(super) fn plan(root: &Path, path: &Path) -> CgroupPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::weight;
+    use super::*;
+
+    /// A folder with the files of a group, as the kernel shows them.
+    fn group(cpu_max: &str, memory_max: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            ("cpu.weight", "100"),
+            ("cpu.max", cpu_max),
+            ("memory.max", memory_max),
+            ("memory.swap.max", "max"),
+            ("memory.current", "4096"),
+        ] {
+            std::fs::write(folder.path().join(file), format!("{text}\n")).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn limits_change_in_the_kernels_files() {
+        let limits = |cpu, memory| Resources {
+            cpu_shares: Some(1024),
+            cpu_limit_millis: cpu,
+            memory_limit_bytes: memory,
+            pids_limit: None,
+        };
+        for (cpu_max, memory_max, limits, change, expected) in [
+            ("max 100000", "max", limits(Some(500), Some(9)), Change::Exact, ["50000 100000", "9"]),
+            (
+                "max 100000",
+                "max",
+                limits(Some(500), Some(9)),
+                Change::RaiseOnly,
+                ["max 100000", "max"],
+            ),
+            (
+                "50000 100000",
+                "9",
+                limits(Some(700), Some(8)),
+                Change::RaiseOnly,
+                ["70000 100000", "9"],
+            ),
+            ("50000 100000", "9", limits(Some(300), Some(8)), Change::Exact, ["30000 100000", "8"]),
+            ("50000 100000", "9", limits(None, None), Change::Exact, ["max 100000", "max"]),
+        ] {
+            let group = group(cpu_max, memory_max);
+            update(group.path(), &limits, change).unwrap();
+            let now = ["cpu.max", "memory.max"].map(|file| read(group.path(), file).unwrap());
+            assert_eq!(now, expected, "{limits:?} {change:?}");
+            update(group.path(), &limits, change).unwrap();
+            let again = ["cpu.max", "memory.max"].map(|file| read(group.path(), file).unwrap());
+            assert_eq!(again, expected, "once more is the same");
+        }
+        let state = memory(group("max 100000", "max").path()).unwrap();
+        assert_eq!(state, MemoryState { limit_bytes: None, usage_bytes: 4096 });
+    }
 
     #[test]
     fn shares_become_weights_by_the_formula_of_kep_2254() {

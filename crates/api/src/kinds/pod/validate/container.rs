@@ -38,6 +38,11 @@ pub(super) fn common(
     errors.extend(env::sources(items(container.env_from.as_ref()), &field.child("envFrom")));
     errors.extend(mounts::check(container, items(spec.volumes.as_ref()), field));
     errors.extend(resources::of_container(container, &field.child("resources")));
+    errors.extend(resources::resize_policy(
+        items(container.resize_policy.as_ref()),
+        text(spec.restart_policy.as_ref()),
+        &field.child("resizePolicy"),
+    ));
     errors.extend(security::container(container, &field.child("securityContext")));
     errors
 }

@@ -61,6 +61,7 @@ fn init_handlers(container: &Container, spec: &PodSpec, field: &Path) -> Vec<Fie
     }
     [
         ("lifecycle", container.lifecycle.is_some()),
+        ("resizePolicy", container.resize_policy.is_some()),
         ("livenessProbe", container.liveness_probe.is_some()),
         ("readinessProbe", container.readiness_probe.is_some()),
         ("startupProbe", container.startup_probe.is_some()),

@@ -1,6 +1,9 @@
 //! Requests and limits.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, ContainerResizePolicy, PodSpec, ResourceRequirements};
+use rekindle_types::resources::{Amounts, is_pod_level, sum_over_containers};
 
 use crate::registry::field_error::FieldError;
 use crate::validation::quantities::{self, ResourceList};
@@ -22,9 +25,94 @@ pub(super) fn pod_level(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
                 "claims cannot be set for Resources at pod-level",
             ));
         }
+        for (name, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
+            errors.extend(pod_level_names(list.as_ref(), &field.child(name)));
+        }
         errors.extend(requirements(resources, &field));
+        errors.extend(agree(spec, resources, &field));
     }
     errors.extend(amounts(spec.overhead.as_ref(), &field.child("overhead")));
+    errors
+}
+
+fn pod_level_names(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
+    let names = list.into_iter().flat_map(ResourceList::keys);
+    names
+        .filter(|name| is_native(name) || name.contains('/'))
+        .filter(|name| !is_pod_level(name))
+        .map(|name| {
+            let supported = ["cpu", "hugepages-", "memory"];
+            FieldError::not_supported(field.key(name), name, &supported)
+        })
+        .collect()
+}
+
+/// What the containers ask for together is no more than what is asked for the pod, and none has a higher limit.
+fn agree(spec: &PodSpec, own: &ResourceRequirements, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let of_container = |container: &Container| {
+        Amounts::read(container.resources.as_ref().and_then(|r| r.requests.as_ref()))
+    };
+    let (requests, limits) = (Amounts::read(own.requests.as_ref()), own.limits.as_ref());
+    for (name, sum) in sum_over_containers(spec, of_container).iter() {
+        let asked = requests.get(name);
+        let is_named = own.requests.as_ref().is_some_and(|list| list.contains_key(name));
+        if is_named && sum.millis() > asked.millis() {
+            let detail = "must be greater than or equal to aggregate container requests of";
+            let field = field.child("requests").key(name);
+            errors.push(FieldError::invalid(field, asked.to_string(), format!("{detail} {sum}")));
+        }
+    }
+    for (index, container) in spec.containers.iter().enumerate() {
+        let of_container = container.resources.as_ref().and_then(|r| r.limits.as_ref());
+        for (name, limit) in Amounts::read(of_container).iter() {
+            let most = limits.and_then(|limits| quantities::read(limits.get(name)?).ok());
+            if let Some(most) = most.filter(|most| limit.millis() > most.millis()) {
+                // The path is upstream's own.
+                let field = field.child("containers").index(index).key(name).child("limits");
+                let detail = format!("must be less than or equal to pod limits of {most}");
+                errors.push(FieldError::invalid(field, limit.to_string(), detail));
+            }
+        }
+    }
+    errors
+}
+
+/// What a change of resources means for the container (KEP-1287).
+pub(super) fn resize_policy(
+    policies: &[ContainerResizePolicy],
+    pod_policy: &str,
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut named: BTreeSet<&str> = BTreeSet::new();
+    for (index, policy) in policies.iter().enumerate() {
+        let resource = policy.resource_name.as_str();
+        if !named.insert(resource) {
+            errors.push(FieldError::duplicate(field.index(index), resource));
+        }
+        match resource {
+            "cpu" | "memory" => {}
+            "" => errors.push(FieldError::required(field, "")),
+            other => errors.push(FieldError::not_supported(field, other, &["cpu", "memory"])),
+        }
+        let restart = policy.restart_policy.as_str();
+        match restart {
+            "NotRequired" | "RestartContainer" => {}
+            "" => errors.push(FieldError::required(field, "")),
+            other => {
+                let supported = ["NotRequired", "RestartContainer"];
+                errors.push(FieldError::not_supported(field, other, &supported));
+            }
+        }
+        if pod_policy == "Never" && restart != "NotRequired" {
+            errors.push(FieldError::invalid(
+                field,
+                restart,
+                "must be 'NotRequired' when `restartPolicy` is 'Never'",
+            ));
+        }
+    }
     errors
 }
 

@@ -1,0 +1,88 @@
+//! What the pods of this node have of its resources: [`Room`] decides, and each pod's worker is told.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use rekindle_pod::ResourceRequest;
+use rekindle_pod::room::{Notice, Rank, Room};
+use rekindle_types::resources::{Amounts, ResourceList};
+use rekindle_types::{PodUid, Quantity};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::worker::Input;
+
+/// Shared by all pods of the node.
+pub(crate) struct NodeRoom(Mutex<Inner>);
+
+struct Inner {
+    room: Room,
+    inboxes: BTreeMap<PodUid, UnboundedSender<Input>>,
+}
+
+impl Inner {
+    fn tell(&self, notices: Vec<Notice>) {
+        for Notice { pod, ticket, decision } in notices {
+            tracing::debug!(%pod, ?decision, "a request for resources");
+            let told = self
+                .inboxes
+                .get(&pod)
+                .map(|inbox| inbox.send(Input::Resources { ticket, decision }));
+            if !matches!(told, Some(Ok(()))) {
+                tracing::debug!(%pod, "a pod's worker has ended already");
+            }
+        }
+    }
+}
+
+impl NodeRoom {
+    /// A node that can give so much.
+    pub(crate) fn new(allocatable: &BTreeMap<String, Quantity>) -> Self {
+        let list: ResourceList = allocatable
+            .iter()
+            .map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string())))
+            .collect();
+        let room = Room::new(Amounts::read(Some(&list)));
+        Self(Mutex::new(Inner { room, inboxes: BTreeMap::new() }))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker for this pod is started, and listens here.
+    pub(crate) fn expect(&self, pod: PodUid, inbox: UnboundedSender<Input>) {
+        let mut inner = self.inner();
+        inner.room.expect(pod.clone());
+        inner.inboxes.insert(pod, inbox);
+    }
+
+    /// Every pod that was here before is expected.
+    pub(crate) fn listed(&self) {
+        let mut inner = self.inner();
+        let notices = inner.room.listed();
+        inner.tell(notices);
+    }
+
+    /// What a pod has been granted.
+    pub(crate) fn hold(&self, pod: &PodUid, granted: Amounts, rank: Rank) {
+        let mut inner = self.inner();
+        let notices = inner.room.hold(pod.clone(), granted, rank);
+        inner.tell(notices);
+    }
+
+    /// A pod asks for something else.
+    pub(crate) fn request(&self, pod: &PodUid, request: ResourceRequest, rank: Rank) {
+        let mut inner = self.inner();
+        let notices = inner.room.request(pod, request, rank);
+        inner.tell(notices);
+    }
+
+    /// A pod is over.
+    pub(crate) fn release(&self, pod: &PodUid) {
+        let mut inner = self.inner();
+        inner.inboxes.remove(pod);
+        let notices = inner.room.release(pod);
+        inner.tell(notices);
+    }
+}

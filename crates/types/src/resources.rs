@@ -1,0 +1,215 @@
+//! What a pod asks for, summed over its containers.
+//!
+//! Sources: KEP-753 (init containers and sidecars): a pod needs the larger of (a) its regular containers and sidecars together and
+//! (b) each init container with the sidecars that started before it. KEP-2837: `spec.resources` takes the place of the sum for
+//! the resources it names. KEP-1287: while a resize is under way, the largest of desired, allocated and actual counts.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+
+use crate::Quantity;
+
+/// A resource name with its amount, as in `limits`.
+pub type ResourceList = BTreeMap<String, ApiQuantity>;
+
+/// The condition of a pod whose resources in the spec are not granted.
+pub const RESIZE_PENDING: &str = "PodResizePending";
+/// The condition of a pod whose granted resources are not in force yet.
+pub const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
+/// The reason of [`RESIZE_PENDING`] when the node can never grant them.
+pub const INFEASIBLE: &str = "Infeasible";
+/// The reason of [`RESIZE_PENDING`] when the node has no room for them now.
+pub const DEFERRED: &str = "Deferred";
+
+/// Amounts by resource name. What is absent is zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amounts(BTreeMap<String, Quantity>);
+
+impl Amounts {
+    /// Those of a list. What cannot be read counts as absent: validation lets none in.
+    pub fn read(list: Option<&ResourceList>) -> Self {
+        let read =
+            |(name, text): (&String, &ApiQuantity)| Some((name.clone(), text.0.parse().ok()?));
+        Self(list.into_iter().flatten().filter_map(read).collect())
+    }
+
+    /// The amount of one resource.
+    pub fn get(&self, name: &str) -> Quantity {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// All that are named.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+    }
+
+    /// Adds another.
+    pub fn add(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let sum = self.0.entry(name.clone());
+            // inserted as it is, so that it is written in the same suffixes
+            sum.and_modify(|sum| *sum = sum.saturating_add(*amount)).or_insert(*amount);
+        }
+    }
+
+    /// Raises each to what the other has of it, where that is more.
+    pub fn raise_to(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let most = self.0.entry(name.clone()).or_insert(*amount);
+            if most.millis() < amount.millis() {
+                *most = *amount;
+            }
+        }
+    }
+
+    /// Takes the other's amounts in place of its own, where the other names them.
+    fn replace_by(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            if is_pod_level(name) {
+                self.0.insert(name.clone(), *amount);
+            }
+        }
+    }
+}
+
+/// Whether a resource can be given for a pod as a whole (KEP-2837).
+pub fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// Whether an init container is a sidecar (KEP-753).
+pub fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
+}
+
+/// What the containers need at most at one time, of what `of` says of each.
+pub fn sum_over_containers(spec: &PodSpec, of: impl Fn(&Container) -> Amounts) -> Amounts {
+    let mut sidecars = Amounts::default();
+    let mut initializing = Amounts::default();
+    for container in spec.init_containers.iter().flatten() {
+        let mut own = of(container);
+        if is_sidecar(container) {
+            sidecars.add(&own);
+            initializing.raise_to(&sidecars);
+        } else {
+            own.add(&sidecars);
+            initializing.raise_to(&own);
+        }
+    }
+    let mut total = sidecars;
+    for container in &spec.containers {
+        total.add(&of(container));
+    }
+    total.raise_to(&initializing);
+    total
+}
+
+/// What the spec asks for.
+pub fn pod_requests(spec: &PodSpec) -> Amounts {
+    let of_container = |container: &Container| requests(container.resources.as_ref());
+    let mut total = sum_over_containers(spec, of_container);
+    total.replace_by(&requests(spec.resources.as_ref()));
+    total.add(&Amounts::read(spec.overhead.as_ref()));
+    total
+}
+
+/// What a pod takes up: the largest of what its spec asks for, what its node has granted, and what is in force. A spec that its
+/// node can never grant does not count.
+pub fn pod_usage(pod: &Pod) -> Amounts {
+    let Some(spec) = &pod.spec else { return Amounts::default() };
+    let Some(status) = &pod.status else { return pod_requests(spec) };
+    let is_infeasible = resize_pending_reason(status) == Some(INFEASIBLE);
+    let granted = |container: &Container| {
+        let status = status_of(status, &container.name);
+        match status.and_then(|status| status.allocated_resources.as_ref()) {
+            Some(list) => Amounts::read(Some(list)),
+            None if is_infeasible => Amounts::default(),
+            None => requests(container.resources.as_ref()),
+        }
+    };
+    let in_force = |container: &Container| {
+        let status = status_of(status, &container.name);
+        match status.and_then(|status| status.resources.as_ref()?.requests.as_ref()) {
+            Some(list) => Amounts::read(Some(list)),
+            None => granted(container),
+        }
+    };
+    let mut total = sum_over_containers(spec, granted);
+    total.raise_to(&sum_over_containers(spec, in_force));
+    if !is_infeasible {
+        total.raise_to(&sum_over_containers(spec, |c| requests(c.resources.as_ref())));
+    }
+    total.replace_by(&pod_level_usage(spec, status, is_infeasible));
+    total.add(&Amounts::read(spec.overhead.as_ref()));
+    total
+}
+
+fn pod_level_usage(spec: &PodSpec, status: &PodStatus, is_infeasible: bool) -> Amounts {
+    let wanted = requests(spec.resources.as_ref());
+    let mut known = Amounts::read(status.allocated_resources.as_ref());
+    known.raise_to(&requests(status.resources.as_ref()));
+    if !is_infeasible || known == Amounts::default() {
+        known.raise_to(&wanted);
+    }
+    // only what the pod has of its own
+    known.0.retain(|name, _| wanted.0.contains_key(name));
+    known
+}
+
+fn requests(resources: Option<&ResourceRequirements>) -> Amounts {
+    Amounts::read(resources.and_then(|resources| resources.requests.as_ref()))
+}
+
+fn status_of<'a>(status: &'a PodStatus, name: &str) -> Option<&'a ContainerStatus> {
+    let lists = [&status.container_statuses, &status.init_container_statuses];
+    lists.into_iter().flatten().flatten().find(|status| status.name == name)
+}
+
+/// Why a resize is not granted, if one is not.
+pub fn resize_pending_reason(status: &PodStatus) -> Option<&str> {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == RESIZE_PENDING)?.reason.as_deref()
+}
+
+/// Whether a pod has resources of its own as a whole.
+pub fn has_pod_level(spec: &PodSpec) -> bool {
+    let lists = spec.resources.iter().flat_map(|own| [&own.requests, &own.limits]);
+    lists.flatten().flat_map(BTreeMap::keys).any(|name| is_pod_level(name))
+}
+
+/// `Guaranteed`, `Burstable` or `BestEffort` (upstream `qos.ComputePodQOS`): from the CPU and the memory of the pod as a whole,
+/// if it has any, else from those of its containers.
+pub fn qos_class(spec: &PodSpec) -> &'static str {
+    let none = ResourceRequirements::default();
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let counted: Vec<&ResourceRequirements> = match &spec.resources {
+        Some(own) if has_pod_level(spec) => vec![own],
+        Some(_) | None => containers.map(|c| c.resources.as_ref().unwrap_or(&none)).collect(),
+    };
+    let amount = |list: Option<&ResourceList>, name: &str| {
+        Some(Amounts::read(list).get(name).millis()).filter(|millis| *millis != 0)
+    };
+    let (mut is_bounded, mut is_guaranteed) = (false, true);
+    for resources in counted {
+        for name in ["cpu", "memory"] {
+            let limit = amount(resources.limits.as_ref(), name);
+            let request = amount(resources.requests.as_ref(), name);
+            is_bounded |= limit.is_some() || request.is_some();
+            // an absent request is the limit
+            is_guaranteed &=
+                limit.is_some() && request.is_none_or(|request| Some(request) == limit);
+        }
+    }
+    match (is_bounded, is_guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+#[cfg(test)]
+mod tests;
