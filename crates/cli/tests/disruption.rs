@@ -181,6 +181,22 @@ fn an_eviction_beyond_the_budget_is_refused_and_the_pod_stays() {
 }
 
 #[test]
+fn what_a_budget_granted_is_not_forgotten_when_the_engine_is_killed() {
+    let mut engine = three_pods_and_a_budget();
+    engine.kubectl(&["cordon", "node-1"]);
+    let names = pods(&engine);
+    assert_eq!(evict(&engine, &names[0]), "");
+    engine.kill();
+    engine.launch(&[]);
+    for pod in &names[1..] {
+        assert!(evict(&engine, pod).contains("TooManyRequests"), "{pod}");
+    }
+    engine.kubectl(&["uncordon", "node-1"]);
+    engine.wait_for("pdb/web", ".status.disruptionsAllowed", "1");
+    assert_eq!(evict(&engine, &names[1]), "");
+}
+
+#[test]
 fn a_drain_that_is_only_tried_changes_nothing() {
     let engine = three_pods_and_a_budget();
     let identity =
