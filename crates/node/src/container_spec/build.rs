@@ -75,6 +75,7 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
         log_path,
         log_limits: LogLimits::default(),
         stdio: stdio(container),
+        target: None,
         env,
     })
 }

@@ -172,7 +172,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| !items(s.eviction_responders.as_ref()).is_empty(),
         "nobody asks them",
     ),
-    pod("hostPID", |s| s.host_pid == Some(true), "the pod gets PID namespaces of its own"),
     pod("hostUsers", |s| s.host_users == Some(false), "the pod runs in the node's user namespace"),
     pod(
         "preemptionPolicy",
@@ -227,11 +226,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "serviceAccountName",
         |s| !matches!(text(s.service_account_name.as_ref()), "" | "default"),
         "the pod gets no identity at the API; no token is mounted",
-    ),
-    pod(
-        "shareProcessNamespace",
-        |s| s.share_process_namespace == Some(true),
-        "each container gets a PID namespace of its own",
     ),
     pod("subdomain", |s| s.subdomain.is_some(), "there is no cluster DNS"),
     pod(
