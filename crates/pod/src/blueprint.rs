@@ -1,7 +1,7 @@
 //! A pod's spec, read once: what the core needs of it, with the defaults that the API server would have written.
 
-use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod, PodSpec};
-use rekindle_types::{ContainerName, TickDuration};
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, LifecycleHandler, Pod, PodSpec};
+use rekindle_types::{ContainerName, TickDuration, ephemeral};
 
 use crate::action::PullPolicy;
 use crate::probe::Probes;
@@ -13,7 +13,7 @@ const DEFAULT_GRACE: TickDuration = TickDuration::from_secs(30);
 /// What the core needs of a pod's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blueprint {
-    /// Init containers and sidecars in their order, then the regular ones.
+    /// Init containers and sidecars in their order, then the regular ones, then the ephemeral ones.
     pub(crate) containers: Vec<Definition>,
     /// `terminationGracePeriodSeconds`.
     pub(crate) grace: TickDuration,
@@ -37,6 +37,8 @@ pub(crate) struct Definition {
     pub(crate) probes: Probes,
     pub(crate) post_start: Hook,
     pub(crate) pre_stop: Hook,
+    /// Of an ephemeral container: whose processes it sees.
+    pub(crate) target: Option<ContainerName>,
 }
 
 /// Whether a container has a hook of a kind. What it does is for the driver.
@@ -55,6 +57,8 @@ pub(crate) enum Role {
     Sidecar,
     /// One of `spec.containers`.
     Regular,
+    /// Added to look at a pod that runs: started at most once, and nothing depends on it (KEP-277).
+    Ephemeral,
 }
 
 /// When a container that ended is started again.
@@ -79,8 +83,9 @@ impl Blueprint {
         let policy = RestartPolicy::parse(spec.restart_policy.as_deref());
         let inits = spec.init_containers.iter().flatten().map(|c| Definition::init(c, policy));
         let regulars = spec.containers.iter().map(|c| Definition::regular(c, policy));
+        let ephemerals = spec.ephemeral_containers.iter().flatten().map(Definition::ephemeral);
         Self {
-            containers: inits.chain(regulars).collect(),
+            containers: inits.chain(regulars).chain(ephemerals).collect(),
             grace: spec.termination_grace_period_seconds.map_or(DEFAULT_GRACE, seconds),
             active_deadline: spec.active_deadline_seconds.map(seconds),
             network: match spec.host_network {
@@ -119,6 +124,15 @@ impl Definition {
         Self::of(container, Role::Regular, policy)
     }
 
+    fn ephemeral(ephemeral: &EphemeralContainer) -> Self {
+        let container = ephemeral::as_container(ephemeral);
+        let target = ephemeral.target_container_name.clone().filter(|name| !name.is_empty());
+        Self {
+            target: target.map(ContainerName),
+            ..Self::of(&container, Role::Ephemeral, RestartPolicy::Never)
+        }
+    }
+
     fn of(container: &Container, role: Role, policy: RestartPolicy) -> Self {
         let image = container.image.clone().unwrap_or_default();
         let pull_policy = match container.image_pull_policy.as_deref() {
@@ -138,6 +152,7 @@ impl Definition {
             probes: Probes::of(container),
             post_start: Hook::of(lifecycle.and_then(|l| l.post_start.as_ref())),
             pre_stop: Hook::of(lifecycle.and_then(|l| l.pre_stop.as_ref())),
+            target: None,
         }
     }
 

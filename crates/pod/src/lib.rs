@@ -25,12 +25,11 @@
 //! | graceful end of containers and of the pod | `halt`, `ending` |
 //! | probes, and the way to `started` | `health`, `probe`, `probing` |
 //! | postStart and preStop | `hooks` |
+//! | ephemeral containers | `ephemeral` |
 //! | restarts on request | `restart` |
 //! | restart policies and rules | `restart_rules`, `restart_all` |
 //! | an agent that starts again | `recovery`, [`journal`] |
 //! | what the API shows | `status`, `phase`, `conditions`, `texts` |
-//!
-//! Ephemeral containers are not carried out yet.
 #![forbid(unsafe_code)]
 
 pub mod action;
@@ -42,6 +41,7 @@ mod container;
 mod containers;
 mod core;
 mod ending;
+mod ephemeral;
 pub mod event;
 mod halt;
 mod health;

@@ -340,7 +340,7 @@ proptest! {
             let pod = pod(json!({}));
             let env = vec![("B".to_owned(), "b".to_owned())];
             let log_path = PathBuf::from("/log");
-            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, env, paths, log_path }).unwrap()
+            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, target: None, env, paths, log_path }).unwrap()
         };
         let (first, mut later) = (spec(0), spec(attempt));
         prop_assert_eq!(&later.command, &["a", "b"]);

@@ -29,7 +29,7 @@ use super::journal_file::{BackgroundSync, JournalFile, write_json};
 use super::latest::Urgency;
 use super::restarts::{RestartReporter, is_settled, request_of};
 use super::snapshot::snapshot_of;
-use super::spec_change::{concerns_core, concerns_downward_files};
+use super::spec_change::{concerns_core, concerns_downward_files, concerns_references};
 use super::status_writer::StatusWriter;
 use super::termination_message::read_message;
 use crate::agent::Duty;
@@ -384,7 +384,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             RuntimeEvent::ContainerExited { key, mut exit } => {
                 if let Ok(container) = find_container(&self.pod, &key.name.0) {
                     exit.message =
-                        read_message(&self.pod, container, &self.dirs, key.attempt, &exit);
+                        read_message(&self.pod, &container, &self.dirs, key.attempt, &exit);
                 }
                 let key =
                     CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
@@ -420,6 +420,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
         if concerns_downward_files(&old, &pod) {
             self.update_payloads();
+        }
+        if concerns_references(&old, &pod) {
+            let changed = self.objects_changed.clone();
+            self.objects = Arc::new(self.node.objects.subscribe(pod_references(&pod), changed));
         }
         self.handle(Event::SpecChanged(pod));
         self.tell_deletion();

@@ -258,7 +258,7 @@ fn add_downward(
             downward_field(inputs.pod, inputs.facts, &field.field_path)?
         } else if let Some(selector) = &item.resource_field_ref {
             let name = selector.container_name.as_deref().unwrap_or_default();
-            resource_value(find_container(inputs.pod, name)?, selector, inputs.allocatable)?
+            resource_value(&*find_container(inputs.pod, name)?, selector, inputs.allocatable)?
         } else {
             continue; // refused by the API's validation
         };

@@ -66,6 +66,15 @@ impl World {
         }
     }
 
+    /// `kubectl debug` adds a container, which may see the processes of another one.
+    pub fn debug(&mut self, name: &str, target: Option<&str>) {
+        let mut pod = Pod::clone(&self.pod);
+        build::add_ephemeral(&mut pod, name, target);
+        self.pod = Arc::new(pod);
+        let pod = self.pod.clone();
+        self.tell(Event::SpecChanged(pod));
+    }
+
     /// The object is gone: nothing more can happen to it.
     pub fn is_gone(&self) -> bool {
         self.finishes > 0 && self.deletion.is_some()
@@ -174,7 +183,7 @@ impl World {
     fn check_journal(&self, action: &Action) {
         let journal = self.journal.as_ref().expect("nothing is asked for before the first journal");
         match action {
-            Action::CreateContainer { key } | Action::StartContainer { key } => {
+            Action::CreateContainer { key, .. } | Action::StartContainer { key } => {
                 assert_eq!(journal.sandbox, key.sandbox, "{key:?} is not in the journal");
                 let kept = journal.containers.get(&key.name).map(|record| record.number);
                 assert_eq!(kept, Some(key.attempt), "{key:?} is not in the journal");
@@ -199,8 +208,7 @@ impl World {
     }
 
     fn check_counts(&mut self, status: &k8s_openapi::api::core::v1::PodStatus) {
-        let lists = [&status.init_container_statuses, &status.container_statuses];
-        for container in lists.into_iter().flatten().flatten() {
+        for container in digest::lists(status).into_iter().flatten().flatten() {
             let highest = self.counts.entry(container.name.clone()).or_default();
             assert!(container.restart_count >= *highest, "restartCount of {} fell", container.name);
             *highest = container.restart_count;
