@@ -155,6 +155,13 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::Scale, Verb::Patch) => subresources::scale::patch(call),
         (Subresource::Binding, Verb::Create) => subresources::binding::create(call),
         (Subresource::Finalize, Verb::Update) => verbs::update::update(call, Part::Finalize),
+        (Subresource::EphemeralContainers, Verb::Get) => verbs::get::get(call),
+        (Subresource::EphemeralContainers, Verb::Update) => {
+            verbs::update::update(call, Part::EphemeralContainers)
+        }
+        (Subresource::EphemeralContainers, Verb::Patch) => {
+            verbs::patch::patch(call, Part::EphemeralContainers)
+        }
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
         }
@@ -172,6 +179,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
             | Subresource::Scale
             | Subresource::Binding
             | Subresource::Finalize
+            | Subresource::EphemeralContainers
             | Subresource::Log
             | Subresource::Exec
             | Subresource::Attach

@@ -34,6 +34,8 @@ pub(crate) enum Part {
     Status,
     /// The `spec.finalizers` of a namespace.
     Finalize,
+    /// The `spec.ephemeralContainers` of a pod.
+    EphemeralContainers,
 }
 
 /// How often a read-modify-write is tried again when somebody else writes in between. Each attempt reads the newest state, so

@@ -94,9 +94,7 @@ fn the_end_of_a_container_ends_what_it_started_and_nothing_else() {
         let other = (world.shell("other", 0, &format!("exec {other}")), other);
         world.start(&other.0);
         let left = unique(number * 10 + 1);
-        let script = format!(
-            "setsid {left} & mkfifo /tmp/go; read line < /tmp/go; exit 7"
-        );
+        let script = format!("setsid {left} & mkfifo /tmp/go; read line < /tmp/go; exit 7");
         let ends = world.shell("ends", 0, &script);
         let started = world.start(&ends);
         assert!(started.pid > 0);

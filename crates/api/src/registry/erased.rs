@@ -24,8 +24,14 @@ pub trait AnyObject: Send + Sync + 'static {
     fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
     /// See [`ApiKind::prepare_for_status_update`]. `old` must be of the same kind.
     fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
+    /// See [`ApiKind::prepare_for_ephemeral_update`]. `old` must be of the same kind.
+    fn prepare_for_ephemeral_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
     /// See [`ApiKind::validate`].
     fn validate(&self) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_new`].
+    fn validate_new(&self) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_ephemeral_update`]. `old` must be of the same kind.
+    fn validate_ephemeral_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::validate_update`]. `old` must be of the same kind.
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::warnings`].
@@ -73,8 +79,17 @@ impl<K: ApiKind> AnyObject for K {
     fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
         ApiKind::prepare_for_status_update(self, same_kind(old), ctx);
     }
+    fn prepare_for_ephemeral_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
+        ApiKind::prepare_for_ephemeral_update(self, same_kind(old), ctx);
+    }
     fn validate(&self) -> Vec<FieldError> {
         ApiKind::validate(self)
+    }
+    fn validate_new(&self) -> Vec<FieldError> {
+        ApiKind::validate_new(self)
+    }
+    fn validate_ephemeral_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
+        ApiKind::validate_ephemeral_update(self, same_kind(old))
     }
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
         ApiKind::validate_update(self, same_kind(old))
@@ -229,6 +244,7 @@ impl Subresource {
             Self::Attach => "attach",
             Self::PortForward => "portforward",
             Self::Finalize => "finalize",
+            Self::EphemeralContainers => "ephemeralcontainers",
         }
     }
 }

@@ -47,8 +47,21 @@ pub trait ApiKind:
     /// Before an update through `/status`: keep everything but status (and what Kubernetes lets through with it).
     fn prepare_for_status_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
-    /// Everything wrong with a new object, metadata aside (the machinery checks that). All of it at once, not the first only.
+    /// Before an update through `/ephemeralcontainers`: keep everything but the ephemeral containers.
+    fn prepare_for_ephemeral_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
+
+    /// Everything wrong with an object, metadata aside (the machinery checks that). All of it at once, not the first only.
     fn validate(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// What a new object may not have, beside what `validate` says; what a later change may bring.
+    fn validate_new(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Everything wrong with a change through `/ephemeralcontainers`. `validate` has run as well.
+    fn validate_ephemeral_update(&self, _old: &Self) -> Vec<FieldError> {
         Vec::new()
     }
 
@@ -131,6 +144,8 @@ pub enum Subresource {
     PortForward,
     /// `/finalize` of a Namespace: update.
     Finalize,
+    /// `/ephemeralcontainers` of a Pod: get, update, patch.
+    EphemeralContainers,
 }
 
 /// How the name of an object must look.

@@ -44,8 +44,15 @@ pub(crate) fn change(
         check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)?;
         let object = settle(call, part, proposal.object, old.as_ref())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
-        if part == Part::Main {
-            proposal.warnings.extend(object.warnings());
+        match part {
+            Part::Main => proposal.warnings.extend(object.warnings()),
+            // of what is new; of the rest it was warned before
+            Part::EphemeralContainers => {
+                let known = old.warnings();
+                let new = object.warnings().into_iter().filter(|text| !known.contains(text));
+                proposal.warnings.extend(new);
+            }
+            Part::Status | Part::Finalize => {}
         }
         store_change(call, &stored, old.as_ref(), object, proposal.warnings)
     })
@@ -90,6 +97,7 @@ fn settle(
     match part {
         Part::Main => object.prepare_for_update(old, &context),
         Part::Status => object.prepare_for_status_update(old, &context),
+        Part::EphemeralContainers => object.prepare_for_ephemeral_update(old, &context),
         Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
     }
     admission::complete(call.entry, object.as_mut());
@@ -101,9 +109,16 @@ fn settle(
         call.entry.scope,
         &path,
     ));
-    if part == Part::Main {
-        errors.extend(object.validate());
-        errors.extend(object.validate_update(old));
+    match part {
+        Part::Main => {
+            errors.extend(object.validate());
+            errors.extend(object.validate_update(old));
+        }
+        Part::EphemeralContainers => {
+            errors.extend(object.validate());
+            errors.extend(object.validate_ephemeral_update(old));
+        }
+        Part::Status | Part::Finalize => {}
     }
     if errors.is_empty() {
         Ok(object)

@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::{
     ResourceRequirements, Toleration, Volume,
 };
 
+use rekindle_types::ephemeral;
+
 use super::image;
 use crate::kinds::fill;
 use crate::validation::{quantities, text};
@@ -68,6 +70,12 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
     resources(spec.resources.as_mut());
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         self::container(container);
+    }
+    for ephemeral in spec.ephemeral_containers.iter_mut().flatten() {
+        let mut filled = ephemeral::as_container(ephemeral);
+        self::container(&mut filled);
+        *ephemeral = ephemeral::of_container(filled, ephemeral.target_container_name.take());
+        fill::drop_empty_text(&mut ephemeral.target_container_name);
     }
     for volume in spec.volumes.iter_mut().flatten() {
         self::volume(volume);
