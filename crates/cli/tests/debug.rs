@@ -141,15 +141,10 @@ fn a_debug_container_is_started_once_and_ends_with_the_sandbox() {
         vec!["debug", "web", "--image=localhost/host", "--container=debugger", "--"];
     arguments.extend(command.split(' '));
     engine.kubectl(&arguments);
-    let running = ".status.ephemeralContainerStatuses[0].state.running";
-    engine.kubectl(&[
-        "wait",
-        "pod/web",
-        &format!("--for=jsonpath={{{running}}}"),
-        support::TIMEOUT,
-    ]);
+    let shown = ".status.ephemeralContainerStatuses[0].state.running";
+    engine.kubectl(&["wait", "pod/web", &format!("--for=jsonpath={{{shown}}}"), support::TIMEOUT]);
     let before = ephemeral(&engine, 0);
-    let process = pidfd(&command);
+    let running = pidfd(&command);
 
     engine.kill();
     engine.launch(&[]);
@@ -161,7 +156,7 @@ fn a_debug_container_is_started_once_and_ends_with_the_sandbox() {
     assert_eq!(engine.get("pod/web")["status"]["containerStatuses"][0]["restartCount"], 1);
 
     restart(&engine, "pod");
-    wait_for_end(&process);
+    wait_for_end(&running);
     engine.wait_ready("web");
     let after = ephemeral(&engine, 0);
     assert_eq!(after["containerID"], before["containerID"]);
