@@ -215,6 +215,13 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::Resize, Verb::Patch) => verbs::patch::patch(call, Part::Resize),
         (Subresource::Finalize, Verb::Update) => verbs::update::update(call, Part::Finalize),
         (Subresource::Token, Verb::Create) => subresources::token::create(call),
+        (Subresource::EphemeralContainers, Verb::Get) => verbs::get::get(call),
+        (Subresource::EphemeralContainers, Verb::Update) => {
+            verbs::update::update(call, Part::EphemeralContainers)
+        }
+        (Subresource::EphemeralContainers, Verb::Patch) => {
+            verbs::patch::patch(call, Part::EphemeralContainers)
+        }
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
         }
@@ -234,6 +241,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
             | Subresource::Eviction
             | Subresource::Finalize
             | Subresource::Resize
+            | Subresource::EphemeralContainers
             | Subresource::Log
             | Subresource::Exec
             | Subresource::Attach

@@ -36,6 +36,8 @@ pub(crate) enum Part {
     Finalize,
     /// The resources of a pod and its containers.
     Resize,
+    /// The `spec.ephemeralContainers` of a pod.
+    EphemeralContainers,
 }
 
 /// How often a read-modify-write is tried again when somebody else writes in between. Each attempt reads the newest state, so

@@ -56,6 +56,8 @@ pub enum Action {
     CreateContainer {
         /// Which start.
         key: ContainerKey,
+        /// Of an ephemeral container: the running start whose processes it is to see.
+        target: Option<ContainerKey>,
     },
     /// Start its process.
     StartContainer {

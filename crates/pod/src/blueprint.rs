@@ -1,9 +1,9 @@
 //! A pod's spec, read once: what the core needs of it, with the defaults that the API server would have written.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerResizePolicy, LifecycleHandler, Pod, PodSpec,
+    Container, ContainerResizePolicy, EphemeralContainer, LifecycleHandler, Pod, PodSpec,
 };
-use rekindle_types::{ContainerName, TickDuration};
+use rekindle_types::{ContainerName, TickDuration, ephemeral};
 
 use crate::action::PullPolicy;
 use crate::probe::Probes;
@@ -15,7 +15,7 @@ const DEFAULT_GRACE: TickDuration = TickDuration::from_secs(30);
 /// What the core needs of a pod's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blueprint {
-    /// Init containers and sidecars in their order, then the regular ones.
+    /// Init containers and sidecars in their order, then the regular ones, then the ephemeral ones.
     pub(crate) containers: Vec<Definition>,
     /// `terminationGracePeriodSeconds`.
     pub(crate) grace: TickDuration,
@@ -43,6 +43,8 @@ pub(crate) struct Definition {
     pub(crate) on_cpu_resize: OnResize,
     /// `resizePolicy` of memory.
     pub(crate) on_memory_resize: OnResize,
+    /// Of an ephemeral container: whose processes it sees.
+    pub(crate) target: Option<ContainerName>,
 }
 
 /// What a container that runs needs for another limit to hold (KEP-1287).
@@ -68,6 +70,8 @@ pub(crate) enum Role {
     Sidecar,
     /// One of `spec.containers`.
     Regular,
+    /// Added to look at a pod that runs: started at most once, and nothing depends on it (KEP-277).
+    Ephemeral,
 }
 
 /// When a container that ended is started again.
@@ -92,8 +96,9 @@ impl Blueprint {
         let policy = RestartPolicy::parse(spec.restart_policy.as_deref());
         let inits = spec.init_containers.iter().flatten().map(|c| Definition::init(c, policy));
         let regulars = spec.containers.iter().map(|c| Definition::regular(c, policy));
+        let ephemerals = spec.ephemeral_containers.iter().flatten().map(Definition::ephemeral);
         Self {
-            containers: inits.chain(regulars).collect(),
+            containers: inits.chain(regulars).chain(ephemerals).collect(),
             grace: spec.termination_grace_period_seconds.map_or(DEFAULT_GRACE, seconds),
             active_deadline: spec.active_deadline_seconds.map(seconds),
             network: match spec.host_network {
@@ -132,6 +137,15 @@ impl Definition {
         Self::of(container, Role::Regular, policy)
     }
 
+    fn ephemeral(ephemeral: &EphemeralContainer) -> Self {
+        let container = ephemeral::as_container(ephemeral);
+        let target = ephemeral.target_container_name.clone().filter(|name| !name.is_empty());
+        Self {
+            target: target.map(ContainerName),
+            ..Self::of(&container, Role::Ephemeral, RestartPolicy::Never)
+        }
+    }
+
     fn of(container: &Container, role: Role, policy: RestartPolicy) -> Self {
         let image = container.image.clone().unwrap_or_default();
         let pull_policy = match container.image_pull_policy.as_deref() {
@@ -153,6 +167,7 @@ impl Definition {
             pre_stop: Hook::of(lifecycle.and_then(|l| l.pre_stop.as_ref())),
             on_cpu_resize: OnResize::of(container, "cpu"),
             on_memory_resize: OnResize::of(container, "memory"),
+            target: None,
         }
     }
 

@@ -130,7 +130,7 @@ impl PodCore {
             _ => {}
         }
         let counts = |role: Role| match role {
-            Role::Init => false,
+            Role::Init | Role::Ephemeral => false,
             Role::Sidecar | Role::Regular => true,
         };
         let unready = self.containers.iter().filter(|c| counts(c.definition.role) && !c.is_ready());

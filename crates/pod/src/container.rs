@@ -311,7 +311,7 @@ impl Container {
                 (Gate::Open, _) | (_, Standing::Done) => true,
                 (Gate::Closed, Standing::Due | Standing::Started) => false,
             },
-            Role::Regular => true,
+            Role::Regular | Role::Ephemeral => true,
         }
     }
 
@@ -414,6 +414,9 @@ impl Container {
 
     /// A new round begins: what ended is to be started again, and what never ran still is.
     pub(crate) fn begin_round(&mut self, round: Round) {
+        if self.definition.role == Role::Ephemeral {
+            return; // see `ephemeral`
+        }
         self.complaint = None;
         self.gate = Gate::Closed;
         match round {
@@ -434,7 +437,7 @@ impl Container {
     /// are forgotten by it and start at once.
     fn begin_round_in_new_sandbox(&mut self) {
         let stays = match self.definition.role {
-            Role::Regular => self.standing == Standing::Done,
+            Role::Regular | Role::Ephemeral => self.standing == Standing::Done,
             Role::Init | Role::Sidecar => false,
         };
         if stays {

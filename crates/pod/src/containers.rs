@@ -7,6 +7,7 @@ use rekindle_types::{Exit, ExitStatus, Tick};
 
 use crate::action::{Action, ActionId, PullPolicy};
 use crate::backoff::{RetryDelays, Task};
+use crate::blueprint::Role;
 use crate::container::{Complaint, FollowUp, Hold, Made, State, StopReason};
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{ActionError, ActionErrorKind, ContainerKey, Outcome};
@@ -89,6 +90,14 @@ impl PodCore {
     }
 
     pub(crate) fn create(&mut self, place: usize) {
+        let target = match self.target_of(place) {
+            Ok(target) => target,
+            Err(error) => {
+                self.status_changed = true;
+                self.creation_failed(place, error);
+                return;
+            }
+        };
         let granted = self.resize.granted.of(&self.containers[place].definition.name);
         if self.containers[place].in_force != *granted {
             self.containers[place].in_force = granted.clone();
@@ -97,12 +106,14 @@ impl PodCore {
         let container = &mut self.containers[place];
         container.started_image = Some(container.definition.image.clone());
         let key = container.key(self.sandbox.attempt);
-        let action = self.outbox.act(Action::CreateContainer { key }, Pending::Create(place));
+        let action = Action::CreateContainer { key, target };
+        let action = self.outbox.act(action, Pending::Create(place));
         container.state = State::Creating { action };
         self.moved = true;
     }
 
     fn start(&mut self, place: usize) {
+        self.note_only_start(place);
         let container = &mut self.containers[place];
         let key = container.key(self.sandbox.attempt);
         if let State::Created { made, .. } = &mut container.state {
@@ -256,6 +267,7 @@ impl PodCore {
             self.clear(key, ClearanceStep::Remove);
         }
         self.open_gate(place);
+        self.let_joiners_try_again(place);
         self.status_changed = true;
         self.moved = true;
     }
@@ -344,6 +356,9 @@ impl PodCore {
 
     pub(crate) fn follow_up(&self, place: usize, status: ExitStatus) -> FollowUp {
         let container = &self.containers[place];
+        if container.definition.role == Role::Ephemeral {
+            return FollowUp::Stay;
+        }
         match &self.lifecycle {
             Lifecycle::Ending(_) | Lifecycle::Finished(_) => return FollowUp::Stay,
             Lifecycle::Recovering { ending: Some(_), .. } => return FollowUp::Stay,

@@ -400,9 +400,10 @@ impl PodCore {
         if blueprint != self.blueprint {
             for definition in &blueprint.containers {
                 let container = self.containers.iter_mut();
-                // Containers can be neither added nor removed; the API refuses it.
-                if let Some(c) = { container }.find(|c| c.definition.name == definition.name) {
-                    c.redefine(definition.clone());
+                match { container }.find(|c| c.definition.name == definition.name) {
+                    Some(container) => container.redefine(definition.clone()),
+                    // No others can be added, and none removed; the API refuses it.
+                    None => self.add_ephemeral(definition),
                 }
             }
             self.blueprint = blueprint;
@@ -419,6 +420,7 @@ impl PodCore {
         for container in &mut self.containers {
             container.begin_round(round);
         }
+        self.carry_ephemerals_over();
         self.status_changed = true;
         self.keep(Keep::Now);
         self.moved = true;

@@ -81,9 +81,16 @@ impl PodCore {
     /// Gives each running container its part of a halt.
     pub(crate) fn drive_halt(&mut self) {
         let Some(halt) = self.halt() else { return };
+        let holds_sidecars = |role: Role| match role {
+            Role::Init | Role::Regular => true,
+            Role::Sidecar | Role::Ephemeral => false,
+        };
         let mut later_live =
-            self.containers.iter().any(|c| c.definition.role != Role::Sidecar && c.is_live());
+            self.containers.iter().any(|c| holds_sidecars(c.definition.role) && c.is_live());
         for place in (0..self.containers.len()).rev() {
+            if !self.is_halted(self.containers[place].definition.role) {
+                continue;
+            }
             self.withdraw(place);
             let container = &self.containers[place];
             let role = container.definition.role;
@@ -122,7 +129,7 @@ impl PodCore {
     fn kill_time(&self, halt: Halt, role: Role, later_live: bool) -> Option<Tick> {
         match (halt, role) {
             (Halt::AtOnce, _) => Some(self.now),
-            (Halt::By { deadline }, Role::Init | Role::Regular) => Some(deadline),
+            (Halt::By { deadline }, Role::Init | Role::Regular | Role::Ephemeral) => Some(deadline),
             (Halt::By { deadline }, Role::Sidecar) if !later_live || deadline <= self.now => {
                 Some(deadline.max(self.now + GRACE_MIN))
             }

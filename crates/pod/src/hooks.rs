@@ -124,7 +124,9 @@ impl PodCore {
         stop.not_before = least;
         stop.step = match container.definition.role {
             Role::Sidecar if halted => StopStep::AwaitTurn,
-            Role::Sidecar | Role::Init | Role::Regular => StopStep::Signal(Task::due()),
+            Role::Sidecar | Role::Init | Role::Regular | Role::Ephemeral => {
+                StopStep::Signal(Task::due())
+            }
         };
         self.moved = true;
     }

@@ -150,7 +150,8 @@ pub enum Standing {
     /// It has not been started in this round.
     #[default]
     Due,
-    /// It has been started in this round, and is started again when it ends.
+    /// It has been started in this round, and is started again when it ends. An ephemeral container is not; of one it says
+    /// that its only start may have happened.
     Started,
     /// It has ended, and is not started again in this round.
     Done,

@@ -25,14 +25,13 @@
 //! | graceful end of containers and of the pod | `halt`, `ending` |
 //! | probes, and the way to `started` | `health`, `probe`, `probing` |
 //! | postStart and preStop | `hooks` |
+//! | ephemeral containers | `ephemeral` |
 //! | restarts on request | `restart` |
 //! | resources that change in place | `resize` |
 //! | what a node has given to its pods | [`room`] |
 //! | restart policies and rules | `restart_rules`, `restart_all` |
 //! | an agent that starts again | `recovery`, [`journal`] |
 //! | what the API shows | `status`, `phase`, `conditions`, `texts` |
-//!
-//! Ephemeral containers are not carried out yet.
 #![forbid(unsafe_code)]
 
 pub mod action;
@@ -44,6 +43,7 @@ mod container;
 mod containers;
 mod core;
 mod ending;
+mod ephemeral;
 pub mod event;
 mod halt;
 mod health;

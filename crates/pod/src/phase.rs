@@ -74,6 +74,7 @@ impl Tally {
                 Role::Init => tally.count_init(view),
                 Role::Sidecar => tally.count_sidecar(view),
                 Role::Regular => tally.count_regular(view),
+                Role::Ephemeral => {}
             }
         }
         tally

@@ -151,8 +151,9 @@ impl PodCore {
                 None
             }
             None => {
-                let number = self.containers[place].number;
-                told.running_since.filter(|_| told.number == number)
+                let container = &self.containers[place];
+                let told = told.running_since.filter(|_| told.number == container.number);
+                told.or(container.started_at_most_once().then_some(self.now))
             }
         }
     }
@@ -175,7 +176,11 @@ impl PodCore {
 
     fn told_of(&self, name: &ContainerName) -> Told {
         let Some(status) = &self.pod.status else { return Told::default() };
-        let lists = [&status.init_container_statuses, &status.container_statuses];
+        let lists = [
+            &status.init_container_statuses,
+            &status.container_statuses,
+            &status.ephemeral_container_statuses,
+        ];
         let mut statuses = lists.into_iter().flatten().flatten();
         statuses.find(|status| status.name == name.0).map(Told::of).unwrap_or_default()
     }
@@ -225,8 +230,10 @@ impl PodCore {
     fn open_passed_gates(&mut self) {
         let mut later_began = false;
         for container in self.containers.iter_mut().rev() {
-            if later_began && container.definition.role == Role::Sidecar {
-                container.gate = Gate::Open;
+            match container.definition.role {
+                Role::Ephemeral => continue, // it waited for nobody
+                Role::Sidecar if later_began => container.gate = Gate::Open,
+                Role::Sidecar | Role::Init | Role::Regular => {}
             }
             later_began |= container.standing != Standing::Due;
         }
@@ -243,7 +250,11 @@ impl PodCore {
         let status = self.pod.status.clone().unwrap_or_default();
         let container = &mut self.containers[place];
         let name = &container.definition.name.0;
-        let lists = [status.init_container_statuses, status.container_statuses];
+        let lists = [
+            status.init_container_statuses,
+            status.container_statuses,
+            status.ephemeral_container_statuses,
+        ];
         let told = lists.into_iter().flatten().flatten().find(|status| status.name == *name);
         let made = told.map_or_else(Made::default, |status| Made {
             container_id: status.container_id.unwrap_or_default(),

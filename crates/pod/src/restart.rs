@@ -136,7 +136,9 @@ impl PodCore {
     /// The starts that a Container restart replaces. What waits is let go at once.
     fn cycle_targets(&mut self) -> BTreeMap<ContainerName, ContainerAttempt> {
         let mut targets = BTreeMap::new();
-        for container in &mut self.containers {
+        let replaceable =
+            self.containers.iter_mut().filter(|c| c.definition.role != Role::Ephemeral);
+        for container in replaceable {
             let replaced = match &container.state {
                 State::Running { .. } => Some(container.number),
                 State::Idle(Hold::Crash { .. }) => container.last.as_ref().map(|last| last.attempt),
@@ -171,8 +173,9 @@ impl PodCore {
 
     /// All containers have ended: everything is started anew.
     fn begin_starting(&mut self) {
-        let settled =
-            self.nothing_lives() && !self.sandbox.is_in_flight() && !self.volumes.is_in_flight();
+        let settled = self.nothing_halted_lives()
+            && !self.sandbox.is_in_flight()
+            && !self.volumes.is_in_flight();
         let Some(restart) = self.restart.as_mut().filter(|_| settled) else { return };
         restart.stage = RestartStage::Starting;
         match restart.cause.clone() {
@@ -213,7 +216,7 @@ impl PodCore {
     fn all_run_again(&self) -> bool {
         self.is_initialized()
             && self.containers.iter().all(|container| match container.definition.role {
-                Role::Init => true,
+                Role::Init | Role::Ephemeral => true,
                 Role::Sidecar => container.is_running(),
                 Role::Regular => container.is_running() || container.standing == Standing::Done,
             })
@@ -278,6 +281,14 @@ impl PodCore {
         }
         self.recent_restarts.push(RestartResult { id, phase, message, at: self.now });
         self.keep(Keep::Now);
+    }
+}
+
+/// Whether the sandbox is the same after this restart.
+pub(crate) fn keeps_sandbox(restart: &RestartRecord) -> bool {
+    match restart.cause.rung() {
+        Rung::Container | Rung::Containers => true,
+        Rung::Pod | Rung::Recreate | Rung::Reschedule | Rung::Rollback => false,
     }
 }
 

@@ -7,6 +7,7 @@
 use rekindle_types::ContainerName;
 use rekindle_types::v1alpha1::PodRestartPhase;
 
+use crate::blueprint::Role;
 use crate::container::{Hold, State};
 use crate::core::PodCore;
 use crate::journal::{Halt, RestartCause, RestartRecord, RestartStage, Standing};
@@ -42,7 +43,9 @@ impl PodCore {
         let until = last.exit.finished_at + delay;
         for container in &mut self.containers {
             match container.state {
-                State::Idle(Hold::None) if container.standing == Standing::Due => {}
+                State::Idle(Hold::None)
+                    if container.standing == Standing::Due
+                        && container.definition.role != Role::Ephemeral => {}
                 State::Idle(_)
                 | State::Pulling { .. }
                 | State::Creating { .. }

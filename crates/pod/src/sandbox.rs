@@ -22,6 +22,7 @@ use rekindle_types::{SandboxAttempt, Tick};
 
 use crate::action::{Action, ActionId};
 use crate::backoff::{RetryDelays, Task};
+use crate::blueprint::Role;
 use crate::container::{FollowUp, Round, State, StopStep};
 use crate::core::{Keep, PodCore};
 use crate::event::{ActionError, Outcome};
@@ -294,7 +295,8 @@ impl PodCore {
 
     /// Whether a container that lives now would be started again if it were ended, or one still has to be started.
     fn something_would_run_again(&self) -> bool {
-        self.containers.iter().any(|container| match &container.state {
+        let lasting = self.containers.iter().filter(|c| c.definition.role != Role::Ephemeral);
+        { lasting }.any(|container| match &container.state {
             State::Running { .. } | State::Starting { .. } => {
                 let killed = rekindle_types::ExitStatus::Unknown;
                 container.follow_up(killed) != FollowUp::Stay

@@ -1,4 +1,5 @@
 //! Whose turn it is: init containers and sidecars one after the other in the order of the spec, then all regular ones.
+//! Ephemeral ones wait for nobody.
 //!
 //! An init container lets the next one start when it has succeeded, a sidecar when it has been started, hook and startup probe
 //! included. A sidecar that crashes later restarts by itself and keeps nobody waiting [KEP-753]. A regular container with a
@@ -14,7 +15,11 @@ impl PodCore {
     /// Brings each container whose turn it is nearer to running.
     pub(crate) fn drive_containers(&mut self) {
         let mut turn = Turn::Come;
+        self.drive_ephemeral_containers();
         for place in 0..self.containers.len() {
+            if self.containers[place].definition.role == Role::Ephemeral {
+                continue;
+            }
             match turn {
                 Turn::Come => self.drive_container(place),
                 Turn::ToRestart if self.containers[place].standing == Standing::Due => {}

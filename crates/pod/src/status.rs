@@ -40,6 +40,8 @@ impl PodCore {
             resources: whole.cloned(),
             conditions: Some(self.conditions(&phase, before)),
             container_statuses: Some(self.container_statuses(ListOf::Regular)),
+            ephemeral_container_statuses: Some(self.container_statuses(ListOf::Ephemeral))
+                .filter(|list| !list.is_empty()),
             init_container_statuses: Some(self.container_statuses(ListOf::Init))
                 .filter(|list| !list.is_empty()),
             host_ip: host_ips.first().map(|ip| ip.ip.clone()),
@@ -60,7 +62,6 @@ impl PodCore {
     fn status_of_others(&self) -> PodStatus {
         let Some(status) = &self.pod.status else { return PodStatus::default() };
         PodStatus {
-            ephemeral_container_statuses: status.ephemeral_container_statuses.clone(),
             extended_resource_claim_status: status.extended_resource_claim_status.clone(),
             node_allocatable_resource_claim_statuses: status
                 .node_allocatable_resource_claim_statuses
@@ -108,11 +109,16 @@ impl PodCore {
     }
 
     fn container_statuses(&self, list: ListOf) -> Vec<ContainerStatus> {
-        let wanted = |role: Role| match (role, list) {
-            (Role::Regular, ListOf::Regular) | (Role::Init | Role::Sidecar, ListOf::Init) => true,
-            (Role::Regular, ListOf::Init) | (Role::Init | Role::Sidecar, ListOf::Regular) => false,
+        let wanted = |role: Role| match role {
+            Role::Init | Role::Sidecar => list == ListOf::Init,
+            Role::Regular => list == ListOf::Regular,
+            Role::Ephemeral => list == ListOf::Ephemeral,
         };
-        let has_init = self.containers.iter().any(|c| c.definition.role != Role::Regular);
+        let is_init = |role: Role| match role {
+            Role::Init | Role::Sidecar => true,
+            Role::Regular | Role::Ephemeral => false,
+        };
+        let has_init = self.containers.iter().any(|c| is_init(c.definition.role));
         let default =
             if has_init { waiting::POD_INITIALIZING } else { waiting::CONTAINER_CREATING };
         let message_max = MESSAGES_MAX / self.containers.len().max(1);
@@ -138,10 +144,11 @@ impl PodCore {
 }
 
 /// Which list of the status.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum ListOf {
     Init,
     Regular,
+    Ephemeral,
 }
 
 impl Container {
@@ -150,7 +157,7 @@ impl Container {
         match (&self.state, self.definition.role) {
             (State::Running { health, .. }, Role::Sidecar | Role::Regular) => health.is_ready(),
             (_, Role::Init) => self.has_succeeded(),
-            (_, Role::Sidecar | Role::Regular) => false,
+            (_, Role::Sidecar | Role::Regular | Role::Ephemeral) => false,
         }
     }
 
@@ -183,9 +190,19 @@ impl Container {
             name: self.definition.name.0.clone(),
             ready: self.is_ready(),
             restart_count: self.restart_count(),
-            started: Some(self.health().is_some_and(Health::is_started)),
+            started: self.shown_started(),
             state: Some(state),
             ..ContainerStatus::default()
+        }
+    }
+
+    /// The kubelet says it of those that it probes.
+    fn shown_started(&self) -> Option<bool> {
+        match self.definition.role {
+            Role::Init | Role::Sidecar | Role::Regular => {
+                Some(self.health().is_some_and(Health::is_started))
+            }
+            Role::Ephemeral => None,
         }
     }
 

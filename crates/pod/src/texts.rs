@@ -35,9 +35,15 @@ fn of_container(
     let list = match definition.role {
         Role::Init | Role::Sidecar => "initContainers",
         Role::Regular => "containers",
+        Role::Ephemeral => "ephemeralContainers",
     };
     let field_path = Some(format!("spec.{list}{{{}}}", definition.name));
     PodEvent { severity, reason, message, field_path }
+}
+
+/// Of a container that wants to see the processes of one that has ended.
+pub(crate) fn target_not_running(target: &ContainerName, pod: &str) -> String {
+    format!("invalid target container: container \"{target}\" of pod {pod} is not running")
 }
 
 pub(crate) fn failed_mount(message: &str) -> PodEvent {

@@ -56,6 +56,8 @@ enum Happening {
     Resize(usize, u8),
     /// The node decides on what the pod asked for last.
     Decide(ResourceDecision),
+    /// An ephemeral container is added, which sees the processes of a container of this number or its own.
+    Debug(Option<u8>),
     /// What a probe or a hook comes to from now on.
     Says(usize, usize, Says),
 }
@@ -84,6 +86,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0u8..3).prop_map(Happening::ImageChange),
         3 => (any::<usize>(), 1u8..4).prop_map(|(place, amount)| Happening::Resize(place, amount)),
         3 => decision().prop_map(Happening::Decide),
+        2 => prop::option::of(0u8..3).prop_map(Happening::Debug),
         4 => (any::<usize>(), 0..KINDS.len(), says()).prop_map(|(place, kind, says)| {
             Happening::Says(place, kind, says)
         }),
@@ -320,6 +323,7 @@ fn happen(world: &mut World, happening: &Happening) {
         Happening::ImageChange(number) => change_image(world, *number),
         Happening::Resize(place, amount) => resize(world, *place, *amount),
         Happening::Decide(decision) => world.decide(decision.clone()),
+        Happening::Debug(target) => debug(world, *target),
         Happening::Says(place, kind, says) => {
             if let Some(name) = running(world, *place) {
                 world.runtime.answers.insert(format!("{name} {}", KINDS[*kind]), *says);
@@ -358,6 +362,19 @@ fn answer_twice(world: &mut World, place: usize) {
         let (id, _) = world.waiting[place];
         world.carry_out(place);
         world.answer(id, Ok(rekindle_pod::Outcome::Done));
+    }
+}
+
+/// A few of them; who debugs more often has a bug in his debugger.
+fn debug(world: &mut World, target: Option<u8>) {
+    const EPHEMERAL_MAX: usize = 3;
+    let spec = world.pod.spec.as_ref().expect("a spec");
+    let number = spec.ephemeral_containers.as_ref().map_or(0, Vec::len);
+    let target = target
+        .and_then(|number| spec.containers.get(usize::from(number)))
+        .map(|container| container.name.clone());
+    if number < EPHEMERAL_MAX {
+        world.debug(&format!("debug{number}"), target.as_deref());
     }
 }
 
@@ -469,14 +486,25 @@ fn check_rest(world: &World, ended: End) {
     }
     let open: Vec<_> = world.reports.iter().filter(|(_, phase)| !phase.is_final()).collect();
     assert!(open.is_empty(), "restarts without an outcome: {open:?}");
+    for (name, starts) in &world.runtime.starts {
+        assert!(role_of(name) != "debug" || *starts <= 1, "{name} was started {starts} times");
+    }
     let probed = world.runtime.running_names().iter().any(|name| is_probed(world, name));
-    assert!(probed || world.core.poll_timeout().is_none());
+    let asks = probed || waits_for_target(world);
+    assert!(asks || world.core.poll_timeout().is_none());
 }
 
 fn is_probed(world: &World, name: &str) -> bool {
     let spec = world.pod.spec.as_ref().expect("a spec");
     let all = spec.init_containers.iter().flatten().chain(&spec.containers);
     all.into_iter().any(|c| c.name == name && c.liveness_probe.is_some())
+}
+
+/// An ephemeral container tries to see the processes of a container that has ended for good.
+fn waits_for_target(world: &World) -> bool {
+    let status = world.pod.status.as_ref().expect("a status");
+    let mut debug = status.ephemeral_container_statuses.iter().flatten();
+    debug.any(|c| c.state.as_ref().is_some_and(|state| state.waiting.is_some()))
 }
 
 /// What runs is started and ready in the end, and nothing is asked of what does not.

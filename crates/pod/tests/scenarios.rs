@@ -275,6 +275,8 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             message: words.value("message").unwrap_or("the node is low on memory").to_owned(),
             grace: words.seconds("grace").unwrap_or_default(),
         }),
+        // an ephemeral container is added to the pod
+        "debug" => world.debug(words.word(1), words.value("target")),
         "restart" => world.tell(Event::RestartRequested(request(words))),
         "sandbox-dies" => world.sandbox_dies(match words.value("processes") {
             Some("live") => Processes::LiveOn,

@@ -43,13 +43,29 @@ pub struct SandboxSpec {
     pub namespaces: Namespaces,
 }
 
-/// The namespaces that a pod may share with the host. UTS, mount and PID namespaces are its own in any case.
+/// The namespaces that a pod may share with the host. UTS and mount namespaces are its own in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespaces {
     /// hostNetwork. With the host's, no `net.` setting is written, not even a default one.
     pub network: Namespace,
     /// hostIPC. With the host's, /dev/shm is the host's too.
     pub ipc: Namespace,
+    /// hostPID and shareProcessNamespace.
+    #[serde(default)]
+    pub processes: Processes,
+}
+
+/// Whose processes a pod's containers see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Processes {
+    /// Each its own: a PID namespace per container.
+    #[default]
+    Container,
+    /// Those of the pod: one PID namespace, new with each sandbox, whose first process only reaps. The end of a container
+    /// ends what is in its cgroup, and nothing else.
+    Pod,
+    /// All of the host's. The end of a container ends what is in its cgroup.
+    Host,
 }
 
 /// Whose a namespace is.
@@ -104,6 +120,10 @@ pub struct ContainerSpec {
     /// What its first process reads and writes.
     #[serde(default)]
     pub stdio: Stdio,
+    /// A container of the same sandbox whose processes it sees, in place of what the sandbox says; it must be running, and
+    /// this one ends with it where it has a PID namespace of its own.
+    #[serde(default)]
+    pub target: Option<ContainerKey>,
 }
 
 /// What the three files of a container's first process are. Its output goes to the log in any case.

@@ -10,8 +10,11 @@ use std::fs;
 use rekindle_runtime::*;
 use world::{World, sandbox_spec};
 
-const NETWORK: Namespaces = Namespaces { network: Namespace::Host, ipc: Namespace::Own };
-const IPC: Namespaces = Namespaces { network: Namespace::Own, ipc: Namespace::Host };
+const NONE: Namespaces =
+    Namespaces { network: Namespace::Own, ipc: Namespace::Own, processes: Processes::Container };
+const NETWORK: Namespaces = Namespaces { network: Namespace::Host, ..NONE };
+const IPC: Namespaces = Namespaces { ipc: Namespace::Host, ..NONE };
+const PROCESSES: Namespaces = Namespaces { processes: Processes::Host, ..NONE };
 const KINDS: [&str; 5] = ["net", "ipc", "uts", "pid", "mnt"];
 
 fn spec(world: &World, namespaces: Namespaces) -> SandboxSpec {
@@ -36,10 +39,15 @@ fn shared(world: &World, namespaces: Namespaces) -> Vec<&'static str> {
 #[test]
 fn only_what_is_asked_for_is_shared() {
     for (namespaces, expected) in [
-        (Namespaces::default(), &[][..]),
+        (NONE, &[][..]),
         (NETWORK, &["net"]),
         (IPC, &["ipc"]),
-        (Namespaces { network: Namespace::Host, ipc: Namespace::Host }, &["net", "ipc"]),
+        (PROCESSES, &["pid"]),
+        (Namespaces { processes: Processes::Pod, ..NONE }, &[]),
+        (
+            Namespaces { network: Namespace::Host, ipc: Namespace::Host, ..PROCESSES },
+            &["net", "ipc", "pid"],
+        ),
     ] {
         assert_eq!(shared(&World::new(), namespaces), expected, "{namespaces:?}");
     }

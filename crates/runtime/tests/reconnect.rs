@@ -115,6 +115,7 @@ fn agents_spec(dir: &std::path::Path, key: &SandboxKey, name: &str, script: &str
         log_path: dir.join("logs").join(format!("{name}.log")),
         log_limits: LogLimits::default(),
         stdio: rekindle_runtime::Stdio::default(),
+        target: None,
     }
 }
 

@@ -9,10 +9,12 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus};
 
+use crate::cgroup;
 use crate::launch::{self, Basis, Launched, REPORT_BYTES_MAX, Report};
 use crate::logs::{Log, Pipe, Stream};
+use crate::notes::note;
 use crate::protocol::{
-    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, Phase, StdinPlan,
+    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, Phase, PidNamespacePlan, StdinPlan,
 };
 use crate::sandbox::Sandbox;
 use crate::state_file::StateFile;
@@ -61,8 +63,37 @@ pub(crate) struct Container {
     pub(crate) log: Log,
     pub(crate) state: StateFile,
     oom_counter: Option<String>,
+    leftovers: Leftovers,
+    reaped: Reaped,
     /// For further commands in it.
     pub(crate) basis: Basis,
+}
+
+/// Whether the first process was waited for. Its number is another's then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaped {
+    No,
+    Yes,
+}
+
+/// What becomes of processes that outlive a container's first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leftovers {
+    /// There are none: their PID namespace ends with its first process.
+    None,
+    /// They are killed.
+    Killed,
+}
+
+impl Leftovers {
+    fn of(plan: &PidNamespacePlan) -> Self {
+        match plan {
+            PidNamespacePlan::Own => Self::None,
+            PidNamespacePlan::Sandbox
+            | PidNamespacePlan::Host
+            | PidNamespacePlan::Container { .. } => Self::Killed,
+        }
+    }
 }
 
 /// The files of a container, open.
@@ -115,6 +146,8 @@ impl Container {
             log: files.log,
             state: files.state,
             oom_counter: plan.cgroup.oom_counter.clone(),
+            leftovers: Leftovers::of(&plan.processes),
+            reaped: Reaped::No,
             basis: Basis::of(plan),
         }
     }
@@ -129,6 +162,11 @@ impl Container {
             }
             Stage::Exited(exit) => Some(Phase::Exited { pid: self.pid, exit: exit.clone() }),
         }
+    }
+
+    /// Whether a child of this number is its first process.
+    pub(crate) fn is_process(&self, child: u32) -> bool {
+        self.pid == child && self.reaped == Reaped::No
     }
 
     /// Reads one report.
@@ -218,8 +256,8 @@ impl Container {
         }
     }
 
-    /// Reaps the ended process: `None` while it lives. All of its PID namespace is dead by then, so the pipes hold all
-    /// output there will be.
+    /// Reaps the ended process: `None` while it lives. All of its PID namespace is dead by then, or what it left in another
+    /// one is on its way out, so the pipes hold all output there will be.
     pub(crate) fn reap(&mut self, sandbox: Option<&Sandbox>) -> Option<ExitRecord> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let status = match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
@@ -227,6 +265,8 @@ impl Container {
             Ok(None) | Err(Errno::INTR) => return None,
             Err(_) => None, // not ours to wait for any more: it is gone, nobody knows how
         };
+        self.reaped = Reaped::Yes;
+        self.kill_leftovers(sandbox);
         if let Some(pipe) = self.stdout.take() {
             self.log.drain(&pipe, Stream::Stdout);
         }
@@ -246,6 +286,17 @@ impl Container {
         };
         let cause = self.told_from_oom(cause, sandbox);
         Some(ExitRecord { cause, started_at_us, finished_at_us, message: String::new() })
+    }
+
+    fn kill_leftovers(&self, sandbox: Option<&Sandbox>) {
+        match (self.leftovers, sandbox) {
+            (Leftovers::None, _) | (Leftovers::Killed, None) => {}
+            (Leftovers::Killed, Some(sandbox)) => {
+                if let Err(problem) = cgroup::kill_all(sandbox, &self.basis.cgroup) {
+                    note(&format!("kill what {} left behind: {problem}", self.slot));
+                }
+            }
+        }
     }
 
     /// The cgroup is new for each attempt, so any kill it counts is this attempt's.

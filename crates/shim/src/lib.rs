@@ -12,9 +12,11 @@
     reason = "a driver: starting processes and reading clocks is what it is for"
 )]
 
+mod cgroup;
 mod connection;
 mod container;
 pub mod frame;
+mod init;
 mod launch;
 mod logs;
 mod notes;

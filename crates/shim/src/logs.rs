@@ -207,7 +207,12 @@ mod tests {
 
     fn sandbox() -> Sandbox {
         let open = |path| fs::File::open(path).unwrap().into();
-        Sandbox { host_root: open("/"), host_mounts: open("/proc/self/ns/mnt") }
+        Sandbox {
+            host_root: open("/"),
+            host_mounts: open("/proc/self/ns/mnt"),
+            host_processes: open("/proc/self/ns/pid"),
+            init: None,
+        }
     }
 
     fn plan(dir: &Path, max_bytes: u64, max_files: u32) -> LogPlan {

@@ -223,6 +223,21 @@ pub struct NamespacesPlan {
     pub network: NamespacePlan,
     /// With the host's, /dev/shm is the host's too, and no IPC setting may be in the plan.
     pub ipc: NamespacePlan,
+    /// Whose processes its containers see.
+    #[serde(default)]
+    pub processes: ProcessesPlan,
+}
+
+/// What a sandbox does about PID namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcessesPlan {
+    /// Nothing: each container has its own.
+    #[default]
+    Containers,
+    /// It holds one for all its containers, with a first process of its own that reaps.
+    Sandbox,
+    /// It reaps what its containers leave behind in the host's.
+    Host,
 }
 
 /// Whose a namespace is.
@@ -242,6 +257,9 @@ pub struct ClaimPlan {
     pub hostname: String,
     /// Kernel settings of its namespaces beyond those it was made with: dotted name, value.
     pub sysctls: Vec<(String, String)>,
+    /// Whose processes its containers see.
+    #[serde(default)]
+    pub processes: ProcessesPlan,
 }
 
 /// One container. All paths are the host's unless said otherwise.
@@ -264,6 +282,27 @@ pub struct ContainerPlan {
     /// What its three files are.
     #[serde(default)]
     pub stdio: StdioPlan,
+    /// In which PID namespace it lives.
+    #[serde(default)]
+    pub processes: PidNamespacePlan,
+}
+
+/// The PID namespace that a container lives in. Where it is not alone, what it leaves behind is killed when its first process
+/// has ended: all that is in its cgroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PidNamespacePlan {
+    /// One of its own.
+    #[default]
+    Own,
+    /// The sandbox's, which was made with [`ProcessesPlan::Sandbox`].
+    Sandbox,
+    /// The host's.
+    Host,
+    /// That of another container, which must be running. It ends with that one.
+    Container {
+        /// The other one.
+        slot: String,
+    },
 }
 
 /// What the three files of a first process are.

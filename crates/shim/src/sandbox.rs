@@ -1,5 +1,6 @@
 //! The sandbox's namespaces: network, IPC, UTS, and a mount namespace that holds /dev/shm and nothing else. Network and IPC
-//! may be the host's instead; then nothing of them is set here.
+//! may be the host's instead; then nothing of them is set here. And, if its containers share one, a PID namespace, which the
+//! shim itself is not in.
 //!
 //! The shim keeps nothing of the host mounted (but /dev/shm, with the host's IPC namespace), so that it pins nobody's file
 //! system, and reaches host paths through a descriptor of the host's root.
@@ -13,10 +14,11 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::UnshareFlags;
 
+use crate::init::{self, Init};
 use crate::launch::{self, Links};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
-    ClaimPlan, Failure, FailureKind, NamespacePlan, NamespacesPlan, SandboxPlan,
+    ClaimPlan, Failure, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan, SandboxPlan,
 };
 use crate::sys;
 
@@ -26,6 +28,10 @@ pub(crate) struct Sandbox {
     pub(crate) host_root: OwnedFd,
     /// The host's mount namespace.
     pub(crate) host_mounts: OwnedFd,
+    /// The host's PID namespace, which this process is in.
+    pub(crate) host_processes: OwnedFd,
+    /// The first process of the PID namespace that its containers share, if they do.
+    pub(crate) init: Option<Init>,
 }
 
 /// Makes the namespaces and enters them.
@@ -36,6 +42,7 @@ pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
     };
     let host_root = open("/", OFlags::PATH | OFlags::DIRECTORY)?;
     let host_mounts = open("/proc/self/ns/mnt", OFlags::RDONLY)?;
+    let host_processes = open("/proc/self/ns/pid", OFlags::RDONLY)?;
     sys::unshare(made(plan.namespaces)).setup(|| "make the sandbox's namespaces".to_owned())?;
     set_hostname(&plan.hostname)?;
     match plan.namespaces.network {
@@ -44,7 +51,23 @@ pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
     }
     set_sysctls(host_root.as_fd(), &plan.sysctls)?;
     keep_only_shm(plan)?;
-    Ok(Sandbox { host_root, host_mounts })
+    let init = share_processes(plan.namespaces.processes)?;
+    Ok(Sandbox { host_root, host_mounts, host_processes, init })
+}
+
+/// Makes what its containers need to see each other's processes, or the host's.
+fn share_processes(plan: ProcessesPlan) -> Result<Option<Init>, Failure> {
+    match plan {
+        ProcessesPlan::Containers => Ok(None),
+        ProcessesPlan::Sandbox => init::start().map(Some),
+        ProcessesPlan::Host => {
+            // Whoever is left without a parent there comes to this process.
+            let own = Some(rustix::process::getpid());
+            rustix::process::set_child_subreaper(own)
+                .setup(|| "become the reaper of what containers leave behind".to_owned())?;
+            Ok(None)
+        }
+    }
 }
 
 /// What is not shared.
@@ -116,9 +139,11 @@ fn bind_host_shm(plan: &SandboxPlan) -> Result<(), Errno> {
 
 impl Sandbox {
     /// Takes the settings of the pod that a sandbox made ahead of need is given to.
-    pub(crate) fn claim(&self, plan: &ClaimPlan) -> Result<(), Failure> {
+    pub(crate) fn claim(&mut self, plan: &ClaimPlan) -> Result<(), Failure> {
         set_hostname(&plan.hostname)?;
-        set_sysctls(self.host_root.as_fd(), &plan.sysctls)
+        set_sysctls(self.host_root.as_fd(), &plan.sysctls)?;
+        self.init = share_processes(plan.processes)?;
+        Ok(())
     }
 
     /// Reads a small file of the host.

@@ -2,6 +2,7 @@
 
 mod attach;
 mod exec;
+mod processes;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,6 +24,7 @@ use crate::protocol::{
 use crate::sandbox::{self, Sandbox};
 use crate::state_file::StateFile;
 use crate::{state_file, timestamp};
+use processes::Orphans;
 
 /// The number of a call that nobody waits for any more; agents count from 0.
 const NOBODY: u64 = u64::MAX;
@@ -32,6 +34,10 @@ const NOBODY: u64 = u64::MAX;
 enum Source {
     Listener,
     Agent,
+    /// The first process of the containers' common PID namespace.
+    Init,
+    /// Some child has ended.
+    Children,
     Exit(u32),
     Status(u32),
     Output(u32, Stream),
@@ -44,6 +50,9 @@ impl Source {
         let (number, file) = match self {
             Source::Listener => (0, 0),
             Source::Agent => (0, 1),
+            // No container has the number 0.
+            Source::Init => (0, 2),
+            Source::Children => (0, 3),
             Source::Exit(number) => (number, 2),
             Source::Status(number) => (number, 3),
             Source::Output(number, Stream::Stdout) => (number, 4),
@@ -59,6 +68,8 @@ impl Source {
         Some(match data.u64() & 7 {
             0 => Source::Listener,
             1 => Source::Agent,
+            2 if number == 0 => Source::Init,
+            3 if number == 0 => Source::Children,
             2 => Source::Exit(number),
             3 => Source::Status(number),
             4 => Source::Output(number, Stream::Stdout),
@@ -90,6 +101,7 @@ pub(crate) struct Server {
     next_number: u32,
     /// The call that waits for the last container to end.
     shutdown: Option<u64>,
+    orphans: Orphans,
 }
 
 impl Server {
@@ -106,6 +118,7 @@ impl Server {
             commands: BTreeMap::new(),
             next_number: 1,
             shutdown: None,
+            orphans: Orphans::NotOurs,
         })
     }
 
@@ -128,6 +141,7 @@ impl Server {
                     return Ok(());
                 }
             }
+            self.reap_orphans();
         }
     }
 
@@ -139,6 +153,8 @@ impl Server {
             Source::Output(number, stream) => self.pump(number, stream),
             Source::CommandStatus(number) => self.read_command_status(number),
             Source::CommandExit(number) => self.reap_command(number),
+            Source::Children => self.note_children(),
+            Source::Init => return self.reap_init(),
             Source::Exit(number) => return self.reap(number),
         }
         Next::Continue
@@ -261,14 +277,15 @@ impl Server {
             return Err(Failure::new(FailureKind::State, "the sandbox stands already"));
         }
         self.sandbox = Some(sandbox::enter(plan)?);
-        Ok(Answer::Done)
+        self.watch_processes(plan.namespaces.processes).map(|()| Answer::Done)
     }
 
-    fn claim(&self, plan: &ClaimPlan) -> Result<Answer, Failure> {
-        match &self.sandbox {
-            Some(sandbox) => sandbox.claim(plan).map(|()| Answer::Done),
-            None => Err(Failure::new(FailureKind::State, "there is no sandbox yet")),
-        }
+    fn claim(&mut self, plan: &ClaimPlan) -> Result<Answer, Failure> {
+        let Some(sandbox) = &mut self.sandbox else {
+            return Err(Failure::new(FailureKind::State, "there is no sandbox yet"));
+        };
+        sandbox.claim(plan)?;
+        self.watch_processes(plan.processes).map(|()| Answer::Done)
     }
 
     fn find(&self, slot: &str) -> Option<u32> {
@@ -300,7 +317,7 @@ impl Server {
                 | Stage::Exited(_) => Some(Answer::Done),
             });
         }
-        let launched = launch::launch(plan, sandbox)?;
+        let launched = launch::launch(plan, sandbox, self.birthplace(&plan.processes, sandbox)?)?;
         // Files are made while the child is at work already: on a disk that takes about as long as a mount.
         let number = self.next_number;
         let files = Log::open(sandbox, &plan.log).and_then(|log| {
@@ -428,6 +445,10 @@ impl Server {
         let Some(seq) = self.shutdown else { return Next::Continue };
         let ended = |container: &Container| matches!(container.stage, Stage::Exited(_));
         if !self.containers.values().all(ended) {
+            return Next::Continue;
+        }
+        if let Some(init) = self.sandbox.as_ref().and_then(|sandbox| sandbox.init.as_ref()) {
+            init.end(); // and then this again
             return Next::Continue;
         }
         self.answer(seq, Ok(Answer::Done));
@@ -596,6 +617,8 @@ mod tests {
         let sources = [
             Source::Listener,
             Source::Agent,
+            Source::Init,
+            Source::Children,
             Source::Exit(1),
             Source::Status(u32::MAX),
             Source::Output(7, Stream::Stdout),

@@ -68,6 +68,39 @@ pub(crate) fn fork_into(
     }
 }
 
+/// A descriptor that is readable when a child has ended. The signal that says so is blocked from now on; children unblock
+/// it by [`reset_signals`].
+pub(crate) fn children_signal() -> Result<OwnedFd, Errno> {
+    // SAFETY: sigset_t is plain data, and the set is initialised before it is read; there is only one thread. The kernel
+    // puts a fresh descriptor into the result, which nobody else owns.
+    unsafe {
+        let mut children: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut children);
+        libc::sigaddset(&raw mut children, libc::SIGCHLD);
+        if libc::sigprocmask(libc::SIG_BLOCK, &raw const children, std::ptr::null_mut()) < 0 {
+            return Err(last_errno());
+        }
+        let fd = libc::signalfd(-1, &raw const children, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 { Err(last_errno()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// The number of a child that has ended and is not reaped; it stays so.
+pub(crate) fn ended_child() -> Result<Option<u32>, Errno> {
+    // SAFETY: siginfo_t is plain data, for which all zeroes is a value; waitid fills it in, and `si_pid` is what it fills.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        if libc::waitid(libc::P_ALL, 0, &raw mut info, options) < 0 {
+            return match last_errno() {
+                Errno::CHILD => Ok(None),
+                errno => Err(errno),
+            };
+        }
+        Ok(u32::try_from(info.si_pid()).ok().filter(|pid| *pid != 0))
+    }
+}
+
 /// Who came back from [`fork_sibling`].
 pub(crate) enum Sibling {
     /// The new process.

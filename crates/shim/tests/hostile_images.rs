@@ -121,6 +121,7 @@ impl Shim {
             },
             cgroup: CgroupPlan::default(),
             stdio: StdioPlan::default(),
+            processes: PidNamespacePlan::default(),
             log: LogPlan {
                 dir: self.text("logs"),
                 file: format!("{}.log", self.seq),

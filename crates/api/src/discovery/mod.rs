@@ -144,7 +144,9 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
     let own = Kind { group: entry.group, version: entry.version, kind: entry.kind };
     let options = |kind| Kind { group: "", version: "v1", kind };
     let (kind, verbs): (Kind, &[&str]) = match sub {
-        Subresource::Status | Subresource::Resize => (own, &["get", "patch", "update"]),
+        Subresource::Status | Subresource::Resize | Subresource::EphemeralContainers => {
+            (own, &["get", "patch", "update"])
+        }
         Subresource::Scale => (
             Kind { group: "autoscaling", version: "v1", kind: "Scale" },
             &["get", "patch", "update"],

@@ -1,5 +1,5 @@
 //! What becomes of manifests: `testdata/create/*.yaml` go through defaulting, validation and the preparation of a create;
-//! `testdata/update/*.yaml` hold the old and the new object; `testdata/tables/*.yaml` the objects of one table. Beside each
+//! `testdata/update/*.yaml` hold the old and the new object, as do `testdata/ephemeral/*.yaml` for that subresource; `testdata/tables/*.yaml` the objects of one table. Beside each
 //! stands what comes out, in a file that `UPDATE_EXPECT=1 cargo test` rewrites.
 #![allow(clippy::disallowed_methods, reason = "tests read their data from files")]
 
@@ -68,7 +68,8 @@ fn created_objects_come_out_as_on_kubernetes() {
             let defaulted = object.to_value();
             object.set_defaults();
             assert_eq!(object.to_value(), defaulted, "defaulting twice: {}", file.display());
-            let errors = object.validate();
+            let mut errors = object.validate();
+            errors.extend(object.validate_new());
             object.prepare_for_create(&CONTEXT);
             let valid = errors.is_empty();
             section(&mut outcome, "errors", texts(errors));
@@ -97,6 +98,41 @@ fn updates_change_what_may_change() {
         section(&mut outcome, "errors", texts(new.validate_update(old.as_ref())));
         let generation = new.meta().generation.map(|generation| generation.to_string());
         section(&mut outcome, "generation", generation);
+        expect_file![file.with_extension("txt")].assert_eq(&outcome);
+    }
+}
+
+#[test]
+fn ephemeral_containers_are_added_and_nothing_else() {
+    let registry = super::all();
+    for file in files("ephemeral") {
+        let [old, new] = documents(&file).try_into().expect("an old and a new object");
+        let (_, mut old) = decode(&registry, &old);
+        old.set_defaults();
+        old.prepare_for_create(&CONTEXT);
+        let (_, mut new) = decode(&registry, &new);
+        new.set_defaults();
+        new.prepare_for_ephemeral_update(old.as_ref(), &CONTEXT);
+        let mut outcome = String::new();
+        let mut errors = new.validate();
+        errors.extend(new.validate_ephemeral_update(old.as_ref()));
+        let valid = errors.is_empty();
+        section(&mut outcome, "errors", texts(errors));
+        if valid {
+            let spec = new.to_value()["spec"].clone();
+            let containers = serde_json::to_string_pretty(&spec["ephemeralContainers"]).unwrap();
+            section(&mut outcome, "ephemeralContainers", [containers]);
+            let images = spec["containers"].as_array().unwrap().iter();
+            section(&mut outcome, "images", { images }.map(|c| c["image"].to_string()));
+            section(&mut outcome, "generation", new.meta().generation.map(|g| g.to_string()));
+            section(&mut outcome, "labels", [format!("{:?}", new.meta().labels)]);
+            // What it has now is no matter to an update of the rest.
+            let mut later = new.boxed_clone();
+            later.meta_mut().labels = Some([("a".to_owned(), "b".to_owned())].into());
+            later.prepare_for_update(new.as_ref(), &CONTEXT);
+            assert_eq!(texts(later.validate()), [""; 0]);
+            assert_eq!(texts(later.validate_update(new.as_ref())), [""; 0]);
+        }
         expect_file![file.with_extension("txt")].assert_eq(&outcome);
     }
 }

@@ -181,6 +181,10 @@ impl<'a> Resource<'a> {
             Subresource::Resize => {
                 ("resize", self.get_put_patch(&Subject { suffix: "Resize", ..own }))
             }
+            Subresource::EphemeralContainers => {
+                let subject = Subject { suffix: "Ephemeralcontainers", ..own };
+                ("ephemeralcontainers", self.get_put_patch(&subject))
+            }
             Subresource::Scale => {
                 let gvk = ["autoscaling", "v1", "Scale"];
                 ("scale", self.get_put_patch(&Subject { schema: SCALE, gvk, suffix: "Scale" }))

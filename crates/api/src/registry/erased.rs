@@ -26,8 +26,14 @@ pub trait AnyObject: Send + Sync + 'static {
     fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
     /// See [`ApiKind::prepare_for_resize`]. `old` must be of the same kind.
     fn prepare_for_resize(&mut self, old: &dyn AnyObject);
+    /// See [`ApiKind::prepare_for_ephemeral_update`]. `old` must be of the same kind.
+    fn prepare_for_ephemeral_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
     /// See [`ApiKind::validate`].
     fn validate(&self) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_new`].
+    fn validate_new(&self) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_ephemeral_update`]. `old` must be of the same kind.
+    fn validate_ephemeral_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::validate_update`]. `old` must be of the same kind.
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::validate_status`].
@@ -82,8 +88,17 @@ impl<K: ApiKind> AnyObject for K {
     fn prepare_for_resize(&mut self, old: &dyn AnyObject) {
         ApiKind::prepare_for_resize(self, same_kind(old));
     }
+    fn prepare_for_ephemeral_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
+        ApiKind::prepare_for_ephemeral_update(self, same_kind(old), ctx);
+    }
     fn validate(&self) -> Vec<FieldError> {
         ApiKind::validate(self)
+    }
+    fn validate_new(&self) -> Vec<FieldError> {
+        ApiKind::validate_new(self)
+    }
+    fn validate_ephemeral_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
+        ApiKind::validate_ephemeral_update(self, same_kind(old))
     }
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
         ApiKind::validate_update(self, same_kind(old))
@@ -248,6 +263,7 @@ impl Subresource {
             Self::Finalize => "finalize",
             Self::Token => "token",
             Self::Resize => "resize",
+            Self::EphemeralContainers => "ephemeralcontainers",
         }
     }
 }

@@ -50,8 +50,21 @@ pub trait ApiKind:
     /// Before an update through `/resize`: keep everything but the resources. Only kinds that serve it say how.
     fn prepare_for_resize(&mut self, _old: &Self) {}
 
-    /// Everything wrong with a new object, metadata aside (the machinery checks that). All of it at once, not the first only.
+    /// Before an update through `/ephemeralcontainers`: keep everything but the ephemeral containers.
+    fn prepare_for_ephemeral_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
+
+    /// Everything wrong with an object, metadata aside (the machinery checks that). All of it at once, not the first only.
     fn validate(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// What a new object may not have, beside what `validate` says; what a later change may bring.
+    fn validate_new(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Everything wrong with a change through `/ephemeralcontainers`. `validate` has run as well.
+    fn validate_ephemeral_update(&self, _old: &Self) -> Vec<FieldError> {
         Vec::new()
     }
 
@@ -150,6 +163,8 @@ pub enum Subresource {
     Token,
     /// `/resize` of a Pod: get, update, patch.
     Resize,
+    /// `/ephemeralcontainers` of a Pod: get, update, patch.
+    EphemeralContainers,
 }
 
 /// How the name of an object must look.

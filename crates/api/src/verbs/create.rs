@@ -73,6 +73,7 @@ fn validate(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
         &Path::new("metadata"),
     );
     errors.extend(object.validate());
+    errors.extend(object.validate_new());
     if errors.is_empty() {
         return Ok(());
     }

@@ -44,9 +44,18 @@ pub(crate) fn change(
         check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)?;
         let object = settle(call, part, proposal.object, old.as_ref())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
-        if part == Part::Main {
-            proposal.warnings.extend(object.warnings());
-            proposal.warnings.extend(admission::warnings(call, object.as_ref()));
+        match part {
+            Part::Main => {
+                proposal.warnings.extend(object.warnings());
+                proposal.warnings.extend(admission::warnings(call, object.as_ref()));
+            }
+            // of what is new; of the rest it was warned before
+            Part::EphemeralContainers => {
+                let known = old.warnings();
+                let new = object.warnings().into_iter().filter(|text| !known.contains(text));
+                proposal.warnings.extend(new);
+            }
+            Part::Status | Part::Finalize | Part::Resize => {}
         }
         store_change(call, &stored, old.as_ref(), object, proposal.warnings)
     })
@@ -91,6 +100,7 @@ fn settle(
     match part {
         Part::Main => object.prepare_for_update(old, &context),
         Part::Status => object.prepare_for_status_update(old, &context),
+        Part::EphemeralContainers => object.prepare_for_ephemeral_update(old, &context),
         Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
         Part::Resize => object.prepare_for_resize(old),
     }
@@ -107,6 +117,10 @@ fn settle(
         Part::Main => {
             errors.extend(object.validate());
             errors.extend(object.validate_update(old));
+        }
+        Part::EphemeralContainers => {
+            errors.extend(object.validate());
+            errors.extend(object.validate_ephemeral_update(old));
         }
         Part::Resize => {
             errors.extend(object.validate());

@@ -118,8 +118,17 @@ impl Terminal {
     }
 
     pub fn press_ctrl_c(&self) {
+        self.send(b"\x03");
+    }
+
+    /// Types a line and presses enter.
+    pub fn enter(&self, line: &str) {
+        self.send(format!("{line}\r").as_bytes());
+    }
+
+    fn send(&self, keys: &[u8]) {
         File::from(self.master.try_clone().expect("share the pty"))
-            .write_all(b"\x03")
+            .write_all(keys)
             .expect("write to the pty");
     }
 

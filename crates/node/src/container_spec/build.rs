@@ -1,11 +1,14 @@
 //! Putting a sandbox's and a container's spec together.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_runtime::{
     ContainerKey, ContainerSpec, LogLimits, SandboxKey, SandboxSpec, Stdin, Stdio, TerminalUse,
 };
+
+use rekindle_types::ephemeral;
 
 use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
@@ -27,6 +30,8 @@ pub(crate) struct ContainerInputs<'a> {
     pub pod: &'a Pod,
     /// The container in the pod's spec.
     pub container: &'a Container,
+    /// The running start whose processes it is to see.
+    pub target: Option<ContainerKey>,
     /// Its variables.
     pub env: Vec<(String, String)>,
     /// Host paths.
@@ -60,7 +65,7 @@ pub(crate) fn sandbox_spec(
 
 /// A container with everything resolved.
 pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpec, SpecError> {
-    let ContainerInputs { key, pod, container, env, paths, log_path } = inputs;
+    let ContainerInputs { key, pod, container, target, env, paths, log_path } = inputs;
     let words = |list: &Option<Vec<String>>| {
         list.as_deref().map(|words| expand_command(words, &env)).unwrap_or_default()
     };
@@ -76,6 +81,7 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
         log_path,
         log_limits: LogLimits::default(),
         stdio: stdio(container),
+        target,
         env,
     })
 }
@@ -92,11 +98,22 @@ fn stdio(container: &Container) -> Stdio {
     }
 }
 
-/// The container of that name, be it an init container or a regular one.
-pub(crate) fn find_container<'a>(pod: &'a Pod, name: &str) -> Result<&'a Container, SpecError> {
+/// The container of that name, be it an init container, a regular or an ephemeral one.
+pub(crate) fn find_container<'a>(
+    pod: &'a Pod,
+    name: &str,
+) -> Result<Cow<'a, Container>, SpecError> {
     let spec = pod.spec.as_ref();
-    spec.iter()
+    let lasting = spec
+        .iter()
         .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()))
+        .find(|container| container.name == name);
+    if let Some(container) = lasting {
+        return Ok(Cow::Borrowed(container));
+    }
+    spec.iter()
+        .flat_map(|spec| spec.ephemeral_containers.iter().flatten())
         .find(|container| container.name == name)
+        .map(|container| Cow::Owned(ephemeral::as_container(container)))
         .ok_or_else(|| SpecError::NoSuchContainer(name.to_owned()))
 }

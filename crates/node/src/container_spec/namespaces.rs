@@ -1,9 +1,9 @@
-//! Which of the node's namespaces a pod shares.
+//! Which of the node's namespaces a pod shares, and whether its containers share one of theirs.
 
-use k8s_openapi::api::core::v1::Pod;
-use rekindle_runtime::{Namespace, Namespaces};
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use rekindle_runtime::{Namespace, Namespaces, Processes};
 
-/// `spec.hostNetwork` and `spec.hostIPC`.
+/// `spec.hostNetwork`, `spec.hostIPC`, `spec.hostPID` and `spec.shareProcessNamespace`.
 pub(crate) fn pod_namespaces(pod: &Pod) -> Namespaces {
     let whose = |host: Option<bool>| match host {
         Some(true) => Namespace::Host,
@@ -13,5 +13,15 @@ pub(crate) fn pod_namespaces(pod: &Pod) -> Namespaces {
     Namespaces {
         network: whose(spec.and_then(|spec| spec.host_network)),
         ipc: whose(spec.and_then(|spec| spec.host_ipc)),
+        processes: spec.map(processes).unwrap_or_default(),
+    }
+}
+
+/// The API refuses both together.
+fn processes(spec: &PodSpec) -> Processes {
+    match (spec.host_pid, spec.share_process_namespace) {
+        (Some(true), _) => Processes::Host,
+        (Some(false) | None, Some(true)) => Processes::Pod,
+        (Some(false) | None, Some(false) | None) => Processes::Container,
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use proptest::prelude::*;
 use rekindle_runtime::{
-    Access, ContainerKey, Namespace, Namespaces, Resources, SandboxKey, Seccomp,
+    Access, ContainerKey, Namespace, Namespaces, Processes, Resources, SandboxKey, Seccomp,
 };
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 use serde_json::{Value, json};
@@ -248,6 +248,8 @@ fn only_what_the_spec_names_is_shared_with_the_node() {
         (json!({ "hostNetwork": false, "hostIPC": false, "hostPID": true }), own),
         (json!({ "hostNetwork": true }), Namespaces { network: Namespace::Host, ..own }),
         (json!({ "hostIPC": true }), Namespaces { ipc: Namespace::Host, ..own }),
+        (json!({ "hostPID": true }), Namespaces { processes: Processes::Host, ..own }),
+        (json!({ "shareProcessNamespace": true }), Namespaces { processes: Processes::Pod, ..own }),
     ] {
         assert_eq!(pod_namespaces(&pod(spec.clone())), expected, "{spec}");
     }
@@ -357,7 +359,7 @@ proptest! {
             let pod = pod(json!({}));
             let env = vec![("B".to_owned(), "b".to_owned())];
             let log_path = PathBuf::from("/log");
-            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, env, paths, log_path }).unwrap()
+            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, target: None, env, paths, log_path }).unwrap()
         };
         let (first, mut later) = (spec(0), spec(attempt));
         prop_assert_eq!(&later.command, &["a", "b"]);

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Volume};
+use rekindle_types::ephemeral;
 
 use crate::tokens::{TokenWish, Tokens};
 
@@ -107,6 +108,9 @@ pub(crate) fn pod_references(pod: &Pod) -> BTreeSet<ObjectRef> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
         found.extend(container_references(namespace, container));
+    }
+    for container in spec.ephemeral_containers.iter().flatten() {
+        found.extend(container_references(namespace, &ephemeral::as_container(container)));
     }
     for volume in spec.volumes.iter().flatten() {
         add_volume(namespace, volume, &mut found);

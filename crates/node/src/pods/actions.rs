@@ -78,7 +78,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 self.look_for_image(&image, policy).await
             }
             Action::FetchImage { container: _, image } => self.fetch_image(&image).await,
-            Action::CreateContainer { key } => self.create_container(key).await,
+            Action::CreateContainer { key, target } => self.create_container(key, target).await,
             Action::StartContainer { key } => self.start_container(key).await,
             Action::SignalContainer { key } => self.signal_container(key).await,
             Action::KillContainer { key } => self.kill_container(key).await,
@@ -184,7 +184,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     /// `lifecycle.stopSignal`, else what the image says.
     fn stop_signal(&self, container: &str) -> StopSignal {
         let container = find_container(&self.pod, container).ok();
-        let given = container.and_then(|c| c.lifecycle.as_ref()?.stop_signal.as_deref());
+        let lifecycle = container.as_ref().and_then(|container| container.lifecycle.as_ref());
+        let given = lifecycle.and_then(|lifecycle| lifecycle.stop_signal.as_deref());
         match given.and_then(signal_number) {
             Some(number) => StopSignal::Number(number),
             None => StopSignal::ImageDefault,

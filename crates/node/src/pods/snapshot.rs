@@ -71,7 +71,7 @@ fn container_seen(pod: &Pod, dirs: &PodDirs, found: ContainerSnapshot) -> Contai
         ContainerState::Running { started_at, .. } => ContainerSeenState::Running { started_at },
         ContainerState::Exited { mut exit } => {
             if let Ok(container) = find_container(pod, &found.key.name.0) {
-                exit.message = read_message(pod, container, dirs, found.key.attempt, &exit);
+                exit.message = read_message(pod, &container, dirs, found.key.attempt, &exit);
             }
             ContainerSeenState::Exited { exit }
         }

@@ -54,7 +54,9 @@ pub(crate) fn read_message(
 fn message_limit(pod: &Pod) -> usize {
     let spec = pod.spec.as_ref();
     let containers = spec.map_or(0, |spec| {
-        spec.containers.len() + spec.init_containers.as_ref().map_or(0, Vec::len)
+        spec.containers.len()
+            + spec.init_containers.as_ref().map_or(0, Vec::len)
+            + spec.ephemeral_containers.as_ref().map_or(0, Vec::len)
     });
     MESSAGE_MAX.min(POD_MESSAGES_MAX / containers.max(1))
 }

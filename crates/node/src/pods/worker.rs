@@ -31,7 +31,7 @@ use super::latest::Urgency;
 use super::restarts::{RestartReporter, is_settled, request_of};
 use super::shown_by::ShownBy;
 use super::snapshot::snapshot_of;
-use super::spec_change::{concerns_core, concerns_downward_files};
+use super::spec_change::{concerns_core, concerns_downward_files, concerns_references};
 use super::termination_message::read_message;
 use crate::agent::Duty;
 use crate::container_spec::find_container;
@@ -426,7 +426,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             RuntimeEvent::ContainerExited { key, mut exit } => {
                 if let Ok(container) = find_container(&self.pod, &key.name.0) {
                     exit.message =
-                        read_message(&self.pod, container, &self.dirs, key.attempt, &exit);
+                        read_message(&self.pod, &container, &self.dirs, key.attempt, &exit);
                 }
                 let key =
                     CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
@@ -462,6 +462,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
         if concerns_downward_files(&old, &pod) {
             self.update_payloads();
+        }
+        if concerns_references(&old, &pod) {
+            let changed = self.objects_changed.clone();
+            self.objects = Arc::new(self.node.objects.subscribe(pod_references(&pod), changed));
         }
         self.handle(Event::SpecChanged(pod));
         self.tell_deletion();

@@ -268,7 +268,7 @@ fn add_downward(
         } else if let Some(selector) = &item.resource_field_ref {
             let name = selector.container_name.as_deref().unwrap_or_default();
             let allocatable = inputs.allocatable.within(inputs.pod);
-            resource_value(find_container(inputs.pod, name)?, selector, &allocatable)?
+            resource_value(&*find_container(inputs.pod, name)?, selector, &allocatable)?
         } else {
             continue; // refused by the API's validation
         };

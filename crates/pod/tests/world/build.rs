@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodReadinessGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::ephemeral;
 
 /// A pod `default/web-0` with UID `u1`.
 pub fn pod(restart_policy: &str) -> Pod {
@@ -28,6 +29,13 @@ pub fn container(name: &str) -> Container {
         image_pull_policy: Some("IfNotPresent".to_owned()),
         ..Container::default()
     }
+}
+
+/// An ephemeral container, as `pods/ephemeralcontainers` adds it.
+pub fn add_ephemeral(pod: &mut Pod, name: &str, target: Option<&str>) {
+    let ephemeral = ephemeral::of_container(container(name), target.map(str::to_owned));
+    spec(pod).ephemeral_containers.get_or_insert_default().push(ephemeral);
+    pod.metadata.generation = pod.metadata.generation.map(|generation| generation + 1);
 }
 
 pub trait PodExt: Sized {

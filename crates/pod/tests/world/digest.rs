@@ -20,7 +20,12 @@ pub fn action(action: &Action) -> String {
         Action::PullImage { container, image, policy } => {
             format!("PullImage {container} {image} {policy:?}")
         }
-        Action::CreateContainer { key } => format!("CreateContainer {}", container_key(key)),
+        Action::CreateContainer { key, target: None } => {
+            format!("CreateContainer {}", container_key(key))
+        }
+        Action::CreateContainer { key, target: Some(target) } => {
+            format!("CreateContainer {} target={}", container_key(key), container_key(target))
+        }
         Action::StartContainer { key } => format!("StartContainer {}", container_key(key)),
         Action::SignalContainer { key } => format!("SignalContainer {}", container_key(key)),
         Action::KillContainer { key } => format!("KillContainer {}", container_key(key)),
@@ -83,7 +88,7 @@ pub fn container_key(key: &ContainerKey) -> String {
 pub fn status(status: &PodStatus) -> String {
     let mut words = vec![status.phase.clone().unwrap_or_default()];
     words.extend(status.reason.iter().map(|reason| format!("reason={reason}")));
-    let lists = [&status.init_container_statuses, &status.container_statuses];
+    let lists = lists(status);
     words.extend(lists.into_iter().flatten().flatten().map(container));
     words.join(" ")
 }
@@ -127,11 +132,19 @@ pub fn full_status(status: &PodStatus, start: Tick) -> Vec<String> {
         }
         lines.push(line);
     }
-    let lists = [&status.init_container_statuses, &status.container_statuses];
-    for container in lists.into_iter().flatten().flatten() {
+    for container in lists(status).into_iter().flatten().flatten() {
         lines.push(full_container(container));
     }
     lines
+}
+
+/// Init, regular, ephemeral.
+pub fn lists(status: &PodStatus) -> [&Option<Vec<ContainerStatus>>; 3] {
+    [
+        &status.init_container_statuses,
+        &status.container_statuses,
+        &status.ephemeral_container_statuses,
+    ]
 }
 
 fn full_container(status: &ContainerStatus) -> String {

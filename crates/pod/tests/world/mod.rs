@@ -76,6 +76,15 @@ impl World {
         }
     }
 
+    /// `kubectl debug` adds a container, which may see the processes of another one.
+    pub fn debug(&mut self, name: &str, target: Option<&str>) {
+        let mut pod = Pod::clone(&self.pod);
+        build::add_ephemeral(&mut pod, name, target);
+        self.pod = Arc::new(pod);
+        let pod = self.pod.clone();
+        self.tell(Event::SpecChanged(pod));
+    }
+
     /// The object is gone: nothing more can happen to it.
     pub fn is_gone(&self) -> bool {
         self.finishes > 0 && self.deletion.is_some()
@@ -156,7 +165,9 @@ impl World {
             Answer::Expected => {
                 self.check_journal(&action);
                 self.check_asked_once(&action);
-                if let Action::CreateContainer { key } | Action::UpdateContainer { key } = &action {
+                if let Action::CreateContainer { key, .. } | Action::UpdateContainer { key } =
+                    &action
+                {
                     self.begun_with.insert(id, self.granted_to(&key.name.0));
                 }
                 self.waiting.push((id, action));
@@ -205,7 +216,7 @@ impl World {
     fn check_journal(&self, action: &Action) {
         let journal = self.journal.as_ref().expect("nothing is asked for before the first journal");
         match action {
-            Action::CreateContainer { key } | Action::StartContainer { key } => {
+            Action::CreateContainer { key, .. } | Action::StartContainer { key } => {
                 assert_eq!(journal.sandbox, key.sandbox, "{key:?} is not in the journal");
                 let kept = journal.containers.get(&key.name).map(|record| record.number);
                 assert_eq!(kept, Some(key.attempt), "{key:?} is not in the journal");
@@ -238,8 +249,7 @@ impl World {
     }
 
     fn check_counts(&mut self, status: &k8s_openapi::api::core::v1::PodStatus) {
-        let lists = [&status.init_container_statuses, &status.container_statuses];
-        for container in lists.into_iter().flatten().flatten() {
+        for container in digest::lists(status).into_iter().flatten().flatten() {
             let highest = self.counts.entry(container.name.clone()).or_default();
             assert!(container.restart_count >= *highest, "restartCount of {} fell", container.name);
             *highest = container.restart_count;
@@ -250,7 +260,7 @@ impl World {
     pub fn carry_out(&mut self, place: usize) {
         let (id, action) = self.waiting.remove(place);
         let outcome = self.runtime.carry_out(self.now, &action);
-        if let Action::CreateContainer { key } | Action::UpdateContainer { key } = &action
+        if let Action::CreateContainer { key, .. } | Action::UpdateContainer { key } = &action
             && let (Some(resources), Ok(_)) = (self.begun_with.remove(&id), &outcome)
         {
             self.in_force.insert(key.clone(), resources);

@@ -76,7 +76,7 @@ impl Runtime {
                 };
                 Ok(Outcome::ImagePresent { image_id: image_id(image), source })
             }
-            Action::CreateContainer { key } => self.create(key),
+            Action::CreateContainer { key, target } => self.create(key, target.as_ref()),
             Action::StartContainer { key } => self.start(now, key),
             Action::SignalContainer { key } => {
                 let exit = ExitStatus::Signal { signal: 15 };
@@ -142,7 +142,14 @@ impl Runtime {
         self.gone.insert(attempt);
     }
 
-    fn create(&mut self, key: &ContainerKey) -> Result<Outcome, ActionErrorKind> {
+    fn create(
+        &mut self,
+        key: &ContainerKey,
+        target: Option<&ContainerKey>,
+    ) -> Result<Outcome, ActionErrorKind> {
+        if target.is_some_and(|target| !self.running().any(|running| running == *target)) {
+            return Err(ActionErrorKind::ContainerCreate);
+        }
         let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) else {
             return Err(ActionErrorKind::Other);
         };
@@ -179,9 +186,9 @@ impl Runtime {
         }
     }
 
-    /// Beside an init container (`init…`) only sidecars (`side…`) may run.
+    /// Beside an init container (`init…`) only sidecars (`side…`) and ephemeral containers (`debug…`) may run.
     fn check_order(&self, key: &ContainerKey) {
-        if key.name.0.starts_with("side") {
+        if key.name.0.starts_with("side") || key.name.0.starts_with("debug") {
             return;
         }
         let mut others = self.running().filter(|other| other != key);

@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::sync::Arc;
 
-use rekindle_shim::protocol::{Answer, ContainerPlan, Failure, FailureKind, Phase, Request};
+use rekindle_shim::protocol::{
+    Answer, ContainerPlan, Failure, FailureKind, Phase, PidNamespacePlan, Request,
+};
 use rekindle_types::Tick;
 
 use super::layout;
@@ -16,7 +18,7 @@ use super::{Shared, blocking, janitor};
 use crate::error::{ImageErrorKind, RuntimeError};
 use crate::image::UpperKind;
 use crate::runtime::{CreatedContainer, StartedContainer, StopSignal};
-use crate::spec::{ContainerKey, ContainerSpec};
+use crate::spec::{ContainerKey, ContainerSpec, Processes};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -105,6 +107,7 @@ fn prepare(
     let place = Place { slot, dir: &dir, mount_point: &mount_point, hostname: &sandbox.hostname };
     let mut plan = plan::container(spec, &image, &place, &shared.profiles)
         .map_err(|problem| RuntimeError::Config { key: key.clone(), problem })?;
+    plan.processes = processes(spec, sandbox.namespaces.processes);
     plan.cgroup = shared
         .cgroups
         .create_container(&key.sandbox, slot, &spec.resources)
@@ -120,6 +123,18 @@ fn prepare(
         .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
         .map_err(|e| failed(key, OPERATION, format!("write down container {slot}: {e}")))?;
     Ok((plan, record))
+}
+
+fn processes(spec: &ContainerSpec, of_sandbox: Processes) -> PidNamespacePlan {
+    match (&spec.target, of_sandbox) {
+        (Some(target), Processes::Container) => {
+            PidNamespacePlan::Container { slot: layout::slot(target) }
+        }
+        // The target has no other one.
+        (_, Processes::Pod) => PidNamespacePlan::Sandbox,
+        (_, Processes::Host) => PidNamespacePlan::Host,
+        (None, Processes::Container) => PidNamespacePlan::Own,
+    }
 }
 
 /// Lets the prepared process go.
@@ -150,7 +165,8 @@ pub(crate) async fn start(
     }
 }
 
-/// Signals the container's first process; with SIGKILL the kernel ends all of its PID namespace.
+/// Signals the container's first process; with SIGKILL all of the container ends: its PID namespace, or where it shares one
+/// what its shim finds in its cgroup then.
 pub(crate) async fn signal(
     shared: &Arc<Shared>,
     key: &ContainerKey,

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rekindle_shim::protocol::{
     Access as PlanAccess, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan, MountPlan,
-    Privilege, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan, TerminalPlan, Upper,
-    UserPlan,
+    PidNamespacePlan, Privilege, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan,
+    TerminalPlan, Upper, UserPlan,
 };
 
 use super::capabilities;
@@ -72,6 +72,7 @@ pub(crate) fn container(
         process: process(spec, &image.config, place.hostname)?,
         confinement: confinement(&spec.security, profiles)?,
         cgroup: CgroupPlan::default(),
+        processes: PidNamespacePlan::default(),
         log: log(spec)?,
         stdio: StdioPlan {
             stdin: match spec.stdio.stdin {

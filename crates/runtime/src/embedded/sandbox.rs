@@ -29,7 +29,7 @@ pub(crate) struct Sandbox {
     pub(crate) dir: PathBuf,
     pub(crate) hostname: String,
     /// Which of its namespaces are the host's.
-    namespaces: Namespaces,
+    pub(crate) namespaces: Namespaces,
     /// Held while the sandbox as a whole is made or taken away.
     pub(crate) gate: tokio::sync::Mutex<()>,
     /// Folders for writable layers.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rekindle_shim::protocol::{
-    Answer, ClaimPlan, NamespacePlan, NamespacesPlan, Request, SandboxPlan,
+    Answer, ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, Request, SandboxPlan,
 };
 
 use super::link::{CallError, Link};
@@ -22,7 +22,7 @@ use super::spares::{self, Spare};
 use super::sysctls::{check_sysctls, default_sysctls};
 use super::{Shared, blocking, janitor};
 use crate::error::RuntimeError;
-use crate::spec::{Namespace, Namespaces, SandboxInfo, SandboxKey, SandboxSpec};
+use crate::spec::{Namespace, Namespaces, Processes, SandboxInfo, SandboxKey, SandboxSpec};
 
 /// How long a shim may take to end its containers (by SIGKILL, so milliseconds) before it is ended itself.
 pub(crate) const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
@@ -146,7 +146,8 @@ async fn claim(
         let (shared, spec) = (shared.clone(), spec.clone());
         blocking(move || shared.cgroups.create_sandbox(&spec.key, &spec.resources))
     };
-    let plan = ClaimPlan { hostname: spec.hostname.clone(), sysctls };
+    let processes = processes_plan(spec.namespaces.processes);
+    let plan = ClaimPlan { hostname: spec.hostname.clone(), sysctls, processes };
     let (made, claimed) = tokio::join!(made, link.call(Request::Claim(plan)));
     made?;
     claimed?;
@@ -169,7 +170,19 @@ fn namespaces_plan(namespaces: Namespaces) -> NamespacesPlan {
         Namespace::Own => NamespacePlan::Own,
         Namespace::Host => NamespacePlan::Host,
     };
-    NamespacesPlan { network: plan(namespaces.network), ipc: plan(namespaces.ipc) }
+    NamespacesPlan {
+        network: plan(namespaces.network),
+        ipc: plan(namespaces.ipc),
+        processes: processes_plan(namespaces.processes),
+    }
+}
+
+fn processes_plan(processes: Processes) -> ProcessesPlan {
+    match processes {
+        Processes::Container => ProcessesPlan::Containers,
+        Processes::Pod => ProcessesPlan::Sandbox,
+        Processes::Host => ProcessesPlan::Host,
+    }
 }
 
 /// A shim that runs, and has not been told anything yet.

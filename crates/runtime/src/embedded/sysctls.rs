@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn nothing_is_set_in_the_hosts_network() {
-        let namespaces = Namespaces { network: Namespace::Host, ipc: Namespace::Own };
+        let namespaces = Namespaces { network: Namespace::Host, ..Namespaces::default() };
         assert_eq!(default_sysctls(namespaces), []);
         assert_eq!(default_sysctls(Namespaces::default()).len(), DEFAULTS.len());
         assert!(DEFAULTS.iter().all(|(name, _)| home(name) == Home::Network));

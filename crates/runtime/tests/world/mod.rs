@@ -111,6 +111,7 @@ impl World {
             log_path: logs.join(format!("{name}-{attempt}.log")),
             log_limits: LogLimits::default(),
             stdio: Stdio::default(),
+            target: None,
         }
     }
 

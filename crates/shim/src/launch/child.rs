@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
-use rustix::process::{Resource, Rlimit, Signal};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::mounts::{self, Depth};
@@ -122,6 +122,9 @@ fn prepare(
     let in_place = enter_working_dir(&plan.process);
     join_last(tasks)?;
     confine::apply(&plan.confinement, &identity)?;
+    // Another user than before has made the process readable to that user's others, who may see it already.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .setup(|| "close the process to others".to_owned())?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let prepared = match in_place {
         Ok(()) => Prepared::Command(command),

@@ -5,7 +5,8 @@
 //!                  └─ fork into the PID namespace ─▶ command: session → files 0, 1, 2 → exec
 //! ```
 //!
-//! The helper is outside of the container's PID namespace, so that nothing in there can see it, let alone take hold of it.
+//! The helper is outside of the container's PID namespace, so that nothing in there can see it, let alone take hold of it
+//! (of one in the host's namespace it is the kernel that keeps others off: neither process can be dumped).
 //! The command is born inside, but only when it may no more than the container may, and as a child of the shim, which
 //! alone reaps it. Whatever the container has made of its files meanwhile: paths are resolved inside its root and without
 //! magic links, and the identity is the one that its first process got.
@@ -34,7 +35,7 @@ use crate::sys::{self, Forked, PidNamespace, Sibling};
 pub(crate) struct Basis {
     process: ProcessPlan,
     confinement: Confinement,
-    cgroup: CgroupPlan,
+    pub(crate) cgroup: CgroupPlan,
     /// Who its first process is; `None` when it has more groups than a report can hold.
     pub(crate) identity: Option<Identity>,
 }

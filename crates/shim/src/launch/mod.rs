@@ -1,5 +1,6 @@
 //! Starting a container: the parent's half. [`child`] is the other.
 
+mod birth;
 mod child;
 mod confine;
 mod exec;
@@ -20,6 +21,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
+pub(crate) use birth::Birthplace;
 pub(crate) use join::{Basis, JoinReport, Target, join, not_running, status_sockets};
 pub(crate) use paths::{Links, open};
 pub(crate) use terminal::send;
@@ -29,7 +31,7 @@ use crate::notes::note;
 use crate::problem::{Context, errno_text};
 use crate::protocol::{CgroupPlan, ContainerPlan, Failure, FailureKind};
 use crate::sandbox::Sandbox;
-use crate::sys::{self, Forked, PidNamespace};
+use crate::sys::{self, Forked};
 
 /// Bytes of a problem that fit into one atomic write to a pipe.
 const PROBLEM_BYTES_MAX: usize = 2048;
@@ -114,15 +116,18 @@ impl Report {
 }
 
 /// Forks the container. It comes back at once; how the preparation goes is read from `status`.
-pub(crate) fn launch(plan: &ContainerPlan, sandbox: &Sandbox) -> Result<Launched, Failure> {
+pub(crate) fn launch(
+    plan: &ContainerPlan,
+    sandbox: &Sandbox,
+    place: Birthplace<'_>,
+) -> Result<Launched, Failure> {
     let cgroups = open_cgroups(&plan.cgroup, sandbox)?;
     let (status, child_status) = pipe()?;
     let (child_go, go) = pipe()?;
     let (ours, stdio) = stdio::open(plan.stdio)?;
     let pipes = child::Pipes { status: child_status, go: child_go, stdio };
     let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
-    let forked = sys::fork_into(unified, PidNamespace::New);
-    match forked.setup(|| "fork".to_owned())? {
+    match birth::fork(unified, place, sandbox)? {
         Forked::Child => child::run(plan, sandbox, &cgroups.tasks, &pipes),
         Forked::Parent { pid, pidfd } => {
             let outputs = [&ours.stdout, &ours.stderr].into_iter().flatten();

@@ -227,6 +227,17 @@ impl Server {
 }
 
 impl Command {
+    /// Whether this child of the shim is its helper or its process; while there is a helper, any child may be its process.
+    pub(super) fn may_be(&self, child: u32) -> bool {
+        let own = |process: &Process| {
+            process.ended.is_none()
+                && process
+                    .pid
+                    .is_some_and(|pid| pid.as_raw_nonzero().get().cast_unsigned() == child)
+        };
+        self.helper.is_some() || self.process.as_ref().is_some_and(own)
+    }
+
     fn kill(&mut self) {
         self.fate = Fate::Doomed;
         let Some(process) = &self.process else { return };

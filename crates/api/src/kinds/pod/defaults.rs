@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use rekindle_types::ephemeral;
 use rekindle_types::resources::{self, Amounts};
 
 use super::{image, is_mirror};
@@ -77,6 +78,12 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
     canonical_amounts(spec.resources.as_mut());
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         self::container(container);
+    }
+    for ephemeral in spec.ephemeral_containers.iter_mut().flatten() {
+        let mut filled = ephemeral::as_container(ephemeral);
+        self::container(&mut filled);
+        *ephemeral = ephemeral::of_container(filled, ephemeral.target_container_name.take());
+        fill::drop_empty_text(&mut ephemeral.target_container_name);
     }
     for volume in spec.volumes.iter_mut().flatten() {
         self::volume(volume);

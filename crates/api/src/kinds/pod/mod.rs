@@ -15,7 +15,7 @@ use rekindle_types::{Tick, resources};
 use super::fill::{self, Desired};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
-use crate::validation::{Path, text};
+use crate::validation::{Path, items, text};
 
 /// The taints that every pod tolerates for 300 s unless it says otherwise.
 pub(crate) const DEFAULT_TOLERATION_KEYS: [&str; 2] =
@@ -45,6 +45,7 @@ impl ApiKind for Pod {
         Subresource::Attach,
         Subresource::PortForward,
         Subresource::Resize,
+        Subresource::EphemeralContainers,
     ];
     const COLUMNS: &'static [Column] = row::COLUMNS;
     const SELECTABLE_FIELDS: &'static [&'static str] = &[
@@ -90,8 +91,31 @@ impl ApiKind for Pod {
 
     fn prepare_for_resize(&mut self, old: &Self) {
         resize::keep_all_but_resources(self, old);
+    }
+
+    fn prepare_for_ephemeral_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        let added = self.spec.as_mut().and_then(|spec| spec.ephemeral_containers.take());
+        let (uid, version) = (self.metadata.uid.clone(), self.metadata.resource_version.clone());
+        self.clone_from(old);
+        (self.metadata.uid, self.metadata.resource_version) = (uid, version);
+        if let Some(spec) = &mut self.spec {
+            spec.ephemeral_containers = added;
+        }
         let desired = Desired::compare(&self.spec, &old.spec);
         fill::next_generation(&mut self.metadata, &old.metadata, desired);
+    }
+
+    fn validate_new(&self) -> Vec<FieldError> {
+        let spec = self.spec.as_ref();
+        let given = spec.is_some_and(|spec| !items(spec.ephemeral_containers.as_ref()).is_empty());
+        given
+            .then(|| FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"))
+            .into_iter()
+            .collect()
+    }
+
+    fn validate_ephemeral_update(&self, old: &Self) -> Vec<FieldError> {
+        validate::ephemeral::update(self, old)
     }
 
     fn validate(&self) -> Vec<FieldError> {

@@ -31,10 +31,12 @@ const FIELDS: &[Fields] = &[
             "containers",
             "dnsConfig",
             "dnsPolicy",
-            "enableServiceLinks", // there are no cluster addresses to make variables of
+            "ephemeralContainers", // by their subresource
+            "enableServiceLinks",  // there are no cluster addresses to make variables of
             "hostAliases",
             "hostIPC",
             "hostNetwork",
+            "hostPID",
             "hostname",
             "hostnameOverride",
             "imagePullSecrets",
@@ -51,10 +53,11 @@ const FIELDS: &[Fields] = &[
             "serviceAccount", // an old name of serviceAccountName
             "serviceAccountName",
             "setHostnameAsFQDN",
+            "shareProcessNamespace",
             "terminationGracePeriodSeconds",
             "volumes",
         ],
-        refused: &["ephemeralContainers"],
+        refused: &[],
     },
     Fields { schema: "Affinity", path: "spec.affinity.", enforced: &[], refused: &[] },
     Fields {

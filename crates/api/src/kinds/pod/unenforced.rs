@@ -1,10 +1,14 @@
 //! The fields of a pod spec that are accepted and stored but not carried out by this version. Each is answered with a
 //! Warning and listed in docs/compatibility.md. When a field becomes enforced, its line goes.
 
+use std::borrow::Cow;
+
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, KeyToPath, Lifecycle, LifecycleHandler, PodSecurityContext,
     PodSpec, Probe, SecurityContext, Toleration, Volume, VolumeMount,
 };
+
+use rekindle_types::ephemeral;
 
 use super::DEFAULT_TOLERATION_KEYS;
 use crate::validation::{items, text};
@@ -25,7 +29,7 @@ pub struct Unenforced {
 pub enum Set {
     /// In the spec itself.
     Pod(fn(&PodSpec) -> bool),
-    /// In a regular or init container.
+    /// In a regular, init or ephemeral container.
     Container(fn(&Container) -> bool),
     /// In a regular or init container of a pod that has a network of its own.
     OwnNetwork(fn(&Container) -> bool),
@@ -75,6 +79,7 @@ impl Unenforced {
                         .enumerate()
                         .filter(|(_, mount)| is_set(mount))
                         .map(move |(index, _)| format!("{path}.volumeMounts[{index}].{field}"))
+                        .collect::<Vec<_>>()
                 })
                 .collect(),
         }
@@ -84,15 +89,20 @@ impl Unenforced {
 fn containers<'a>(
     spec: &'a PodSpec,
     prefix: &'a str,
-) -> impl Iterator<Item = (String, &'a Container)> {
+) -> impl Iterator<Item = (String, Cow<'a, Container>)> {
     let list = |name: &'static str, containers: &'a [Container]| {
-        containers
-            .iter()
-            .enumerate()
-            .map(move |(index, container)| (format!("{prefix}.{name}[{index}]"), container))
+        containers.iter().enumerate().map(move |(index, container)| {
+            (format!("{prefix}.{name}[{index}]"), Cow::Borrowed(container))
+        })
     };
+    let ephemerals = items(spec.ephemeral_containers.as_ref()).iter().enumerate();
+    let ephemerals = ephemerals.map(move |(index, container)| {
+        let path = format!("{prefix}.ephemeralContainers[{index}]");
+        (path, Cow::Owned(ephemeral::as_container(container)))
+    });
     list("containers", &spec.containers)
         .chain(list("initContainers", items(spec.init_containers.as_ref())))
+        .chain(ephemerals)
 }
 
 /// One warning for each line of the table that applies, so that their number is bounded whatever the pod.
@@ -167,7 +177,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| !items(s.eviction_responders.as_ref()).is_empty(),
         "nobody asks them",
     ),
-    pod("hostPID", |s| s.host_pid == Some(true), "the pod gets PID namespaces of its own"),
     pod("hostUsers", |s| s.host_users == Some(false), "the pod runs in the node's user namespace"),
     pod(
         "preemptionPolicy",
@@ -212,11 +221,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "securityContext.windowsOptions",
         |s| context(s, |c| c.windows_options.is_some()),
         "the nodes run Linux",
-    ),
-    pod(
-        "shareProcessNamespace",
-        |s| s.share_process_namespace == Some(true),
-        "each container gets a PID namespace of its own",
     ),
     pod("subdomain", |s| s.subdomain.is_some(), "there is no cluster DNS"),
     pod(

@@ -17,9 +17,14 @@ use crate::pods::termination_message::create_file;
 use crate::volumes::{ensure_sub_path, volume_paths};
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
-    pub(super) async fn create_container(self, key: CoreKey) -> ActionResult {
+    pub(super) async fn create_container(
+        self,
+        key: CoreKey,
+        target: Option<CoreKey>,
+    ) -> ActionResult {
         let container =
             find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
+        let container = container.as_ref();
         let wanted = container_references(&self.pod_ref.namespace, container);
         let objects = self.objects.fetch(&wanted).await.map_err(|e| config(e.to_string()))?;
         let facts = self.facts();
@@ -39,6 +44,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             key: self.container_key(key),
             pod: &self.pod,
             container,
+            target: target.map(|key| self.container_key(key)),
             env: env.variables,
             paths: MountPaths {
                 volumes: &volumes,

@@ -20,7 +20,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let container =
             find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
         let key = &self.container_key(key);
-        let asked = Asked { container, key, ip: self.ips.first().copied() };
+        let asked = Asked { container: &container, key, ip: self.ips.first().copied() };
         let found = probes::run(&*self.node.runtime, asked, probe, timeout.to_std()).await;
         let found = found.map_err(|error| other(error.to_string()))?;
         Ok(Outcome::Probed { verdict: found.verdict, output: found.output })
@@ -40,7 +40,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             HookLimit::Grace(left) => Some(left.to_std()),
         };
         let key = &self.container_key(key);
-        let asked = Asked { container, key, ip: self.ips.first().copied() };
+        let asked = Asked { container: &container, key, ip: self.ips.first().copied() };
         match hooks::run(&*self.node.runtime, asked, hook, limit).await {
             Ok(()) => Ok(Outcome::Done),
             Err(error) => {

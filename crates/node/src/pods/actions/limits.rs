@@ -41,7 +41,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     pub(super) async fn update_container(self, key: CoreKey) -> ActionResult {
         let container =
             find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
-        let resources = container_resources(&self.pod, container);
+        let resources = container_resources(&self.pod, &container);
         let sandbox = self.sandbox_key(key.sandbox);
         self.check_memory(&sandbox, None, std::slice::from_ref(&key)).await?;
         let key = self.container_key(key);
@@ -62,7 +62,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         for key in containers {
             let name = &key.name.0;
             let found = find_container(&self.pod, name).map_err(|e| config(e.to_string()))?;
-            let limit = container_resources(&self.pod, found).memory_limit_bytes;
+            let limit = container_resources(&self.pod, &found).memory_limit_bytes;
             let state = memory.containers.get(&self.container_key(key.clone()));
             let state = state.copied().unwrap_or_default();
             problems.extend(problem(&format!("container {name:?}"), state, limit));

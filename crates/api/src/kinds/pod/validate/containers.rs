@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-use super::{Holder, container, handlers, one_of_if_set};
+use super::{Holder, container, ephemeral, handlers, one_of_if_set};
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, items, text};
 
@@ -35,12 +35,14 @@ pub(super) fn all(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldErro
         // Init containers run one after the other, so each has the ports to itself.
         errors.extend(host_port_conflicts(std::iter::once((container, field))));
     }
-    if !items(spec.ephemeral_containers.as_ref()).is_empty() {
-        let detail = match holder {
-            Holder::Pod => "cannot be set on create",
-            Holder::Template => "ephemeral containers not allowed in pod template",
-        };
-        errors.push(FieldError::forbidden(field.child("ephemeralContainers"), detail));
+    let ephemerals = field.child("ephemeralContainers");
+    match holder {
+        Holder::Pod => errors.extend(ephemeral::all(spec, &ephemerals)),
+        Holder::Template if items(spec.ephemeral_containers.as_ref()).is_empty() => {}
+        Holder::Template => {
+            let detail = "ephemeral containers not allowed in pod template";
+            errors.push(FieldError::forbidden(ephemerals, detail));
+        }
     }
     errors
 }

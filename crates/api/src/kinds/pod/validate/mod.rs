@@ -4,6 +4,7 @@
 mod container;
 mod containers;
 mod env;
+pub(crate) mod ephemeral;
 mod handlers;
 mod mounts;
 mod placement;

@@ -1,0 +1,87 @@
+//! Ephemeral containers: what one may have, and that those that are there stay as they are.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    Container, EphemeralContainer, Pod, PodSpec, ResourceRequirements,
+};
+use rekindle_types::ephemeral::as_container;
+
+use super::{Holder, container};
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, items, text};
+
+const NOT_HERE: &str = "cannot be set for an Ephemeral Container";
+
+/// Checks the list of a pod.
+pub(super) fn all(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let lasting = || spec.containers.iter().chain(items(spec.init_containers.as_ref()));
+    let others: BTreeSet<&str> = lasting().map(|container| container.name.as_str()).collect();
+    let mut names = others.clone();
+    for (index, ephemeral) in items(spec.ephemeral_containers.as_ref()).iter().enumerate() {
+        let field = field.index(index);
+        let converted = as_container(ephemeral);
+        errors.extend(container::common(&converted, spec, Holder::Pod, &field));
+        if !ephemeral.name.is_empty() && !names.insert(&ephemeral.name) {
+            errors.push(FieldError::duplicate(field.child("name"), &ephemeral.name));
+        }
+        let target = text(ephemeral.target_container_name.as_ref());
+        if !target.is_empty() && !others.contains(target) {
+            errors.push(FieldError::not_found(field.child("targetContainerName"), target));
+        }
+        errors.extend(only_what_is_allowed(&converted, &field));
+    }
+    errors
+}
+
+/// No pod should rely on one, so nothing that others could rely on.
+fn only_what_is_allowed(container: &Container, field: &Path) -> Vec<FieldError> {
+    let resources = container.resources.as_ref();
+    let set = [
+        ("ports", !items(container.ports.as_ref()).is_empty()),
+        ("resources", resources.is_some_and(|given| *given != ResourceRequirements::default())),
+        ("resizePolicy", !items(container.resize_policy.as_ref()).is_empty()),
+        ("restartPolicy", container.restart_policy.is_some()),
+        ("restartPolicyRules", !items(container.restart_policy_rules.as_ref()).is_empty()),
+        ("livenessProbe", container.liveness_probe.is_some()),
+        ("readinessProbe", container.readiness_probe.is_some()),
+        ("startupProbe", container.startup_probe.is_some()),
+        ("lifecycle", container.lifecycle.is_some()),
+    ];
+    let set = set.into_iter().filter(|(_, set)| *set);
+    let mut errors: Vec<FieldError> =
+        set.map(|(name, _)| FieldError::forbidden(field.child(name), NOT_HERE)).collect();
+    for (index, mount) in items(container.volume_mounts.as_ref()).iter().enumerate() {
+        let field = field.child("volumeMounts").index(index);
+        for (name, path) in [("subPath", &mount.sub_path), ("subPathExpr", &mount.sub_path_expr)] {
+            if !text(path.as_ref()).is_empty() {
+                errors.push(FieldError::forbidden(field.child(name), NOT_HERE));
+            }
+        }
+    }
+    errors
+}
+
+/// They may be added, and neither changed nor removed. In whatever order: a patch keeps none.
+pub(crate) fn update(new: &Pod, old: &Pod) -> Vec<FieldError> {
+    let list = |pod: &'_ Pod| -> Vec<EphemeralContainer> {
+        let spec = pod.spec.as_ref();
+        spec.and_then(|spec| spec.ephemeral_containers.clone()).unwrap_or_default()
+    };
+    let (new, field) = (list(new), Path::new("spec").child("ephemeralContainers"));
+    let mut errors = Vec::new();
+    for old in list(old) {
+        let problem = match new.iter().rfind(|new| new.name == old.name) {
+            None => "removed",
+            Some(new) if *new != old => "changed",
+            Some(_) => continue,
+        };
+        let name = &old.name;
+        errors.push(FieldError::forbidden(
+            &field,
+            format!("existing ephemeral containers {name:?} may not be {problem}"),
+        ));
+    }
+    errors
+}

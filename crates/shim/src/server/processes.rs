@@ -1,0 +1,150 @@
+//! PID namespaces that containers share with each other or with the host: where a container is born, the end of the first
+//! process, and the reaping of those in the host's namespace whose parents are gone.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::{self, EventFlags};
+use rustix::process::{Pid, WaitId, WaitIdOptions};
+
+use super::{NOBODY, Next, Server, Source};
+use crate::container::Stage;
+use crate::launch::{self, Birthplace};
+use crate::notes::note;
+use crate::problem::{Context, errno_text};
+use crate::protocol::{Failure, FailureKind, PidNamespacePlan, ProcessesPlan};
+use crate::sandbox::Sandbox;
+use crate::sys;
+
+/// Processes that come to the shim when their parents are gone.
+#[derive(Debug)]
+pub(super) enum Orphans {
+    /// None do: PID namespaces have a first process for that.
+    NotOurs,
+    /// All of a sandbox on the host's PID namespace.
+    Ours {
+        /// Readable when a child has ended.
+        ended: OwnedFd,
+        reaping: Reaping,
+    },
+}
+
+/// Whether there may be something to reap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reaping {
+    Done,
+    Due,
+}
+
+impl Server {
+    /// Watches what the sandbox has for its containers' processes.
+    pub(super) fn watch_processes(&mut self, plan: ProcessesPlan) -> Result<(), Failure> {
+        let watch = |fd: &OwnedFd, source: Source| {
+            epoll::add(&self.epoll, fd, source.pack(), EventFlags::IN)
+                .setup(|| "watch the pod's processes".to_owned())
+        };
+        match plan {
+            ProcessesPlan::Containers => Ok(()),
+            ProcessesPlan::Sandbox => {
+                let init = self.sandbox.as_ref().and_then(|sandbox| sandbox.init.as_ref());
+                init.map_or(Ok(()), |init| watch(&init.pidfd, Source::Init))
+            }
+            ProcessesPlan::Host => {
+                let ended = sys::children_signal().setup(|| "watch for children".to_owned())?;
+                watch(&ended, Source::Children)?;
+                self.orphans = Orphans::Ours { ended, reaping: Reaping::Due };
+                Ok(())
+            }
+        }
+    }
+
+    /// Where a container with this plan is born.
+    pub(super) fn birthplace<'a>(
+        &'a self,
+        plan: &PidNamespacePlan,
+        sandbox: &'a Sandbox,
+    ) -> Result<Birthplace<'a>, Failure> {
+        match plan {
+            PidNamespacePlan::Own => Ok(Birthplace::New),
+            PidNamespacePlan::Host => Ok(Birthplace::Host),
+            PidNamespacePlan::Sandbox => match &sandbox.init {
+                Some(init) => Ok(Birthplace::With(init.pidfd.as_fd())),
+                None => {
+                    let problem = "the sandbox has no PID namespace for its containers";
+                    Err(Failure::new(FailureKind::State, problem))
+                }
+            },
+            PidNamespacePlan::Container { slot } => {
+                let target = self.find(slot).and_then(|number| self.containers.get(&number));
+                match target {
+                    Some(target) if matches!(target.stage, Stage::Running { .. }) => {
+                        Ok(Birthplace::With(target.pidfd.as_fd()))
+                    }
+                    Some(_) | None => Err(launch::not_running(slot)),
+                }
+            }
+        }
+    }
+
+    /// The first process has ended, and with it everything in its namespace. Unless it was told to, the sandbox is over.
+    pub(super) fn reap_init(&mut self) -> Next {
+        let Some(init) = self.sandbox.as_mut().and_then(|sandbox| sandbox.init.take()) else {
+            return Next::Continue;
+        };
+        init.reap();
+        if self.shutdown.is_none() {
+            note("the first process of the pod's PID namespace has ended");
+            self.shut_down(NOBODY);
+        }
+        self.exit_when_done()
+    }
+
+    /// Takes the signals that have come; what they are about is looked up.
+    pub(super) fn note_children(&mut self) {
+        let Orphans::Ours { ended, reaping } = &mut self.orphans else { return };
+        *reaping = Reaping::Due;
+        let mut signals = [0u8; 16 * size_of::<libc::signalfd_siginfo>()];
+        // One read is enough: one signal stands for any number of children.
+        if let Err(errno) = rustix::io::read(ended, &mut signals)
+            && errno != rustix::io::Errno::AGAIN
+        {
+            note(&format!("read the children's signal: {}", errno_text(errno)));
+        }
+    }
+
+    /// Reaps children that are neither containers nor commands. What is one of those is left to where its end is taken in,
+    /// which brings this here again.
+    pub(super) fn reap_orphans(&mut self) {
+        match self.orphans {
+            Orphans::NotOurs | Orphans::Ours { reaping: Reaping::Done, .. } => return,
+            Orphans::Ours { reaping: Reaping::Due, .. } => {}
+        }
+        loop {
+            match sys::ended_child() {
+                Ok(Some(pid)) if self.may_be_known(pid) => return,
+                Ok(Some(pid)) => reap(pid),
+                Ok(None) => break,
+                Err(errno) => {
+                    note(&format!("look for ended children: {}", errno_text(errno)));
+                    break;
+                }
+            }
+        }
+        if let Orphans::Ours { reaping, .. } = &mut self.orphans {
+            *reaping = Reaping::Done;
+        }
+    }
+
+    fn may_be_known(&self, pid: u32) -> bool {
+        self.containers.values().any(|container| container.is_process(pid))
+            || self.commands.values().any(|command| command.may_be(pid))
+    }
+}
+
+fn reap(pid: u32) {
+    let child = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(child) = child else { return };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    if let Err(errno) = rustix::process::waitid(WaitId::Pid(child), options) {
+        note(&format!("reap process {pid}: {}", errno_text(errno)));
+    }
+}
