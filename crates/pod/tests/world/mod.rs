@@ -146,8 +146,9 @@ impl World {
         let pod = self.core.granted_pod();
         let spec = pod.spec.as_ref().expect("a spec");
         let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
-        let container = all.find(|c| c.name == name).expect("a container of the pod");
-        container.resources.clone().unwrap_or_default()
+        // an ephemeral container has none
+        let found = all.find(|container| container.name == name);
+        found.and_then(|container| container.resources.clone()).unwrap_or_default()
     }
 
     /// The node decides on what was asked for last.
