@@ -27,7 +27,7 @@ fn main() -> Result<(), Failure> {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Masters,
+        authorizer: Authorizer::Rbac,
         ca_bundle: pki.ca_pem().to_owned(),
     });
     for pending in api.bootstrap(clock.now())? {

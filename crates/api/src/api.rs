@@ -7,13 +7,16 @@ use rekindle_store::{Pending, Store, StoreError};
 use rekindle_types::Tick;
 
 use crate::admission;
-use crate::auth::Attributes;
+use crate::auth::token::TokenKey;
+use crate::auth::{Attributes, Identity};
 use crate::call::{Call, Part};
 use crate::discovery::Discovery;
+use crate::impersonation::{self, Impersonation};
 use crate::outcome::Outcome;
 use crate::registry::{KindEntry, Registry, Scope, Subresource};
 use crate::request::{Options, Request, ResourcePath, Target, Verb};
 use crate::reviews;
+use crate::selectors::FieldSelector;
 use crate::shared::{ApiParts, Shared};
 use crate::status::ApiError;
 use crate::subresources;
@@ -29,16 +32,53 @@ pub struct Api {
 impl Api {
     /// An API over a store. Call [`Api::bootstrap`] before the first request.
     pub fn new(parts: ApiParts) -> Self {
-        Self { shared: Arc::new(Shared::new(parts)), discovery: Arc::default() }
+        Self { shared: Arc::new(Shared::new(parts, None)), discovery: Arc::default() }
+    }
+
+    /// The same with tokens for service accounts, signed with this key. Without it nobody gets one, and none is known.
+    pub fn with_tokens(parts: ApiParts, key: TokenKey) -> Self {
+        Self { shared: Arc::new(Shared::new(parts, Some(key))), discovery: Arc::default() }
     }
 
     /// Makes what every cluster has and this one lacks: the namespaces default, kube-system, kube-public and
-    /// kube-node-lease, each with its default ServiceAccount and its kube-root-ca.crt.
+    /// kube-node-lease, each with its default ServiceAccount and its kube-root-ca.crt; the roles and bindings that users expect.
     ///
     /// # Errors
     /// When the store refuses. The caller waits for what is returned.
     pub fn bootstrap(&self, now: Tick) -> Result<Vec<Pending>, StoreError> {
-        admission::namespaces::bootstrap(&self.shared, now)
+        let mut pending = admission::namespaces::bootstrap(&self.shared, now)?;
+        pending.extend(admission::default_roles::bootstrap(&self.shared, now)?);
+        Ok(pending)
+    }
+
+    /// Brings the rules of aggregated cluster roles to what the roles that they are made of say now. Called whenever a
+    /// cluster role has changed; what it writes is such a change, too.
+    ///
+    /// # Errors
+    /// When the store refuses; the next change of a cluster role is another chance.
+    pub fn aggregate_roles(&self) -> Result<(), ApiError> {
+        admission::aggregation::aggregate(&self.shared)
+    }
+
+    /// Who a bearer token belongs to.
+    ///
+    /// # Errors
+    /// 401 when it is none of ours, has expired, or what it was made for is no more.
+    pub fn authenticate(&self, token: &str, now: Tick) -> Result<Identity, ApiError> {
+        self.shared.tokens.authenticate(&self.shared, token, now)
+    }
+
+    /// The identity that a request acts as, when `who` asks to act as somebody else.
+    ///
+    /// # Errors
+    /// 403 when `who` may not.
+    pub fn impersonate(
+        &self,
+        who: Identity,
+        as_whom: &Impersonation,
+    ) -> Result<Identity, ApiError> {
+        impersonation::check(&self.shared, &who, as_whom)?;
+        Ok(as_whom.identity())
     }
 
     /// Serves one request.
@@ -76,7 +116,7 @@ impl Api {
             Target::Other(path) => {
                 let verb = request.method.as_str().to_ascii_lowercase();
                 let what = Attributes::Path { verb: &verb, path: &path };
-                self.shared.authorizer.check(&request.identity, &what)?;
+                self.shared.authorize(&request.identity, &what)?;
                 self.discovery.serve(&self.shared, &path, request)
             }
             Target::Resource(path) => self.serve_resource(request, &path),
@@ -88,16 +128,19 @@ impl Api {
         let verb = Verb::of(&request.method, path, &options);
         let verb_name = verb
             .map_or_else(|| request.method.as_str().to_ascii_lowercase(), |v| v.name().to_owned());
+        // A selection by name counts as naming the object, so that rules with resourceNames allow it, as upstream.
+        let selected = selected_name(verb, &options);
         let is_namespace = path.group.is_empty() && path.resource == "namespaces";
         let what = Attributes::Resource {
             verb: &verb_name,
             group: &path.group,
             resource: &path.resource,
-            subresource: &path.subresource,
+            // `pods/x/proxy/a/b` is about `pods/proxy`
+            subresource: path.subresource.split('/').next().unwrap_or_default(),
             namespace: if is_namespace { &path.name } else { &path.namespace },
-            name: &path.name,
+            name: if path.name.is_empty() { &selected } else { &path.name },
         };
-        self.shared.authorizer.check(&request.identity, &what)?;
+        self.shared.authorize(&request.identity, &what)?;
         if let Some(answer) = reviews::serve(&self.shared, request, path)? {
             return Ok(answer.into());
         }
@@ -111,6 +154,18 @@ impl Api {
         let call = Call { api: &self.shared, entry, path, options, request };
         if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
     }
+}
+
+/// The name that a list, watch or deletion of many asks for by field selector; empty when it asks for none.
+fn selected_name(verb: Option<Verb>, options: &Options) -> String {
+    let many = matches!(verb, Some(Verb::List | Verb::Watch | Verb::DeleteCollection));
+    if !many || options.field_selector.is_empty() {
+        return String::new();
+    }
+    // a selector that cannot be read is refused later on, and names nothing until then
+    let selector = FieldSelector::parse(&options.field_selector).ok();
+    let name = selector.as_ref().and_then(|selector| selector.exact("metadata.name"));
+    name.unwrap_or_default().to_owned()
 }
 
 /// A namespaced object is found in its namespace only; a cluster-scoped one in none.
@@ -155,6 +210,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::Scale, Verb::Patch) => subresources::scale::patch(call),
         (Subresource::Binding, Verb::Create) => subresources::binding::create(call),
         (Subresource::Finalize, Verb::Update) => verbs::update::update(call, Part::Finalize),
+        (Subresource::Token, Verb::Create) => subresources::token::create(call),
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
         }
@@ -175,7 +231,8 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
             | Subresource::Log
             | Subresource::Exec
             | Subresource::Attach
-            | Subresource::PortForward,
+            | Subresource::PortForward
+            | Subresource::Token,
             _,
         ) => Err(ApiError::method_not_allowed()),
     }

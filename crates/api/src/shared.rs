@@ -2,13 +2,19 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use rekindle_store::Store;
 
-use crate::auth::Authorizer;
+use crate::auth::rbac::Policies;
+use crate::auth::token::TokenKey;
+use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
+use crate::authority::{Authority, State, Verdict};
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::registry::Registry;
+use crate::status::ApiError;
+use crate::tokens::Tokens;
 
 /// What an [`crate::Api`] is made of.
 pub struct ApiParts {
@@ -29,7 +35,8 @@ pub struct ApiParts {
 pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) store: Store,
-    pub(crate) authorizer: Authorizer,
+    pub(crate) tokens: Tokens,
+    authority: Authority,
     pub(crate) ca_bundle: String,
     pub(crate) encoded_events: EncodedEvents,
     pub(crate) expiry: Mutex<EventExpiry>,
@@ -37,17 +44,53 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(parts: ApiParts) -> Self {
+    pub(crate) fn new(parts: ApiParts, key: Option<TokenKey>) -> Self {
         let expiry = EventExpiry::of(&parts.registry, &parts.store);
         Self {
             registry: parts.registry,
             store: parts.store,
-            authorizer: parts.authorizer,
+            authority: Authority::new(parts.authorizer),
+            tokens: Tokens::new(key),
             ca_bundle: parts.ca_bundle,
             encoded_events: EncodedEvents::default(),
             expiry: Mutex::new(expiry),
             entropy: Mutex::new(parts.entropy),
         }
+    }
+
+    fn state(&self) -> State<'_> {
+        State { registry: &self.registry, store: &self.store }
+    }
+
+    /// Refuses what `who` may not do: 401 without an identity, else 403.
+    pub(crate) fn authorize(&self, who: &Identity, what: &Attributes<'_>) -> Result<(), ApiError> {
+        self.authority.check(self.state(), who, what)
+    }
+
+    /// Whether a user may do something, with the reason.
+    pub(crate) fn decide(
+        &self,
+        user: &UserInfo,
+        what: &Attributes<'_>,
+    ) -> Result<Verdict, ApiError> {
+        self.authority.decide(self.state(), user, what)
+    }
+
+    /// Every rule that a user was given, for the cluster and in a namespace.
+    pub(crate) fn rules_for(
+        &self,
+        user: &UserInfo,
+        namespace: &str,
+    ) -> Result<Vec<PolicyRule>, ApiError> {
+        self.authority.rules_for(self.state(), user, namespace)
+    }
+
+    /// Looks at all roles and bindings as they are.
+    pub(crate) fn with_policies<T>(
+        &self,
+        look: impl FnOnce(&Policies) -> T,
+    ) -> Result<T, ApiError> {
+        self.authority.with_policies(self.state(), look)
     }
 
     pub(crate) fn new_uid(&self) -> String {

@@ -164,6 +164,19 @@ impl ApiError {
         error
     }
 
+    /// 404: an object of a kind that is named by its resource only, for example `roles.rbac.authorization.k8s.io`.
+    pub fn not_found_in(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{resource}.{group} {name:?} not found");
+        let mut error = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
+        error.0.details = Some(Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: resource.to_owned(),
+            ..Details::default()
+        });
+        error
+    }
+
     /// 404: no such object.
     pub fn not_found(entry: &KindEntry, name: &str) -> Self {
         let message = format!("{} {name:?} not found", entry.resource());
@@ -266,6 +279,11 @@ impl ApiError {
     /// 422: the object is wrong in these fields.
     pub fn invalid(entry: &KindEntry, name: &str, errors: &[FieldError]) -> Self {
         Self::invalid_named(&entry.group_kind(), entry.group, entry.kind, name, errors)
+    }
+
+    /// 422: an object of a kind without an entry of its own is wrong in these fields.
+    pub fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_named(&format!("{kind}.{group}"), group, kind, name, errors)
     }
 
     /// 422: a patch is wrong; it has no kind and no name of its own.

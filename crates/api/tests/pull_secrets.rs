@@ -25,12 +25,11 @@ fn a_pod_without_pull_secrets_gets_those_of_its_service_account() {
     let patch = r#"{"imagePullSecrets":[{"name":"default-logins"}]}"#;
     bench.patch("merge-patch+json", &format!("{ACCOUNTS}/default"), patch).ok();
     // (serviceAccountName, own secrets, what the pod has in the end)
-    let cases: [(Value, Value, &[&str]); 5] = [
+    let cases: [(Value, Value, &[&str]); 4] = [
         (Value::Null, Value::Null, &["default-logins"]),
         (json!("builder"), Value::Null, &["builder-logins"]),
         (json!("builder"), json!([{ "name": "own" }]), &["own"]),
         (json!("builder"), json!([]), &["builder-logins"]),
-        (json!("absent"), Value::Null, &[]),
     ];
     for (number, (account, own, expected)) in cases.into_iter().enumerate() {
         let mut pod = pod(&format!("p{number}"));

@@ -53,7 +53,7 @@ fn front() -> Front {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Masters,
+        authorizer: Authorizer::Rbac,
         ca_bundle: String::new(),
     });
     for pending in api.bootstrap(clock.now()).unwrap() {

@@ -1,5 +1,8 @@
 //! What is decided about a write by looking beyond the object itself.
 
+pub(crate) mod aggregation;
+pub(crate) mod default_roles;
+mod escalation;
 pub(crate) mod namespaces;
 pub(crate) mod service_accounts;
 
@@ -14,6 +17,15 @@ pub(crate) fn complete(entry: &KindEntry, object: &mut dyn AnyObject) {
     if namespaces::is_namespace(entry) {
         namespaces::complete(object);
     }
+}
+
+/// Refuses what this writer may not write although the verb is allowed. `old` is what it replaces.
+pub(crate) fn check_write(
+    call: &Call<'_>,
+    new: &dyn AnyObject,
+    old: Option<&dyn AnyObject>,
+) -> Result<(), ApiError> {
+    escalation::check(call, new, old)
 }
 
 /// Makes what comes with a new object.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_store::{Expect, Pending, StoreError};
+use rekindle_store::{Expect, Pending, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
 use crate::call::{Call, decode_stored, put};
 use crate::registry::{AnyObject, Context, KindEntry, Scope};
+use crate::selectors::names_of_key;
 use crate::shared::Shared;
 use crate::status::{ApiError, Cause};
 use crate::{keys, object_meta};
@@ -26,7 +27,9 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
 
 /// The ConfigMap with the CA certificate, in every namespace.
-const CA_BUNDLE: &str = "kube-root-ca.crt";
+pub(super) const CA_BUNDLE: &str = "kube-root-ca.crt";
+/// The key in it.
+const CA_FILE: &str = "ca.crt";
 
 pub(super) fn is_namespace(entry: &KindEntry) -> bool {
     entry.group.is_empty() && entry.kind == "Namespace"
@@ -86,6 +89,28 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreEr
         pending.extend(make(api, "namespaces", "", Box::new(namespace), now)?);
         pending.extend(furnish(api, name, now)?);
     }
+    pending.extend(renew_bundles(api)?);
+    Ok(pending)
+}
+
+/// Puts right every CA bundle that is not (or not any more) what clients in pods should trust.
+fn renew_bundles(api: &Shared) -> Result<Vec<Pending>, StoreError> {
+    let mut pending = Vec::new();
+    let kinds = ["namespaces", "configmaps"].map(|plural| api.registry.find("", "v1", plural));
+    let [Some(namespaces), Some(maps)] = kinds else { return Ok(pending) };
+    let query = RangeQuery { prefix: keys::collection(namespaces, ""), ..RangeQuery::default() };
+    for namespace in api.store.range(&query)?.objects {
+        let (_, name) = names_of_key(namespaces, namespace.key.as_str());
+        let Some(stored) = api.store.newest(&keys::object(maps, name, CA_BUNDLE)) else { continue };
+        let Ok(mut object) = decode_stored(maps, &stored) else { continue };
+        let Some(map) = object.as_any_mut().downcast_mut::<ConfigMap>() else { continue };
+        let data = map.data.get_or_insert_default();
+        if data.get(CA_FILE) != Some(&api.ca_bundle) {
+            data.insert(CA_FILE.to_owned(), api.ca_bundle.clone());
+            let expect = Expect::Revision(stored.revision);
+            pending.push(put(api, stored.key.as_str(), expect, object)?);
+        }
+    }
     Ok(pending)
 }
 
@@ -134,7 +159,7 @@ pub(super) fn furnish(
             )])),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([("ca.crt".to_owned(), api.ca_bundle.clone())])),
+        data: Some(BTreeMap::from([(CA_FILE.to_owned(), api.ca_bundle.clone())])),
         ..ConfigMap::default()
     };
     let mut pending = Vec::new();

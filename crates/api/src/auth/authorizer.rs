@@ -1,15 +1,14 @@
-//! What a user may do. So far: members of `system:masters`, which our own components are in, may do everything; others may
-//! look at discovery, health and version, and ask what they may do.
+//! What somebody wants to do, and how a refusal reads. Who may do what is decided in [`crate::auth::rbac`].
 
-use super::user::{Identity, MASTERS};
+use super::user::Identity;
 use crate::status::ApiError;
 
-/// Decides.
+/// How requests are decided about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorizer {
-    /// `system:masters` only.
+    /// Members of `system:masters` may do everything; others what roles and bindings give them.
     #[default]
-    Masters,
+    Rbac,
     /// Everybody may do everything: for tests and the simulator.
     AlwaysAllow,
 }
@@ -50,56 +49,22 @@ pub enum Decision {
     Deny,
 }
 
-impl Authorizer {
-    /// Whether `who` may do `what`.
-    pub fn decide(self, who: &Identity, what: &Attributes<'_>) -> Decision {
-        let allowed = match self {
-            Self::AlwaysAllow => true,
-            Self::Masters => match who {
-                Identity::Anonymous => is_public(what),
-                Identity::User(user) => user.is_in(MASTERS) || is_for_all_users(what),
-            },
-        };
-        if allowed { Decision::Allow } else { Decision::Deny }
-    }
-
-    /// [`Authorizer::decide`], with the error that a client gets: 401 without an identity, else 403.
-    pub fn check(self, who: &Identity, what: &Attributes<'_>) -> Result<(), ApiError> {
-        match (self.decide(who, what), who) {
-            (Decision::Allow, _) => Ok(()),
-            (Decision::Deny, Identity::Anonymous) => Err(ApiError::unauthorized()),
-            (Decision::Deny, Identity::User(_)) => Err(denied(who, what)),
+impl Attributes<'_> {
+    /// The error of somebody who may not: 401 without an identity, else 403.
+    pub fn refusal(&self, who: &Identity) -> ApiError {
+        match who {
+            Identity::Anonymous => ApiError::unauthorized(),
+            Identity::User(_) => denied(who, self),
         }
     }
 }
 
-/// What `system:public-info-viewer` may see upstream, which our anonymous clients may too.
-fn is_public(what: &Attributes<'_>) -> bool {
+/// What `system:public-info-viewer` may see upstream, which our anonymous clients may too, whatever roles say.
+pub(crate) fn is_public(what: &Attributes<'_>) -> bool {
     let Attributes::Path { path, .. } = what else { return false };
     ["/healthz", "/livez", "/readyz"].iter().any(|public| {
         path.strip_prefix(public).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }) || *path == "/version"
-}
-
-/// What every user may do upstream: discover, and ask about themselves (`system:discovery`, `system:basic-user`).
-fn is_for_all_users(what: &Attributes<'_>) -> bool {
-    match what {
-        Attributes::Path { path, .. } => {
-            is_public(what)
-                || *path == "/"
-                || ["/api", "/apis", "/openapi"].iter().any(|start| path.starts_with(start))
-        }
-        Attributes::Resource { verb, group, resource, .. } => {
-            *verb == "create"
-                && matches!(
-                    (*group, *resource),
-                    (
-                        "authorization.k8s.io",
-                        "selfsubjectaccessreviews" | "selfsubjectrulesreviews"
-                    ) | ("authentication.k8s.io", "selfsubjectreviews")
-                )
-        }
-    }
 }
 
 fn denied(who: &Identity, what: &Attributes<'_>) -> ApiError {
@@ -151,10 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn only_masters_may_touch_objects_and_the_refusal_reads_as_upstream() {
-        let admin = Identity::User(UserInfo::internal("admin"));
+    fn a_refusal_reads_as_upstream() {
         let bob = Identity::User(UserInfo::new("bob", []));
-        assert_eq!(Authorizer::Masters.check(&admin, &pods("web", "shop")), Ok(()));
         for (what, message) in [
             (
                 pods("web", "shop"),
@@ -176,27 +139,21 @@ mod tests {
                 "forbidden: User \"bob\" cannot get path \"/metrics\"",
             ),
         ] {
-            let error = Authorizer::Masters.check(&bob, &what).unwrap_err();
+            let error = what.refusal(&bob);
             assert_eq!((error.to_string().as_str(), error.code().as_u16()), (message, 403));
         }
+        assert_eq!(pods("web", "shop").refusal(&Identity::Anonymous).code().as_u16(), 401);
     }
 
     #[test]
-    fn nobody_sees_health_and_version_and_nothing_else() {
+    fn health_and_version_are_public_and_nothing_else() {
         let path = |path| Attributes::Path { verb: "get", path };
         for public in ["/healthz", "/livez", "/readyz", "/readyz/ping", "/version"] {
-            assert_eq!(
-                Authorizer::Masters.check(&Identity::Anonymous, &path(public)),
-                Ok(()),
-                "{public}"
-            );
+            assert!(is_public(&path(public)), "{public}");
         }
         for private in ["/", "/api", "/apis", "/openapi/v3", "/healthzz", "/versions"] {
-            let error =
-                Authorizer::Masters.check(&Identity::Anonymous, &path(private)).unwrap_err();
-            assert_eq!(error.code().as_u16(), 401, "{private}");
+            assert!(!is_public(&path(private)), "{private}");
         }
-        let error = Authorizer::Masters.check(&Identity::Anonymous, &pods("a", "b")).unwrap_err();
-        assert_eq!(error.code().as_u16(), 401);
+        assert!(!is_public(&pods("a", "b")));
     }
 }

@@ -73,6 +73,17 @@ pub enum PkiError {
         #[source]
         source: rcgen::Error,
     },
+    /// The key that signs tokens cannot be made, or is none.
+    #[error(
+        "{path:?} holds no usable key for tokens ({why}): restore it, or remove it to begin with a new one; every token is \
+         void then, and pods get new ones"
+    )]
+    TokenKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// A certificate could not be issued.
     #[error("issue a certificate for {subject:?}")]
     Issue {
@@ -257,13 +268,13 @@ fn params_for(name: &str, now: Tick, days: u64) -> CertificateParams {
     params
 }
 
-fn make_private_folder(folder: &Path) -> Result<(), PkiError> {
+pub(super) fn make_private_folder(folder: &Path) -> Result<(), PkiError> {
     let failed = |source| PkiError::Folder { path: folder.to_owned(), source };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).map_err(failed)
 }
 
-fn read_if_there(path: &Path) -> Result<Option<String>, PkiError> {
+pub(super) fn read_if_there(path: &Path) -> Result<Option<String>, PkiError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

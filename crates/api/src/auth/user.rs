@@ -1,5 +1,7 @@
 //! Identities.
 
+use std::collections::BTreeMap;
+
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
@@ -10,18 +12,24 @@ pub enum Identity {
 }
 
 /// A user, in the terms of `authentication.k8s.io/v1`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInfo {
     /// The name, for example `kubernetes-admin`.
     pub name: String,
     /// The groups.
     pub groups: Vec<String>,
+    /// Tells apart users that have the same name one after the other; service accounts have one.
+    pub uid: Option<String>,
+    /// More that is known of them, for example the pod that a token was made for.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";
 /// The group of everybody who is somebody.
 pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everybody who is nobody.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 impl UserInfo {
     /// A user with these groups, and with the group of all authenticated users.
@@ -30,7 +38,7 @@ impl UserInfo {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { name: name.into(), groups }
+        Self { name: name.into(), groups, ..Self::default() }
     }
 
     /// A part of this process, for example `system:rekindle:node`: trusted with everything.

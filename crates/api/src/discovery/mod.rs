@@ -59,6 +59,8 @@ impl Discovery {
             ["openapi", "v3", "apis", group, version] => {
                 self.openapi.document(registry, group, version, request)
             }
+            [".well-known", "openid-configuration"] => api.tokens.configuration(),
+            ["openid", "v1", "jwks"] => api.tokens.keys(),
             [] => classic::paths(registry),
             _ => Ok(Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
         }
@@ -153,6 +155,10 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
         Subresource::Attach => (options("PodAttachOptions"), &["create", "get"]),
         Subresource::PortForward => (options("PodPortForwardOptions"), &["create", "get"]),
         Subresource::Finalize => (own, &["update"]),
+        Subresource::Token => (
+            Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
+            &["create"],
+        ),
     };
     Resource {
         name: sub.name(),
@@ -167,16 +173,11 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
 }
 
 fn review_resource(review: &reviews::Review) -> Resource {
-    let singular = match review.kind {
-        "SelfSubjectReview" => "selfsubjectreview",
-        "SelfSubjectAccessReview" => "selfsubjectaccessreview",
-        _ => "selfsubjectrulesreview",
-    };
     Resource {
         name: review.plural,
         kind: Kind { group: review.group, version: reviews::VERSION, kind: review.kind },
-        scope: crate::registry::Scope::Cluster,
-        singular,
+        scope: review.scope,
+        singular: review.singular,
         verbs: &["create"],
         short_names: &[],
         categories: &[],

@@ -111,7 +111,7 @@ impl Front {
             Ok(body) => body,
             Err(error) => return respond_and_close(error.into()),
         };
-        let identity = match impersonate::identity(identity, &parts.headers) {
+        let identity = match self.identify(identity, &parts.headers) {
             Ok(identity) => identity,
             Err(error) => return respond(error.into()),
         };
@@ -131,6 +131,18 @@ impl Front {
         };
         let response = self.answer(&request, &parts.headers, upgrade).await;
         if parts.method == Method::HEAD { without_body(response) } else { response }
+    }
+
+    /// Who asks: the connection's own identity, else that of a bearer token; or somebody whom they act as.
+    fn identify(&self, connection: Identity, headers: &HeaderMap) -> Result<Identity, ApiError> {
+        let identity = match (connection, bearer_token(headers)) {
+            (Identity::Anonymous, Some(token)) => self.api.authenticate(token, self.now())?,
+            (connection, _) => connection,
+        };
+        match impersonate::wanted(headers)? {
+            Some(wanted) => self.api.impersonate(identity, &wanted),
+            None => Ok(identity),
+        }
     }
 
     async fn answer(
@@ -193,6 +205,13 @@ impl Front {
             Err(LogError::Failed(why)) => respond(ApiError::internal(why).into()),
         }
     }
+}
+
+/// `Authorization: Bearer <token>`.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 /// The body, unless it is too long or too slow. A body that announces too much is not read at all.

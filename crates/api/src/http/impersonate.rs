@@ -1,43 +1,41 @@
-//! `kubectl --as`: whoever may do everything may also act as somebody else, which can only narrow what is allowed.
+//! The headers of `kubectl --as`.
+
+use std::collections::BTreeMap;
 
 use http::HeaderMap;
 
-use crate::auth::user::MASTERS;
-use crate::auth::{Identity, UserInfo};
+use crate::impersonation::Impersonation;
+use crate::request::path::decode_percent_in_header;
 use crate::status::ApiError;
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
+const UID: &str = "impersonate-uid";
+const EXTRA: &str = "impersonate-extra-";
 const PREFIX: &str = "impersonate-";
 
-/// The identity that a request acts as.
-pub(super) fn identity(asking: Identity, headers: &HeaderMap) -> Result<Identity, ApiError> {
+/// Whom a request wants to act as; none when it does not say.
+pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<Impersonation>, ApiError> {
     let asked = headers.keys().any(|name| name.as_str().starts_with(PREFIX));
     if !asked {
-        return Ok(asking);
+        return Ok(None);
     }
-    let user = headers.get(USER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if user.is_empty() {
+    let values = |name: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let first = |name: &str| values(name).into_iter().find(|value| !value.is_empty());
+    let Some(user) = first(USER) else {
         return Err(ApiError::bad_request(
             "an impersonated user must be named when groups, a uid or extra fields are impersonated",
         ));
-    }
-    match &asking {
-        Identity::User(asker) if asker.is_in(MASTERS) => {
-            let groups = headers.get_all(GROUP).iter().filter_map(|value| value.to_str().ok());
-            Ok(Identity::User(UserInfo::new(user, groups.map(str::to_owned))))
-        }
-        Identity::User(_) | Identity::Anonymous => Err(ApiError::not_allowed(
-            "",
-            "users",
-            user,
-            format!(
-                "users {user:?} is forbidden: User {:?} cannot impersonate resource \"users\" in API group \"\" at the \
-                 cluster scope",
-                asking.name()
-            ),
-        )),
-    }
+    };
+    let extra: BTreeMap<String, Vec<String>> = headers
+        .keys()
+        .filter_map(|name| Some((name, name.as_str().strip_prefix(EXTRA)?)))
+        .map(|(name, key)| (decode_percent_in_header(key), values(name.as_str())))
+        .collect();
+    Ok(Some(Impersonation { user, groups: values(GROUP), uid: first(UID), extra }))
 }
 
 #[cfg(test)]
@@ -53,16 +51,23 @@ mod tests {
     }
 
     #[test]
-    fn only_masters_become_somebody_else() {
-        let admin = Identity::User(UserInfo::internal("admin"));
-        let bob = UserInfo::new("bob", ["dev".to_owned()]);
-        let as_bob = headers(&[(USER, "bob"), (GROUP, "dev")]);
-        assert_eq!(identity(admin.clone(), &as_bob), Ok(Identity::User(bob.clone())));
-        assert_eq!(identity(admin.clone(), &HeaderMap::new()), Ok(admin.clone()));
-        for asking in [Identity::User(bob), Identity::Anonymous] {
-            assert_eq!(identity(asking, &as_bob).unwrap_err().code().as_u16(), 403);
-        }
+    fn the_headers_say_whom_to_act_as() {
+        assert_eq!(wanted(&HeaderMap::new()), Ok(None));
+        let all = headers(&[
+            (USER, "bob"),
+            (GROUP, "dev"),
+            (GROUP, "ops"),
+            (UID, "u-1"),
+            ("impersonate-extra-acme.com%2fteam", "a"),
+        ]);
+        let bob = Impersonation {
+            user: "bob".to_owned(),
+            groups: vec!["dev".to_owned(), "ops".to_owned()],
+            uid: Some("u-1".to_owned()),
+            extra: [("acme.com/team".to_owned(), vec!["a".to_owned()])].into(),
+        };
+        assert_eq!(wanted(&all), Ok(Some(bob)));
         let no_user = headers(&[(GROUP, "system:masters")]);
-        assert_eq!(identity(admin, &no_user).unwrap_err().code().as_u16(), 400);
+        assert_eq!(wanted(&no_user).unwrap_err().code().as_u16(), 400);
     }
 }

@@ -4,6 +4,7 @@
     reason = "the front is a driver: it owns sockets and the clock"
 )]
 
+mod aggregation;
 mod body;
 mod clock;
 mod front;
@@ -14,6 +15,7 @@ mod server;
 mod streams;
 mod tls;
 
+pub use aggregation::keep_roles_aggregated;
 pub use body::{FrontBody, LogStream};
 pub use clock::{Clock, SystemClock};
 pub use front::{Front, FrontParts};

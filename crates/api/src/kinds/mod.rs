@@ -5,6 +5,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
@@ -19,6 +20,7 @@ mod namespace;
 mod node;
 pub mod pod;
 mod pod_restart;
+pub(crate) mod rbac;
 mod refresh;
 mod replica_set;
 mod restart_ladder;
@@ -32,6 +34,8 @@ mod template;
 pub fn all() -> Registry {
     let mut registry = Registry::default();
     registry
+        .register::<ClusterRole>()
+        .register::<ClusterRoleBinding>()
         .register::<ConfigMap>()
         .register::<Deployment>()
         .register::<Event>()
@@ -43,6 +47,8 @@ pub fn all() -> Registry {
         .register::<ReplicaSet>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()
+        .register::<Role>()
+        .register::<RoleBinding>()
         .register::<Secret>()
         .register::<Service>()
         .register::<ServiceAccount>();

@@ -11,6 +11,9 @@ use crate::table::{AGE, NAME, age, column};
 use crate::validation::object_meta::immutable;
 use crate::validation::{Path, text};
 
+/// A token that never ends, from the time before TokenRequest.
+const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+
 impl ApiKind for Secret {
     const NAMES: Names =
         Names { singular: "secret", short_names: &[], categories: &[], scope: Scope::Namespaced };
@@ -57,6 +60,14 @@ impl ApiKind for Secret {
         errors
     }
 
+    fn warnings(&self) -> Vec<String> {
+        let is_token = text(self.type_.as_ref()) == TOKEN_TYPE;
+        let has_token = self.data.as_ref().is_some_and(|data| data.contains_key("token"));
+        let warning = "type: kubernetes.io/service-account-token: accepted, but not enforced by this version of Rekindle: \
+                       nobody fills in a token; use `kubectl create token`, or the token that is mounted into the pod";
+        if is_token && !has_token { vec![warning.to_owned()] } else { Vec::new() }
+    }
+
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
         vec![("type", text(self.type_.as_ref()).to_owned())]
     }
@@ -93,7 +104,7 @@ fn required_by_type(secret: &Secret) -> Vec<FieldError> {
         }
     };
     match text(secret.type_.as_ref()) {
-        "kubernetes.io/service-account-token" => {
+        TOKEN_TYPE => {
             let name = "kubernetes.io/service-account.name";
             let named = secret.metadata.annotations.as_ref().and_then(|all| all.get(name));
             if named.is_some_and(|account| !account.is_empty()) {

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use rekindle_types::Tick;
 
 use super::keyed_data;
-use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{items, text};
 
@@ -15,6 +15,7 @@ impl ApiKind for ServiceAccount {
         categories: &[],
         scope: Scope::Namespaced,
     };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Token];
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Secrets", "string", "The secrets that pods with this account may use."),

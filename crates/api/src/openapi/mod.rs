@@ -37,6 +37,7 @@ const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 const RESOURCE_LIST: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList";
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
 const BINDING: &str = "io.k8s.api.core.v1.Binding";
 
 /// The name of the schema of a list of a kind.

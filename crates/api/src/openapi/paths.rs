@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    BINDING, DELETE_OPTIONS, PATCH, RESOURCE_LIST, SCALE, STATUS, list_schema, parameters,
-    reference,
+    BINDING, DELETE_OPTIONS, PATCH, RESOURCE_LIST, SCALE, STATUS, TOKEN_REQUEST, list_schema,
+    parameters, reference,
 };
 use crate::registry::{KindEntry, Scope, Subresource};
 
@@ -183,19 +183,14 @@ impl<'a> Resource<'a> {
                 ("scale", self.get_put_patch(&Subject { schema: SCALE, gvk, suffix: "Scale" }))
             }
             Subresource::Binding => {
-                let gvk = ["", "v1", "Binding"];
-                let subject = Subject { schema: BINDING, gvk, suffix: "Binding" };
-                let create = self.operation(
-                    "post",
-                    &subject,
-                    "create binding of a",
-                    json!({
-                        "parameters": parameters::write(),
-                        "requestBody": body(BINDING),
-                        "responses": answers(&[200, 201, 202], BINDING),
-                    }),
-                );
-                ("binding", json!({"post": create}))
+                let subject =
+                    Subject { schema: BINDING, gvk: ["", "v1", "Binding"], suffix: "Binding" };
+                ("binding", self.create_only(&subject, "create binding of a"))
+            }
+            Subresource::Token => {
+                let gvk = ["authentication.k8s.io", "v1", "TokenRequest"];
+                let subject = Subject { schema: TOKEN_REQUEST, gvk, suffix: "Token" };
+                ("token", self.create_only(&subject, "create token of a"))
             }
             Subresource::Log => {
                 let subject = Subject { suffix: "Log", ..own };
@@ -236,6 +231,16 @@ impl<'a> Resource<'a> {
         let own_parameters = operations["parameters"].as_array().cloned().unwrap_or_default();
         operations["parameters"] = json!([common, &own_parameters].concat());
         (name, operations)
+    }
+
+    /// A subresource that objects of its own are sent to.
+    fn create_only(&self, subject: &Subject<'_>, what: &str) -> Value {
+        let own = json!({
+            "parameters": parameters::write(),
+            "requestBody": body(subject.schema),
+            "responses": answers(&[200, 201, 202], subject.schema),
+        });
+        json!({"post": self.operation("post", subject, what, own)})
     }
 
     /// A subresource that both methods upgrade the connection for.

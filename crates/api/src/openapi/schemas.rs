@@ -1,5 +1,6 @@
 //! `components.schemas`: the kinds with everything they refer to, as Kubernetes publishes them.
 
+use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Binding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
@@ -25,6 +26,9 @@ pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
     if serves(Subresource::Scale) {
         generator.subschema_for::<Scale>();
     }
+    if serves(Subresource::Token) {
+        generator.subschema_for::<TokenRequest>();
+    }
     generator.subschema_for::<APIResourceList>();
     generator.subschema_for::<DeleteOptions>();
     generator.subschema_for::<ListMeta>();
@@ -39,6 +43,7 @@ pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
         mark(&mut schemas, &name, &[entry.group, entry.version, entry.kind]);
     }
     mark(&mut schemas, super::SCALE, &["autoscaling", "v1", "Scale"]);
+    mark(&mut schemas, super::TOKEN_REQUEST, &["authentication.k8s.io", "v1", "TokenRequest"]);
     mark(&mut schemas, super::BINDING, &["", "v1", "Binding"]);
     mark(&mut schemas, super::STATUS, &["", "v1", "Status"]);
     mark(&mut schemas, super::DELETE_OPTIONS, &["", "v1", "DeleteOptions"]);

@@ -131,6 +131,8 @@ pub enum Subresource {
     PortForward,
     /// `/finalize` of a Namespace: update.
     Finalize,
+    /// `/token` of a ServiceAccount: create.
+    Token,
 }
 
 /// How the name of an object must look.

@@ -73,6 +73,11 @@ fn decode_segment(segment: &str) -> Cow<'_, str> {
     decode_percent(segment, Plus::IsPlus)
 }
 
+/// A part of a header's name in which clients encode what a name cannot hold.
+pub(crate) fn decode_percent_in_header(text: &str) -> String {
+    decode_percent(text, Plus::IsPlus).into_owned().to_ascii_lowercase()
+}
+
 /// What a `+` means: itself in a path, a blank in a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plus {

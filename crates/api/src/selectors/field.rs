@@ -46,7 +46,7 @@ impl FieldSelector {
     }
 
     /// The one value that a field must have, if the selector says so.
-    pub(super) fn exact(&self, field: &str) -> Option<&str> {
+    pub(crate) fn exact(&self, field: &str) -> Option<&str> {
         self.terms
             .iter()
             .find(|term| term.field == field && term.comparison == Comparison::Equal)

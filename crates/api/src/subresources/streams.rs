@@ -79,7 +79,7 @@ fn check_create(call: &Call<'_>) -> Result<(), ApiError> {
         namespace: &call.path.namespace,
         name: &call.path.name,
     };
-    call.api.authorizer.check(&call.request.identity, &what)
+    call.api.authorize(&call.request.identity, &what)
 }
 
 fn pod_on_node(call: &Call<'_>) -> Result<(PodOnNode, PodSpec), ApiError> {

@@ -36,6 +36,11 @@ pub fn human(span: TickDuration) -> String {
     }
 }
 
+/// When an object was made, for tables that show no age.
+pub fn created_at(created: Option<&Time>) -> String {
+    created.map_or_else(|| UNKNOWN.to_owned(), |time| Tick::from(time).to_time().0.to_string())
+}
+
 /// The age of an object, by its creation time.
 pub fn age(created: Option<&Time>, now: Tick) -> String {
     created.map_or_else(|| UNKNOWN.to_owned(), |time| human(now.since(Tick::from(time))))

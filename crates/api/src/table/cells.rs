@@ -18,6 +18,13 @@ pub const AGE: Column = column(
     "CreationTimestamp is a timestamp representing the server time when this object was created.",
 );
 
+/// The column of kinds that show when they were made, not how long ago.
+pub const CREATED_AT: Column = column(
+    "Created At",
+    "date",
+    "CreationTimestamp is a timestamp representing the server time when this object was created.",
+);
+
 /// A column that is always shown.
 pub const fn column(name: &'static str, type_: &'static str, description: &'static str) -> Column {
     Column { name, type_, format: "", description, priority: 0 }

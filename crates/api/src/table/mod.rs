@@ -7,6 +7,6 @@ mod age;
 mod cells;
 mod images;
 
-pub use age::{age, human, translate};
-pub use cells::{AGE, NAME, column, list_or_none, or_none, or_unset, wide};
+pub use age::{age, created_at, human, translate};
+pub use cells::{AGE, CREATED_AT, NAME, column, list_or_none, or_none, or_unset, wide};
 pub use images::containers_and_images;

@@ -38,6 +38,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
         }
         admission::complete(call.entry, object.as_mut());
         validate(call, object.as_ref()).map_err(|error| error.with_warnings(warnings.clone()))?;
+        admission::check_write(call, object.as_ref(), None)?;
         match write(call, object, &warnings)? {
             Ok(outcome) => return Ok(outcome),
             Err(name) if !generated || attempt + 1 == NAMES_TRIED_MAX => {

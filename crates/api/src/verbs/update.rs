@@ -105,11 +105,11 @@ fn settle(
         errors.extend(object.validate());
         errors.extend(object.validate_update(old));
     }
-    if errors.is_empty() {
-        Ok(object)
-    } else {
-        Err(ApiError::invalid(call.entry, &call.path.name, &errors))
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(call.entry, &call.path.name, &errors));
     }
+    admission::check_write(call, object.as_ref(), Some(old))?;
+    Ok(object)
 }
 
 /// Writes the object, or removes it when that was all it waited for.

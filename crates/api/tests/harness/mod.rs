@@ -7,7 +7,7 @@
 )]
 
 use bytes::Bytes;
-use rekindle_api::auth::{Authorizer, Identity, UserInfo};
+use rekindle_api::auth::{Authorizer, Identity, TokenKey, UserInfo};
 use rekindle_api::{Answer, Api, ApiParts, Entropy, EventStream, Outcome, Request, kinds};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Committer, Limits, Store};
@@ -48,19 +48,28 @@ impl Bench {
 
     pub fn with_limits(limits: Limits) -> Self {
         let (store, mut committer) = Store::open(MemoryDisk::new(), limits).unwrap();
-        let api = Api::new(ApiParts {
+        let parts = ApiParts {
             registry: kinds::all(),
             store,
             entropy: Box::new(Counting(1)),
-            authorizer: Authorizer::Masters,
+            authorizer: Authorizer::Rbac,
             ca_bundle: "CA\n".to_owned(),
-        });
+        };
+        let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
         let pending = api.bootstrap(START).unwrap();
         committer.commit_pending().unwrap();
         for write in pending {
             write.try_get().unwrap().unwrap();
         }
         Self { api, committer, now: START, identity: Identity::User(UserInfo::internal("tester")) }
+    }
+
+    /// The same API for somebody else.
+    pub fn as_user<T>(&mut self, user: UserInfo, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.identity, Identity::User(user));
+        let result = work(self);
+        self.identity = before;
+        result
     }
 
     pub fn pass(&mut self, seconds: u64) {

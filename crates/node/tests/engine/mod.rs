@@ -196,7 +196,7 @@ fn api(clock: SystemClock) -> Front {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Masters,
+        authorizer: Authorizer::Rbac,
         ca_bundle: String::new(),
     });
     for pending in api.bootstrap(clock.now()).unwrap() {

@@ -42,7 +42,7 @@ impl World {
             registry: kinds::all(),
             store,
             entropy: Box::new(OsEntropy::default()),
-            authorizer: Authorizer::Masters,
+            authorizer: Authorizer::Rbac,
             ca_bundle: String::new(),
         });
         for pending in api.bootstrap(clock.now()).expect("a new store") {

@@ -27,6 +27,7 @@ const FIELDS: &[Fields] = &[
         path: "spec.",
         enforced: &[
             "activeDeadlineSeconds",
+            "automountServiceAccountToken",
             "containers",
             "dnsConfig",
             "dnsPolicy",
@@ -47,6 +48,7 @@ const FIELDS: &[Fields] = &[
             "schedulerName",
             "schedulingGates",
             "serviceAccount", // an old name of serviceAccountName
+            "serviceAccountName",
             "setHostnameAsFQDN",
             "terminationGracePeriodSeconds",
             "volumes",
@@ -232,8 +234,14 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "VolumeProjection",
         path: "spec.volumes[*].projected.sources[*].",
-        enforced: &["configMap", "downwardAPI", "secret"],
-        refused: &["clusterTrustBundle", "podCertificate", "serviceAccountToken"],
+        enforced: &["configMap", "downwardAPI", "secret", "serviceAccountToken"],
+        refused: &["clusterTrustBundle", "podCertificate"],
+    },
+    Fields {
+        schema: "ServiceAccountTokenProjection",
+        path: "spec.volumes[*].projected.sources[*].serviceAccountToken.",
+        enforced: &["audience", "expirationSeconds", "path", "user"],
+        refused: &[],
     },
 ];
 

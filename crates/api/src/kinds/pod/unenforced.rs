@@ -163,11 +163,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "the scheduler does not look at other pods' labels",
     ),
     pod(
-        "automountServiceAccountToken",
-        |s| s.automount_service_account_token == Some(true),
-        "no token is mounted",
-    ),
-    pod(
         "evictionResponders",
         |s| !items(s.eviction_responders.as_ref()).is_empty(),
         "nobody asks them",
@@ -222,11 +217,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "securityContext.windowsOptions",
         |s| context(s, |c| c.windows_options.is_some()),
         "the nodes run Linux",
-    ),
-    pod(
-        "serviceAccountName",
-        |s| !matches!(text(s.service_account_name.as_ref()), "" | "default"),
-        "the pod gets no identity at the API; no token is mounted",
     ),
     pod(
         "shareProcessNamespace",

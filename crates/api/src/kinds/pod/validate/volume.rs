@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
     DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource, KeyToPath,
-    ProjectedVolumeSource, Volume, VolumeProjection,
+    ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
 use super::{env, unsupported};
 use crate::kinds::pod::volumes::{SUPPORTED, sources};
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, numbers, quantities, text};
+
+/// A shorter token would be over before the container has read it.
+const TOKEN_SECONDS_MIN: i64 = 600;
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
 const HOST_PATH_TYPES: [&str; 8] = [
     "",
@@ -180,10 +184,10 @@ fn projection(projection: &VolumeProjection, field: &Path) -> Vec<FieldError> {
                 field.child(name),
                 "may not specify more than 1 volume type",
             ));
-        } else if matches!(*name, "serviceAccountToken" | "clusterTrustBundle" | "podCertificate") {
+        } else if matches!(*name, "clusterTrustBundle" | "podCertificate") {
             errors.push(unsupported(
                 field.child(name),
-                "the pod could not start; sources may be configMap, downwardAPI and secret",
+                "the pod could not start; sources may be configMap, downwardAPI, secret and serviceAccountToken",
             ));
         }
     }
@@ -200,6 +204,26 @@ fn projection(projection: &VolumeProjection, field: &Path) -> Vec<FieldError> {
     if let Some(source) = &projection.downward_api {
         errors.extend(files(items(source.items.as_ref()), &field.child("downwardAPI")));
     }
+    if let Some(source) = &projection.service_account_token {
+        errors.extend(token(source, &field.child("serviceAccountToken")));
+    }
+    errors
+}
+
+/// Source: upstream's `validateProjectionSources`.
+fn token(source: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let seconds = source.expiration_seconds.unwrap_or(TOKEN_SECONDS_MIN);
+    let expiration = field.child("expirationSeconds");
+    if seconds < TOKEN_SECONDS_MIN {
+        let detail = "may not specify a duration less than 10 minutes";
+        errors.push(FieldError::invalid(&expiration, seconds, detail));
+    }
+    if seconds > TOKEN_SECONDS_MAX {
+        let detail = "may not specify a duration larger than 2^32 seconds";
+        errors.push(FieldError::invalid(&expiration, seconds, detail));
+    }
+    errors.extend(file_path(&source.path, &field.child("path")));
     errors
 }
 
@@ -211,6 +235,7 @@ fn projected_paths(projection: &VolumeProjection) -> impl Iterator<Item = &str> 
         .chain(config_map)
         .map(|key| key.path.as_str())
         .chain(files.map(|file| file.path.as_str()))
+        .chain(projection.service_account_token.iter().map(|token| token.path.as_str()))
 }
 
 fn keys(keys: &[KeyToPath], field: &Path) -> Vec<FieldError> {

@@ -1,0 +1,80 @@
+//! Cluster roles that are made of others: those whose labels the `aggregationRule` selects. The rules are written into the
+//! role, so that whoever looks at it sees them, and are brought up to date when any cluster role changes.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use rekindle_store::{Expect, RangeQuery, StoreError};
+
+use crate::call::{decode_stored, put};
+use crate::keys;
+use crate::kinds::rbac::GROUP;
+use crate::registry::AnyObject;
+use crate::shared::Shared;
+use crate::status::ApiError;
+use crate::validation::{items, selector, text};
+
+/// Brings every aggregated role that is stored up to date.
+pub(crate) fn aggregate(api: &Shared) -> Result<(), ApiError> {
+    let Some(entry) = api.registry.find(GROUP, "v1", "clusterroles") else { return Ok(()) };
+    let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
+    let stored = api.store.range(&query)?.objects;
+    let mut roles = Vec::with_capacity(stored.len());
+    for object in &stored {
+        let decoded = decode_stored(entry, object)?;
+        roles.extend(decoded.as_any().downcast_ref::<ClusterRole>().cloned());
+    }
+    for (object, role) in stored.iter().zip(&roles) {
+        let Some(rules) = rules_of(role, &roles) else { continue };
+        if items(role.rules.as_ref()) == rules {
+            continue;
+        }
+        let role: Box<dyn AnyObject> = Box::new(ClusterRole { rules: Some(rules), ..role.clone() });
+        match put(api, object.key.as_str(), Expect::Revision(object.revision), role) {
+            // Nobody waits for it: it is no answer to a request, and it will be seen when it is durable.
+            Ok(pending) => drop(pending),
+            // changed meanwhile: that change brings us here again
+            Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Fills the rules of the aggregated roles among these, from these alone.
+pub(super) fn settle(roles: &mut [ClusterRole]) {
+    // A role may be made of one that is made of others: each round brings the rules up one level.
+    for _ in 0..roles.len() {
+        let filled: Vec<Option<Vec<PolicyRule>>> =
+            roles.iter().map(|role| rules_of(role, roles)).collect();
+        let mut changed = false;
+        for (role, rules) in roles.iter_mut().zip(filled) {
+            if rules.is_some() && role.rules != rules {
+                role.rules = rules;
+                changed = true;
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+/// What an aggregated role consists of, each rule once, in the order of the roles' names; none when the role is a plain one.
+fn rules_of(role: &ClusterRole, all: &[ClusterRole]) -> Option<Vec<PolicyRule>> {
+    let aggregation = role.aggregation_rule.as_ref()?;
+    let mut parts: Vec<&ClusterRole> = all
+        .iter()
+        .filter(|part| part.metadata.name != role.metadata.name)
+        .filter(|part| {
+            let selectors = items(aggregation.cluster_role_selectors.as_ref());
+            selectors.iter().any(|one| selector::matches(one, part.metadata.labels.as_ref()))
+        })
+        .collect();
+    parts.sort_by_key(|part| text(part.metadata.name.as_ref()));
+    let mut rules: Vec<PolicyRule> = Vec::new();
+    for rule in parts.into_iter().flat_map(|part| items(part.rules.as_ref())) {
+        if !rules.contains(rule) {
+            rules.push(rule.clone());
+        }
+    }
+    Some(rules)
+}

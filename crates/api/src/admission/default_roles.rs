@@ -1,0 +1,82 @@
+//! The roles and bindings that every cluster has: made when they are missing, and completed at each start with what they
+//! have lost or never had, unless their owner said `autoupdate: "false"`.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use rekindle_store::{Expect, Pending, StoreError};
+use rekindle_types::Tick;
+
+use super::aggregation;
+use crate::auth::rbac::defaults::{self, AUTO_UPDATE};
+use crate::auth::rbac::missing;
+use crate::call::{decode_stored, put};
+use crate::kinds::rbac::GROUP;
+use crate::registry::{AnyObject, KindEntry};
+use crate::shared::Shared;
+use crate::validation::items;
+use crate::{keys, object_meta};
+
+/// Makes and completes them.
+pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
+    let mut pending = Vec::new();
+    if let Some(entry) = api.registry.find(GROUP, "v1", "clusterroles") {
+        let mut roles = defaults::cluster_roles();
+        aggregation::settle(&mut roles);
+        for role in roles {
+            pending.extend(keep(api, entry, role, now, complete_role)?);
+        }
+    }
+    if let Some(entry) = api.registry.find(GROUP, "v1", "clusterrolebindings") {
+        for binding in defaults::cluster_role_bindings() {
+            pending.extend(keep(api, entry, binding, now, complete_binding)?);
+        }
+    }
+    Ok(pending)
+}
+
+/// Makes the object, or lets `complete` bring the one that is there to what it should have.
+fn keep<K: AnyObject + Clone>(
+    api: &Shared,
+    entry: &KindEntry,
+    wanted: K,
+    now: Tick,
+    complete: fn(&mut K, &K),
+) -> Result<Option<Pending>, StoreError> {
+    let key = keys::object(entry, "", object_meta::name(&wanted));
+    let Some(stored) = api.store.newest(&key) else {
+        let mut object = wanted;
+        object_meta::prepare_new(object.meta_mut(), api.new_uid(), now);
+        return put(api, &key, Expect::Absent, Box::new(object)).map(Some);
+    };
+    // An object that cannot be read is not overwritten: whoever put it there may want it back.
+    let Ok(mut object) = decode_stored(entry, &stored) else { return Ok(None) };
+    let before = object.boxed_clone();
+    let annotations = object.meta().annotations.as_ref();
+    let keeps = annotations.and_then(|all| all.get(AUTO_UPDATE)).is_some_and(|on| on == "true");
+    if let Some(object) = object.as_any_mut().downcast_mut::<K>().filter(|_| keeps) {
+        complete(object, &wanted);
+    }
+    if object.same_as(before.as_ref()) {
+        return Ok(None);
+    }
+    put(api, &key, Expect::Revision(stored.revision), object).map(Some)
+}
+
+fn complete_role(role: &mut ClusterRole, wanted: &ClusterRole) {
+    let labels = wanted.metadata.labels.clone().unwrap_or_default();
+    role.metadata.labels.get_or_insert_default().extend(labels);
+    if wanted.aggregation_rule.is_some() {
+        role.aggregation_rule.clone_from(&wanted.aggregation_rule);
+        return; // its rules follow from others'
+    }
+    let lost = missing(items(role.rules.as_ref()), items(wanted.rules.as_ref()));
+    role.rules.get_or_insert_default().extend(lost);
+}
+
+fn complete_binding(binding: &mut ClusterRoleBinding, wanted: &ClusterRoleBinding) {
+    for subject in items(wanted.subjects.as_ref()) {
+        let subjects = binding.subjects.get_or_insert_default();
+        if !subjects.contains(subject) {
+            subjects.push(subject.clone());
+        }
+    }
+}

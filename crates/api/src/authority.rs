@@ -1,0 +1,186 @@
+//! Who may do what, by the roles and bindings that are stored.
+//!
+//! The index of them follows the store's own watches: it takes what has changed when somebody is decided about whom it
+//! concerns. So a write costs nothing more, a decision reads no list, and members of `system:masters`, which all parts of the
+//! engine are, are decided about without a look at it. What a client was told is durable is seen by its next request.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use rekindle_store::{Event, Object, RangeQuery, Revision, Store, StoreError, Watch};
+
+use crate::auth::authorizer::is_public;
+use crate::auth::rbac::Policies;
+use crate::auth::rbac::policies::{Change, Gone};
+use crate::auth::user::MASTERS;
+use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
+use crate::call::decode_stored;
+use crate::keys;
+use crate::kinds::rbac::GROUP;
+use crate::registry::{KindEntry, Registry};
+use crate::selectors::names_of_key;
+use crate::status::ApiError;
+
+/// The kinds that decisions are made from.
+const KINDS: [&str; 4] = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
+
+/// Decides.
+pub(crate) struct Authority {
+    mode: Authorizer,
+    index: Mutex<Index>,
+}
+
+/// The roles and bindings as far as the index has come.
+#[derive(Default)]
+struct Index {
+    policies: Policies,
+    /// Empty until the first decision, and after an index that fell behind the store's history.
+    feeds: Vec<(KindEntry, Watch)>,
+}
+
+/// The answer, with the reason that a review shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It may be done. The reason may be empty.
+    Allow(String),
+    /// Nothing allows it.
+    Deny,
+}
+
+impl Authority {
+    pub(crate) fn new(mode: Authorizer) -> Self {
+        Self { mode, index: Mutex::default() }
+    }
+
+    /// Refuses what `who` may not do.
+    pub(crate) fn check(
+        &self,
+        state: State<'_>,
+        who: &Identity,
+        what: &Attributes<'_>,
+    ) -> Result<(), ApiError> {
+        let allowed = match who {
+            _ if self.mode == Authorizer::AlwaysAllow => true,
+            Identity::Anonymous => is_public(what),
+            Identity::User(user) => {
+                user.is_in(MASTERS) || self.newest(state)?.policies.allows(user, what).is_some()
+            }
+        };
+        if allowed { Ok(()) } else { Err(what.refusal(who)) }
+    }
+
+    /// Whether the user may do it, and why.
+    pub(crate) fn decide(
+        &self,
+        state: State<'_>,
+        user: &UserInfo,
+        what: &Attributes<'_>,
+    ) -> Result<Verdict, ApiError> {
+        if self.mode == Authorizer::AlwaysAllow || user.is_in(MASTERS) {
+            return Ok(Verdict::Allow(String::new()));
+        }
+        let index = self.newest(state)?;
+        let grant = index.policies.allows(user, what);
+        Ok(grant.map_or(Verdict::Deny, |grant| Verdict::Allow(grant.to_string())))
+    }
+
+    /// Every rule that the user was given, for the cluster and in a namespace.
+    pub(crate) fn rules_for(
+        &self,
+        state: State<'_>,
+        user: &UserInfo,
+        namespace: &str,
+    ) -> Result<Vec<PolicyRule>, ApiError> {
+        let index = self.newest(state)?;
+        let grants = index.policies.grants(user, namespace);
+        Ok(grants.flat_map(|grant| grant.rules().to_vec()).collect())
+    }
+
+    /// Looks at all roles and bindings as they are.
+    pub(crate) fn with_policies<T>(
+        &self,
+        state: State<'_>,
+        look: impl FnOnce(&Policies) -> T,
+    ) -> Result<T, ApiError> {
+        Ok(look(&self.newest(state)?.policies))
+    }
+
+    fn newest(&self, state: State<'_>) -> Result<MutexGuard<'_, Index>, ApiError> {
+        // A panic between two changes leaves an index without feeds, which is made anew.
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if index.feeds.is_empty() || index.take_changes().is_err() {
+            index.load(state)?;
+        }
+        Ok(index)
+    }
+}
+
+/// Where roles and bindings are found.
+#[derive(Clone, Copy)]
+pub(crate) struct State<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) store: &'a Store,
+}
+
+impl Index {
+    fn load(&mut self, state: State<'_>) -> Result<(), ApiError> {
+        *self = Self::default();
+        let revision = state.store.revision();
+        let mut feeds = Vec::new();
+        let mut policies = Policies::default();
+        for plural in KINDS {
+            let Some(entry) = state.registry.find(GROUP, "v1", plural) else { continue };
+            for object in objects(state.store, entry, revision)? {
+                policies.apply(change(entry, &object)?);
+            }
+            let watch = state.store.watch(&keys::collection(entry, ""), revision)?;
+            feeds.push((entry.clone(), watch));
+        }
+        *self = Self { policies, feeds };
+        Ok(())
+    }
+
+    /// Takes what has changed since the last look.
+    fn take_changes(&mut self) -> Result<(), ApiError> {
+        // Out of its place meanwhile: should anything fail, the next look begins anew.
+        let mut feeds = std::mem::take(&mut self.feeds);
+        for (entry, watch) in &mut feeds {
+            while let Some(event) = watch.try_next() {
+                match event? {
+                    Event::Put { object, .. } => {
+                        self.policies.apply(change(entry, &object)?);
+                    }
+                    Event::Delete { previous, .. } => {
+                        let (namespace, name) = names_of_key(entry, previous.key.as_str());
+                        self.policies.remove(Gone { plural: entry.plural, namespace, name });
+                    }
+                }
+            }
+        }
+        self.feeds = feeds;
+        Ok(())
+    }
+}
+
+fn objects(
+    store: &Store,
+    entry: &KindEntry,
+    at: Revision,
+) -> Result<Vec<std::sync::Arc<Object>>, StoreError> {
+    let prefix = keys::collection(entry, "");
+    let query = RangeQuery { prefix, at: Some(at), ..RangeQuery::default() };
+    store.range(&query).map(|range| range.objects)
+}
+
+fn change(entry: &KindEntry, object: &Object) -> Result<Change, ApiError> {
+    let decoded = decode_stored(entry, object)?;
+    let any = decoded.as_any();
+    let change = any
+        .downcast_ref()
+        .cloned()
+        .map(Change::Role)
+        .or_else(|| any.downcast_ref().cloned().map(Change::RoleBinding))
+        .or_else(|| any.downcast_ref().cloned().map(Change::ClusterRole))
+        .or_else(|| any.downcast_ref().cloned().map(Change::ClusterRoleBinding));
+    change.ok_or_else(|| ApiError::internal(format!("{} is no role", object.key)))
+}

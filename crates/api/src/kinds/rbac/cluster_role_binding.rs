@@ -1,0 +1,35 @@
+//! ClusterRoleBinding.
+
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use rekindle_types::Tick;
+
+use super::binding;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, NameRule, Names, Scope};
+
+impl ApiKind for ClusterRoleBinding {
+    const NAMES: Names = Names {
+        singular: "clusterrolebinding",
+        short_names: &[],
+        categories: &[],
+        scope: Scope::Cluster,
+    };
+    const NAME_RULE: NameRule = NameRule::PathSegment;
+    const COLUMNS: &'static [Column] = binding::COLUMNS;
+
+    fn set_defaults(&mut self) {
+        binding::set_defaults(&mut self.role_ref, self.subjects.as_mut());
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        binding::check(&self.role_ref, self.subjects.as_ref(), Scope::Cluster)
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        binding::check_update(&self.role_ref, &old.role_ref)
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        binding::row(&self.metadata, &self.role_ref, self.subjects.as_ref(), now)
+    }
+}

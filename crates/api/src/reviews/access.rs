@@ -1,0 +1,168 @@
+//! What somebody may do.
+
+use k8s_openapi::api::authorization::v1::{
+    LocalSubjectAccessReview, NonResourceAttributes, NonResourceRule, ResourceAttributes,
+    ResourceRule, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
+    SubjectAccessReviewSpec, SubjectAccessReviewStatus, SubjectRulesReviewStatus,
+};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use super::{created, read};
+use crate::auth::{Attributes, Identity, UserInfo};
+use crate::authority::Verdict;
+use crate::outcome::Answer;
+use crate::request::{Request, ResourcePath};
+use crate::shared::Shared;
+use crate::status::ApiError;
+use crate::validation::{items, text};
+
+/// `selfsubjectaccessreviews`.
+pub(super) fn may_i(
+    api: &Shared,
+    request: &Request,
+    _path: &ResourcePath,
+) -> Result<Answer, ApiError> {
+    let mut review: SelfSubjectAccessReview = read(request)?;
+    let spec = &review.spec;
+    let what = attributes(&spec.resource_attributes, &spec.non_resource_attributes)?;
+    review.status = Some(match &request.identity {
+        Identity::Anonymous => status(Verdict::Deny),
+        Identity::User(user) => status(api.decide(user, &what)?),
+    });
+    created(&review)
+}
+
+/// `subjectaccessreviews`.
+pub(super) fn may_they(
+    api: &Shared,
+    request: &Request,
+    _path: &ResourcePath,
+) -> Result<Answer, ApiError> {
+    let mut review: SubjectAccessReview = read(request)?;
+    review.status = Some(decide(api, &review.spec)?);
+    created(&review)
+}
+
+/// `localsubjectaccessreviews`.
+pub(super) fn may_they_here(
+    api: &Shared,
+    request: &Request,
+    path: &ResourcePath,
+) -> Result<Answer, ApiError> {
+    let mut review: LocalSubjectAccessReview = read(request)?;
+    let of = text(review.metadata.namespace.as_ref());
+    let asked = review.spec.resource_attributes.as_ref();
+    let asked = asked.map(|asked| text(asked.namespace.as_ref()));
+    if !of.is_empty() && of != path.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if asked != Some(path.namespace.as_str()) {
+        return Err(ApiError::bad_request(
+            "spec.resourceAttributes.namespace: Invalid value: must match metadata.namespace",
+        ));
+    }
+    review.metadata.namespace = Some(path.namespace.clone());
+    review.status = Some(decide(api, &review.spec)?);
+    created(&review)
+}
+
+/// `selfsubjectrulesreviews`.
+pub(super) fn what_may_i(
+    api: &Shared,
+    request: &Request,
+    _path: &ResourcePath,
+) -> Result<Answer, ApiError> {
+    let mut review: SelfSubjectRulesReview = read(request)?;
+    let namespace = text(review.spec.namespace.as_ref());
+    if namespace.is_empty() {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    let rules = match &request.identity {
+        Identity::Anonymous => Vec::new(),
+        Identity::User(user) => api.rules_for(user, namespace)?,
+    };
+    review.status = Some(rules_status(&rules));
+    created(&review)
+}
+
+fn rules_status(rules: &[PolicyRule]) -> SubjectRulesReviewStatus {
+    let (paths, resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) =
+        rules.iter().partition(|rule| !items(rule.non_resource_urls.as_ref()).is_empty());
+    SubjectRulesReviewStatus {
+        resource_rules: resources
+            .into_iter()
+            .map(|rule| ResourceRule {
+                verbs: rule.verbs.clone(),
+                api_groups: rule.api_groups.clone(),
+                resources: rule.resources.clone(),
+                resource_names: rule.resource_names.clone(),
+            })
+            .collect(),
+        non_resource_rules: paths
+            .into_iter()
+            .map(|rule| NonResourceRule {
+                verbs: rule.verbs.clone(),
+                non_resource_urls: rule.non_resource_urls.clone(),
+            })
+            .collect(),
+        incomplete: false,
+        evaluation_error: None,
+    }
+}
+
+fn decide(
+    api: &Shared,
+    spec: &SubjectAccessReviewSpec,
+) -> Result<SubjectAccessReviewStatus, ApiError> {
+    let what = attributes(&spec.resource_attributes, &spec.non_resource_attributes)?;
+    let groups = items(spec.groups.as_ref());
+    let name = text(spec.user.as_ref());
+    if name.is_empty() && groups.is_empty() {
+        return Err(ApiError::bad_request(
+            "spec.user: Invalid value: at least one of user or group must be specified",
+        ));
+    }
+    // Exactly the groups that were named: the asker knows whether the user is authenticated.
+    let user = UserInfo {
+        name: name.to_owned(),
+        groups: groups.to_vec(),
+        uid: spec.uid.clone(),
+        extra: spec.extra.clone().unwrap_or_default(),
+    };
+    Ok(status(api.decide(&user, &what)?))
+}
+
+fn status(verdict: Verdict) -> SubjectAccessReviewStatus {
+    match verdict {
+        Verdict::Allow(reason) => SubjectAccessReviewStatus {
+            allowed: true,
+            reason: Some(reason).filter(|reason| !reason.is_empty()),
+            ..SubjectAccessReviewStatus::default()
+        },
+        Verdict::Deny => SubjectAccessReviewStatus::default(),
+    }
+}
+
+fn attributes<'a>(
+    resource: &'a Option<ResourceAttributes>,
+    path: &'a Option<NonResourceAttributes>,
+) -> Result<Attributes<'a>, ApiError> {
+    match (resource, path) {
+        (Some(resource), None) => Ok(Attributes::Resource {
+            verb: text(resource.verb.as_ref()),
+            group: text(resource.group.as_ref()),
+            resource: text(resource.resource.as_ref()),
+            subresource: text(resource.subresource.as_ref()),
+            namespace: text(resource.namespace.as_ref()),
+            name: text(resource.name.as_ref()),
+        }),
+        (None, Some(path)) => {
+            Ok(Attributes::Path { verb: text(path.verb.as_ref()), path: text(path.path.as_ref()) })
+        }
+        (Some(_), Some(_)) | (None, None) => Err(ApiError::bad_request(
+            "spec: Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )),
+    }
+}

@@ -1,0 +1,69 @@
+//! Who somebody is.
+
+use k8s_openapi::api::authentication::v1::{
+    SelfSubjectReview, SelfSubjectReviewStatus, TokenReview, TokenReviewStatus, UserInfo,
+};
+
+use super::{created, read};
+use crate::auth::user::UNAUTHENTICATED;
+use crate::auth::{self, Identity};
+use crate::outcome::Answer;
+use crate::request::{Request, ResourcePath};
+use crate::shared::Shared;
+use crate::status::ApiError;
+use crate::validation::items;
+
+/// `selfsubjectreviews`.
+pub(super) fn who_am_i(
+    _api: &Shared,
+    request: &Request,
+    _path: &ResourcePath,
+) -> Result<Answer, ApiError> {
+    let mut review: SelfSubjectReview = read(request)?;
+    let user_info = match &request.identity {
+        Identity::Anonymous => UserInfo {
+            username: Some(request.identity.name().to_owned()),
+            groups: Some(vec![UNAUTHENTICATED.to_owned()]),
+            ..UserInfo::default()
+        },
+        Identity::User(user) => shown(user),
+    };
+    review.status = Some(SelfSubjectReviewStatus { user_info: Some(user_info) });
+    created(&review)
+}
+
+/// `tokenreviews`.
+pub(super) fn whose_token(
+    api: &Shared,
+    request: &Request,
+    _path: &ResourcePath,
+) -> Result<Answer, ApiError> {
+    let mut review: TokenReview = read(request)?;
+    let token = review.spec.token.as_str();
+    if token.is_empty() {
+        return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
+    }
+    let audiences = items(review.spec.audiences.as_ref());
+    let status = match api.tokens.review(api, token, audiences, request.now) {
+        Ok(known) => TokenReviewStatus {
+            authenticated: Some(true),
+            user: Some(shown(&known.user)),
+            audiences: Some(known.audiences),
+            error: None,
+        },
+        Err(problem) => {
+            TokenReviewStatus { error: Some(problem.to_string()), ..TokenReviewStatus::default() }
+        }
+    };
+    review.status = Some(status);
+    created(&review)
+}
+
+fn shown(user: &auth::UserInfo) -> UserInfo {
+    UserInfo {
+        username: Some(user.name.clone()),
+        groups: Some(user.groups.clone()),
+        uid: user.uid.clone(),
+        extra: Some(user.extra.clone()).filter(|extra| !extra.is_empty()),
+    }
+}

@@ -1,0 +1,147 @@
+//! `serviceaccounts/token`: a new token for an account. Nothing is stored.
+
+use http::StatusCode;
+use k8s_openapi::api::authentication::v1::{
+    BoundObjectReference, TokenRequest, TokenRequestStatus,
+};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::TickDuration;
+
+use crate::auth::token::{Bound, Private};
+use crate::call::Call;
+use crate::decode;
+use crate::keys;
+use crate::outcome::{Answer, Outcome};
+use crate::registry::FieldError;
+use crate::request::options::DryRun;
+use crate::status::ApiError;
+use crate::tokens::{ISSUER, Wish, stored_meta};
+use crate::validation::text;
+
+/// What a token gets that asks for nothing.
+const DEFAULT_SECONDS: i64 = 3600;
+/// Shorter ones would be over before anybody has used them.
+const SECONDS_MIN: i64 = 600;
+const SECONDS_MAX: i64 = 1 << 32;
+/// Audiences of one token at most.
+const AUDIENCES_MAX: usize = 64;
+
+pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let format = decode::body_format(&call.request.content_type)?;
+    let body = decode::read(format, &call.request.body)?;
+    let mut request: TokenRequest = serde_json::from_value(body.value)
+        .map_err(|error| ApiError::bad_request(format!("TokenRequest cannot be read: {error}")))?;
+    let stored = call.stored()?;
+    let account = call.decode_stored(&stored)?;
+    let spec = request.spec.get_or_insert_default();
+    spec.audiences.take_if(|audiences| audiences.is_empty());
+    let audiences = spec.audiences.get_or_insert_with(|| vec![ISSUER.to_owned()]).clone();
+    let seconds = *spec.expiration_seconds.get_or_insert(DEFAULT_SECONDS);
+    check(call, seconds, &audiences)?;
+    let mut private = Private {
+        namespace: call.path.namespace.clone(),
+        serviceaccount: Bound {
+            name: call.path.name.clone(),
+            uid: text(account.meta().uid.as_ref()).to_owned(),
+        },
+        ..Private::default()
+    };
+    if let Some(reference) = &mut spec.bound_object_ref {
+        bind(call, reference, &mut private)?;
+    }
+    request.metadata.name = Some(call.path.name.clone());
+    request.metadata.namespace = Some(call.path.namespace.clone());
+    request.metadata.creation_timestamp = Some(call.request.now.to_time());
+    if call.options.dry_run == DryRun::No {
+        let lifetime = TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let wish = Wish { audiences, lifetime, private };
+        let (token, ends) = call.api.tokens.issue(wish, call.api.new_uid(), call.request.now)?;
+        request.status = Some(TokenRequestStatus {
+            token: Some(token),
+            expiration_timestamp: Some(ends.to_time()),
+        });
+    }
+    let json = serde_json::to_vec(&request).map_err(ApiError::internal)?;
+    Ok(Answer::json(StatusCode::CREATED, json).into())
+}
+
+fn check(call: &Call<'_>, seconds: i64, audiences: &[String]) -> Result<(), ApiError> {
+    let field = "spec.expirationSeconds";
+    let mut errors = Vec::new();
+    if seconds < SECONDS_MIN {
+        let detail = "may not specify a duration less than 10 minutes";
+        errors.push(FieldError::invalid(field, seconds, detail));
+    }
+    if seconds > SECONDS_MAX {
+        let detail = "may not specify a duration larger than 2^32 seconds";
+        errors.push(FieldError::invalid(field, seconds, detail));
+    }
+    if audiences.len() > AUDIENCES_MAX {
+        errors.push(FieldError::too_many("spec.audiences", AUDIENCES_MAX));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid_kind("authentication.k8s.io", "TokenRequest", &call.path.name, &errors))
+}
+
+/// Binds the token to an object, which must be there; with a pod comes its node.
+fn bind(
+    call: &Call<'_>,
+    reference: &mut BoundObjectReference,
+    private: &mut Private,
+) -> Result<(), ApiError> {
+    let name = text(reference.name.as_ref()).to_owned();
+    let namespace = call.path.namespace.as_str();
+    let kind = (text(reference.api_version.as_ref()), text(reference.kind.as_ref()));
+    let (plural, of, place) = match kind {
+        ("" | "v1", "Pod") => ("pods", namespace, &mut private.pod),
+        ("" | "v1", "Secret") => ("secrets", namespace, &mut private.secret),
+        ("" | "v1", "Node") => ("nodes", "", &mut private.node),
+        (version, kind) => {
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            return Err(ApiError::bad_request(format!(
+                "cannot bind token to object of type {group}/{version}, Kind={kind}"
+            )));
+        }
+    };
+    let entry = call.api.registry.find("", "v1", plural).ok_or_else(ApiError::no_such_path)?;
+    let meta = stored_meta(call.api, plural, of, &name)
+        .ok_or_else(|| ApiError::not_found(entry, &name))?;
+    let uid = text(meta.uid.as_ref()).to_owned();
+    let wanted = text(reference.uid.as_ref());
+    if !wanted.is_empty() && wanted != uid {
+        let why = format!(
+            "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been \
+             deleted and then recreated"
+        );
+        return Err(ApiError::conflict(entry, &name, &why));
+    }
+    reference.uid = Some(uid.clone());
+    *place = Some(Bound { name: name.clone(), uid });
+    if plural == "pods" {
+        private.node = node_of(call, &keys::object(entry, of, &name))?;
+    }
+    Ok(())
+}
+
+/// The node of the pod at this key, which must use the account.
+fn node_of(call: &Call<'_>, key: &str) -> Result<Option<Bound>, ApiError> {
+    let entry = call.api.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_path)?;
+    let Some(stored) = call.api.store.get(key) else { return Ok(None) };
+    let object = crate::call::decode_stored(entry, &stored)?;
+    let pod = object.as_any().downcast_ref::<Pod>();
+    let Some(spec) = pod.and_then(|pod| pod.spec.as_ref()) else { return Ok(None) };
+    if text(spec.service_account_name.as_ref()) != call.path.name {
+        return Err(ApiError::bad_request(format!(
+            "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+            call.path.name
+        )));
+    }
+    let Some(node) = spec.node_name.as_deref().filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    // A node that is not registered (yet) is no reason to refuse.
+    let meta = stored_meta(call.api, "nodes", "", node);
+    Ok(meta.map(|meta| Bound { name: node.to_owned(), uid: text(meta.uid.as_ref()).to_owned() }))
+}

@@ -1,0 +1,223 @@
+//! Tokens of service accounts, with what is stored: issued for an account, and good as long as that account, and the pod,
+//! secret or node that they were made for, are there. Nothing is written: a token is known by its signature.
+//!
+//! Behaviour: upstream's `pkg/registry/core/serviceaccount/storage/token.go` and `pkg/serviceaccount`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::{Tick, TickDuration};
+use serde_json::json;
+
+use crate::auth::token::{Bound, Claims, Private, TokenError, TokenKey};
+use crate::auth::{Identity, UserInfo, service_account};
+use crate::call::decode_stored;
+use crate::keys;
+use crate::outcome::Answer;
+use crate::shared::Shared;
+use crate::status::ApiError;
+
+/// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm gives to clusters.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// How long a token is good after the deletion of what it was made for has become due, as upstream.
+const LEEWAY: TickDuration = TickDuration::from_secs(60);
+
+/// Issues and knows tokens.
+pub(crate) struct Tokens {
+    key: Option<TokenKey>,
+}
+
+/// A token as it is known.
+pub(crate) struct Known {
+    pub(crate) user: UserInfo,
+    /// Those of the audiences asked for that it is good for.
+    pub(crate) audiences: Vec<String>,
+}
+
+/// Why a token is not good.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// It is none of ours.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// This API issues none.
+    #[error("this server issues no tokens")]
+    NoKey,
+    /// It was issued by another.
+    #[error("the token has another issuer")]
+    Issuer,
+    /// It is over, or has not begun.
+    #[error("token has expired or is not valid yet")]
+    Time,
+    /// It is for others.
+    #[error("token audiences {0:?} is invalid for the target audiences {1:?}")]
+    Audience(Vec<String>, Vec<String>),
+    /// What it was made for is no more.
+    #[error("{0} {1:?} of the token is no more")]
+    Gone(&'static str, String),
+}
+
+/// What a token is to say.
+pub(crate) struct Wish {
+    pub(crate) audiences: Vec<String>,
+    pub(crate) lifetime: TickDuration,
+    pub(crate) private: Private,
+}
+
+impl Tokens {
+    pub(crate) fn new(key: Option<TokenKey>) -> Self {
+        Self { key }
+    }
+
+    /// Whether anybody can get one.
+    pub(crate) fn are_issued(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// A new token, and when it ends.
+    pub(crate) fn issue(
+        &self,
+        wish: Wish,
+        id: String,
+        now: Tick,
+    ) -> Result<(String, Tick), ApiError> {
+        let key =
+            self.key.as_ref().ok_or_else(|| ApiError::unavailable(Refusal::NoKey.to_string()))?;
+        let seconds = seconds_of(now);
+        let ends = Tick::from_secs(seconds) + wish.lifetime;
+        let Private { namespace, serviceaccount, .. } = &wish.private;
+        let claims = Claims {
+            aud: wish.audiences,
+            exp: seconds_of(ends),
+            iat: seconds,
+            iss: ISSUER.to_owned(),
+            jti: id,
+            nbf: seconds,
+            sub: service_account::user_name(namespace, &serviceaccount.name),
+            private: wish.private,
+        };
+        let token =
+            key.sign(&claims).map_err(|_| ApiError::internal("the token cannot be signed"))?;
+        Ok((token, ends))
+    }
+
+    /// Who shows this token to us.
+    pub(crate) fn authenticate(
+        &self,
+        api: &Shared,
+        token: &str,
+        now: Tick,
+    ) -> Result<Identity, ApiError> {
+        match self.review(api, token, &[], now) {
+            Ok(known) => Ok(Identity::User(known.user)),
+            Err(_) => Err(ApiError::unauthorized()),
+        }
+    }
+
+    /// Whose token it is, if it is good for one of these audiences; none means us.
+    pub(crate) fn review(
+        &self,
+        api: &Shared,
+        token: &str,
+        audiences: &[String],
+        now: Tick,
+    ) -> Result<Known, Refusal> {
+        let claims = self.key.as_ref().ok_or(Refusal::NoKey)?.verify(token)?;
+        if claims.iss != ISSUER {
+            return Err(Refusal::Issuer);
+        }
+        let seconds = seconds_of(now);
+        if claims.exp <= seconds || claims.nbf > seconds.saturating_add(LEEWAY.as_secs()) {
+            return Err(Refusal::Time);
+        }
+        let us = [ISSUER.to_owned()];
+        let asked = if audiences.is_empty() { &us[..] } else { audiences };
+        let fitting: Vec<String> =
+            asked.iter().filter(|audience| claims.aud.contains(audience)).cloned().collect();
+        if fitting.is_empty() {
+            return Err(Refusal::Audience(claims.aud, asked.to_vec()));
+        }
+        check_bound(api, &claims.private, now)?;
+        Ok(Known { user: user(claims), audiences: fitting })
+    }
+
+    /// `/.well-known/openid-configuration`.
+    pub(crate) fn configuration(&self) -> Result<Answer, ApiError> {
+        let key = self.key.as_ref().ok_or_else(ApiError::no_such_path)?;
+        let document = json!({
+            "issuer": ISSUER,
+            "jwks_uri": format!("{ISSUER}/openid/v1/jwks"),
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [key.jwk().algorithm],
+        });
+        Ok(Answer::json(http::StatusCode::OK, document.to_string()))
+    }
+
+    /// `/openid/v1/jwks`.
+    pub(crate) fn keys(&self) -> Result<Answer, ApiError> {
+        let key = self.key.as_ref().ok_or_else(ApiError::no_such_path)?.jwk();
+        let document = json!({"keys": [{
+            "use": "sig", "kty": "EC", "kid": key.key_id, "crv": "P-256", "alg": key.algorithm, "x": key.x, "y": key.y,
+        }]});
+        let answer = Answer::json(http::StatusCode::OK, document.to_string());
+        Ok(Answer { content_type: "application/jwk-set+json", ..answer })
+    }
+}
+
+/// Everything that the token was made for is there, under the same UID, and not over.
+fn check_bound(api: &Shared, private: &Private, now: Tick) -> Result<(), Refusal> {
+    let namespace = private.namespace.as_str();
+    let account = ("serviceaccounts", "service account", namespace, Some(&private.serviceaccount));
+    // A pod's token says on which node it runs; only one that was made for the node alone depends on the node.
+    let node = private.node.as_ref().filter(|_| private.pod.is_none());
+    let all = [
+        account,
+        ("pods", "pod", namespace, private.pod.as_ref()),
+        ("secrets", "secret", namespace, private.secret.as_ref()),
+        ("nodes", "node", "", node),
+    ];
+    for (plural, what, namespace, bound) in all {
+        let Some(bound) = bound else { continue };
+        let gone = || Refusal::Gone(what, bound.name.clone());
+        let meta = stored_meta(api, plural, namespace, &bound.name).ok_or_else(gone)?;
+        let same = meta.uid.as_deref().unwrap_or_default() == bound.uid;
+        let deleted = meta.deletion_timestamp.as_ref();
+        if !same || deleted.is_some_and(|due| Tick::from(due) + LEEWAY < now) {
+            return Err(gone());
+        }
+    }
+    Ok(())
+}
+
+/// The metadata of a stored object of the core group.
+pub(crate) fn stored_meta(
+    api: &Shared,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Option<ObjectMeta> {
+    let entry = api.registry.find("", "v1", plural)?;
+    let stored = api.store.get(&keys::object(entry, namespace, name))?;
+    Some(decode_stored(entry, &stored).ok()?.meta().clone())
+}
+
+/// Whole seconds since 1970, as tokens count.
+fn seconds_of(time: Tick) -> u64 {
+    time.since(Tick::ZERO).as_secs()
+}
+
+fn user(claims: Claims) -> UserInfo {
+    let Private { namespace, node, pod, secret: _, serviceaccount } = claims.private;
+    let mut user = service_account::user(&namespace, &serviceaccount.name);
+    user.uid = Some(serviceaccount.uid);
+    let mut say = |field: &str, value: String| {
+        user.extra.insert(format!("authentication.kubernetes.io/{field}"), vec![value]);
+    };
+    say("credential-id", format!("JTI={}", claims.jti));
+    for (kind, bound) in [("pod", pod), ("node", node)] {
+        let Some(Bound { name, uid }) = bound else { continue };
+        say(&format!("{kind}-name"), name);
+        say(&format!("{kind}-uid"), uid);
+    }
+    user
+}
