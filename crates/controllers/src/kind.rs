@@ -26,6 +26,10 @@ pub enum Kind {
     Secret,
     /// v1 ServiceAccount.
     ServiceAccount,
+    /// rbac.authorization.k8s.io/v1 RoleBinding.
+    RoleBinding,
+    /// rbac.authorization.k8s.io/v1 Role.
+    Role,
     /// coordination.k8s.io/v1 Lease.
     Lease,
     /// v1 Event.
@@ -76,7 +80,7 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 16] = [
         Kind::Deployment,
         Kind::ReplicaSet,
         Kind::Pod,
@@ -87,6 +91,8 @@ impl Kind {
         Kind::ConfigMap,
         Kind::Secret,
         Kind::ServiceAccount,
+        Kind::RoleBinding,
+        Kind::Role,
         Kind::Lease,
         Kind::Event,
         Kind::Node,
@@ -109,6 +115,8 @@ impl Kind {
             Kind::ServiceAccount => {
                 namespaced("ServiceAccount", "", "v1", "serviceaccounts", Metadata)
             }
+            Kind::RoleBinding => rbac("RoleBinding", "rolebindings"),
+            Kind::Role => rbac("Role", "roles"),
             Kind::Lease => namespaced("Lease", "coordination.k8s.io", "v1", "leases", Metadata),
             Kind::Event => namespaced("Event", "", "v1", "events", Nothing),
             Kind::Node => cluster("Node", "nodes"),
@@ -146,6 +154,10 @@ const fn namespaced(
 const fn ours(kind: &'static str, plural: &'static str) -> KindInfo {
     use rekindle_types::v1alpha1::{GROUP, VERSION};
     namespaced(kind, GROUP, VERSION, plural, Held::Whole)
+}
+
+const fn rbac(kind: &'static str, plural: &'static str) -> KindInfo {
+    namespaced(kind, "rbac.authorization.k8s.io", "v1", plural, Held::Metadata)
 }
 
 const fn cluster(kind: &'static str, plural: &'static str) -> KindInfo {

@@ -52,6 +52,8 @@ impl Feed {
                 | Kind::ConfigMap
                 | Kind::Secret
                 | Kind::ServiceAccount
+                | Kind::RoleBinding
+                | Kind::Role
                 | Kind::Lease
                 | Kind::Event => watches.spawn(metadata(kind, client, sender)),
             };

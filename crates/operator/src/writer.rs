@@ -275,6 +275,8 @@ fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
         | Kind::ConfigMap
         | Kind::Secret
         | Kind::ServiceAccount
+        | Kind::RoleBinding
+        | Kind::Role
         | Kind::Lease
         | Kind::Event => {
             let meta = value.get("metadata").cloned().unwrap_or_default();
