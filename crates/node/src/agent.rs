@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub struct Config {
     pub log_dir: PathBuf,
     /// InternalIP addresses of the node, and `status.hostIP` of its pods: usually the bridge's gateway.
     pub addresses: Vec<IpAddr>,
+    /// Where containers reach the API; without it they are not told.
+    pub api: Option<ApiAddresses>,
     /// The subnet that pods get addresses from, for `spec.podCIDR`.
     pub pod_cidr: Option<String>,
     /// Amounts that replace what the machine has, by resource name (`cpu`, `memory`, `pods`, …): several nodes on one machine
@@ -64,6 +66,15 @@ pub struct Config {
     pub duty: Duty,
 }
 
+/// Where containers reach the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApiAddresses {
+    /// Those with a network of their own.
+    pub of_pods: SocketAddr,
+    /// Those on the node's network.
+    pub of_the_node: SocketAddr,
+}
+
 /// What an agent is started for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
@@ -82,6 +93,7 @@ impl Config {
             data_dir: data_dir.to_owned(),
             log_dir: log_dir.to_owned(),
             addresses: Vec::new(),
+            api: None,
             pod_cidr: None,
             capacity: BTreeMap::new(),
             labels: BTreeMap::new(),
@@ -192,6 +204,7 @@ impl Node {
             images: NodeImages::new(config.max_parallel_image_pulls),
             allocatable: machine.allocatable(),
             host_ips: config.addresses.clone(),
+            api: config.api,
             core_config: rekindle_pod::Config {
                 max_container_restart_period: config.max_container_restart_period,
                 host_ips: config.addresses.clone(),

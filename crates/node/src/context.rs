@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube::Client;
 use tokio::sync::Notify;
 
+use crate::agent::ApiAddresses;
 use crate::clock::Clock;
 use crate::env::Allocatable;
 use crate::images::NodeImages;
@@ -28,6 +29,7 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,
     pub(crate) host_ips: Vec<IpAddr>,
+    pub(crate) api: Option<ApiAddresses>,
     pub(crate) core_config: rekindle_pod::Config,
     pub(crate) cluster_domain: String,
     /// Told when a sandbox was set up: one made ahead may be gone.

@@ -34,9 +34,10 @@ mod spares;
 pub mod streams;
 #[cfg(test)]
 mod testing;
+mod tokens;
 mod volumes;
 
-pub use agent::{Config, Duty, Handle, Node, NodeError, StopMode};
+pub use agent::{ApiAddresses, Config, Duty, Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};

@@ -15,4 +15,4 @@ pub(crate) use error::SpecError;
 pub(crate) use hostname::{Hostname, pod_hostname, uts_hostname};
 pub(crate) use mounts::{MountPaths, VolumePath};
 pub(crate) use namespaces::pod_namespaces;
-pub(crate) use security::fs_group;
+pub(crate) use security::{common_user, fs_group};

@@ -43,6 +43,22 @@ pub(crate) fn container_security(pod: &Pod, container: &Container) -> Result<Sec
     })
 }
 
+/// The user that all containers of the pod run as, if its spec names one and the same for each. The kubelet's `FsUserFrom`:
+/// whom files belong to that nobody else should read.
+pub(crate) fn common_user(pod: &Pod) -> Result<Option<u32>, SpecError> {
+    let Some(spec) = &pod.spec else { return Ok(None) };
+    let of_pod = spec.security_context.as_ref().and_then(|context| context.run_as_user);
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut users = containers.map(|container| {
+        container.security_context.as_ref().and_then(|context| context.run_as_user).or(of_pod)
+    });
+    let Some(first) = users.next().flatten() else { return Ok(None) };
+    if users.any(|user| user != Some(first)) {
+        return Ok(None);
+    }
+    numeric_id("runAsUser", first).map(Some)
+}
+
 /// The pod's fsGroup, if it has one.
 pub(crate) fn fs_group(pod: &Pod) -> Result<Option<u32>, SpecError> {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{
     SecretEnvSource,
 };
 
+use super::api_address::api_variables;
 use super::expansion::expand;
 use super::field_ref::{FieldError, PodFacts, downward_field};
 use super::resource_ref::{Allocatable, ResourceError, resource_value};
@@ -71,9 +72,12 @@ pub(crate) enum EnvError {
     NoSource(String),
 }
 
-/// Resolves envFrom, then env over it: a later entry of the same name wins, and a value may refer to what stands before it.
+/// The address of the API, then envFrom over it, then env over both: a later entry of the same name wins, and a value may refer to what stands before it.
 pub(crate) fn build_environment(inputs: EnvInputs<'_>) -> Result<Environment, EnvError> {
     let mut environment = Environment::default();
+    for (name, value) in inputs.facts.api.into_iter().flat_map(api_variables) {
+        environment.set(&name, value);
+    }
     for source in inputs.container.env_from.iter().flatten() {
         add_all_keys(inputs, source, &mut environment)?;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -13,6 +13,8 @@ pub(crate) struct PodFacts {
     pub pod_ips: Vec<IpAddr>,
     /// The node's addresses, the first being `status.hostIP`.
     pub host_ips: Vec<IpAddr>,
+    /// Where the pod reaches the API, if it does.
+    pub api: Option<SocketAddr>,
 }
 
 /// A path that the downward API does not offer.

@@ -36,7 +36,11 @@ fn pod() -> Pod {
 
 fn facts() -> PodFacts {
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-    PodFacts { pod_ips: vec![ip("10.0.0.1"), ip("fd00::1")], host_ips: vec![ip("10.0.0.254")] }
+    PodFacts {
+        pod_ips: vec![ip("10.0.0.1"), ip("fd00::1")],
+        host_ips: vec![ip("10.0.0.254")],
+        api: None,
+    }
 }
 
 fn objects() -> FetchedObjects {
@@ -74,6 +78,36 @@ fn environment(container: serde_json::Value) -> String {
         }
         Err(error) => format!("error: {error}"),
     }
+}
+
+/// Source: kubelet `pkg/kubelet/envvars`, of the Service `kubernetes`.
+#[test]
+fn every_container_is_told_where_the_api_is_unless_it_says_otherwise() {
+    let pod = pod();
+    let facts = PodFacts { api: Some("10.88.0.1:6443".parse().unwrap()), ..facts() };
+    let of = |env: serde_json::Value| {
+        let container: Container =
+            serde_json::from_value(json!({ "name": "app", "env": env })).unwrap();
+        let objects = FetchedObjects::default();
+        let built = build_environment(EnvInputs {
+            pod: &pod,
+            container: &container,
+            facts: &facts,
+            allocatable: &Allocatable::default(),
+            objects: &objects,
+        });
+        built.unwrap().variables
+    };
+    let has = |variables: &[(String, String)], name: &str, value: &str| {
+        assert!(variables.contains(&(name.to_owned(), value.to_owned())), "{name}: {variables:?}");
+    };
+    let told = of(json!([{ "name": "URL", "value": "https://$(KUBERNETES_SERVICE_HOST)/" }]));
+    has(&told, "KUBERNETES_SERVICE_HOST", "10.88.0.1");
+    has(&told, "KUBERNETES_SERVICE_PORT", "6443");
+    has(&told, "KUBERNETES_PORT_6443_TCP", "tcp://10.88.0.1:6443");
+    has(&told, "URL", "https://10.88.0.1/");
+    let own = of(json!([{ "name": "KUBERNETES_SERVICE_HOST", "value": "elsewhere" }]));
+    has(&own, "KUBERNETES_SERVICE_HOST", "elsewhere");
 }
 
 #[test]

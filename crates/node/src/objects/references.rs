@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Volume};
 
+use crate::tokens::{TokenWish, Tokens};
+
 /// The kinds of object that a pod's environment and volumes may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ObjectKind {
@@ -62,12 +64,23 @@ pub(crate) enum Object {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FetchedObjects {
     objects: BTreeMap<ObjectRef, Object>,
+    tokens: Tokens,
 }
 
 impl FetchedObjects {
     /// Adds what was found.
     pub(crate) fn insert(&mut self, reference: ObjectRef, object: Object) {
         self.objects.insert(reference, object);
+    }
+
+    /// Adds the pod's tokens.
+    pub(crate) fn set_tokens(&mut self, tokens: Tokens) {
+        self.tokens = tokens;
+    }
+
+    /// The token of that kind, if there is one.
+    pub(crate) fn token(&self, wish: &TokenWish) -> Option<&str> {
+        self.tokens.get(wish).map(String::as_str)
     }
 
     /// The ConfigMap, if it exists.

@@ -24,6 +24,7 @@ use crate::env::PodFacts;
 use crate::layout::PodDirs;
 use crate::network::{PodNetwork, addresses};
 use crate::objects::PodObjects;
+use crate::tokens::PodTokens;
 
 /// What a container id begins with in the API.
 const ID_SCHEME: &str = "rekindle://";
@@ -43,6 +44,7 @@ pub(crate) struct PodActions<R, N> {
     pub(crate) ips: Vec<IpAddr>,
     pub(crate) objects: Arc<PodObjects>,
     pub(crate) volumes: VolumeWork,
+    pub(crate) tokens: Arc<PodTokens>,
 }
 
 impl<R, N> Clone for PodActions<R, N> {
@@ -55,6 +57,7 @@ impl<R, N> Clone for PodActions<R, N> {
             ips: self.ips.clone(),
             objects: self.objects.clone(),
             volumes: self.volumes.clone(),
+            tokens: self.tokens.clone(),
         }
     }
 }
@@ -102,7 +105,11 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 
     fn facts(&self) -> PodFacts {
-        PodFacts { pod_ips: self.ips.clone(), host_ips: self.node.host_ips.clone() }
+        let spec = self.pod.spec.as_ref();
+        let shares_network = spec.is_some_and(|spec| spec.host_network == Some(true));
+        let api =
+            self.node.api.map(|api| if shares_network { api.of_the_node } else { api.of_pods });
+        PodFacts { pod_ips: self.ips.clone(), host_ips: self.node.host_ips.clone(), api }
     }
 
     /// File system work on a thread where it may block.

@@ -38,6 +38,7 @@ use crate::context::NodeContext;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
+use crate::tokens::{Found, PodTokens};
 
 /// How long to wait before a journal that could not be written (disk full) is tried again. Nothing else is begun meanwhile.
 const JOURNAL_RETRY: Duration = Duration::from_secs(1);
@@ -102,6 +103,7 @@ pub(crate) struct Worker<R, N> {
     objects: Arc<PodObjects>,
     objects_changed: Arc<Notify>,
     volumes: VolumeWork,
+    tokens: Arc<PodTokens>,
     payload_update: Option<BoxFuture<'static, ()>>,
     /// Grace of the deletion as last told to the core, in seconds.
     deletion_grace: Option<i64>,
@@ -148,9 +150,12 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let dirs = node.dirs.pod(&pod_ref);
         let now = node.clock.now();
         let journal = JournalFile::new(dirs.journal());
-        let core = match journal.read::<Journal>() {
-            Some(kept) => PodCore::recover(now, pod.clone(), kept, node.core_config.clone()),
-            None => PodCore::new(now, pod.clone(), node.core_config.clone()),
+        let (core, found) = match journal.read::<Journal>() {
+            Some(kept) => {
+                let core = PodCore::recover(now, pod.clone(), kept, node.core_config.clone());
+                (core, Found::Adopted)
+            }
+            None => (PodCore::new(now, pod.clone(), node.core_config.clone()), Found::New),
         };
         let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
         node.index.insert(PodView { pod_ref: pod_ref.clone(), status });
@@ -162,6 +167,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             objects: Arc::new(objects),
             objects_changed,
             volumes: VolumeWork::new(updates.clone()),
+            tokens: Arc::new(PodTokens::new(&pod, found, now)),
             payload_update: None,
             dirs,
             pod,
@@ -216,6 +222,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 return Flow::Finished;
             }
             let timeout = self.core.poll_timeout().map(|at| self.node.clock.instant_of(at));
+            let token_due = self.token_due();
             tokio::select! {
                 biased;
                 input = self.inbox.recv() => match input {
@@ -228,6 +235,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 Ok(()) = self.updates.changed() => self.updated(),
                 () = self.objects_changed.notified() => self.update_payloads(),
                 () = done(&mut self.payload_update) => self.payload_update = None,
+                () = sleep_until(token_due), if token_due.is_some() => self.update_payloads(),
                 () = sleep_until(timeout), if timeout.is_some() => {
                     self.core.handle_timeout(self.node.clock.now());
                 }
@@ -316,6 +324,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             ips: self.ips.clone(),
             objects: self.objects.clone(),
             volumes: self.volumes.clone(),
+            tokens: self.tokens.clone(),
         }
     }
 
@@ -438,6 +447,18 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         self.deletion_grace = Some(grace_seconds);
         let grace = TickDuration::from_secs(u64::try_from(grace_seconds).unwrap_or(0));
         self.handle(Event::DeleteRequested { grace });
+    }
+
+    /// When a token in the pod's volumes is to be replaced: not while they are brought up to date anyway, nor when nobody
+    /// reads it any more.
+    fn token_due(&self) -> Option<tokio::time::Instant> {
+        let phase = self.shown.borrow().phase.clone().unwrap_or_default();
+        let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
+        let serves = self.mode == Mode::Serving && self.existence == Existence::Exists && !is_over;
+        if !serves || self.payload_update.is_some() {
+            return None;
+        }
+        self.tokens.next_refresh().map(|due| self.node.clock.instant_of(due))
     }
 
     /// Not an action of the core. A new change takes the place of an update that is still under way.

@@ -277,6 +277,13 @@ impl State {
         match *method {
             Method::GET if target.name.is_empty() => self.list(target, query.get("fieldSelector")),
             Method::GET => self.get(target),
+            Method::POST if target.subresource == "token" => {
+                let number = self.requests.iter().filter(|line| line.contains("/token ")).count();
+                body["status"] = json!({
+                    "token": format!("token-{number}"), "expirationTimestamp": "2030-01-01T00:00:00Z",
+                });
+                Ok(body)
+            }
             Method::POST => {
                 if !target.namespace.is_empty() {
                     body["metadata"]["namespace"] = json!(target.namespace);

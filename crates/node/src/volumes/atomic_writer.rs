@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::error::VolumeProblem;
@@ -85,8 +85,10 @@ fn holds(folder: &Path, payload: &Payload, group: Option<u32>) -> io::Result<boo
         let path = folder.join(name);
         let Ok(metadata) = fs::symlink_metadata(&path) else { return Ok(false) };
         let same_mode = metadata.permissions().mode() & 0o777 == file_mode(file.mode, group);
+        let same_owner = metadata.uid() == file.owner.unwrap_or(0);
         let same_size = usize::try_from(metadata.len()).is_ok_and(|len| len == file.data.len());
-        if !metadata.is_file() || !same_mode || !same_size || fs::read(&path)? != file.data {
+        let same = metadata.is_file() && same_mode && same_owner && same_size;
+        if !same || fs::read(&path)? != file.data {
             return Ok(false);
         }
     }
@@ -119,7 +121,7 @@ fn write_version(folder: &Path, payload: &Payload, group: Option<u32>) -> io::Re
         make_parents(folder, Path::new(name), group)?;
         let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         out.write_all(&file.data)?;
-        std::os::unix::fs::fchown(&out, None, group)?;
+        std::os::unix::fs::fchown(&out, file.owner, group)?;
         out.set_permissions(Permissions::from_mode(file_mode(file.mode, group)))?;
     }
     Ok(())

@@ -40,6 +40,9 @@ pub(crate) enum VolumeProblem {
     /// emptyDir.medium.
     #[error("emptyDir medium {0:?} is not supported here: use \"\" or Memory")]
     Medium(String),
+    /// The API gave no token.
+    #[error(transparent)]
+    Token(#[from] crate::tokens::NoToken),
     /// The API did not answer about an object that the volume needs.
     #[error(transparent)]
     Unavailable(#[from] crate::objects::Unavailable),

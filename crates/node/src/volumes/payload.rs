@@ -5,17 +5,21 @@ use std::path::{Component, Path};
 
 use k8s_openapi::api::core::v1::{
     ConfigMapProjection, ConfigMapVolumeSource, DownwardAPIVolumeFile, KeyToPath, Pod,
-    ProjectedVolumeSource, SecretProjection, SecretVolumeSource, Volume, VolumeProjection,
+    ProjectedVolumeSource, SecretProjection, SecretVolumeSource, ServiceAccountTokenProjection,
+    Volume, VolumeProjection,
 };
 
-use crate::container_spec::{SpecError, find_container};
+use crate::container_spec::{SpecError, common_user, find_container, fs_group};
 use crate::env::{
     Allocatable, FieldError, PodFacts, ResourceError, downward_field, resource_value,
 };
 use crate::objects::{FetchedObjects, ObjectRef};
+use crate::tokens::TokenWish;
 
 /// Files without a mode of their own.
 const DEFAULT_MODE: i32 = 0o644;
+/// A token that belongs to somebody.
+const PRIVATE_MODE: i32 = 0o600;
 /// Bytes of one volume at most. A single ConfigMap or Secret holds 1 MiB.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Files of one volume at most.
@@ -31,6 +35,8 @@ pub(crate) struct PayloadFile {
     pub data: Vec<u8>,
     /// Its permission bits.
     pub mode: u32,
+    /// Whom it belongs to; root when none is named.
+    pub owner: Option<u32>,
 }
 
 /// Why a volume's content cannot be put together. The texts are the kubelet's where it has them.
@@ -48,6 +54,9 @@ pub(crate) enum PayloadError {
     /// A path that would lead out of the volume.
     #[error("invalid path {0:?}: it must be relative, without \"..\" and not begin with \"..\"")]
     Path(String),
+    /// The API gave no token.
+    #[error("failed to fetch token: none was given")]
+    NoToken,
     /// A source that this version cannot provide.
     #[error("projected source {0} is not supported by this version")]
     Source(&'static str),
@@ -154,8 +163,8 @@ fn add_projected(
         if let Some(source) = downward_api {
             add_downward(inputs, source.items.as_ref(), mode, files)?;
         }
-        if service_account_token.is_some() {
-            return Err(PayloadError::Source("serviceAccountToken"));
+        if let Some(source) = service_account_token {
+            add_token(inputs, source, mode, files)?;
         }
         if pod_certificate.is_some() {
             return Err(PayloadError::Source("podCertificate"));
@@ -267,6 +276,28 @@ fn add_downward(
     Ok(())
 }
 
+/// A token is for the pod's processes alone where they are known to have a user or group of their own, as with the kubelet.
+fn add_token(
+    inputs: PayloadInputs<'_>,
+    source: &ServiceAccountTokenProjection,
+    default_mode: Option<i32>,
+    files: &mut Payload,
+) -> Result<(), PayloadError> {
+    let token = inputs.objects.token(&TokenWish::of(source)).ok_or(PayloadError::NoToken)?;
+    let named = source.user.and_then(|user| u32::try_from(user).ok());
+    let owner = match named {
+        Some(user) => Some(user),
+        None => common_user(inputs.pod)?,
+    };
+    let is_private = owner.is_some() || fs_group(inputs.pod)?.is_some();
+    let mode = if is_private { Some(PRIVATE_MODE) } else { default_mode };
+    add_file(&source.path, token.as_bytes().to_vec(), mode, files)?;
+    if let Some(file) = files.get_mut(&checked_path(&source.path)?) {
+        file.owner = owner;
+    }
+    Ok(())
+}
+
 fn add_file(
     path: &str,
     data: Vec<u8>,
@@ -274,7 +305,7 @@ fn add_file(
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     let mode = u32::try_from(mode.unwrap_or(DEFAULT_MODE)).unwrap_or(0o644) & 0o777;
-    files.insert(checked_path(path)?, PayloadFile { data, mode });
+    files.insert(checked_path(path)?, PayloadFile { data, mode, owner: None });
     Ok(())
 }
 

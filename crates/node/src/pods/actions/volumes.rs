@@ -82,10 +82,14 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 
     async fn all_objects(&self) -> Result<FetchedObjects, ActionError> {
-        self.objects.fetch_all().await.map_err(|error| {
-            let problem = VolumeProblem::from(error);
-            volume_error(&VolumeError { volume: String::new(), problem })
-        })
+        let about =
+            |problem: VolumeProblem| volume_error(&VolumeError { volume: String::new(), problem });
+        let objects = self.objects.fetch_all().await;
+        let mut objects = objects.map_err(|error| about(error.into()))?;
+        let clock = self.node.clock;
+        let tokens = self.tokens.fetch(&self.node.client, &self.pod, || clock.now()).await;
+        objects.set_tokens(tokens.map_err(|error| about(error.into()))?);
+        Ok(objects)
     }
 
     pub(super) async fn mount_volumes(mut self) -> ActionResult {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::{Contents, Volumes};
+use crate::tokens::TokenWish;
 
 /// What a reader sees: path, mode and content of every visible file.
 fn seen(volume: &Path) -> BTreeMap<String, (u32, String)> {
@@ -153,6 +154,40 @@ fn a_projected_volume_brings_its_sources_together() {
     assert_eq!(seen(&volumes.path("all")), expected);
 }
 
+/// Who owns a token, and who may read it: as the kubelet decides it from the users that the pod's containers run as.
+#[test]
+fn a_token_is_for_the_pods_own_user_where_that_is_known() {
+    // (the pod's security context, that of its container, the source's own user, mode, owner, group)
+    for (of_pod, of_app, user, mode, owner, group) in [
+        (json!({}), json!({}), json!(null), 0o644, 0, 0),
+        (json!({ "runAsUser": 4711 }), json!({}), json!(null), 0o600, 4711, 0),
+        (json!({ "runAsUser": 4711 }), json!({ "runAsUser": 4712 }), json!(null), 0o600, 4712, 0),
+        (json!({ "fsGroup": 4713 }), json!({}), json!(null), 0o640, 0, 4713),
+        (json!({ "runAsUser": 4711, "fsGroup": 4713 }), json!({}), json!(null), 0o640, 4711, 4713),
+        (json!({ "runAsUser": 4711 }), json!({}), json!(4714), 0o600, 4714, 0),
+    ] {
+        let source = json!({ "path": "token", "expirationSeconds": 600, "user": user });
+        let mut volumes = Volumes::new(
+            json!([{ "name": "id", "projected": { "sources": [{ "serviceAccountToken": source }] } }]),
+            json!({ "securityContext": of_pod }),
+        );
+        let spec = volumes.pod.spec.as_mut().unwrap();
+        spec.containers[0].security_context = serde_json::from_value(of_app.clone()).unwrap();
+        let wish = TokenWish::of(&serde_json::from_value(source).unwrap());
+        volumes.objects.set_tokens([(wish, "t0k3n".to_owned())].into());
+        volumes.mount().unwrap();
+        let path = volumes.path("id");
+        let case = format!("{of_pod} {of_app} {user}");
+        assert_eq!(seen(&path), files([("token", mode, "t0k3n")]), "{case}");
+        let metadata = fs::metadata(path.join("token")).unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (owner, group), "{case}");
+        assert!(volumes.folder.mounts().contains(&path), "a token is never on disk");
+        let version = fs::read_link(path.join("..data")).unwrap();
+        volumes.update();
+        assert_eq!(fs::read_link(path.join("..data")).unwrap(), version, "nothing to write");
+    }
+}
+
 #[test]
 fn what_is_missing_is_named_as_the_kubelet_names_it() {
     let fails = |volume: serde_json::Value| {
@@ -187,7 +222,7 @@ fn what_is_missing_is_named_as_the_kubelet_names_it() {
         ),
         (
             json!({ "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } }),
-            "projected source serviceAccountToken is not supported by this version",
+            "failed to fetch token: none was given",
         ),
         (
             json!({ "downwardAPI": { "items": [{ "path": "p", "fieldRef": { "fieldPath": "spec.no" } }] } }),
