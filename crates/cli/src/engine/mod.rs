@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   store (committer thread) ── Api ── Front ──┬── Server: TLS on --listen
+//!                                              ├── Server: TLS on the bridge, for pods
 //!                                              └── in process: node, operator, the table of `up`
 //! ```
 //!
@@ -11,6 +12,7 @@ pub mod data_dir;
 mod ending;
 mod logs;
 mod network;
+mod pod_api;
 pub mod preflight;
 pub mod remains;
 pub mod settings;
@@ -21,13 +23,14 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
-use rekindle_api::auth::{Authorizer, Kubeconfig, Pki, UserInfo};
+use rekindle_api::auth::{Authorizer, Kubeconfig, Pki, TokenKey, UserInfo};
 use rekindle_api::http::{
     Clock, Front, FrontParts, OsEntropy, Server, ServerLimits, SystemClock, Tls,
+    keep_roles_aggregated,
 };
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
-use rekindle_node::{Duty, Node, StopMode};
+use rekindle_node::{ApiAddresses, Duty, Node, StopMode};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_runtime::image::{Builtins, ImageStore};
@@ -43,6 +46,7 @@ use crate::args::{Registries, Up};
 use data_dir::DataDir;
 pub use ending::{EndSignals, Ending};
 use logs::LogSource;
+use pod_api::PodApi;
 use settings::Settings;
 use streams::StreamSource;
 
@@ -50,6 +54,9 @@ use streams::StreamSource;
 const HOST_IMAGE_WRITES_MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// The folder for keys in the data directory.
+const PKI: &str = "pki";
 
 /// A running engine.
 pub struct Engine {
@@ -62,6 +69,7 @@ pub struct Engine {
     runtime: Arc<EmbeddedRuntime>,
     operator: JoinHandle<()>,
     server: JoinHandle<std::io::Result<()>>,
+    pod_server: JoinHandle<std::io::Result<()>>,
     store: Store,
     committer: std::thread::JoinHandle<()>,
     stop: watch::Sender<Phase>,
@@ -81,15 +89,16 @@ impl Engine {
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
-            Pki::open(&data_dir.join("pki"), clock.now()).context("prepare the certificates")?;
+            Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
         let (store, committer) = open_store(&data_dir)?;
         let logs = LogSource::default();
         let streams = StreamSource::default();
-        let front = open_api(&store, &pki, clock, logs.clone())?;
+        let front = open_api(&store, &data_dir, &pki, clock, logs.clone())?;
         let front = front.with_streams(Arc::new(streams.clone()));
         let (stop, stopping) = watch::channel(Phase::Running);
 
         let tls = Tls::new(&pki, &[listener.local_addr()?.ip()]).context("prepare TLS")?;
+        let main_address = listener.local_addr()?;
         let api_url = format!("https://{}", listener.local_addr()?);
         let kubeconfig = write_kubeconfig(&data_dir, &pki, &api_url)?;
         let server = tokio::spawn(
@@ -97,23 +106,26 @@ impl Engine {
                 .serve(listener, stopped(stopping.clone())),
         );
         tokio::spawn(prune_events(front.clone(), stopping.clone()));
+        tokio::spawn(keep_roles_aggregated(front.clone(), stopped(stopping.clone())));
 
         let settings = Settings::of(args, &data_dir);
         settings.keep(&data_dir)?;
         let network = Arc::new(network::open(&settings, &data_dir).await?);
+        let pod_api = PodApi::open(&network, &settings.bridge, &pki, main_address)?;
+        let api_addresses = pod_api.addresses;
+        let pod_server = tokio::spawn(pod_api.serve(front.clone(), stopped(stopping.clone())));
         let runtime = Arc::new(
             open_runtime(&data_dir, clock.shared(), registry_settings(&args.registries)).await?,
         );
-        let node = start_node(
-            &settings,
-            Duty::Serve,
-            &data_dir,
-            &front,
+        let start = NodeStart {
+            settings: &settings,
+            duty: Duty::Serve,
+            api: Some(api_addresses),
+            data_dir: &data_dir,
+            front: &front,
             clock,
-            Arc::clone(&runtime),
-            Arc::clone(&network),
-        )
-        .await?;
+        };
+        let node = start_node(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         logs.set(node.logs());
         streams.set(node.streams());
         let operator = tokio::spawn(rekindle_operator::run(
@@ -132,6 +144,7 @@ impl Engine {
             runtime,
             operator,
             server,
+            pod_server,
             store,
             committer,
             stop,
@@ -162,6 +175,10 @@ impl Engine {
             ended = &mut self.server => {
                 ended.context("the API server failed inside")?.context("the API server cannot go on")?;
                 anyhow::bail!("the API server ended unasked; the pods go on: start the engine again")
+            }
+            ended = &mut self.pod_server => {
+                ended.context("the API server for pods failed inside")?.context("the API server for pods cannot go on")?;
+                anyhow::bail!("the API server for pods ended unasked; the pods go on: start the engine again")
             }
         }
     }
@@ -196,8 +213,10 @@ impl Engine {
             }
         }
         self.stop.send_replace(Phase::Stopping);
-        if !self.server.is_finished() && self.server.await.is_err() {
-            tracing::warn!("the API server failed inside while it stopped");
+        for server in [self.server, self.pod_server] {
+            if !server.is_finished() && server.await.is_err() {
+                tracing::warn!("the API server failed inside while it stopped");
+            }
         }
         close_store(&self.store, self.committer);
     }
@@ -246,17 +265,20 @@ fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHan
 /// The API with what must be there before anybody asks: the system's namespaces.
 fn open_api(
     store: &Store,
+    data_dir: &DataDir,
     pki: &Pki,
     clock: SystemClock,
     logs: LogSource,
 ) -> anyhow::Result<Front> {
-    let api = Api::new(ApiParts {
+    let key = TokenKey::open(&data_dir.join(PKI)).context("prepare the key for tokens")?;
+    let parts = ApiParts {
         registry: kinds::all(),
         store: store.clone(),
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Masters,
+        authorizer: Authorizer::Rbac,
         ca_bundle: pki.ca_pem().to_owned(),
-    });
+    };
+    let api = Api::with_tokens(parts, key);
     for pending in api.bootstrap(clock.now()).context("prepare the API")? {
         pending.wait().context("prepare the API")?;
     }
@@ -285,15 +307,23 @@ fn internal_client(front: &Front, user: &str) -> Client {
     Client::new(front.in_process_service(UserInfo::internal(user)), "default")
 }
 
-async fn start_node(
-    settings: &Settings,
+/// What a node agent is started with, beside the runtime and the network.
+struct NodeStart<'a> {
+    settings: &'a Settings,
     duty: Duty,
-    data_dir: &DataDir,
-    front: &Front,
+    /// Where containers reach the API.
+    api: Option<ApiAddresses>,
+    data_dir: &'a DataDir,
+    front: &'a Front,
     clock: SystemClock,
+}
+
+async fn start_node(
+    start: NodeStart<'_>,
     runtime: Arc<EmbeddedRuntime>,
     network: Arc<Network>,
 ) -> anyhow::Result<rekindle_node::Handle> {
+    let NodeStart { settings, duty, api, data_dir, front, clock } = start;
     let name = &settings.node_name;
     let mut config = rekindle_node::Config::new(name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
@@ -301,6 +331,7 @@ async fn start_node(
     config.max_container_restart_period = settings.max_container_restart_period();
     config.clock = rekindle_node::Clock::starting_at(clock.now());
     config.duty = duty;
+    config.api = api;
     let client = internal_client(front, &format!("system:node:{name}"));
     Node::start(config, client, runtime, network).await.context("start the node")
 }

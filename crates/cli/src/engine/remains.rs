@@ -15,7 +15,8 @@ use super::data_dir::DataDir;
 use super::logs::LogSource;
 use super::settings::Settings;
 use super::{
-    close_store, network, open_api, open_runtime, open_store, start_node, take_network_away,
+    NodeStart, PKI, close_store, network, open_api, open_runtime, open_store, start_node,
+    take_network_away,
 };
 
 /// Ends the pods with their grace periods and takes network, cgroups and run folder away. Answers the pods that ran.
@@ -28,19 +29,18 @@ pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<P
     pods.sort();
     pods.dedup();
     let network = Arc::new(network::open(settings, &data_dir).await?);
-    let pki = Pki::open(&data_dir.join("pki"), clock.now()).context("prepare the certificates")?;
+    let pki = Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
     let (store, committer) = open_store(&data_dir)?;
-    let front = open_api(&store, &pki, clock, LogSource::default())?;
-    let node = start_node(
+    let front = open_api(&store, &data_dir, &pki, clock, LogSource::default())?;
+    let start = NodeStart {
         settings,
-        Duty::EndPods,
-        &data_dir,
-        &front,
+        duty: Duty::EndPods,
+        api: None,
+        data_dir: &data_dir,
+        front: &front,
         clock,
-        Arc::clone(&runtime),
-        Arc::clone(&network),
-    )
-    .await?;
+    };
+    let node = start_node(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     node.stop(StopMode::EndPods).await;
     take_network_away(network).await;
     runtime.leave().await.context("clear away what the pods left")?;

@@ -319,7 +319,8 @@ impl Drop for Engine {
     }
 }
 
-fn kubectl_path() -> PathBuf {
+/// The kubectl that tests use.
+pub fn kubectl_path() -> PathBuf {
     std::env::var_os("REKINDLE_TEST_KUBECTL")
         .map(PathBuf::from)
         .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubectl"))
