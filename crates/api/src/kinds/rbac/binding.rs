@@ -102,8 +102,7 @@ pub(super) fn check_update(new: &RoleRef, old: &RoleRef) -> Vec<FieldError> {
     }
     let RoleRef { api_group, kind, name } = new;
     let api_group = text(api_group.as_ref());
-    let shown =
-        format_args!(r#"{{"apiGroup":{api_group:?},"kind":{kind:?},"name":{name:?}}}"#).to_string();
+    let shown = format!(r#"{{"apiGroup":{api_group:?},"kind":{kind:?},"name":{name:?}}}"#);
     vec![FieldError::invalid("roleRef", format_args!("{shown}"), "cannot change roleRef")]
 }
 
