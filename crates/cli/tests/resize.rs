@@ -266,16 +266,16 @@ spec:
         &engine,
         "eater",
         "main",
-        r#"{"requests":{"memory":"16Mi"},"limits":{"memory":"16Mi"}}"#,
+        r#"{"requests":{"memory":"32Mi"},"limits":{"memory":"32Mi"}}"#,
     );
     let words =
-        "attempting to set container \\\"main\\\" memory limit (16777216) below current usage";
+        "attempting to set container \\\"main\\\" memory limit (33554432) below current usage";
     engine.wait_for_event("eater", "ResizeError", words);
     assert_eq!(container_limits(&engine, "eater", "main").memory_bytes, Some(128 * MI));
     engine.kubectl(&["exec", "eater", "--", "rm", "/dev/shm/full"]);
     wait_resized(&engine, "eater");
-    assert_eq!(container_limits(&engine, "eater", "main").memory_bytes, Some(16 * MI));
-    assert_eq!(pod_limits(&engine, "eater").memory_bytes, Some(16 * MI));
+    assert_eq!(container_limits(&engine, "eater", "main").memory_bytes, Some(32 * MI));
+    assert_eq!(pod_limits(&engine, "eater").memory_bytes, Some(32 * MI));
 
     let node = engine.get("nodes")["items"][0].clone();
     let cpus: u64 = node["status"]["allocatable"]["cpu"].as_str().unwrap().parse().unwrap();

@@ -149,3 +149,27 @@ async fn what_the_node_never_has_is_infeasible_and_a_restart_keeps_the_grant() {
     assert_eq!(limit_of(&world, "app"), Some(100));
     world.api.until("told", |_| events(&world, "ResizeInfeasible").len() == 1).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn files_that_tell_of_limits_follow_the_grant() {
+    let world = World::new();
+    let mut web = pod("web", vec![sized("app", "100m")]);
+    let spec = web.spec.as_mut().unwrap();
+    let selector = json!({"containerName": "app", "resource": "limits.cpu", "divisor": "1m"});
+    let files = json!([{"path": "cpu", "resourceFieldRef": selector}]);
+    let volume = json!({"name": "info", "downwardAPI": {"items": files}});
+    spec.volumes = Some(vec![serde_json::from_value(volume).unwrap()]);
+    let mount = json!({"name": "info", "mountPath": "/info"});
+    spec.containers[0].volume_mounts = Some(vec![serde_json::from_value(mount).unwrap()]);
+    world.api.create("pods", &web);
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let mounts = world.machine.spec("app").mounts;
+    let info = mounts.iter().find(|mount| mount.destination.ends_with("info")).unwrap();
+    let file = info.source.join("cpu");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "100");
+    resize(&world, "web", "300m");
+    until_in_force(&world, "web", "app", "300m").await;
+    world.lease_renewals(1).await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "300");
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, ContainerResizePolicy, PodSpec, ResourceRequirements};
+use rekindle_types::Quantity;
 use rekindle_types::resources::{Amounts, is_pod_level, sum_over_containers};
 
 use crate::registry::field_error::FieldError;
@@ -148,6 +149,36 @@ fn requirements(resources: &ResourceRequirements, field: &Path) -> Vec<FieldErro
         }
     }
     errors.extend(claims(resources, field));
+    errors.extend(huge_pages(resources, field));
+    errors
+}
+
+/// Whole pages, and not without CPU or memory.
+fn huge_pages(resources: &ResourceRequirements, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (mut asks, mut has_others) = (false, false);
+    for (side, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
+        for (name, amount) in list.iter().flatten() {
+            has_others |= matches!(name.as_str(), "cpu" | "memory");
+            let Some(size) = name.strip_prefix("hugepages-") else { continue };
+            asks = true;
+            let (Ok(amount), size) = (quantities::read(amount), size.parse::<Quantity>()) else {
+                continue; // named before
+            };
+            let is_whole = size
+                .ok()
+                .and_then(|size| amount.units().checked_rem(size.units()))
+                .is_some_and(|rest| rest == 0);
+            if !is_whole {
+                let detail = format!("{amount} is not positive integer multiple of {name}");
+                let field = field.child(side).key(name);
+                errors.push(FieldError::invalid(field, amount.to_string(), detail));
+            }
+        }
+    }
+    if asks && !has_others {
+        errors.push(FieldError::forbidden(field, "HugePages require cpu or memory"));
+    }
     errors
 }
 
