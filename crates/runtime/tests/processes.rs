@@ -190,22 +190,20 @@ fn a_container_of_the_hosts_processes_gets_nothing_of_the_shim() {
 #[test]
 fn a_container_joins_the_processes_of_another() {
     let world = sandbox(Processes::Container);
-    let app = world.shell("app", 0, "exec sleep 1005");
+    let mut app = world.spec("app", 0);
+    app.command = ["sleep", "1005"].map(str::to_owned).to_vec();
     world.start(&app);
-    let mut debug =
-        world.shell("debug", 0, "tr '\\0' ' ' < /proc/1/cmdline; echo; exec sleep 1006");
+    let look = "tr '\\0' ' ' < /proc/1/cmdline";
+    let mut debug = world.shell("debug", 0, look);
     debug.target = Some(app.key.clone());
-    world.start(&debug);
-    assert_eq!(exec(&world, &debug.key, "tr '\\0' ' ' < /proc/1/cmdline"), "sleep 1005 ");
-    assert_eq!(read_log(&debug.log_path), "sleep 1005 \n");
+    assert_eq!(world.output(&debug), "sleep 1005 ");
     // Its end is its own.
-    world.block(world.rt().signal_container(&debug.key, StopSignal::Kill)).unwrap();
-    assert_eq!(world.next_exit().0, debug.key);
     assert!(matches!(world.state_of(&app.key), Some(ContainerState::Running { .. })));
     // The end of the other is its end, too.
     let mut again = world.shell("again", 0, "exec sleep 1007");
     again.target = Some(app.key.clone());
     world.start(&again);
+    assert_eq!(exec(&world, &again.key, look), "sleep 1005 ");
     world.block(world.rt().signal_container(&app.key, StopSignal::Kill)).unwrap();
     let mut ended = [world.next_exit(), world.next_exit()];
     ended.sort_by(|(a, _), (b, _)| a.cmp(b));
