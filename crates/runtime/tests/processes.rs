@@ -13,7 +13,7 @@ use rekindle_runtime::*;
 use rekindle_types::ExitStatus;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use world::{World, read_log, sandbox_spec};
+use world::{World, sandbox_spec};
 
 fn sandbox(processes: Processes) -> World {
     let world = World::new();
