@@ -91,6 +91,12 @@ const CASES: &[Case] = &[
         expected: &["Seccomp:\t0", "CapBnd:\t00000000a80425fb"],
     },
     Case {
+        name: "profile",
+        pod: ", securityContext: {seccompProfile: {type: Localhost, localhostProfile: no-mkdir.json}}",
+        container: "",
+        expected: &["Seccomp:\t2", "Seccomp_filters:\t1"],
+    },
+    Case {
         name: "privileged",
         pod: "",
         container: ", securityContext: {privileged: true}",
@@ -173,6 +179,16 @@ fn restart_all(engine: &Engine, first: &[(&Case, String)], rung: &str, when: &st
     });
 }
 
+fn write_profile(engine: &Engine) {
+    let profile = json!({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}],
+    });
+    let folder = engine.data_dir().join("seccomp");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("no-mkdir.json"), profile.to_string()).unwrap();
+}
+
 fn load_image(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("image.tar");
@@ -191,6 +207,7 @@ fn load_image(engine: &Engine) {
 fn what_a_process_may_do_is_the_same_at_every_attempt_of_every_rung() {
     let mut engine = Engine::start();
     load_image(&engine);
+    write_profile(&engine);
     let mut first = Vec::new();
     for case in CASES {
         engine.apply(&manifest(&engine, case));
@@ -233,6 +250,7 @@ fn what_a_process_may_do_is_the_same_at_every_attempt_of_every_rung() {
 #[test]
 fn what_a_process_may_do_is_the_same_after_it_was_killed() {
     let engine = Engine::start();
+    write_profile(&engine);
     let cases: Vec<&Case> = CASES.iter().filter(|case| case.name != "image-user").collect();
     for case in &cases {
         engine.apply(&manifest(&engine, case));

@@ -198,12 +198,19 @@ pub struct Security {
 }
 
 /// The seccomp profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seccomp {
     /// Ours, after the container engines' default.
     RuntimeDefault,
     /// No filter.
     Unconfined,
+    /// A file of the node's own, in the form of the OCI runtime specification or of docker.
+    Localhost {
+        /// Where the node keeps its profiles.
+        folder: PathBuf,
+        /// The file, beneath that folder.
+        profile: PathBuf,
+    },
 }
 
 /// When a log file is rotated, and how many are kept (kubelet: 10Mi, 5).

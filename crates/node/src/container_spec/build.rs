@@ -1,6 +1,6 @@
 //! Putting a sandbox's and a container's spec together.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_runtime::{
@@ -33,6 +33,8 @@ pub(crate) struct ContainerInputs<'a> {
     pub paths: MountPaths<'a>,
     /// Its log file; the folder exists.
     pub log_path: PathBuf,
+    /// Where the node keeps seccomp profiles of its own.
+    pub seccomp_profiles: &'a Path,
 }
 
 /// The sandbox of a pod.
@@ -59,7 +61,7 @@ pub(crate) fn sandbox_spec(
 
 /// A container with everything resolved.
 pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpec, SpecError> {
-    let ContainerInputs { key, pod, container, env, paths, log_path } = inputs;
+    let ContainerInputs { key, pod, container, env, paths, log_path, seccomp_profiles } = inputs;
     let words = |list: &Option<Vec<String>>| {
         list.as_deref().map(|words| expand_command(words, &env)).unwrap_or_default()
     };
@@ -71,7 +73,7 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
         working_dir: container.working_dir.clone().filter(|dir| !dir.is_empty()),
         mounts: container_mounts(container, &paths, &env)?,
         resources: container_resources(container),
-        security: container_security(pod, container)?,
+        security: container_security(pod, container, seccomp_profiles)?,
         log_path,
         log_limits: LogLimits::default(),
         stdio: stdio(container),

@@ -1,5 +1,7 @@
 //! Who a container runs as and what it may: the container's security context over the pod's.
 
+use std::path::{Path, PathBuf};
+
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext,
 };
@@ -7,8 +9,12 @@ use rekindle_runtime::{Seccomp, Security};
 
 use super::error::SpecError;
 
-/// Merges both contexts. The same input gives the same answer at every attempt (promise P4).
-pub(crate) fn container_security(pod: &Pod, container: &Container) -> Result<Security, SpecError> {
+/// Merges both contexts; `profiles` is where the node keeps seccomp profiles of its own. The same input gives the same answer at every attempt (promise P4).
+pub(crate) fn container_security(
+    pod: &Pod,
+    container: &Container,
+    profiles: &Path,
+) -> Result<Security, SpecError> {
     let pod_context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let context = container.security_context.as_ref();
     let privileged = context.and_then(|c| c.privileged).unwrap_or(false);
@@ -39,7 +45,11 @@ pub(crate) fn container_security(pod: &Pod, container: &Container) -> Result<Sec
             .and_then(|c| c.allow_privilege_escalation)
             .unwrap_or(true),
         read_only_root: context.and_then(|c| c.read_only_root_filesystem).unwrap_or(false),
-        seccomp: seccomp(pod_context, context, privileged)?,
+        seccomp: if privileged {
+            Seccomp::Unconfined
+        } else {
+            seccomp(pod_context, context, profiles)?
+        },
     })
 }
 
@@ -74,22 +84,23 @@ fn capability_names(names: Option<&Vec<String>>) -> Vec<String> {
         .collect()
 }
 
-/// The container's profile, else the pod's, else the default profile (as a kubelet with seccompDefault); a privileged
-/// container has none.
+/// The container's profile, else the pod's, else the default profile (as a kubelet with seccompDefault).
 fn seccomp(
     pod: Option<&PodSecurityContext>,
     container: Option<&SecurityContext>,
-    privileged: bool,
+    profiles: &Path,
 ) -> Result<Seccomp, SpecError> {
-    if privileged {
-        return Ok(Seccomp::Unconfined);
-    }
     let profile: Option<&SeccompProfile> = container
         .and_then(|c| c.seccomp_profile.as_ref())
         .or_else(|| pod.and_then(|p| p.seccomp_profile.as_ref()));
-    match profile.map(|profile| profile.type_.as_str()) {
-        None | Some("RuntimeDefault") => Ok(Seccomp::RuntimeDefault),
-        Some("Unconfined") => Ok(Seccomp::Unconfined),
-        Some(other) => Err(SpecError::SeccompProfile { profile: other.to_owned() }),
+    let Some(profile) = profile else { return Ok(Seccomp::RuntimeDefault) };
+    match (profile.type_.as_str(), profile.localhost_profile.as_deref().unwrap_or_default()) {
+        ("RuntimeDefault", _) => Ok(Seccomp::RuntimeDefault),
+        ("Unconfined", _) => Ok(Seccomp::Unconfined),
+        ("Localhost", "") => Err(SpecError::NoLocalhostProfile),
+        ("Localhost", name) => {
+            Ok(Seccomp::Localhost { folder: profiles.to_owned(), profile: PathBuf::from(name) })
+        }
+        (other, _) => Err(SpecError::SeccompProfile { profile: other.to_owned() }),
     }
 }

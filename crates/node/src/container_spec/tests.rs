@@ -127,7 +127,7 @@ fn the_containers_context_goes_before_the_pods() {
         "runAsUser": 1000, "runAsGroup": 1001, "runAsNonRoot": true, "fsGroup": 2000,
         "supplementalGroups": [3000, 2000], "seccompProfile": { "type": "Unconfined" },
     } }));
-    let inherits = container_security(&pod, &container(json!({}))).unwrap();
+    let inherits = container_security(&pod, &container(json!({})), profiles()).unwrap();
     assert_eq!((inherits.run_as_user, inherits.run_as_group), (Some(1000), Some(1001)));
     assert!(inherits.run_as_non_root && inherits.allow_privilege_escalation);
     assert_eq!(inherits.supplemental_groups, [2000, 3000]);
@@ -139,6 +139,7 @@ fn the_containers_context_goes_before_the_pods() {
             "capabilities": { "add": ["NET_ADMIN", "CAP_SYS_TIME"], "drop": ["ALL"] },
             "seccompProfile": { "type": "RuntimeDefault" },
         } })),
+        profiles(),
     )
     .unwrap();
     assert_eq!((own.run_as_user, own.run_as_group), (Some(5), Some(1001)));
@@ -160,19 +161,44 @@ fn security_that_cannot_be_is_refused_with_its_reason() {
             "securityContext.runAsUser: -1 is not between 0 and 4294967295",
         ),
         (
-            json!({ "seccompProfile": { "type": "Localhost", "localhostProfile": "x" } }),
-            "seccompProfile type \"Localhost\" is not supported here: use RuntimeDefault or Unconfined",
+            json!({ "seccompProfile": { "type": "Localhost" } }),
+            "localhostProfile must be set if seccompProfile type is Localhost.",
+        ),
+        (
+            json!({ "seccompProfile": { "type": "Other" } }),
+            "seccompProfile type \"Other\" is not supported here: use RuntimeDefault, Localhost or Unconfined",
         ),
     ] {
-        let error =
-            container_security(&pod(json!({})), &container(json!({ "securityContext": context })));
+        let error = container_security(
+            &pod(json!({})),
+            &container(json!({ "securityContext": context })),
+            profiles(),
+        );
         assert_eq!(error.unwrap_err().to_string(), expected);
     }
-    let privileged = container(json!({ "securityContext": { "privileged": true } }));
+    // also of a profile that does not exist: a privileged container has none
+    let localhost = json!({ "type": "Localhost", "localhostProfile": "team/a.json" });
+    let privileged = container(
+        json!({ "securityContext": { "privileged": true, "seccompProfile": localhost } }),
+    );
     assert_eq!(
-        container_security(&pod(json!({})), &privileged).unwrap().seccomp,
+        container_security(&pod(json!({})), &privileged, profiles()).unwrap().seccomp,
         Seccomp::Unconfined
     );
+}
+
+#[test]
+fn a_profile_of_the_nodes_own_is_looked_for_in_the_nodes_folder() {
+    let localhost = json!({ "type": "Localhost", "localhostProfile": "team/a.json" });
+    let pod = pod(json!({ "securityContext": { "seccompProfile": localhost } }));
+    let expected =
+        Seccomp::Localhost { folder: profiles().to_owned(), profile: "team/a.json".into() };
+    let inherits = container_security(&pod, &container(json!({})), profiles()).unwrap();
+    assert_eq!(inherits.seccomp, expected);
+}
+
+fn profiles() -> &'static Path {
+    Path::new("/data/seccomp")
 }
 
 #[test]
@@ -338,7 +364,7 @@ proptest! {
             let pod = pod(json!({}));
             let env = vec![("B".to_owned(), "b".to_owned())];
             let log_path = PathBuf::from("/log");
-            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, env, paths, log_path }).unwrap()
+            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, env, paths, log_path, seccomp_profiles: profiles() }).unwrap()
         };
         let (first, mut later) = (spec(0), spec(attempt));
         prop_assert_eq!(&later.command, &["a", "b"]);

@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 
 use super::layout;
 use super::link::CallError;
-use super::plan::{self, Place};
+use super::plan::{self, Place, Problem};
 use super::records::{ContainerRecord, Line};
 use super::sandbox::Sandbox;
 use super::{Shared, blocking, janitor};
@@ -103,8 +103,13 @@ fn prepare(
     let dir = sandbox.roots.dir().join(root.as_deref().unwrap_or_default());
     let mount_point = sandbox.mount_point();
     let place = Place { slot, dir: &dir, mount_point: &mount_point, hostname: &sandbox.hostname };
-    let mut plan = plan::container(spec, &image, &place, &shared.profiles)
-        .map_err(|problem| RuntimeError::Config { key: key.clone(), problem })?;
+    let mut plan =
+        plan::container(spec, &image, &place, &shared.profiles).map_err(
+            |problem| match problem {
+                Problem::Spec(problem) => RuntimeError::Config { key: key.clone(), problem },
+                Problem::Profile(error) => failed(key, OPERATION, error),
+            },
+        )?;
     plan.cgroup = shared
         .cgroups
         .create_container(&key.sandbox, slot, &spec.resources)

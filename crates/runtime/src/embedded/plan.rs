@@ -9,7 +9,7 @@ use rekindle_shim::protocol::{
 };
 
 use super::capabilities;
-use super::seccomp::Profiles;
+use super::seccomp::{self, ProfileError, Profiles};
 use crate::image::{ImageConfig, ResolvedImage, UpperKind};
 use crate::spec::{Access, ContainerSpec, Mount, Seccomp, Security, Stdin, TerminalUse};
 
@@ -45,13 +45,28 @@ pub(crate) struct Place<'a> {
     pub(crate) hostname: &'a str,
 }
 
-/// Makes the plan. The error is a problem of the spec, for people.
+/// Why there is no plan.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// The spec cannot be carried out; for people.
+    Spec(String),
+    /// A profile that the node should have.
+    Profile(ProfileError),
+}
+
+impl From<String> for Problem {
+    fn from(problem: String) -> Self {
+        Problem::Spec(problem)
+    }
+}
+
+/// Makes the plan.
 pub(crate) fn container(
     spec: &ContainerSpec,
     image: &ResolvedImage,
     place: &Place<'_>,
     profiles: &Profiles,
-) -> Result<ContainerPlan, String> {
+) -> Result<ContainerPlan, Problem> {
     Ok(ContainerPlan {
         slot: place.slot.to_owned(),
         root: RootPlan {
@@ -159,7 +174,7 @@ fn process(
     })
 }
 
-fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, String> {
+fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, Problem> {
     let capabilities = capabilities::set(security)?;
     if security.privileged {
         return Ok(Confinement {
@@ -180,9 +195,12 @@ fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, 
         } else {
             Escalation::Refused
         },
-        seccomp: match security.seccomp {
+        seccomp: match &security.seccomp {
             Seccomp::RuntimeDefault => profiles.get(capabilities).to_vec(),
             Seccomp::Unconfined => Vec::new(),
+            Seccomp::Localhost { folder, profile } => {
+                seccomp::localhost(folder, profile, capabilities).map_err(Problem::Profile)?
+            }
         },
         masked_paths: owned(&MASKED_PATHS),
         read_only_paths: owned(&READ_ONLY_PATHS),

@@ -20,7 +20,7 @@ use super::paths::{self, Kind, Links};
 use super::stdio::Stdio;
 use super::user::{self, Identity};
 use super::{Report, confine, exec, rootfs, system_mounts, volumes};
-use crate::problem::{Context, errno_text};
+use crate::problem::Context;
 use crate::protocol::{
     Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan, TerminalPlan,
 };
@@ -54,10 +54,7 @@ pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &Tasks, pipes:
                 sys::exit_now(0);
             }
             match prepared {
-                Prepared::Command(command) => match sys::close_all_on_exec() {
-                    Ok(()) => command.exec(),
-                    Err(errno) => Failure::new(FailureKind::Start, errno_text(errno)),
-                },
+                Prepared::Command(command) => command.exec(),
                 Prepared::CannotStart(failure) => failure,
             }
         }
@@ -121,8 +118,10 @@ fn prepare(
     pipes.stdio.connect(&identity)?;
     let in_place = enter_working_dir(&plan.process);
     join_last(tasks)?;
-    confine::apply(&plan.confinement, &identity)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
+    // What follows a seccomp profile has to be allowed by it: as little as can be.
+    sys::close_all_on_exec().setup(|| "close files at the exec".to_owned())?;
+    confine::apply(&plan.confinement, &identity)?;
     let prepared = match in_place {
         Ok(()) => Prepared::Command(command),
         Err(failure) => Prepared::CannotStart(failure),

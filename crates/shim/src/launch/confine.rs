@@ -19,15 +19,20 @@ pub(crate) fn apply(confinement: &Confinement, identity: &Identity) -> Result<()
         Escalation::Refused => {
             become_user(confinement, identity)?;
             rustix::thread::set_no_new_privs(true).setup(|| "set no_new_privs".to_owned())?;
-            load(&programs)?;
+            end_with_shim()?;
+            load(&programs)
         }
         // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before that is gone.
         Escalation::Allowed => {
             load(&programs)?;
             become_user(confinement, identity)?;
+            end_with_shim()
         }
     }
-    // A change of user clears it.
+}
+
+/// Again: a change of user clears it.
+fn end_with_shim() -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())
 }

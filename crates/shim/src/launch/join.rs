@@ -22,7 +22,7 @@ use rustix::thread::ThreadNameSpaceType;
 use super::paths::{self, Links};
 use super::user::Identity;
 use super::{Report, child, confine, exec, open_cgroups, terminal};
-use crate::problem::{Context, errno_text};
+use crate::problem::Context;
 use crate::protocol::{
     CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind, FileSource,
     ProcessPlan,
@@ -179,11 +179,13 @@ impl Helper<'_> {
         let command = exec::prepare(&process, &self.identity.home)?;
         let wired = wire(self.plan.files, files, self.identity)?;
         enter_working_dir(&process.working_dir)?;
+        rustix::process::umask(Mode::from_raw_mode(0o022));
+        // What follows a seccomp profile has to be allowed by it: as little as can be.
+        sys::close_all_on_exec().setup(|| "close files at the exec".to_owned())?;
         confine::apply(confinement, self.identity)?;
         // Another user than before has made the process readable to that user's others.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .setup(|| "close the process to others".to_owned())?;
-        rustix::process::umask(Mode::from_raw_mode(0o022));
         Ok((command, wired))
     }
 
@@ -301,11 +303,10 @@ fn become_session(wired: &Wired) -> Result<(), Failure> {
         sys::dup_to(file.as_fd(), number).setup(|| "connect the files".to_owned())?;
     }
     match wired.kind {
-        Kind::Plain => {}
+        Kind::Plain => Ok(()),
         Kind::Terminal => rustix::process::ioctl_tiocsctty(&wired.files[0])
-            .setup(|| "take the terminal".to_owned())?,
+            .setup(|| "take the terminal".to_owned()),
     }
-    sys::close_all_on_exec().map_err(|errno| Failure::new(FailureKind::Start, errno_text(errno)))
 }
 
 #[cfg(test)]

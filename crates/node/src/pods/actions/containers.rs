@@ -46,6 +46,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 termination_log: Some(self.dirs.termination_log(&container.name, attempt)),
             },
             log_path: self.dirs.log(&container.name, attempt),
+            seccomp_profiles: &self.node.dirs.seccomp_profiles(),
         })
         .map_err(|e| config(e.to_string()))?;
         self.prepare_files(&container.name, attempt, &spec.mounts)?;

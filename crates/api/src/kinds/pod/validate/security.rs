@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, SeccompProfile, Sysctl};
 
-use super::{one_of_if_set, unsupported};
+use super::{one_of_if_set, unsupported, volume};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, items, numbers};
 
@@ -151,10 +151,15 @@ fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {
                 ));
             }
         }
-        "Localhost" => errors.push(unsupported(
-            field.child("type"),
-            "profiles of the node's own are not loaded; use RuntimeDefault",
-        )),
+        "Localhost" => match &profile.localhost_profile {
+            None => errors.push(FieldError::required(
+                field.child("localhostProfile"),
+                "must be set when seccomp type is Localhost",
+            )),
+            Some(path) => {
+                errors.extend(volume::descending_path(path, &field.child("localhostProfile")));
+            }
+        },
         "" => errors.push(FieldError::required(
             field.child("type"),
             "type is required when seccompProfile is set",
