@@ -14,7 +14,9 @@
 //! `number` is the number of the start in progress or of the next one. It is raised when a start has ended, never else, so
 //! it is the count of ended starts, and `restartCount` of a running container.
 
-use rekindle_types::{ContainerAttempt, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{
+    ContainerAttempt, ContainerUser, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration,
+};
 
 use crate::action::ActionId;
 use crate::backoff::{CrashBackoff, ImageBackoff, Task};
@@ -86,6 +88,7 @@ pub(crate) enum Hold {
 pub(crate) struct Made {
     pub(crate) container_id: String,
     pub(crate) image_id: String,
+    pub(crate) user: Option<ContainerUser>,
 }
 
 /// A running container on its way to its end.
@@ -141,6 +144,8 @@ pub(crate) struct Image {
     /// Its id, once it was here in this agent's time.
     pub(crate) known: Option<String>,
     pub(crate) backoff: ImageBackoff,
+    /// Which image is being made sure of: its own, then those of its volumes.
+    pub(crate) number: usize,
 }
 
 /// Why a container waits.

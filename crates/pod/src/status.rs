@@ -7,9 +7,11 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-    ContainerStatus, HostIP, PodIP, PodStatus,
+    Container as ContainerOfSpec, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, ContainerUser as ApiUser, HostIP, LinuxContainerUser,
+    PodIP, PodStatus, VolumeMountStatus,
 };
+use rekindle_types::ContainerUser;
 use rekindle_types::reasons::waiting;
 
 use crate::blueprint::{Network, Role};
@@ -116,7 +118,34 @@ impl PodCore {
             if has_init { waiting::POD_INITIALIZING } else { waiting::CONTAINER_CREATING };
         let message_max = MESSAGES_MAX / self.containers.len().max(1);
         let containers = self.containers.iter().filter(|c| wanted(c.definition.role));
-        containers.map(|container| container.status(default, message_max)).collect()
+        containers
+            .map(|container| {
+                let status = container.status(default, message_max);
+                let mounts = status.container_id.is_some().then(|| self.mounts_of(&status.name));
+                ContainerStatus { volume_mounts: mounts.flatten(), ..status }
+            })
+            .collect()
+    }
+
+    /// The mounts of a container that was made, as its spec has them. A read-only mount tells how far that reaches: the
+    /// runtimes here can always do what `IfPossible` wishes.
+    fn mounts_of(&self, name: &str) -> Option<Vec<VolumeMountStatus>> {
+        let spec = self.pod.spec.as_ref()?;
+        let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+        let container: &ContainerOfSpec = all.find(|container| container.name == name)?;
+        let mounts = container.volume_mounts.iter().flatten().map(|mount| VolumeMountStatus {
+            name: mount.name.clone(),
+            mount_path: mount.mount_path.clone(),
+            read_only: mount.read_only.filter(|read_only| *read_only),
+            recursive_read_only: (mount.read_only == Some(true)).then(|| {
+                match mount.recursive_read_only.as_deref() {
+                    Some("Enabled" | "IfPossible") => "Enabled".to_owned(),
+                    _ => "Disabled".to_owned(),
+                }
+            }),
+            volume_status: None,
+        });
+        Some(mounts.collect::<Vec<_>>()).filter(|mounts| !mounts.is_empty())
     }
 }
 
@@ -168,8 +197,23 @@ impl Container {
             restart_count: self.restart_count(),
             started: Some(self.health().is_some_and(Health::is_started)),
             state: Some(state),
+            user: self.user(),
             ..ContainerStatus::default()
         }
+    }
+
+    /// Of a process that runs.
+    fn user(&self) -> Option<ApiUser> {
+        let State::Running { made, .. } = &self.state else { return None };
+        let ContainerUser { uid, gid, groups } = made.user.as_ref()?;
+        let groups = groups.iter().map(|group| i64::from(*group)).collect();
+        Some(ApiUser {
+            linux: Some(LinuxContainerUser {
+                uid: i64::from(*uid),
+                gid: i64::from(*gid),
+                supplemental_groups: Some(groups),
+            }),
+        })
     }
 
     /// The image it runs, which is not the spec's while that has just changed.

@@ -166,6 +166,9 @@ fn parse_pod(text: &str) -> Pod {
         if let Some(policy) = line.value("pull") {
             container.image_pull_policy = Some(policy.to_owned());
         }
+        if let Some(volume) = line.value("volume") {
+            pod = pod.with_image_volume(&mut container, volume, line.value("volume-pull"));
+        }
         container.restart_policy = line.value("restart").map(str::to_owned);
         container.startup_probe = line.value("startup").map(parse_probe);
         container.readiness_probe = line.value("readiness").map(parse_probe);

@@ -109,6 +109,7 @@ impl Shim {
                     gid: None,
                     groups: Vec::new(),
                     root: RootUser::Allowed,
+                    image_groups: ImageGroups::Merged,
                 },
             },
             confinement: Confinement {
@@ -133,9 +134,11 @@ impl Shim {
     fn volume(&self, sub_path: Option<&str>, destination: &str) -> MountPlan {
         MountPlan {
             source: self.text("volume"),
+            layers: Vec::new(),
             sub_path: sub_path.map(str::to_owned),
             destination: destination.to_owned(),
             access: Access::ReadWrite,
+            options: MountPlanOptions::default(),
         }
     }
 
@@ -146,7 +149,7 @@ impl Shim {
     /// Runs it to its end; answers exit code and log.
     fn run(&mut self, plan: ContainerPlan) -> (ExitCause, String) {
         let (slot, log) = (plan.slot.clone(), self.path("logs").join(&plan.log.file));
-        assert_eq!(self.create(plan), Ok(Answer::Done));
+        assert!(matches!(self.create(plan), Ok(Answer::Created(_))));
         self.call(Request::Start { slot: slot.clone() }).unwrap();
         match self.next() {
             Message::Exited { slot: ended, exit } if ended == slot => {

@@ -10,9 +10,11 @@ pub mod quantity;
 pub mod reasons;
 pub mod span;
 pub mod tick;
+pub mod user;
 pub mod v1alpha1;
 
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 pub use quantity::{Quantity, QuantityError};
 pub use tick::{Tick, TickDuration};
+pub use user::ContainerUser;

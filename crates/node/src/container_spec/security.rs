@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext,
 };
-use rekindle_runtime::{Seccomp, Security};
+use rekindle_runtime::{ImageGroups, Seccomp, Security};
 
 use super::error::SpecError;
 
@@ -36,6 +36,11 @@ pub(crate) fn container_security(
         run_as_group: run_as_group.map(|id| numeric_id("runAsGroup", id)).transpose()?,
         run_as_non_root,
         supplemental_groups: supplemental_groups(pod_context)?,
+        image_groups: match pod_context.and_then(|p| p.supplemental_groups_policy.as_deref()) {
+            Some("Strict") => ImageGroups::Left,
+            // "Merge"; the API's validation knows no others
+            Some(_) | None => ImageGroups::Merged,
+        },
         add_capabilities: capability_names(capabilities.and_then(|c| c.add.as_ref())),
         drop_capabilities: capability_names(
             capabilities.and_then(|c: &Capabilities| c.drop.as_ref()),

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use proptest::prelude::*;
 use rekindle_runtime::{
-    Access, ContainerKey, Namespace, Namespaces, Resources, SandboxKey, Seccomp,
+    Access, ContainerKey, MountOptions, MountSource, Namespace, Namespaces, Resources, SandboxKey,
+    Seccomp,
 };
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 use serde_json::{Value, json};
@@ -261,10 +262,18 @@ fn only_what_the_spec_names_is_shared_with_the_node() {
 }
 
 fn mounts(container: &Container, env: &[(String, String)]) -> Result<Vec<String>, String> {
-    let volume = |path: &str, access| VolumePath { path: PathBuf::from(path), access };
+    let volume =
+        |path: &str, access| VolumePath { source: MountSource::Host(PathBuf::from(path)), access };
     let volumes = BTreeMap::from([
         ("data".to_owned(), volume("/v/data", Access::ReadWrite)),
         ("config".to_owned(), volume("/v/config", Access::ReadOnly)),
+        (
+            "model".to_owned(),
+            VolumePath {
+                source: MountSource::Image("r.test/model:1".to_owned()),
+                access: Access::ReadOnly,
+            },
+        ),
     ]);
     let etc_files = [(PathBuf::from("/etc/hosts"), PathBuf::from("/f/hosts"))];
     let termination_log = Some(PathBuf::from("/f/message"));
@@ -275,14 +284,48 @@ fn mounts(container: &Container, env: &[(String, String)]) -> Result<Vec<String>
         .map(|mount| {
             let sub = mount.sub_path.as_deref().unwrap_or(Path::new(""));
             let access = if mount.access == Access::ReadOnly { "ro" } else { "rw" };
+            let source = match &mount.source {
+                MountSource::Host(path) => path.display().to_string(),
+                MountSource::Image(image) => image.clone(),
+            };
+            let options = match mount.options == MountOptions::default() {
+                true => String::new(),
+                false => format!(" {:?}", mount.options),
+            };
             format!(
-                "{} <- {}/{} {access}",
+                "{} <- {source}/{} {access}{options}",
                 mount.destination.display(),
-                mount.source.display(),
                 sub.display()
             )
         })
         .collect())
+}
+
+#[test]
+fn what_is_asked_of_a_mount_is_passed_on() {
+    let app = container(json!({ "volumeMounts": [
+        { "name": "data", "mountPath": "/a", "readOnly": true, "recursiveReadOnly": "IfPossible" },
+        { "name": "data", "mountPath": "/b", "mountPropagation": "HostToContainer" },
+        { "name": "data", "mountPath": "/c", "mountPropagation": "None", "bindMountOptions": ["nodev", "nosuid"] },
+        { "name": "model", "mountPath": "/d", "subPath": "weights" },
+    ] }));
+    let found = mounts(&app, &[]).unwrap();
+    let options = |read_only: &str, propagation: &str, without: &str| {
+        format!(
+            " MountOptions {{ read_only: {read_only}, propagation: {propagation}, without: [{without}] }}"
+        )
+    };
+    for (number, (mount, options)) in [
+        ("/a <- /v/data/ ro", options("Tree", "Private", "")),
+        ("/b <- /v/data/ rw", options("Mount", "HostToContainer", "")),
+        ("/c <- /v/data/ rw", options("Mount", "Private", "Devices, SetUid")),
+        ("/d <- r.test/model:1/weights ro", options("Mount", "Private", "Exec")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(found[number], format!("{mount}{options}"));
+    }
 }
 
 #[test]

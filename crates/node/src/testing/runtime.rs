@@ -314,7 +314,11 @@ impl Runtime for FakeRuntime {
         &self,
         spec: &ContainerSpec,
     ) -> Result<CreatedContainer, RuntimeError> {
-        let created = CreatedContainer { id: id_of(&spec.key), image_id: "sha256:img".to_owned() };
+        let created = CreatedContainer {
+            id: id_of(&spec.key),
+            image_id: "sha256:img".to_owned(),
+            user: None,
+        };
         let panics = {
             let mut state = self.machine.0.state.lock().unwrap();
             state.panics_at.take_if(|name| *name == spec.key.name.0).is_some()
@@ -411,6 +415,7 @@ impl Runtime for FakeRuntime {
             key: key.clone(),
             id: id_of(key),
             image_id: "sha256:img".to_owned(),
+            user: None,
             state: standing.state.clone(),
         };
         Ok(state

@@ -1,17 +1,21 @@
 //! From a container's spec and its image to the shim's plan: everything that can be decided outside is decided here.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{
-    Access as PlanAccess, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan, MountPlan,
-    Privilege, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan, TerminalPlan, Upper,
-    UserPlan,
+    self, Access as PlanAccess, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan,
+    MountPlan, MountPlanOptions, Privilege, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan,
+    TerminalPlan, Upper, UserPlan,
 };
 
 use super::capabilities;
 use super::seccomp::{self, ProfileError, Profiles};
 use crate::image::{ImageConfig, ResolvedImage, UpperKind};
-use crate::spec::{Access, ContainerSpec, Mount, Seccomp, Security, Stdin, TerminalUse};
+use crate::spec::{
+    Access, ContainerSpec, ImageGroups, Mount, MountFeature, MountOptions, MountSource,
+    Propagation, ReadOnlyReach, Seccomp, Security, Stdin, TerminalUse,
+};
 
 /// Hidden in every container that is not privileged: what the container engines hide.
 const MASKED_PATHS: [&str; 12] = [
@@ -43,6 +47,8 @@ pub(crate) struct Place<'a> {
     pub(crate) mount_point: &'a Path,
     /// The sandbox's hostname, for HOSTNAME.
     pub(crate) hostname: &'a str,
+    /// The layers of the images that are mounted as volumes, by their names in the spec.
+    pub(crate) volume_images: &'a BTreeMap<String, Vec<PathBuf>>,
 }
 
 /// Why there is no plan.
@@ -83,7 +89,7 @@ pub(crate) fn container(
             },
             mask: texts(&image.rootfs.mask)?,
         },
-        mounts: spec.mounts.iter().map(mount).collect::<Result<_, _>>()?,
+        mounts: spec.mounts.iter().map(|one| mount(one, place)).collect::<Result<_, _>>()?,
         process: process(spec, &image.config, place.hostname)?,
         confinement: confinement(&spec.security, profiles)?,
         cgroup: CgroupPlan::default(),
@@ -110,7 +116,7 @@ fn texts(paths: &[std::path::PathBuf]) -> Result<Vec<String>, String> {
     paths.iter().map(|path| text(path)).collect()
 }
 
-fn mount(mount: &Mount) -> Result<MountPlan, String> {
+fn mount(mount: &Mount, place: &Place<'_>) -> Result<MountPlan, String> {
     let has_parent = |path: &Path| path.components().any(|c| c == std::path::Component::ParentDir);
     if has_parent(&mount.destination) {
         return Err(format!("mountPath {:?} must not contain '..'", mount.destination));
@@ -118,15 +124,45 @@ fn mount(mount: &Mount) -> Result<MountPlan, String> {
     if mount.sub_path.as_deref().is_some_and(has_parent) {
         return Err(format!("subPath {:?} must not contain '..'", mount.sub_path));
     }
+    let (source, layers) = match &mount.source {
+        MountSource::Host(path) => (text(path)?, Vec::new()),
+        MountSource::Image(name) => {
+            let layers = place.volume_images.get(name);
+            let layers = layers.ok_or_else(|| format!("image {name:?} is not looked up"))?;
+            (name.clone(), texts(layers)?)
+        }
+    };
     Ok(MountPlan {
-        source: text(&mount.source)?,
+        source,
+        layers,
         sub_path: mount.sub_path.as_deref().map(text).transpose()?,
         destination: text(&Path::new("/").join(&mount.destination))?,
         access: match mount.access {
             Access::ReadOnly => PlanAccess::ReadOnly,
             Access::ReadWrite => PlanAccess::ReadWrite,
         },
+        options: mount_options(&mount.options),
     })
+}
+
+fn mount_options(options: &MountOptions) -> MountPlanOptions {
+    let without = options.without.iter().map(|feature| match feature {
+        MountFeature::Exec => protocol::MountFeature::Exec,
+        MountFeature::Devices => protocol::MountFeature::Devices,
+        MountFeature::SetUid => protocol::MountFeature::SetUid,
+    });
+    MountPlanOptions {
+        read_only: match options.read_only {
+            ReadOnlyReach::Mount => protocol::ReadOnlyReach::Mount,
+            ReadOnlyReach::Tree => protocol::ReadOnlyReach::Tree,
+        },
+        propagation: match options.propagation {
+            Propagation::Private => protocol::Propagation::Private,
+            Propagation::HostToContainer => protocol::Propagation::HostToContainer,
+            Propagation::Bidirectional => protocol::Propagation::Bidirectional,
+        },
+        without: without.collect(),
+    }
 }
 
 /// `command` replaces the entrypoint and drops the image's cmd; `args` replaces the cmd.
@@ -170,6 +206,10 @@ fn process(
             gid: security.run_as_group,
             groups: security.supplemental_groups.clone(),
             root: if security.run_as_non_root { RootUser::Refused } else { RootUser::Allowed },
+            image_groups: match security.image_groups {
+                ImageGroups::Merged => protocol::ImageGroups::Merged,
+                ImageGroups::Left => protocol::ImageGroups::Left,
+            },
         },
     })
 }

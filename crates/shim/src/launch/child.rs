@@ -101,12 +101,17 @@ fn prepare(
     rustix::process::setsid().setup(|| "start a session".to_owned())?;
     let shm = sandbox.clone_shm().setup(|| "bind the shared memory".to_owned())?;
     enter_copy_of_host_mounts(sandbox, &plan.cgroup)?;
+    // While the copies still have their ties to the host's own: a volume may keep them.
+    let opened = plan.mounts.iter().map(volumes::open).collect::<Result<Vec<_>, _>>()?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
     let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), shm.as_raw_fd()];
     keep.extend(pipes.stdio.descriptors());
+    keep.extend(opened.iter().filter_map(volumes::Opened::descriptor));
     keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
     sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
     rustix::process::umask(Mode::empty());
-    build_root(plan, shm.as_fd())?;
+    build_root(plan, &opened, shm.as_fd())?;
     best_effort_limits();
     let identity = find_identity(plan)?;
     let mut process = plan.process.clone();
@@ -158,12 +163,14 @@ fn enter_copy_of_host_mounts(sandbox: &Sandbox, cgroup: &CgroupPlan) -> Result<(
     if cgroup.v1_cpu_tasks.is_empty() && (cgroup.unified.is_some() || !cgroup.v1_tasks.is_empty()) {
         flags |= UnshareFlags::NEWCGROUP;
     }
-    sys::unshare(flags).setup(|| "make namespaces of its own".to_owned())?;
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())
+    sys::unshare(flags).setup(|| "make namespaces of its own".to_owned())
 }
 
-fn build_root(plan: &ContainerPlan, shm: BorrowedFd<'_>) -> Result<(), Failure> {
+fn build_root(
+    plan: &ContainerPlan,
+    opened: &[volumes::Opened<'_>],
+    shm: BorrowedFd<'_>,
+) -> Result<(), Failure> {
     let privilege = plan.confinement.privilege;
     let root = rootfs::mount(&plan.root, privilege)?;
     system_mounts::mount_all(root.as_fd(), &plan.confinement, plan.cgroup.view, shm)?;
@@ -171,8 +178,8 @@ fn build_root(plan: &ContainerPlan, shm: BorrowedFd<'_>) -> Result<(), Failure> 
         Privilege::Confined => system_mounts::mask(root.as_fd(), &plan.root.mask, Links::InRoot)?,
         Privilege::Privileged => {}
     }
-    for volume in &plan.mounts {
-        volumes::mount(root.as_fd(), volume, privilege)?;
+    for volume in opened {
+        volumes::attach(root.as_fd(), volume, privilege, &plan.root.mount_point)?;
     }
     match plan.root.access {
         Access::ReadWrite => {}

@@ -24,8 +24,8 @@ use super::user::Identity;
 use super::{Report, child, confine, exec, open_cgroups, terminal};
 use crate::problem::Context;
 use crate::protocol::{
-    CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind, FileSource,
-    ProcessPlan,
+    Answer, CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind,
+    FileSource, ProcessPlan, UserIds,
 };
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked, PidNamespace, Sibling};
@@ -52,6 +52,16 @@ impl Basis {
             read_only_paths: Vec::new(),
         };
         Self { process, confinement, cgroup: plan.cgroup.clone(), identity: None }
+    }
+
+    /// What the container's creation is answered with.
+    pub(crate) fn created(&self) -> Answer {
+        match &self.identity {
+            Some(Identity { uid, gid, groups, home: _ }) => {
+                Answer::Created(UserIds { uid: *uid, gid: *gid, groups: groups.clone() })
+            }
+            None => Answer::Done,
+        }
     }
 }
 

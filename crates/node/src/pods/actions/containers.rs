@@ -3,7 +3,7 @@
 use rekindle_pod::{
     ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome, PodEvent, Severity,
 };
-use rekindle_runtime::Runtime;
+use rekindle_runtime::{MountSource, Runtime};
 use rekindle_types::ContainerAttempt;
 
 use super::{ActionResult, PodActions, config, container_id, other, runtime_error};
@@ -55,6 +55,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         Ok(Outcome::ContainerCreated {
             container_id: container_id(&created.id),
             image_id: created.image_id,
+            user: created.user,
         })
     }
 
@@ -98,8 +99,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let message = self.dirs.termination_log(container, attempt);
         create_file(&message).map_err(|e| failed("create the termination message file", e))?;
         for mount in mounts {
-            if let Some(sub_path) = &mount.sub_path {
-                ensure_sub_path(&mount.source, sub_path).map_err(|e| {
+            if let (MountSource::Host(volume), Some(sub_path)) = (&mount.source, &mount.sub_path) {
+                ensure_sub_path(volume, sub_path).map_err(|e| {
                     failed(&format!("create subPath {:?} of volume", sub_path.display()), e)
                 })?;
             }

@@ -38,7 +38,7 @@ pub(super) fn common(
     errors.extend(env::sources(items(container.env_from.as_ref()), &field.child("envFrom")));
     errors.extend(mounts::check(container, items(spec.volumes.as_ref()), field));
     errors.extend(resources::of_container(container, &field.child("resources")));
-    errors.extend(security::container(container, &field.child("securityContext")));
+    errors.extend(security::container(container, spec, &field.child("securityContext")));
     errors
 }
 
