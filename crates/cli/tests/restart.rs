@@ -130,48 +130,6 @@ spec: {podName: subject, rung: Pod, reason: stale network, gracePeriodSeconds: 1
 }
 
 #[test]
-fn a_restart_never_widens_privilege() {
-    let engine = Engine::start();
-    engine.apply(
-        "
-apiVersion: v1
-kind: Pod
-metadata: {name: subject}
-spec:
-  terminationGracePeriodSeconds: 0
-  containers:
-  - name: one
-    image: localhost/host
-    command: [sh, -c, 'grep -E \"^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp)\" /proc/self/status; cut -d\" \" -f5,6 /proc/self/mountinfo; exec sleep 1000']
-    securityContext:
-      runAsUser: 1234
-      runAsGroup: 2345
-      allowPrivilegeEscalation: false
-      readOnlyRootFilesystem: true
-      capabilities: {drop: [ALL]}
-    resources: {limits: {memory: 64Mi, cpu: 200m}}
-",
-    );
-    engine.wait_ready("subject");
-    let at_first = engine.kubectl(&["logs", "subject"]);
-    assert!(at_first.contains("Uid:\t1234\t1234\t1234\t1234"), "{at_first}");
-    assert!(
-        at_first.contains("CapEff:\t0000000000000000") && at_first.contains("NoNewPrivs:\t1"),
-        "{at_first}"
-    );
-    assert!(at_first.contains("Seccomp:\t2"), "{at_first}");
-    for rung in ["container", "container", "pod", "pod", "container"] {
-        restart(&engine, rung);
-        engine.wait_ready("subject");
-        assert_eq!(
-            engine.kubectl(&["logs", "subject"]),
-            at_first,
-            "after a restart of rung {rung}"
-        );
-    }
-}
-
-#[test]
 fn a_refresh_without_empty_dir_keeps_the_volume_and_says_what_else_is_made_new() {
     let engine = Engine::start();
     engine.apply(POD);

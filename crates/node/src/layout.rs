@@ -7,6 +7,7 @@
 //!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files
 //!             /files/                 a small tmpfs: /etc/hosts and its like, termination messages
 //!   trash/                            what is being deleted in the background
+//! <data_dir>/seccomp/                 profiles of the node's own; whoever runs it puts them there
 //! <log_dir>/<ns>_<pod>_<uid>/<container>/<attempt>.log
 //! ```
 
@@ -18,6 +19,7 @@ use rekindle_types::{ContainerAttempt, PodRef, PodUid};
 #[derive(Clone, Debug)]
 pub(crate) struct NodeDirs {
     root: PathBuf,
+    seccomp_profiles: PathBuf,
     logs: PathBuf,
 }
 
@@ -32,12 +34,21 @@ pub(crate) struct PodDirs {
 impl NodeDirs {
     /// Beneath `data_dir`; the logs beneath `log_dir`, which belongs to this node alone.
     pub(crate) fn new(data_dir: &Path, log_dir: &Path) -> Self {
-        Self { root: data_dir.join("node"), logs: log_dir.to_owned() }
+        Self {
+            root: data_dir.join("node"),
+            seccomp_profiles: data_dir.join("seccomp"),
+            logs: log_dir.to_owned(),
+        }
     }
 
     /// The folder of everything but logs.
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Where `localhostProfile` is looked for, as in the kubelet's root folder.
+    pub(crate) fn seccomp_profiles(&self) -> PathBuf {
+        self.seccomp_profiles.clone()
     }
 
     /// The folder of all pods.

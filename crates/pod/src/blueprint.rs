@@ -34,6 +34,8 @@ pub(crate) struct Definition {
     pub(crate) policy: RestartPolicy,
     pub(crate) image: String,
     pub(crate) pull_policy: PullPolicy,
+    /// Of the image volumes that it mounts: made sure of after its own.
+    pub(crate) volume_images: Vec<VolumeImage>,
     /// Asked before the policy is.
     pub(crate) rules: Vec<RestartRule>,
     pub(crate) probes: Probes,
@@ -52,6 +54,13 @@ pub(crate) struct Definition {
 pub(crate) enum OnResize {
     Nothing,
     Restart,
+}
+
+/// The image of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VolumeImage {
+    pub(crate) image: String,
+    pub(crate) pull_policy: PullPolicy,
 }
 
 /// Whether a container has a hook of a kind. What it does is for the driver.
@@ -94,9 +103,17 @@ impl Blueprint {
         let default = PodSpec::default();
         let spec = pod.spec.as_ref().unwrap_or(&default);
         let policy = RestartPolicy::parse(spec.restart_policy.as_deref());
-        let inits = spec.init_containers.iter().flatten().map(|c| Definition::init(c, policy));
-        let regulars = spec.containers.iter().map(|c| Definition::regular(c, policy));
-        let ephemerals = spec.ephemeral_containers.iter().flatten().map(Definition::ephemeral);
+        let with_volumes = |container: &Container, definition: Definition| Definition {
+            volume_images: volume_images(container, spec),
+            ..definition
+        };
+        let inits = spec.init_containers.iter().flatten();
+        let inits = inits.map(|c| with_volumes(c, Definition::init(c, policy)));
+        let regulars =
+            spec.containers.iter().map(|c| with_volumes(c, Definition::regular(c, policy)));
+        let ephemerals = spec.ephemeral_containers.iter().flatten().map(|ephemeral| {
+            with_volumes(&ephemeral::as_container(ephemeral), Definition::ephemeral(ephemeral))
+        });
         Self {
             containers: inits.chain(regulars).chain(ephemerals).collect(),
             grace: spec.termination_grace_period_seconds.map_or(DEFAULT_GRACE, seconds),
@@ -148,12 +165,7 @@ impl Definition {
 
     fn of(container: &Container, role: Role, policy: RestartPolicy) -> Self {
         let image = container.image.clone().unwrap_or_default();
-        let pull_policy = match container.image_pull_policy.as_deref() {
-            Some("Always") => PullPolicy::Always,
-            Some("Never") => PullPolicy::Never,
-            Some("IfNotPresent") => PullPolicy::IfNotPresent,
-            Some(_) | None => default_pull_policy(&image),
-        };
+        let pull_policy = pull_policy(container.image_pull_policy.as_deref(), &image);
         let lifecycle = container.lifecycle.as_ref();
         Self {
             name: ContainerName(container.name.clone()),
@@ -161,6 +173,7 @@ impl Definition {
             policy,
             image,
             pull_policy,
+            volume_images: Vec::new(),
             rules: restart_rules::rules_of(container),
             probes: Probes::of(container),
             post_start: Hook::of(lifecycle.and_then(|l| l.post_start.as_ref())),
@@ -169,6 +182,25 @@ impl Definition {
             on_memory_resize: OnResize::of(container, "memory"),
             target: None,
         }
+    }
+
+    /// The same with the image of one of its volumes (from 1 on) in place of its own (0).
+    pub(crate) fn about_image(&self, number: usize) -> Self {
+        match number.checked_sub(1).and_then(|at| self.volume_images.get(at)) {
+            None => self.clone(),
+            Some(VolumeImage { image, pull_policy }) => {
+                Self { image: image.clone(), pull_policy: *pull_policy, ..self.clone() }
+            }
+        }
+    }
+
+    /// Whether a registry is asked at every start.
+    pub(crate) fn asks_always(&self) -> bool {
+        let of_volumes = self.volume_images.iter().map(|image| image.pull_policy);
+        std::iter::once(self.pull_policy).chain(of_volumes).any(|policy| match policy {
+            PullPolicy::Always => true,
+            PullPolicy::IfNotPresent | PullPolicy::Never => false,
+        })
     }
 
     /// Whether an end of it can make all containers restart.
@@ -197,6 +229,29 @@ impl Hook {
 }
 
 /// Always for `latest` and for no tag at all, else IfNotPresent [API reference of imagePullPolicy].
+/// The images of the volumes that this container mounts, in the order of the spec.
+fn volume_images(container: &Container, spec: &PodSpec) -> Vec<VolumeImage> {
+    let mounts =
+        |name: &str| container.volume_mounts.iter().flatten().any(|mount| mount.name == name);
+    let volumes = spec.volumes.iter().flatten().filter(|volume| mounts(&volume.name));
+    let sources = volumes.filter_map(|volume| volume.image.as_ref());
+    let images = sources.map(|source| {
+        let image = source.reference.clone().unwrap_or_default();
+        let pull_policy = pull_policy(source.pull_policy.as_deref(), &image);
+        VolumeImage { image, pull_policy }
+    });
+    images.collect()
+}
+
+fn pull_policy(given: Option<&str>, image: &str) -> PullPolicy {
+    match given {
+        Some("Always") => PullPolicy::Always,
+        Some("Never") => PullPolicy::Never,
+        Some("IfNotPresent") => PullPolicy::IfNotPresent,
+        Some(_) | None => default_pull_policy(image),
+    }
+}
+
 fn default_pull_policy(image: &str) -> PullPolicy {
     let last = image.rsplit('/').next().unwrap_or(image);
     if last.contains('@') {

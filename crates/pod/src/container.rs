@@ -15,7 +15,9 @@
 //! it is the count of ended starts, and `restartCount` of a running container.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
-use rekindle_types::{ContainerAttempt, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{
+    ContainerAttempt, ContainerUser, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration,
+};
 
 use crate::action::ActionId;
 use crate::backoff::{CrashBackoff, ImageBackoff, Task};
@@ -92,6 +94,7 @@ pub(crate) enum Hold {
 pub(crate) struct Made {
     pub(crate) container_id: String,
     pub(crate) image_id: String,
+    pub(crate) user: Option<ContainerUser>,
 }
 
 /// A running container on its way to its end.
@@ -149,6 +152,8 @@ pub(crate) struct Image {
     /// Its id, once it was here in this agent's time.
     pub(crate) known: Option<String>,
     pub(crate) backoff: ImageBackoff,
+    /// Which image is being made sure of: its own, then those of its volumes.
+    pub(crate) number: usize,
 }
 
 /// Why a container waits.

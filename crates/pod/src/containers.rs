@@ -5,7 +5,7 @@
 
 use rekindle_types::{Exit, ExitStatus, Tick};
 
-use crate::action::{Action, ActionId, PullPolicy};
+use crate::action::{Action, ActionId};
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::Role;
 use crate::container::{Complaint, FollowUp, Hold, Made, State, StopReason};
@@ -78,14 +78,13 @@ impl PodCore {
     fn begin_start(&mut self, place: usize) {
         let definition = &self.containers[place].definition;
         let known = self.containers[place].image.known.is_some();
-        match definition.pull_policy {
-            // What was here when it started before is here: one round trip less on a restart.
-            PullPolicy::IfNotPresent | PullPolicy::Never if known => {
-                let event = texts::image_present(definition);
-                self.emit(event);
-                self.create(place);
-            }
-            PullPolicy::IfNotPresent | PullPolicy::Never | PullPolicy::Always => self.pull(place),
+        // What was here when it started before is here: one round trip less on a restart.
+        if known && !definition.asks_always() {
+            let event = texts::image_present(definition);
+            self.emit(event);
+            self.create(place);
+        } else {
+            self.pull(place);
         }
     }
 
@@ -142,8 +141,8 @@ impl PodCore {
         }
         self.status_changed = true;
         match result {
-            Ok(Outcome::ContainerCreated { container_id, image_id }) => {
-                let made = Made { container_id, image_id };
+            Ok(Outcome::ContainerCreated { container_id, image_id, user }) => {
+                let made = Made { container_id, image_id, user };
                 container.state = State::Created { made, start: Task::due() };
                 let event = texts::created(&container.definition);
                 self.emit(event);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::v1alpha1::{Refresh, Rung};
-use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{
+    ContainerAttempt, ContainerName, ContainerUser, Exit, SandboxAttempt, Tick, TickDuration,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::action::ActionId;
@@ -134,6 +136,8 @@ pub enum Outcome {
         container_id: String,
         /// Its image's id.
         image_id: String,
+        /// Who its process is, where the runtime can tell.
+        user: Option<ContainerUser>,
     },
     /// The process runs.
     ContainerStarted {
@@ -248,6 +252,8 @@ pub struct ContainerSeen {
     pub container_id: String,
     /// Its image's id.
     pub image_id: String,
+    /// Who its process is, where the runtime can tell.
+    pub user: Option<ContainerUser>,
     /// What it does.
     pub state: ContainerSeenState,
 }

@@ -7,6 +7,9 @@
 //! Pulling is recorded and it is fetched. Whether an image has a registry (the built-in ones have none) is for the driver
 //! to know.
 //!
+//! The image of a volume is made sure of like the container's own, after it, for each container that mounts it; it shares the
+//! container's backoff, and its failures are the container's.
+//!
 //! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time. ErrImageNeverPull is looked
 //! at again after 1 s doubling to 10 s, as somebody may load the image; InvalidImageName waits for another spec.
 
@@ -14,6 +17,7 @@ use rekindle_types::TickDuration;
 use rekindle_types::reasons::waiting;
 
 use crate::action::{Action, ActionId};
+use crate::blueprint::Definition;
 use crate::container::{Complaint, Hold, State};
 use crate::core::PodCore;
 use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
@@ -24,11 +28,23 @@ use crate::texts;
 const ERROR_SHOWN_FOR: TickDuration = TickDuration::from_secs(2);
 
 impl PodCore {
+    /// Makes sure of the container's own image, and then of those of the volumes that it mounts.
     pub(crate) fn pull(&mut self, place: usize) {
-        let definition = &self.containers[place].definition;
+        self.containers[place].image.number = 0;
+        self.look_for(place);
+    }
+
+    /// The container as if the image that is being made sure of were its own.
+    fn under_way(&self, place: usize) -> Definition {
+        let container = &self.containers[place];
+        container.definition.about_image(container.image.number)
+    }
+
+    fn look_for(&mut self, place: usize) {
+        let definition = self.under_way(place);
         let action = Action::PullImage {
-            container: definition.name.clone(),
-            image: definition.image.clone(),
+            container: definition.name,
+            image: definition.image,
             policy: definition.pull_policy,
         };
         let action = self.outbox.act(action, Pending::Pull(place));
@@ -39,12 +55,9 @@ impl PodCore {
 
     /// The image is to be fetched.
     fn fetch(&mut self, place: usize) {
-        let definition = &self.containers[place].definition;
-        let action = Action::FetchImage {
-            container: definition.name.clone(),
-            image: definition.image.clone(),
-        };
-        let pulling = texts::pulling(definition);
+        let definition = self.under_way(place);
+        let pulling = texts::pulling(&definition);
+        let action = Action::FetchImage { container: definition.name, image: definition.image };
         let action = self.outbox.act(action, Pending::Pull(place));
         self.containers[place].state = State::Pulling { action };
         self.emit(pulling);
@@ -67,9 +80,17 @@ impl PodCore {
         }
         match result {
             Ok(Outcome::ImagePresent { image_id, source }) => {
-                self.containers[place].image.known = Some(image_id);
                 self.tell_of_image(place, source);
-                self.create(place);
+                let container = &mut self.containers[place];
+                if container.image.number == 0 {
+                    container.image.known = Some(image_id);
+                }
+                if container.image.number < container.definition.volume_images.len() {
+                    container.image.number += 1;
+                    self.look_for(place);
+                } else {
+                    self.create(place);
+                }
             }
             Ok(Outcome::ImageToFetch) => self.fetch(place),
             Ok(other) => {
@@ -81,11 +102,11 @@ impl PodCore {
     }
 
     fn tell_of_image(&mut self, place: usize, source: ImageSource) {
-        let definition = &self.containers[place].definition;
+        let definition = self.under_way(place);
         let event = match source {
-            ImageSource::AlreadyPresent => texts::image_present(definition),
+            ImageSource::AlreadyPresent => texts::image_present(&definition),
             ImageSource::Pulled { took, with_waiting, size_bytes } => {
-                texts::image_pulled(definition, took, with_waiting, size_bytes)
+                texts::image_pulled(&definition, took, with_waiting, size_bytes)
             }
         };
         self.emit(event);
@@ -103,7 +124,7 @@ impl PodCore {
             ActionErrorKind::ImageNeverPull => {
                 let until = self.next_try(place);
                 self.containers[place].state = State::Idle(Hold::Retry { until });
-                let message = texts::never_pull(&self.containers[place].definition.image);
+                let message = texts::never_pull(&self.under_way(place).image);
                 self.complain_of_image(place, waiting::ERR_IMAGE_NEVER_PULL, message);
             }
             ActionErrorKind::ImagePull
@@ -118,19 +139,19 @@ impl PodCore {
 
     fn pull_failed(&mut self, place: usize, message: String) {
         let now = self.now;
+        let failed = texts::failed_to_pull(&self.under_way(place), &message);
         let container = &mut self.containers[place];
         let until = container.image.backoff.failed(now);
         container.state = State::Idle(Hold::Image { shown_at: Some(now + ERROR_SHOWN_FOR), until });
-        let failed = texts::failed_to_pull(&container.definition, &message);
         self.emit(failed);
         self.complain_of_image(place, waiting::ERR_IMAGE_PULL, message);
     }
 
     fn complain_of_image(&mut self, place: usize, reason: &'static str, message: String) {
-        let container = &mut self.containers[place];
-        let details = texts::image_problem(&container.definition, reason, &message);
-        let failed = texts::failed(&container.definition, reason);
-        container.complaint = Some(Complaint { reason, message });
+        let definition = self.under_way(place);
+        let details = texts::image_problem(&definition, reason, &message);
+        let failed = texts::failed(&definition, reason);
+        self.containers[place].complaint = Some(Complaint { reason, message });
         if let Some(event) = details {
             self.emit(event);
         }
@@ -140,18 +161,19 @@ impl PodCore {
     /// ErrImagePull becomes ImagePullBackOff when it was shown long enough.
     pub(crate) fn show_image_backoff(&mut self, place: usize) {
         let now = self.now;
+        let definition = self.under_way(place);
         let container = &mut self.containers[place];
         let State::Idle(Hold::Image { shown_at, .. }) = &mut container.state else { return };
         if !shown_at.is_some_and(|at| at <= now) {
             return;
         }
         *shown_at = None;
-        let image = &container.definition.image;
         let before = container.complaint.take();
+        let image = &definition.image;
         let message = texts::image_back_off(image, before.as_ref().map(|c| c.message.as_str()));
         container.complaint = Some(Complaint { reason: waiting::IMAGE_PULL_BACK_OFF, message });
-        let back_off = texts::back_off_pulling(&container.definition);
-        let failed = texts::failed(&container.definition, waiting::IMAGE_PULL_BACK_OFF);
+        let back_off = texts::back_off_pulling(&definition);
+        let failed = texts::failed(&definition, waiting::IMAGE_PULL_BACK_OFF);
         self.emit(back_off);
         self.emit(failed);
         self.status_changed = true;

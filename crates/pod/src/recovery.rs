@@ -193,6 +193,7 @@ impl PodCore {
         let made = Made {
             container_id: found.seen.container_id.clone(),
             image_id: found.seen.image_id.clone(),
+            user: found.seen.user.clone(),
         };
         match &found.seen.state {
             // In a sandbox that was given up it is torn down with it, and may be prepared again.
@@ -259,6 +260,7 @@ impl PodCore {
         let made = told.map_or_else(Made::default, |status| Made {
             container_id: status.container_id.unwrap_or_default(),
             image_id: status.image_id,
+            user: None,
         });
         let health = Health::fresh(&container.definition, started_at, self.now);
         container.state = State::Running { made, started_at, health, stop: None };

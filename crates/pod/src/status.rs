@@ -7,9 +7,11 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-    ContainerStatus, HostIP, PodIP, PodStatus,
+    Container as ContainerOfSpec, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, ContainerUser as ApiUser, HostIP, LinuxContainerUser,
+    PodIP, PodStatus, VolumeMountStatus,
 };
+use rekindle_types::ContainerUser;
 use rekindle_types::reasons::waiting;
 use rekindle_types::resources;
 
@@ -133,13 +135,37 @@ impl PodCore {
                 | State::Created { .. }
                 | State::Starting { .. } => granted.clone(),
             };
+            let status = container.status(default, message_max);
+            let mounts = status.container_id.is_some().then(|| self.mounts_of(&status.name));
             ContainerStatus {
                 allocated_resources: granted.requests.clone(),
                 resources: Some(resources),
-                ..container.status(default, message_max)
+                volume_mounts: mounts.flatten(),
+                ..status
             }
         };
         containers.map(of).collect()
+    }
+
+    /// The mounts of a container that was made, as its spec has them. A read-only mount tells how far that reaches: the
+    /// runtimes here can always do what `IfPossible` wishes.
+    fn mounts_of(&self, name: &str) -> Option<Vec<VolumeMountStatus>> {
+        let spec = self.pod.spec.as_ref()?;
+        let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+        let container: &ContainerOfSpec = all.find(|container| container.name == name)?;
+        let mounts = container.volume_mounts.iter().flatten().map(|mount| VolumeMountStatus {
+            name: mount.name.clone(),
+            mount_path: mount.mount_path.clone(),
+            read_only: mount.read_only.filter(|read_only| *read_only),
+            recursive_read_only: (mount.read_only == Some(true)).then(|| {
+                match mount.recursive_read_only.as_deref() {
+                    Some("Enabled" | "IfPossible") => "Enabled".to_owned(),
+                    _ => "Disabled".to_owned(),
+                }
+            }),
+            volume_status: None,
+        });
+        Some(mounts.collect::<Vec<_>>()).filter(|mounts| !mounts.is_empty())
     }
 }
 
@@ -192,6 +218,7 @@ impl Container {
             restart_count: self.restart_count(),
             started: self.shown_started(),
             state: Some(state),
+            user: self.user(),
             ..ContainerStatus::default()
         }
     }
@@ -204,6 +231,20 @@ impl Container {
             }
             Role::Ephemeral => None,
         }
+    }
+
+    /// Of a process that runs.
+    fn user(&self) -> Option<ApiUser> {
+        let State::Running { made, .. } = &self.state else { return None };
+        let ContainerUser { uid, gid, groups } = made.user.as_ref()?;
+        let groups = groups.iter().map(|group| i64::from(*group)).collect();
+        Some(ApiUser {
+            linux: Some(LinuxContainerUser {
+                uid: i64::from(*uid),
+                gid: i64::from(*gid),
+                supplemental_groups: Some(groups),
+            }),
+        })
     }
 
     /// The image it runs, which is not the spec's while that has just changed.

@@ -703,7 +703,7 @@ fn answer() -> impl Strategy<Value = Result<Outcome, ActionError>> {
             source: rekindle_pod::ImageSource::AlreadyPresent,
         }),
         2 => Just(Outcome::ImageToFetch),
-        2 => Just(Outcome::ContainerCreated { container_id: String::new(), image_id: String::new() }),
+        2 => Just(Outcome::ContainerCreated { container_id: String::new(), image_id: String::new(), user: None }),
         2 => Just(Outcome::ContainerStarted { started_at: world::START }),
         1 => Just(Outcome::Probed { verdict: Verdict::Success, output: String::new() }),
         1 => Just(Outcome::Probed { verdict: Verdict::Failure, output: String::new() }),
@@ -742,6 +742,7 @@ fn any_container() -> impl Strategy<Value = ContainerSeen> {
         attempt: key.attempt,
         container_id: String::new(),
         image_id: String::new(),
+        user: None,
         state,
     })
 }

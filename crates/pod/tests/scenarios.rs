@@ -171,6 +171,9 @@ fn parse_pod(text: &str) -> Pod {
         }
         container.resources = parse_resources(line.value("requests"), line.value("limits"));
         container.resize_policy = line.value("resize").map(parse_resize_policy);
+        if let Some(volume) = line.value("volume") {
+            pod = pod.with_image_volume(&mut container, volume, line.value("volume-pull"));
+        }
         container.restart_policy = line.value("restart").map(str::to_owned);
         container.startup_probe = line.value("startup").map(parse_probe);
         container.readiness_probe = line.value("readiness").map(parse_probe);

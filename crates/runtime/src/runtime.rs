@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use rekindle_types::{Exit, SandboxAttempt, Tick};
+use rekindle_types::{ContainerUser, Exit, SandboxAttempt, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RuntimeError;
@@ -169,6 +169,8 @@ pub struct CreatedContainer {
     pub id: String,
     /// The digest of the image it was made from.
     pub image_id: String,
+    /// Who its process is, where the runtime can tell.
+    pub user: Option<ContainerUser>,
 }
 
 /// What a start answers.
@@ -301,6 +303,8 @@ pub struct ContainerSnapshot {
     pub id: String,
     /// Its image's id.
     pub image_id: String,
+    /// Who its process is, where the runtime can tell.
+    pub user: Option<ContainerUser>,
     /// What it does.
     pub state: ContainerState,
 }

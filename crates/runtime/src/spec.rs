@@ -1,7 +1,7 @@
 //! What a sandbox and a container are made of: everything resolved, nothing left to look up but the image's own config.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, SandboxAttempt};
 use serde::{Deserialize, Serialize};
@@ -160,14 +160,80 @@ pub enum TerminalUse {
 /// One bind mount from the host into a container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mount {
-    /// A path on the host, made by the node agent, never by the pod.
-    pub source: PathBuf,
+    /// What is mounted.
+    pub source: MountSource,
     /// A path inside `source` that the pod's content decides over (subPath): resolved beneath it without following links out.
     pub sub_path: Option<PathBuf>,
     /// Where it appears in the container; resolved inside the container's root.
     pub destination: PathBuf,
     /// Whether the container may write to it.
     pub access: Access,
+    /// What else is asked of it.
+    #[serde(default)]
+    pub options: MountOptions,
+}
+
+/// What a mount shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MountSource {
+    /// A path on the host, made by the node agent, never by the pod.
+    Host(PathBuf),
+    /// The content of an image, which must be present; it is never written. A sub path must be there.
+    Image(String),
+}
+
+impl MountSource {
+    /// The path on the host, if it is one.
+    pub fn host_path(&self) -> Option<&Path> {
+        match self {
+            MountSource::Host(path) => Some(path),
+            MountSource::Image(_) => None,
+        }
+    }
+}
+
+/// What may be asked of a bind mount beyond where it is. By default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountOptions {
+    /// recursiveReadOnly: how far `Access::ReadOnly` reaches.
+    pub read_only: ReadOnlyReach,
+    /// mountPropagation: which mounts made later are seen on the other side.
+    pub propagation: Propagation,
+    /// bindMountOptions: what cannot be done in it.
+    pub without: Vec<MountFeature>,
+}
+
+/// How far a read-only mount reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReadOnlyReach {
+    /// The mount itself.
+    #[default]
+    Mount,
+    /// All that is mounted beneath it, too.
+    Tree,
+}
+
+/// Which later mounts beneath a mount are seen on its other side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Propagation {
+    /// None.
+    #[default]
+    Private,
+    /// The host's are seen in the container.
+    HostToContainer,
+    /// Those of either on the other.
+    Bidirectional,
+}
+
+/// What a mount can do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MountFeature {
+    /// Programs that are executed (`noexec`).
+    Exec,
+    /// Device nodes (`nodev`).
+    Devices,
+    /// Programs that run as their owner (`nosuid`).
+    SetUid,
 }
 
 /// Whether something may be written.
@@ -230,6 +296,9 @@ pub struct Security {
     pub run_as_non_root: bool,
     /// supplementalGroups and fsGroup.
     pub supplemental_groups: Vec<u32>,
+    /// supplementalGroupsPolicy.
+    #[serde(default)]
+    pub image_groups: ImageGroups,
     /// Capabilities beyond the default set (`NET_ADMIN`, `ALL`).
     pub add_capabilities: Vec<String>,
     /// Capabilities taken from the default set (`ALL`).
@@ -244,13 +313,30 @@ pub struct Security {
     pub seccomp: Seccomp,
 }
 
+/// Whether a user has the groups that the image's /etc/group says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ImageGroups {
+    /// Merge: yes.
+    #[default]
+    Merged,
+    /// Strict: no.
+    Left,
+}
+
 /// The seccomp profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seccomp {
     /// Ours, after the container engines' default.
     RuntimeDefault,
     /// No filter.
     Unconfined,
+    /// A file of the node's own, in the form of the OCI runtime specification or of docker.
+    Localhost {
+        /// Where the node keeps its profiles.
+        folder: PathBuf,
+        /// The file, beneath that folder.
+        profile: PathBuf,
+    },
 }
 
 /// When a log file is rotated, and how many are kept (kubelet: 10Mi, 5).

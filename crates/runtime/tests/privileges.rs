@@ -181,10 +181,11 @@ fn a_read_only_root_is_read_only_and_its_volumes_are_not() {
     );
     spec.security.read_only_root = true;
     spec.mounts.push(Mount {
-        source: world.path("vol"),
+        source: MountSource::Host(world.path("vol")),
         sub_path: None,
         destination: "/vol".into(),
         access: Access::ReadWrite,
+        options: MountOptions::default(),
     });
     let output = world.output(&spec);
     assert!(output.ends_with("done\n") && output.contains("Read-only file system"), "{output}");
@@ -200,10 +201,11 @@ fn a_read_only_volume_cannot_be_written() {
     let script = "exec 2>&1; cat /vol/file; echo; touch /vol/x && echo written; cat /one";
     let mut spec = world.shell("web", 0, script);
     let mount = |source: &str, destination: &str| Mount {
-        source: world.path(source),
+        source: MountSource::Host(world.path(source)),
         sub_path: None,
         destination: destination.into(),
         access: Access::ReadOnly,
+        options: MountOptions::default(),
     };
     spec.mounts = vec![mount("vol", "/vol"), mount("vol/file", "/one")];
     let output = world.output(&spec);

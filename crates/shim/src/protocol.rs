@@ -90,6 +90,8 @@ pub enum Message {
 pub enum Answer {
     /// Nothing to tell.
     Done,
+    /// The container is prepared, and who its process is known.
+    Created(UserIds),
     /// The process runs.
     Started {
         /// In the shim's own process numbers (the host's).
@@ -99,6 +101,17 @@ pub enum Answer {
     },
     /// Everything that stands.
     State(ShimState),
+}
+
+/// Who a process is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserIds {
+    /// Its user.
+    pub uid: u32,
+    /// Its primary group.
+    pub gid: u32,
+    /// All of its groups, in ascending order.
+    pub groups: Vec<u32>,
 }
 
 /// A shim and all that is in it.
@@ -378,14 +391,64 @@ pub enum Access {
 /// One bind mount.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MountPlan {
-    /// A path that the agent answers for.
+    /// A path that the agent answers for. With `layers`, only what they are called.
     pub source: String,
+    /// The layers of an image, top first, which are mounted together, read-only, in place of `source`; none for a path.
+    #[serde(default)]
+    pub layers: Vec<String>,
     /// A path beneath `source` that the pod's content decides over: links out of it are refused.
     pub sub_path: Option<String>,
     /// Inside the container's root; made when absent.
     pub destination: String,
     /// Whether it may be written.
     pub access: Access,
+    /// What else is asked of it.
+    #[serde(default)]
+    pub options: MountPlanOptions,
+}
+
+/// What may be asked of a bind mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountPlanOptions {
+    /// How far `Access::ReadOnly` reaches.
+    pub read_only: ReadOnlyReach,
+    /// Which mounts made later are seen on the other side.
+    pub propagation: Propagation,
+    /// What cannot be done in it.
+    pub without: Vec<MountFeature>,
+}
+
+/// How far a read-only mount reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReadOnlyReach {
+    /// The mount itself.
+    #[default]
+    Mount,
+    /// All that is mounted beneath it, too.
+    Tree,
+}
+
+/// Which later mounts beneath a mount are seen on its other side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Propagation {
+    /// None.
+    #[default]
+    Private,
+    /// The host's are seen in the container.
+    HostToContainer,
+    /// Those of either on the other.
+    Bidirectional,
+}
+
+/// What a mount can do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MountFeature {
+    /// Programs that are executed.
+    Exec,
+    /// Device nodes.
+    Devices,
+    /// Programs that run as their owner.
+    SetUid,
 }
 
 /// One more command in a running container, as the user and with the rights of its first process.
@@ -497,6 +560,19 @@ pub struct UserPlan {
     pub groups: Vec<u32>,
     /// What if it is root.
     pub root: RootUser,
+    /// What becomes of the groups that the image's own files put the user into.
+    #[serde(default)]
+    pub image_groups: ImageGroups,
+}
+
+/// Whether a user has the groups that the image's /etc/group says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ImageGroups {
+    /// Yes.
+    #[default]
+    Merged,
+    /// supplementalGroupsPolicy Strict: no.
+    Left,
 }
 
 /// Whether uid 0 is acceptable.

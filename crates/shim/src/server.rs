@@ -314,7 +314,7 @@ impl Server {
                 Stage::Created
                 | Stage::Starting { .. }
                 | Stage::Running { .. }
-                | Stage::Exited(_) => Some(Answer::Done),
+                | Stage::Exited(_) => Some(container.basis.created()),
             });
         }
         let launched = launch::launch(plan, sandbox, self.birthplace(&plan.processes, sandbox)?)?;
@@ -489,7 +489,8 @@ impl Server {
                 let Some(container) = self.containers.get_mut(&number) else { return };
                 container.stage = Stage::Created;
                 if let Some(seq) = container.waiting.take() {
-                    self.answer(seq, Ok(Answer::Done));
+                    let created = container.basis.created();
+                    self.answer(seq, Ok(created));
                 }
             }
             StatusPipe::Said(Report::Failed(failure)) => {

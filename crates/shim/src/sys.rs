@@ -144,14 +144,30 @@ struct MountAttr {
     userns_fd: u64,
 }
 
-/// Adds attributes to the mount that `mount` is the root of, and makes it private.
+/// What becomes of a mount's ties to other namespaces.
+#[derive(Clone, Copy)]
+pub(crate) enum Ties {
+    /// They are cut.
+    Private,
+    /// Changes come from there and none go back.
+    Slave,
+    /// They stay as they are.
+    Kept,
+}
+
+/// Adds attributes to the mount that `mount` is the root of, and sets its ties.
 pub(crate) fn mount_setattr(
     mount: BorrowedFd<'_>,
     add: rustix::mount::MountAttrFlags,
+    ties: Ties,
     reach: Reach,
 ) -> Result<(), Errno> {
-    let attr =
-        MountAttr { set: add.bits().into(), clear: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
+    let propagation = match ties {
+        Ties::Private => libc::MS_PRIVATE,
+        Ties::Slave => libc::MS_SLAVE,
+        Ties::Kept => 0,
+    };
+    let attr = MountAttr { set: add.bits().into(), clear: 0, propagation, userns_fd: 0 };
     let flags = libc::AT_EMPTY_PATH
         | match reach {
             Reach::Mount => 0,

@@ -109,6 +109,7 @@ impl Shim {
                     gid: None,
                     groups: Vec::new(),
                     root: RootUser::Allowed,
+                    image_groups: ImageGroups::Merged,
                 },
             },
             confinement: Confinement {
@@ -134,9 +135,11 @@ impl Shim {
     fn volume(&self, sub_path: Option<&str>, destination: &str) -> MountPlan {
         MountPlan {
             source: self.text("volume"),
+            layers: Vec::new(),
             sub_path: sub_path.map(str::to_owned),
             destination: destination.to_owned(),
             access: Access::ReadWrite,
+            options: MountPlanOptions::default(),
         }
     }
 
@@ -147,7 +150,7 @@ impl Shim {
     /// Runs it to its end; answers exit code and log.
     fn run(&mut self, plan: ContainerPlan) -> (ExitCause, String) {
         let (slot, log) = (plan.slot.clone(), self.path("logs").join(&plan.log.file));
-        assert_eq!(self.create(plan), Ok(Answer::Done));
+        assert!(matches!(self.create(plan), Ok(Answer::Created(_))));
         self.call(Request::Start { slot: slot.clone() }).unwrap();
         match self.next() {
             Message::Exited { slot: ended, exit } if ended == slot => {
@@ -390,4 +393,64 @@ fn paths_with_colons_and_commas_are_mounted() {
     plan.root.lower_dirs = vec![shim.text(odd), "/".to_owned()];
     let (cause, log) = shim.run(plan);
     assert!(cause == ExitCause::Code(0) && log.contains("found"), "{log}");
+}
+
+/// An image as a volume: its layers lie over each other, nothing is written to them, and no link in them leads out.
+#[test]
+fn layers_as_a_volume_are_one_folder_and_a_sub_path_stays_inside() {
+    let mut shim = Shim::new();
+    for (layer, content) in [("image-top", "top"), ("image-bottom", "bottom")] {
+        fs::create_dir_all(shim.path(layer).join("sub")).unwrap();
+        fs::write(shim.path(layer).join("both"), content).unwrap();
+        fs::write(shim.path(layer).join("sub").join(layer), content).unwrap();
+    }
+    symlink(shim.path("outside"), shim.path("image-top").join("out")).unwrap();
+    let layers = vec![shim.text("image-top"), shim.text("image-bottom")];
+    let volume = |layers: &[String], sub_path: Option<&str>, destination: &str| MountPlan {
+        source: "test/model:1".to_owned(),
+        layers: layers.to_vec(),
+        sub_path: sub_path.map(str::to_owned),
+        destination: destination.to_owned(),
+        access: Access::ReadOnly,
+        options: MountPlanOptions { without: vec![MountFeature::Exec], ..Default::default() },
+    };
+    for (of, both, listed) in
+        [(&layers[..], "top", "image-bottom\nimage-top"), (&layers[1..], "bottom", "image-bottom")]
+    {
+        let script = "echo $(cat /vol/both); ls /sub; touch /vol/x || echo refused; grep ' /vol ' /proc/self/mountinfo | cut -d' ' -f6";
+        let mut plan = shim.plan(script);
+        plan.mounts = vec![
+            volume(of, None, "/vol"),
+            volume(of, Some("sub"), "/sub"),
+            volume(of, Some("both"), "/file"),
+        ];
+        let (cause, log) = shim.run(plan);
+        assert_eq!(cause, ExitCause::Code(0), "{log}");
+        let said: Vec<&str> = log
+            .lines()
+            .filter_map(|line| line.split_once("stdout F "))
+            .map(|(_, text)| text)
+            .collect();
+        let listed: Vec<&str> = listed.lines().collect();
+        let expected = [&[both], &listed[..], &["refused"]].concat();
+        assert_eq!(said[..expected.len()], expected, "{log}");
+        let options = said.last().unwrap();
+        assert!(
+            options.starts_with("ro,") && options.contains("nodev") && options.contains("noexec"),
+            "{log}"
+        );
+    }
+    for (sub_path, cause) in
+        [("out", "invalid cross-device link"), ("none", "no such file or directory")]
+    {
+        let mut plan = shim.plan("true");
+        plan.mounts = vec![volume(&layers, Some(sub_path), "/vol")];
+        let failure = shim.create(plan).unwrap_err();
+        let expected = format!("open subPath {sub_path:?} of image test/model:1: {cause}");
+        assert_eq!(failure.problem, expected);
+    }
+    for layer in ["image-top", "image-bottom"] {
+        assert!(!shim.path(layer).join("x").exists());
+    }
+    shim.assert_outside_is_untouched();
 }

@@ -13,9 +13,11 @@ pub mod reasons;
 pub mod resources;
 pub mod span;
 pub mod tick;
+pub mod user;
 pub mod v1alpha1;
 
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 pub use quantity::{Quantity, QuantityError};
 pub use tick::{Tick, TickDuration};
+pub use user::ContainerUser;

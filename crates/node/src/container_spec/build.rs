@@ -1,7 +1,7 @@
 //! Putting a sandbox's and a container's spec together.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_runtime::{
@@ -38,6 +38,8 @@ pub(crate) struct ContainerInputs<'a> {
     pub paths: MountPaths<'a>,
     /// Its log file; the folder exists.
     pub log_path: PathBuf,
+    /// Where the node keeps seccomp profiles of its own.
+    pub seccomp_profiles: &'a Path,
 }
 
 /// The sandbox of a pod.
@@ -65,7 +67,8 @@ pub(crate) fn sandbox_spec(
 
 /// A container with everything resolved.
 pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpec, SpecError> {
-    let ContainerInputs { key, pod, container, target, env, paths, log_path } = inputs;
+    let ContainerInputs { key, pod, container, target, env, paths, log_path, seccomp_profiles } =
+        inputs;
     let words = |list: &Option<Vec<String>>| {
         list.as_deref().map(|words| expand_command(words, &env)).unwrap_or_default()
     };
@@ -77,7 +80,7 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
         working_dir: container.working_dir.clone().filter(|dir| !dir.is_empty()),
         mounts: container_mounts(container, &paths, &env)?,
         resources: container_resources(pod, container),
-        security: container_security(pod, container)?,
+        security: container_security(pod, container, seccomp_profiles)?,
         log_path,
         log_limits: LogLimits::default(),
         stdio: stdio(container),

@@ -36,9 +36,12 @@ pub(crate) enum SpecError {
         /// Its value.
         id: i64,
     },
-    /// A seccomp profile that this node cannot load.
+    /// A seccomp profile without its file. The kubelet's own text.
+    #[error("localhostProfile must be set if seccompProfile type is Localhost.")]
+    NoLocalhostProfile,
+    /// A kind of seccomp profile that nobody knows.
     #[error(
-        "seccompProfile type {profile:?} is not supported here: use RuntimeDefault or Unconfined"
+        "seccompProfile type {profile:?} is not supported here: use RuntimeDefault, Localhost or Unconfined"
     )]
     SeccompProfile {
         /// The type.

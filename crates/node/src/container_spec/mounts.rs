@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
-use rekindle_runtime::{Access, Mount};
+use rekindle_runtime::{
+    Access, Mount, MountFeature, MountOptions, MountSource, Propagation, ReadOnlyReach,
+};
 
 use super::error::SpecError;
 use crate::env::expand;
@@ -12,9 +14,9 @@ use crate::env::expand;
 /// Where a volume stands on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VolumePath {
-    /// Its folder (or file, of a hostPath).
-    pub path: PathBuf,
-    /// `ReadOnly` for what the agent projects: ConfigMaps, Secrets, the downward API.
+    /// Its folder (or file, of a hostPath), or its image.
+    pub source: MountSource,
+    /// `ReadOnly` for what the agent projects (ConfigMaps, Secrets, the downward API) and for images.
     pub access: Access,
 }
 
@@ -57,7 +59,8 @@ pub(crate) fn container_mounts(
 }
 
 fn agent_file(source: PathBuf, destination: PathBuf) -> Mount {
-    Mount { source, sub_path: None, destination, access: Access::ReadWrite }
+    let (source, options) = (MountSource::Host(source), MountOptions::default());
+    Mount { source, sub_path: None, destination, access: Access::ReadWrite, options }
 }
 
 fn volume_mount(
@@ -75,11 +78,40 @@ fn volume_mount(
         (Access::ReadWrite, Some(false) | None) => Access::ReadWrite,
     };
     Ok(Mount {
-        source: volume.path.clone(),
+        source: volume.source.clone(),
         sub_path: sub_path(container, mount, env)?,
         destination: Path::new("/").join(&mount.mount_path),
         access,
+        options: mount_options(&volume.source, mount),
     })
+}
+
+/// The API's validation knows no other words.
+fn mount_options(source: &MountSource, mount: &VolumeMount) -> MountOptions {
+    // nothing of an image that is only data is executed, as with the kubelet
+    let of_source = match source {
+        MountSource::Host(_) => None,
+        MountSource::Image(_) => Some(MountFeature::Exec),
+    };
+    let without =
+        mount.bind_mount_options.iter().flatten().filter_map(|option| match option.as_str() {
+            "noexec" => Some(MountFeature::Exec),
+            "nodev" => Some(MountFeature::Devices),
+            "nosuid" => Some(MountFeature::SetUid),
+            _ => None,
+        });
+    MountOptions {
+        read_only: match mount.recursive_read_only.as_deref() {
+            Some("Enabled" | "IfPossible") => ReadOnlyReach::Tree,
+            Some(_) | None => ReadOnlyReach::Mount,
+        },
+        propagation: match mount.mount_propagation.as_deref() {
+            Some("HostToContainer") => Propagation::HostToContainer,
+            Some("Bidirectional") => Propagation::Bidirectional,
+            Some(_) | None => Propagation::Private,
+        },
+        without: of_source.into_iter().chain(without).collect(),
+    }
 }
 
 fn sub_path(

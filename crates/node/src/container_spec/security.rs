@@ -1,14 +1,20 @@
 //! Who a container runs as and what it may: the container's security context over the pod's.
 
+use std::path::{Path, PathBuf};
+
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext,
 };
-use rekindle_runtime::{Seccomp, Security};
+use rekindle_runtime::{ImageGroups, Seccomp, Security};
 
 use super::error::SpecError;
 
-/// Merges both contexts. The same input gives the same answer at every attempt (promise P4).
-pub(crate) fn container_security(pod: &Pod, container: &Container) -> Result<Security, SpecError> {
+/// Merges both contexts; `profiles` is where the node keeps seccomp profiles of its own. The same input gives the same answer at every attempt (promise P4).
+pub(crate) fn container_security(
+    pod: &Pod,
+    container: &Container,
+    profiles: &Path,
+) -> Result<Security, SpecError> {
     let pod_context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let context = container.security_context.as_ref();
     let privileged = context.and_then(|c| c.privileged).unwrap_or(false);
@@ -30,6 +36,11 @@ pub(crate) fn container_security(pod: &Pod, container: &Container) -> Result<Sec
         run_as_group: run_as_group.map(|id| numeric_id("runAsGroup", id)).transpose()?,
         run_as_non_root,
         supplemental_groups: supplemental_groups(pod_context)?,
+        image_groups: match pod_context.and_then(|p| p.supplemental_groups_policy.as_deref()) {
+            Some("Strict") => ImageGroups::Left,
+            // "Merge"; the API's validation knows no others
+            Some(_) | None => ImageGroups::Merged,
+        },
         add_capabilities: capability_names(capabilities.and_then(|c| c.add.as_ref())),
         drop_capabilities: capability_names(
             capabilities.and_then(|c: &Capabilities| c.drop.as_ref()),
@@ -39,7 +50,11 @@ pub(crate) fn container_security(pod: &Pod, container: &Container) -> Result<Sec
             .and_then(|c| c.allow_privilege_escalation)
             .unwrap_or(true),
         read_only_root: context.and_then(|c| c.read_only_root_filesystem).unwrap_or(false),
-        seccomp: seccomp(pod_context, context, privileged)?,
+        seccomp: if privileged {
+            Seccomp::Unconfined
+        } else {
+            seccomp(pod_context, context, profiles)?
+        },
     })
 }
 
@@ -90,22 +105,23 @@ fn capability_names(names: Option<&Vec<String>>) -> Vec<String> {
         .collect()
 }
 
-/// The container's profile, else the pod's, else the default profile (as a kubelet with seccompDefault); a privileged
-/// container has none.
+/// The container's profile, else the pod's, else the default profile (as a kubelet with seccompDefault).
 fn seccomp(
     pod: Option<&PodSecurityContext>,
     container: Option<&SecurityContext>,
-    privileged: bool,
+    profiles: &Path,
 ) -> Result<Seccomp, SpecError> {
-    if privileged {
-        return Ok(Seccomp::Unconfined);
-    }
     let profile: Option<&SeccompProfile> = container
         .and_then(|c| c.seccomp_profile.as_ref())
         .or_else(|| pod.and_then(|p| p.seccomp_profile.as_ref()));
-    match profile.map(|profile| profile.type_.as_str()) {
-        None | Some("RuntimeDefault") => Ok(Seccomp::RuntimeDefault),
-        Some("Unconfined") => Ok(Seccomp::Unconfined),
-        Some(other) => Err(SpecError::SeccompProfile { profile: other.to_owned() }),
+    let Some(profile) = profile else { return Ok(Seccomp::RuntimeDefault) };
+    match (profile.type_.as_str(), profile.localhost_profile.as_deref().unwrap_or_default()) {
+        ("RuntimeDefault", _) => Ok(Seccomp::RuntimeDefault),
+        ("Unconfined", _) => Ok(Seccomp::Unconfined),
+        ("Localhost", "") => Err(SpecError::NoLocalhostProfile),
+        ("Localhost", name) => {
+            Ok(Seccomp::Localhost { folder: profiles.to_owned(), profile: PathBuf::from(name) })
+        }
+        (other, _) => Err(SpecError::SeccompProfile { profile: other.to_owned() }),
     }
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use proptest::prelude::*;
 use rekindle_runtime::{
-    Access, ContainerKey, Namespace, Namespaces, Processes, Resources, SandboxKey, Seccomp,
+    Access, ContainerKey, MountOptions, MountSource, Namespace, Namespaces, Processes, Resources,
+    SandboxKey, Seccomp,
 };
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 use serde_json::{Value, json};
@@ -146,7 +147,7 @@ fn the_containers_context_goes_before_the_pods() {
         "runAsUser": 1000, "runAsGroup": 1001, "runAsNonRoot": true, "fsGroup": 2000,
         "supplementalGroups": [3000, 2000], "seccompProfile": { "type": "Unconfined" },
     } }));
-    let inherits = container_security(&pod, &container(json!({}))).unwrap();
+    let inherits = container_security(&pod, &container(json!({})), profiles()).unwrap();
     assert_eq!((inherits.run_as_user, inherits.run_as_group), (Some(1000), Some(1001)));
     assert!(inherits.run_as_non_root && inherits.allow_privilege_escalation);
     assert_eq!(inherits.supplemental_groups, [2000, 3000]);
@@ -158,6 +159,7 @@ fn the_containers_context_goes_before_the_pods() {
             "capabilities": { "add": ["NET_ADMIN", "CAP_SYS_TIME"], "drop": ["ALL"] },
             "seccompProfile": { "type": "RuntimeDefault" },
         } })),
+        profiles(),
     )
     .unwrap();
     assert_eq!((own.run_as_user, own.run_as_group), (Some(5), Some(1001)));
@@ -179,19 +181,44 @@ fn security_that_cannot_be_is_refused_with_its_reason() {
             "securityContext.runAsUser: -1 is not between 0 and 4294967295",
         ),
         (
-            json!({ "seccompProfile": { "type": "Localhost", "localhostProfile": "x" } }),
-            "seccompProfile type \"Localhost\" is not supported here: use RuntimeDefault or Unconfined",
+            json!({ "seccompProfile": { "type": "Localhost" } }),
+            "localhostProfile must be set if seccompProfile type is Localhost.",
+        ),
+        (
+            json!({ "seccompProfile": { "type": "Other" } }),
+            "seccompProfile type \"Other\" is not supported here: use RuntimeDefault, Localhost or Unconfined",
         ),
     ] {
-        let error =
-            container_security(&pod(json!({})), &container(json!({ "securityContext": context })));
+        let error = container_security(
+            &pod(json!({})),
+            &container(json!({ "securityContext": context })),
+            profiles(),
+        );
         assert_eq!(error.unwrap_err().to_string(), expected);
     }
-    let privileged = container(json!({ "securityContext": { "privileged": true } }));
+    // also of a profile that does not exist: a privileged container has none
+    let localhost = json!({ "type": "Localhost", "localhostProfile": "team/a.json" });
+    let privileged = container(
+        json!({ "securityContext": { "privileged": true, "seccompProfile": localhost } }),
+    );
     assert_eq!(
-        container_security(&pod(json!({})), &privileged).unwrap().seccomp,
+        container_security(&pod(json!({})), &privileged, profiles()).unwrap().seccomp,
         Seccomp::Unconfined
     );
+}
+
+#[test]
+fn a_profile_of_the_nodes_own_is_looked_for_in_the_nodes_folder() {
+    let localhost = json!({ "type": "Localhost", "localhostProfile": "team/a.json" });
+    let pod = pod(json!({ "securityContext": { "seccompProfile": localhost } }));
+    let expected =
+        Seccomp::Localhost { folder: profiles().to_owned(), profile: "team/a.json".into() };
+    let inherits = container_security(&pod, &container(json!({})), profiles()).unwrap();
+    assert_eq!(inherits.seccomp, expected);
+}
+
+fn profiles() -> &'static Path {
+    Path::new("/data/seccomp")
 }
 
 #[test]
@@ -256,10 +283,18 @@ fn only_what_the_spec_names_is_shared_with_the_node() {
 }
 
 fn mounts(container: &Container, env: &[(String, String)]) -> Result<Vec<String>, String> {
-    let volume = |path: &str, access| VolumePath { path: PathBuf::from(path), access };
+    let volume =
+        |path: &str, access| VolumePath { source: MountSource::Host(PathBuf::from(path)), access };
     let volumes = BTreeMap::from([
         ("data".to_owned(), volume("/v/data", Access::ReadWrite)),
         ("config".to_owned(), volume("/v/config", Access::ReadOnly)),
+        (
+            "model".to_owned(),
+            VolumePath {
+                source: MountSource::Image("r.test/model:1".to_owned()),
+                access: Access::ReadOnly,
+            },
+        ),
     ]);
     let etc_files = [(PathBuf::from("/etc/hosts"), PathBuf::from("/f/hosts"))];
     let termination_log = Some(PathBuf::from("/f/message"));
@@ -270,14 +305,48 @@ fn mounts(container: &Container, env: &[(String, String)]) -> Result<Vec<String>
         .map(|mount| {
             let sub = mount.sub_path.as_deref().unwrap_or(Path::new(""));
             let access = if mount.access == Access::ReadOnly { "ro" } else { "rw" };
+            let source = match &mount.source {
+                MountSource::Host(path) => path.display().to_string(),
+                MountSource::Image(image) => image.clone(),
+            };
+            let options = match mount.options == MountOptions::default() {
+                true => String::new(),
+                false => format!(" {:?}", mount.options),
+            };
             format!(
-                "{} <- {}/{} {access}",
+                "{} <- {source}/{} {access}{options}",
                 mount.destination.display(),
-                mount.source.display(),
                 sub.display()
             )
         })
         .collect())
+}
+
+#[test]
+fn what_is_asked_of_a_mount_is_passed_on() {
+    let app = container(json!({ "volumeMounts": [
+        { "name": "data", "mountPath": "/a", "readOnly": true, "recursiveReadOnly": "IfPossible" },
+        { "name": "data", "mountPath": "/b", "mountPropagation": "HostToContainer" },
+        { "name": "data", "mountPath": "/c", "mountPropagation": "None", "bindMountOptions": ["nodev", "nosuid"] },
+        { "name": "model", "mountPath": "/d", "subPath": "weights" },
+    ] }));
+    let found = mounts(&app, &[]).unwrap();
+    let options = |read_only: &str, propagation: &str, without: &str| {
+        format!(
+            " MountOptions {{ read_only: {read_only}, propagation: {propagation}, without: [{without}] }}"
+        )
+    };
+    for (number, (mount, options)) in [
+        ("/a <- /v/data/ ro", options("Tree", "Private", "")),
+        ("/b <- /v/data/ rw", options("Mount", "HostToContainer", "")),
+        ("/c <- /v/data/ rw", options("Mount", "Private", "Devices, SetUid")),
+        ("/d <- r.test/model:1/weights ro", options("Mount", "Private", "Exec")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(found[number], format!("{mount}{options}"));
+    }
 }
 
 #[test]
@@ -359,7 +428,7 @@ proptest! {
             let pod = pod(json!({}));
             let env = vec![("B".to_owned(), "b".to_owned())];
             let log_path = PathBuf::from("/log");
-            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, target: None, env, paths, log_path }).unwrap()
+            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, target: None, env, paths, log_path, seccomp_profiles: profiles() }).unwrap()
         };
         let (first, mut later) = (spec(0), spec(attempt));
         prop_assert_eq!(&later.command, &["a", "b"]);

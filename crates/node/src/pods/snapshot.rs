@@ -81,6 +81,7 @@ fn container_seen(pod: &Pod, dirs: &PodDirs, found: ContainerSnapshot) -> Contai
         attempt: found.key.attempt,
         container_id: container_id(&found.id),
         image_id: found.image_id,
+        user: found.user,
         state,
     }
 }

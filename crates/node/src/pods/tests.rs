@@ -41,7 +41,7 @@ fn events(world: &World, reason: &str) -> Vec<String> {
 fn scratch_of_app(world: &World) -> PathBuf {
     let mounts = world.machine.spec("app").mounts;
     let scratch = mounts.iter().find(|mount| mount.destination.ends_with("scratch"));
-    scratch.unwrap().source.clone()
+    scratch.unwrap().source.host_path().unwrap().to_owned()
 }
 
 /// A pod whose containers all mount one emptyDir at /scratch.

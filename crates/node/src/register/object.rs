@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    ContainerImage, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus,
+    ContainerImage, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
+    NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -57,6 +58,14 @@ pub(crate) fn node_status(
         capacity: Some(amounts(&machine.capacity)),
         conditions: Some(conditions),
         daemon_endpoints: Some(NodeDaemonEndpoints::default()),
+        features: Some(NodeFeatures { supplemental_groups_policy: Some(true) }),
+        runtime_handlers: Some(vec![NodeRuntimeHandler {
+            name: Some(String::new()),
+            features: Some(NodeRuntimeHandlerFeatures {
+                recursive_read_only_mounts: Some(true),
+                user_namespaces: Some(false),
+            }),
+        }]),
         images: (!images.is_empty()).then_some(images), // as the API omits an empty list
         node_info: Some(machine.info.clone()),
         ..NodeStatus::default()

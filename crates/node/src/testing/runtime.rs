@@ -315,7 +315,11 @@ impl Runtime for FakeRuntime {
         &self,
         spec: &ContainerSpec,
     ) -> Result<CreatedContainer, RuntimeError> {
-        let created = CreatedContainer { id: id_of(&spec.key), image_id: "sha256:img".to_owned() };
+        let created = CreatedContainer {
+            id: id_of(&spec.key),
+            image_id: "sha256:img".to_owned(),
+            user: None,
+        };
         let panics = {
             let mut state = self.machine.0.state.lock().unwrap();
             state.panics_at.take_if(|name| *name == spec.key.name.0).is_some()
@@ -447,6 +451,7 @@ impl Runtime for FakeRuntime {
             key: key.clone(),
             id: id_of(key),
             image_id: "sha256:img".to_owned(),
+            user: None,
             state: standing.state.clone(),
         };
         Ok(state

@@ -176,8 +176,14 @@ fn visible_names(volume: &Path) -> io::Result<BTreeSet<String>> {
 fn link_names(volume: &Path, payload: &Payload) -> io::Result<()> {
     let wanted = first_parts(payload);
     let present = visible_names(volume)?;
-    for name in wanted.difference(&present) {
-        symlink(Path::new(DATA).join(name), volume.join(name))?;
+    for name in &wanted {
+        let (link, target) = (volume.join(name), Path::new(DATA).join(name));
+        // a privileged pod may have put something else there
+        if fs::read_link(&link).is_ok_and(|found| found == target) {
+            continue;
+        }
+        remove_tree(&link)?;
+        symlink(target, link)?;
     }
     for name in present.difference(&wanted) {
         remove_tree(&volume.join(name))?;

@@ -15,6 +15,8 @@ use super::tmpfs::{TmpfsOptions, ensure_tmpfs, make_folder, mount_tmpfs, unmount
 const MODE: u32 = 0o777;
 /// New files in it belong to its group.
 const SET_GROUP_ID: u32 = 0o2000;
+/// What the pod's fsGroup may do with it, whatever its mode says.
+const GROUP_MAY: u32 = 0o770;
 
 /// Where an emptyDir lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,11 @@ pub(crate) struct EmptyDir<'a> {
 }
 
 impl EmptyDir<'_> {
+    /// `emptyDir.mode`, else everybody's.
+    fn mode(&self) -> u32 {
+        self.source.mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(MODE)
+    }
+
     fn medium(&self) -> Result<Medium, VolumeProblem> {
         let limit =
             self.source.size_limit.as_ref().and_then(|limit| limit.0.parse::<Quantity>().ok());
@@ -57,7 +64,7 @@ impl EmptyDir<'_> {
         match self.medium()? {
             Medium::Disk => make_folder(path)?,
             Medium::Memory { size_bytes } => {
-                ensure_tmpfs(path, TmpfsOptions { size_bytes, mode: MODE })?;
+                ensure_tmpfs(path, TmpfsOptions { size_bytes, mode: self.mode() })?;
             }
         }
         self.set_permissions(path)
@@ -74,7 +81,7 @@ impl EmptyDir<'_> {
             Medium::Memory { size_bytes } => {
                 unmount_tmpfs(path)?;
                 make_folder(path)?;
-                mount_tmpfs(path, TmpfsOptions { size_bytes, mode: MODE })?;
+                mount_tmpfs(path, TmpfsOptions { size_bytes, mode: self.mode() })?;
             }
         }
         self.set_permissions(path)
@@ -85,10 +92,10 @@ impl EmptyDir<'_> {
         let failed = |error: Errno| VolumeProblem::io("set permissions of", path, error);
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
-        let mut mode = MODE;
+        let mut mode = self.mode();
         if let Some(group) = self.fs_group {
             rustix::fs::fchown(&folder, None, Some(Gid::from_raw(group))).map_err(failed)?;
-            mode |= SET_GROUP_ID;
+            mode |= SET_GROUP_ID | GROUP_MAY;
         }
         rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode)).map_err(failed)
     }

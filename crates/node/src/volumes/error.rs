@@ -34,7 +34,7 @@ pub(crate) enum VolumeProblem {
     HostPath(String),
     /// This version has no such kind of volume.
     #[error(
-        "this kind of volume is not supported here: use emptyDir, configMap, secret, projected, downwardAPI or hostPath"
+        "this kind of volume is not supported here: use emptyDir, configMap, secret, projected, downwardAPI, hostPath or image"
     )]
     Unsupported,
     /// emptyDir.medium.

@@ -1,4 +1,4 @@
-//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath.
+//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath, image.
 //!
 //! | kind | stands on | refresh | update |
 //! |---|---|---|---|
@@ -6,6 +6,7 @@
 //! | configMap | a folder | stays | swapped atomically when the object changes |
 //! | secret, projected, downwardAPI | a tmpfs | stays | the same |
 //! | hostPath | the host's own path | never touched | – |
+//! | image | the layers in the image store, mounted by the runtime | fetched again as its policy says | – |
 //!
 //! Nothing here follows a link that a pod may have made.
 

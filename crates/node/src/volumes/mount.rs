@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use rekindle_runtime::Access;
+use rekindle_runtime::{Access, MountSource};
 
 use super::atomic_writer::write_payload;
 use super::empty_dir::{EmptyDir, move_to_trash};
@@ -95,12 +95,17 @@ pub(crate) enum Contents {
 pub(crate) fn volume_paths(dirs: &PodDirs, pod: &Pod) -> BTreeMap<String, VolumePath> {
     volumes_of(pod)
         .map(|volume| {
-            let place = match &volume.host_path {
-                Some(source) => {
-                    VolumePath { path: PathBuf::from(&source.path), access: Access::ReadWrite }
-                }
-                None => VolumePath {
-                    path: volume_folder(dirs, volume),
+            let place = match (&volume.host_path, &volume.image) {
+                (Some(source), _) => VolumePath {
+                    source: MountSource::Host(PathBuf::from(&source.path)),
+                    access: Access::ReadWrite,
+                },
+                (None, Some(source)) => VolumePath {
+                    source: MountSource::Image(source.reference.clone().unwrap_or_default()),
+                    access: Access::ReadOnly,
+                },
+                (None, None) => VolumePath {
+                    source: MountSource::Host(volume_folder(dirs, volume)),
                     access: if is_payload(volume) { Access::ReadOnly } else { Access::ReadWrite },
                 },
             };
@@ -143,6 +148,9 @@ fn mount_volume(inputs: VolumeInputs<'_>, volume: &Volume) -> Result<(), VolumeP
     }
     if let Some(source) = &volume.host_path {
         return host_path::ensure(source);
+    }
+    if volume.image.is_some() {
+        return Ok(()); // it is fetched for each container that mounts it, and mounted with it
     }
     if is_payload(volume) { write_volume(inputs, volume) } else { Err(VolumeProblem::Unsupported) }
 }

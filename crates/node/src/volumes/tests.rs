@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use rekindle_runtime::MountSource;
 use rekindle_types::{PodRef, PodUid};
 use serde_json::{Value, json};
 
@@ -92,7 +93,10 @@ impl Volumes {
     }
 
     fn path(&self, volume: &str) -> PathBuf {
-        volume_paths(&self.dirs, &self.pod)[volume].path.clone()
+        match &volume_paths(&self.dirs, &self.pod)[volume].source {
+            MountSource::Host(path) => path.clone(),
+            MountSource::Image(image) => panic!("{volume} is image {image}"),
+        }
     }
 }
 
@@ -122,6 +126,25 @@ fn an_empty_dir_belongs_to_the_fs_group() {
         let metadata = fs::metadata(volumes.path("scratch")).unwrap();
         assert_eq!((metadata.gid(), metadata.mode() & 0o7777), (4711, 0o2777));
         volumes.refresh();
+    }
+}
+
+#[test]
+fn an_empty_dir_has_the_mode_that_is_asked_for_and_its_group_may_write_all_the_same() {
+    for (medium, group, expected) in
+        [("", None, 0o1750), ("Memory", None, 0o1750), ("", Some(4711), 0o3770)]
+    {
+        let volumes = Volumes::new(
+            json!([{ "name": "scratch", "emptyDir": { "mode": 0o1750, "medium": medium } }]),
+            json!({ "securityContext": { "fsGroup": group } }),
+        );
+        for _ in 0..2 {
+            volumes.mount().unwrap();
+            let metadata = fs::metadata(volumes.path("scratch")).unwrap();
+            assert_eq!(metadata.mode() & 0o7777, expected, "{medium:?}, group {group:?}");
+            volumes.refresh();
+        }
+        volumes.end(Contents::Discard);
     }
 }
 

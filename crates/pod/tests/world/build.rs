@@ -1,6 +1,8 @@
 //! Pods for tests.
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodReadinessGate, PodSpec};
+use k8s_openapi::api::core::v1::{
+    Container, ImageVolumeSource, Pod, PodReadinessGate, PodSpec, Volume, VolumeMount,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::ephemeral;
 
@@ -47,6 +49,8 @@ pub trait PodExt: Sized {
     fn with_grace(self, seconds: i64) -> Self;
     fn with_deadline(self, seconds: i64) -> Self;
     fn with_gate(self, condition: &str) -> Self;
+    /// A volume of this image, which the container mounts.
+    fn with_image_volume(self, by: &mut Container, image: &str, policy: Option<&str>) -> Self;
 }
 
 impl PodExt for Pod {
@@ -80,6 +84,23 @@ impl PodExt for Pod {
 
     fn with_deadline(mut self, seconds: i64) -> Self {
         spec(&mut self).active_deadline_seconds = Some(seconds);
+        self
+    }
+
+    fn with_image_volume(mut self, by: &mut Container, image: &str, policy: Option<&str>) -> Self {
+        let name = "data".to_owned();
+        let mount = VolumeMount {
+            name: name.clone(),
+            mount_path: "/data".to_owned(),
+            ..VolumeMount::default()
+        };
+        by.volume_mounts = Some(vec![mount]);
+        let source = ImageVolumeSource {
+            reference: Some(image.to_owned()),
+            pull_policy: policy.map(str::to_owned),
+        };
+        let volume = Volume { name, image: Some(source), ..Volume::default() };
+        spec(&mut self).volumes = Some(vec![volume]);
         self
     }
 

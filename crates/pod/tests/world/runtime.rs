@@ -159,7 +159,11 @@ impl Runtime {
         let state = sandbox.containers.entry(key.clone()).or_insert(ContainerSeenState::Created);
         let ended = matches!(state, ContainerSeenState::Exited { .. });
         assert!(!ended, "{key:?} has ended, and is created again");
-        Ok(Outcome::ContainerCreated { container_id: container_id(key), image_id: image_id("any") })
+        Ok(Outcome::ContainerCreated {
+            container_id: container_id(key),
+            image_id: image_id("any"),
+            user: None,
+        })
     }
 
     fn start(&mut self, now: Tick, key: &ContainerKey) -> Result<Outcome, ActionErrorKind> {
@@ -353,6 +357,7 @@ fn seen(key: &ContainerKey, state: &ContainerSeenState) -> ContainerSeen {
         attempt: key.attempt,
         container_id: container_id(key),
         image_id: image_id("any"),
+        user: None,
         state: state.clone(),
     }
 }

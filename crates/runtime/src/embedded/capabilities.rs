@@ -103,7 +103,7 @@ pub(crate) fn set(security: &Security) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Seccomp;
+    use crate::spec::{ImageGroups, Seccomp};
 
     fn security(add: &[&str], drop: &[&str]) -> Security {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -112,6 +112,7 @@ mod tests {
             run_as_group: None,
             run_as_non_root: false,
             supplemental_groups: Vec::new(),
+            image_groups: ImageGroups::Merged,
             add_capabilities: owned(add),
             drop_capabilities: owned(drop),
             privileged: false,

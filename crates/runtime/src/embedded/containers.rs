@@ -1,24 +1,26 @@
 //! Making, starting, signalling and removing containers.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rekindle_shim::protocol::{
-    Answer, ContainerPlan, Failure, FailureKind, Phase, PidNamespacePlan, Request,
+    Answer, ContainerPlan, Failure, FailureKind, Phase, PidNamespacePlan, Request, UserIds,
 };
-use rekindle_types::Tick;
+use rekindle_types::{ContainerUser, Tick};
 
 use super::layout;
 use super::link::CallError;
-use super::plan::{self, Place};
+use super::plan::{self, Place, Problem};
 use super::records::{ContainerRecord, Line};
 use super::sandbox::Sandbox;
 use super::{Shared, blocking, janitor};
 use crate::error::{ImageErrorKind, RuntimeError};
-use crate::image::UpperKind;
+use crate::image::{ResolvedImage, UpperKind};
 use crate::runtime::{CreatedContainer, StartedContainer, StopSignal};
-use crate::spec::{ContainerKey, ContainerSpec, Processes};
+use crate::spec::{ContainerKey, ContainerSpec, MountSource, Processes};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -38,7 +40,11 @@ fn refused(key: &ContainerKey, operation: &'static str, error: CallError) -> Run
 }
 
 fn answer(record: &ContainerRecord) -> CreatedContainer {
-    CreatedContainer { id: record.id.clone(), image_id: record.image_id.clone() }
+    CreatedContainer {
+        id: record.id.clone(),
+        image_id: record.image_id.clone(),
+        user: record.user.clone(),
+    }
 }
 
 /// Prepares the container up to its exec.
@@ -64,11 +70,13 @@ pub(crate) async fn create(
     };
     let called = match prepared {
         Ok((plan, record)) => {
-            let created = answer(&record);
-            sandbox.insert(&slot, record, Phase::Created);
+            sandbox.insert(&slot, record.clone(), Phase::Created);
             let called = link.call(Request::Create(Box::new(plan))).await;
             janitor::refill_roots(shared, &sandbox);
-            called.map(|_| created).map_err(|error| refused(&key, OPERATION, error))
+            match called {
+                Ok(prepared) => identified(&sandbox, &slot, record, prepared),
+                Err(error) => Err(refused(&key, OPERATION, error)),
+            }
         }
         Err(error) => Err(error),
     };
@@ -76,6 +84,59 @@ pub(crate) async fn create(
         clear(shared, &sandbox, &slot);
     }
     called
+}
+
+/// Writes down who the container's process is, when its shim says so.
+fn identified(
+    sandbox: &Sandbox,
+    slot: &str,
+    record: ContainerRecord,
+    prepared: Answer,
+) -> Result<CreatedContainer, RuntimeError> {
+    let user = match prepared {
+        Answer::Created(UserIds { uid, gid, groups }) => Some(ContainerUser { uid, gid, groups }),
+        // it cannot say, or it is of an earlier version
+        Answer::Done | Answer::Started { .. } | Answer::State(_) => None,
+    };
+    let record = ContainerRecord { user, ..record };
+    let key = &record.key;
+    sandbox
+        .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
+        .map_err(|e| failed(key, "create", format!("write down container {slot}: {e}")))?;
+    sandbox.identify(slot, record.user.clone());
+    Ok(answer(&record))
+}
+
+fn resolve(shared: &Shared, name: &str) -> Result<ResolvedImage, RuntimeError> {
+    let resolved = shared.images.resolve(name).map_err(|e| e.to_runtime(name))?;
+    resolved.ok_or_else(|| RuntimeError::Image {
+        image: name.to_owned(),
+        problem: "not present".to_owned(),
+        kind: ImageErrorKind::Pull,
+    })
+}
+
+/// The images that a container mounts as volumes.
+#[derive(Default)]
+struct VolumeImages {
+    ids: Vec<String>,
+    layers: BTreeMap<String, Vec<PathBuf>>,
+}
+
+fn volume_images(shared: &Shared, spec: &ContainerSpec) -> Result<VolumeImages, RuntimeError> {
+    let mut found = VolumeImages::default();
+    for mount in &spec.mounts {
+        let MountSource::Image(name) = &mount.source else { continue };
+        let image = resolve(shared, name)?;
+        // it is the host's own root file system, of which a container must not see all
+        if !image.rootfs.mask.is_empty() {
+            let problem = format!("the built-in image {name:?} cannot be a volume");
+            return Err(RuntimeError::Config { key: spec.key.clone(), problem });
+        }
+        found.ids.push(image.id);
+        found.layers.insert(name.clone(), image.rootfs.lower_dirs);
+    }
+    Ok(found)
 }
 
 fn prepare(
@@ -88,12 +149,8 @@ fn prepare(
     let key = &spec.key;
     // until the record below says that the image is used
     let _hold = shared.images.hold().map_err(|e| e.to_runtime(&spec.image))?;
-    let resolved = shared.images.resolve(&spec.image).map_err(|e| e.to_runtime(&spec.image))?;
-    let image = resolved.ok_or_else(|| RuntimeError::Image {
-        image: spec.image.clone(),
-        problem: "not present".to_owned(),
-        kind: ImageErrorKind::Pull,
-    })?;
+    let image = resolve(shared, &spec.image)?;
+    let volumes = volume_images(shared, spec)?;
     let root = match image.rootfs.upper {
         UpperKind::Tmpfs { .. } => None,
         UpperKind::Directory => {
@@ -104,9 +161,20 @@ fn prepare(
     };
     let dir = sandbox.roots.dir().join(root.as_deref().unwrap_or_default());
     let mount_point = sandbox.mount_point();
-    let place = Place { slot, dir: &dir, mount_point: &mount_point, hostname: &sandbox.hostname };
-    let mut plan = plan::container(spec, &image, &place, &shared.profiles)
-        .map_err(|problem| RuntimeError::Config { key: key.clone(), problem })?;
+    let place = Place {
+        slot,
+        dir: &dir,
+        mount_point: &mount_point,
+        hostname: &sandbox.hostname,
+        volume_images: &volumes.layers,
+    };
+    let mut plan =
+        plan::container(spec, &image, &place, &shared.profiles).map_err(
+            |problem| match problem {
+                Problem::Spec(problem) => RuntimeError::Config { key: key.clone(), problem },
+                Problem::Profile(error) => failed(key, OPERATION, error),
+            },
+        )?;
     plan.processes = processes(spec, sandbox.namespaces.processes);
     plan.cgroup = shared
         .cgroups
@@ -118,6 +186,8 @@ fn prepare(
         image_id: image.id.clone(),
         stop_signal: plan::stop_signal(&image.config),
         root,
+        user: None,
+        volume_images: volumes.ids,
     };
     sandbox
         .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
@@ -159,7 +229,7 @@ pub(crate) async fn start(
         Answer::Started { pid, started_at_us } => {
             Ok(StartedContainer { pid, started_at: Tick::from_micros(started_at_us) })
         }
-        Answer::Done | Answer::State(_) => {
+        Answer::Done | Answer::Created(_) | Answer::State(_) => {
             Err(failed(key, OPERATION, "the shim answered something else"))
         }
     }

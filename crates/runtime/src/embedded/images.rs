@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::records::Records;
 
-/// The ids of the images of all containers that stand beneath the runtime's data folder, running or not. A folder that is
+/// The ids of the images of all containers, and of the volumes that they mount, that stand beneath the runtime's data folder, running or not. A folder that is
 /// not there holds none.
 pub fn images_in_use(data_dir: &Path) -> io::Result<BTreeSet<String>> {
     match in_use(&data_dir.join("sandboxes")) {
@@ -21,7 +21,10 @@ pub(super) fn in_use(sandboxes: &Path) -> io::Result<BTreeSet<String>> {
     for sandbox in fs::read_dir(sandboxes)? {
         // one that has just been moved to the trash has no records any more
         let records = Records::read(&sandbox?.path());
-        found.extend(records.containers.into_values().map(|record| record.image_id));
+        for record in records.containers.into_values() {
+            found.insert(record.image_id);
+            found.extend(record.volume_images);
+        }
     }
     Ok(found)
 }
@@ -42,17 +45,23 @@ mod tests {
             let key = serde_json::json!({ "sandbox": { "pod": pod, "attempt": 0 }, "name": "c", "attempt": 0 });
             let record = serde_json::json!({
                 "key": key, "id": "x", "image_id": image, "stop_signal": 15, "root": null,
+                "volume_images": if sandbox == "b" { vec!["sha256:3"] } else { Vec::new() },
             });
             let record: ContainerRecord = serde_json::from_value(record).unwrap();
             let records = RecordFile::open(&folder).unwrap();
             for slot in [slot, "gone-0"] {
                 let image_id = if slot == "gone-0" { "sha256:gone" } else { image };
-                let record = ContainerRecord { image_id: image_id.to_owned(), ..record.clone() };
+                let volume_images = match slot {
+                    "gone-0" => vec!["sha256:gone".to_owned()],
+                    _ => record.volume_images.clone(),
+                };
+                let image_id = image_id.to_owned();
+                let record = ContainerRecord { image_id, volume_images, ..record.clone() };
                 records.add(&Line::Made { slot: slot.to_owned(), record }).unwrap();
             }
             records.add(&Line::Gone { slot: "gone-0".to_owned() }).unwrap();
         }
         let found = images_in_use(dir.path()).unwrap();
-        assert_eq!(found, ["sha256:1".to_owned(), "sha256:2".to_owned()].into());
+        assert_eq!(found, ["sha256:1", "sha256:2", "sha256:3"].map(str::to_owned).into());
     }
 }

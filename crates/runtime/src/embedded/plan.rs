@@ -1,17 +1,21 @@
 //! From a container's spec and its image to the shim's plan: everything that can be decided outside is decided here.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{
-    Access as PlanAccess, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan, MountPlan,
-    PidNamespacePlan, Privilege, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan,
-    TerminalPlan, Upper, UserPlan,
+    self, Access as PlanAccess, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan,
+    MountPlan, MountPlanOptions, PidNamespacePlan, Privilege, ProcessPlan, RootPlan, RootUser,
+    StdinPlan, StdioPlan, TerminalPlan, Upper, UserPlan,
 };
 
 use super::capabilities;
-use super::seccomp::Profiles;
+use super::seccomp::{self, ProfileError, Profiles};
 use crate::image::{ImageConfig, ResolvedImage, UpperKind};
-use crate::spec::{Access, ContainerSpec, Mount, Seccomp, Security, Stdin, TerminalUse};
+use crate::spec::{
+    Access, ContainerSpec, ImageGroups, Mount, MountFeature, MountOptions, MountSource,
+    Propagation, ReadOnlyReach, Seccomp, Security, Stdin, TerminalUse,
+};
 
 /// Hidden in every container that is not privileged: what the container engines hide.
 const MASKED_PATHS: [&str; 12] = [
@@ -43,15 +47,32 @@ pub(crate) struct Place<'a> {
     pub(crate) mount_point: &'a Path,
     /// The sandbox's hostname, for HOSTNAME.
     pub(crate) hostname: &'a str,
+    /// The layers of the images that are mounted as volumes, by their names in the spec.
+    pub(crate) volume_images: &'a BTreeMap<String, Vec<PathBuf>>,
 }
 
-/// Makes the plan. The error is a problem of the spec, for people.
+/// Why there is no plan.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// The spec cannot be carried out; for people.
+    Spec(String),
+    /// A profile that the node should have.
+    Profile(ProfileError),
+}
+
+impl From<String> for Problem {
+    fn from(problem: String) -> Self {
+        Problem::Spec(problem)
+    }
+}
+
+/// Makes the plan.
 pub(crate) fn container(
     spec: &ContainerSpec,
     image: &ResolvedImage,
     place: &Place<'_>,
     profiles: &Profiles,
-) -> Result<ContainerPlan, String> {
+) -> Result<ContainerPlan, Problem> {
     Ok(ContainerPlan {
         slot: place.slot.to_owned(),
         root: RootPlan {
@@ -68,7 +89,7 @@ pub(crate) fn container(
             },
             mask: texts(&image.rootfs.mask)?,
         },
-        mounts: spec.mounts.iter().map(mount).collect::<Result<_, _>>()?,
+        mounts: spec.mounts.iter().map(|one| mount(one, place)).collect::<Result<_, _>>()?,
         process: process(spec, &image.config, place.hostname)?,
         confinement: confinement(&spec.security, profiles)?,
         cgroup: CgroupPlan::default(),
@@ -96,7 +117,7 @@ fn texts(paths: &[std::path::PathBuf]) -> Result<Vec<String>, String> {
     paths.iter().map(|path| text(path)).collect()
 }
 
-fn mount(mount: &Mount) -> Result<MountPlan, String> {
+fn mount(mount: &Mount, place: &Place<'_>) -> Result<MountPlan, String> {
     let has_parent = |path: &Path| path.components().any(|c| c == std::path::Component::ParentDir);
     if has_parent(&mount.destination) {
         return Err(format!("mountPath {:?} must not contain '..'", mount.destination));
@@ -104,15 +125,45 @@ fn mount(mount: &Mount) -> Result<MountPlan, String> {
     if mount.sub_path.as_deref().is_some_and(has_parent) {
         return Err(format!("subPath {:?} must not contain '..'", mount.sub_path));
     }
+    let (source, layers) = match &mount.source {
+        MountSource::Host(path) => (text(path)?, Vec::new()),
+        MountSource::Image(name) => {
+            let layers = place.volume_images.get(name);
+            let layers = layers.ok_or_else(|| format!("image {name:?} is not looked up"))?;
+            (name.clone(), texts(layers)?)
+        }
+    };
     Ok(MountPlan {
-        source: text(&mount.source)?,
+        source,
+        layers,
         sub_path: mount.sub_path.as_deref().map(text).transpose()?,
         destination: text(&Path::new("/").join(&mount.destination))?,
         access: match mount.access {
             Access::ReadOnly => PlanAccess::ReadOnly,
             Access::ReadWrite => PlanAccess::ReadWrite,
         },
+        options: mount_options(&mount.options),
     })
+}
+
+fn mount_options(options: &MountOptions) -> MountPlanOptions {
+    let without = options.without.iter().map(|feature| match feature {
+        MountFeature::Exec => protocol::MountFeature::Exec,
+        MountFeature::Devices => protocol::MountFeature::Devices,
+        MountFeature::SetUid => protocol::MountFeature::SetUid,
+    });
+    MountPlanOptions {
+        read_only: match options.read_only {
+            ReadOnlyReach::Mount => protocol::ReadOnlyReach::Mount,
+            ReadOnlyReach::Tree => protocol::ReadOnlyReach::Tree,
+        },
+        propagation: match options.propagation {
+            Propagation::Private => protocol::Propagation::Private,
+            Propagation::HostToContainer => protocol::Propagation::HostToContainer,
+            Propagation::Bidirectional => protocol::Propagation::Bidirectional,
+        },
+        without: without.collect(),
+    }
 }
 
 /// `command` replaces the entrypoint and drops the image's cmd; `args` replaces the cmd.
@@ -156,11 +207,15 @@ fn process(
             gid: security.run_as_group,
             groups: security.supplemental_groups.clone(),
             root: if security.run_as_non_root { RootUser::Refused } else { RootUser::Allowed },
+            image_groups: match security.image_groups {
+                ImageGroups::Merged => protocol::ImageGroups::Merged,
+                ImageGroups::Left => protocol::ImageGroups::Left,
+            },
         },
     })
 }
 
-fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, String> {
+fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, Problem> {
     let capabilities = capabilities::set(security)?;
     if security.privileged {
         return Ok(Confinement {
@@ -181,9 +236,12 @@ fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, 
         } else {
             Escalation::Refused
         },
-        seccomp: match security.seccomp {
+        seccomp: match &security.seccomp {
             Seccomp::RuntimeDefault => profiles.get(capabilities).to_vec(),
             Seccomp::Unconfined => Vec::new(),
+            Seccomp::Localhost { folder, profile } => {
+                seccomp::localhost(folder, profile, capabilities).map_err(Problem::Profile)?
+            }
         },
         masked_paths: owned(&MASKED_PATHS),
         read_only_paths: owned(&READ_ONLY_PATHS),

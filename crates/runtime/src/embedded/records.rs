@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rekindle_shim::protocol::{ExitCause, ExitRecord, Phase};
-use rekindle_types::{Exit, ExitStatus, Tick};
+use rekindle_types::{ContainerUser, Exit, ExitStatus, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::ContainerState;
@@ -42,6 +42,12 @@ pub(crate) struct ContainerRecord {
     pub(crate) stop_signal: i32,
     /// The folder of its writable layer, when that lies on the disk.
     pub(crate) root: Option<String>,
+    /// Who its process is: known when it is prepared.
+    #[serde(default)]
+    pub(crate) user: Option<ContainerUser>,
+    /// The ids of the images that it mounts as volumes.
+    #[serde(default)]
+    pub(crate) volume_images: Vec<String>,
 }
 
 /// One line.

@@ -135,7 +135,7 @@ async fn connect(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) -> Option<(Link, 
     let link = sandboxes::follow(shared, sandbox.into(), socket).ok()?;
     match tokio::time::timeout(ANSWER_TIME, link.call(Request::State)).await {
         Ok(Ok(Answer::State(state))) => Some((link, state)),
-        Ok(Ok(Answer::Done | Answer::Started { .. })) | Ok(Err(_)) => None,
+        Ok(Ok(Answer::Done | Answer::Created(_) | Answer::Started { .. })) | Ok(Err(_)) => None,
         Err(_elapsed) => {
             tracing::warn!(pod = %sandbox.key.pod, "a shim does not answer: its sandbox is taken for dead");
             None

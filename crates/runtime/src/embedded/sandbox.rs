@@ -6,7 +6,7 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use rekindle_shim::protocol::{self, Answer, ExitCause, ExitRecord, Failure, FailureKind, Phase};
-use rekindle_types::Tick;
+use rekindle_types::{ContainerUser, Tick};
 use tokio::sync::mpsc;
 
 use super::layout::Layout;
@@ -239,6 +239,13 @@ impl Sandbox {
         }
     }
 
+    /// Takes note of who a container's process is.
+    pub(crate) fn identify(&self, slot: &str, user: Option<ContainerUser>) {
+        if let Some(container) = self.inner().containers.get_mut(slot) {
+            container.record.user = user;
+        }
+    }
+
     /// Looks at a container.
     pub(crate) fn container<T>(&self, slot: &str, look: impl FnOnce(&Container) -> T) -> Option<T> {
         self.inner().containers.get(slot).map(look)
@@ -265,6 +272,7 @@ impl Sandbox {
                 key: container.record.key.clone(),
                 id: container.record.id.clone(),
                 image_id: container.record.image_id.clone(),
+                user: container.record.user.clone(),
                 state: records::state(&container.phase),
             })
             .collect();

@@ -230,6 +230,7 @@ pub fn security() -> Security {
         privileged: false,
         allow_privilege_escalation: true,
         read_only_root: false,
+        image_groups: ImageGroups::Merged,
         seccomp: Seccomp::RuntimeDefault,
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::mounts::{self, Depth};
@@ -20,7 +20,7 @@ use super::paths::{self, Kind, Links};
 use super::stdio::Stdio;
 use super::user::{self, Identity};
 use super::{Report, confine, exec, rootfs, system_mounts, volumes};
-use crate::problem::{Context, errno_text};
+use crate::problem::Context;
 use crate::protocol::{
     Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan, TerminalPlan,
 };
@@ -54,10 +54,7 @@ pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &Tasks, pipes:
                 sys::exit_now(0);
             }
             match prepared {
-                Prepared::Command(command) => match sys::close_all_on_exec() {
-                    Ok(()) => command.exec(),
-                    Err(errno) => Failure::new(FailureKind::Start, errno_text(errno)),
-                },
+                Prepared::Command(command) => command.exec(),
                 Prepared::CannotStart(failure) => failure,
             }
         }
@@ -104,12 +101,17 @@ fn prepare(
     rustix::process::setsid().setup(|| "start a session".to_owned())?;
     let shm = sandbox.clone_shm().setup(|| "bind the shared memory".to_owned())?;
     enter_copy_of_host_mounts(sandbox, &plan.cgroup)?;
+    // While the copies still have their ties to the host's own: a volume may keep them.
+    let opened = plan.mounts.iter().map(volumes::open).collect::<Result<Vec<_>, _>>()?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
     let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), shm.as_raw_fd()];
     keep.extend(pipes.stdio.descriptors());
+    keep.extend(opened.iter().filter_map(volumes::Opened::descriptor));
     keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
     sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
     rustix::process::umask(Mode::empty());
-    build_root(plan, shm.as_fd())?;
+    build_root(plan, &opened, shm.as_fd())?;
     best_effort_limits();
     let identity = find_identity(plan)?;
     let mut process = plan.process.clone();
@@ -121,11 +123,10 @@ fn prepare(
     pipes.stdio.connect(&identity)?;
     let in_place = enter_working_dir(&plan.process);
     join_last(tasks)?;
-    confine::apply(&plan.confinement, &identity)?;
-    // Another user than before has made the process readable to that user's others, who may see it already.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .setup(|| "close the process to others".to_owned())?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
+    // What follows a seccomp profile has to be allowed by it: as little as can be.
+    sys::close_all_on_exec().setup(|| "close files at the exec".to_owned())?;
+    confine::apply(&plan.confinement, &identity)?;
     let prepared = match in_place {
         Ok(()) => Prepared::Command(command),
         Err(failure) => Prepared::CannotStart(failure),
@@ -162,12 +163,14 @@ fn enter_copy_of_host_mounts(sandbox: &Sandbox, cgroup: &CgroupPlan) -> Result<(
     if cgroup.v1_cpu_tasks.is_empty() && (cgroup.unified.is_some() || !cgroup.v1_tasks.is_empty()) {
         flags |= UnshareFlags::NEWCGROUP;
     }
-    sys::unshare(flags).setup(|| "make namespaces of its own".to_owned())?;
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())
+    sys::unshare(flags).setup(|| "make namespaces of its own".to_owned())
 }
 
-fn build_root(plan: &ContainerPlan, shm: BorrowedFd<'_>) -> Result<(), Failure> {
+fn build_root(
+    plan: &ContainerPlan,
+    opened: &[volumes::Opened<'_>],
+    shm: BorrowedFd<'_>,
+) -> Result<(), Failure> {
     let privilege = plan.confinement.privilege;
     let root = rootfs::mount(&plan.root, privilege)?;
     system_mounts::mount_all(root.as_fd(), &plan.confinement, plan.cgroup.view, shm)?;
@@ -175,8 +178,8 @@ fn build_root(plan: &ContainerPlan, shm: BorrowedFd<'_>) -> Result<(), Failure> 
         Privilege::Confined => system_mounts::mask(root.as_fd(), &plan.root.mask, Links::InRoot)?,
         Privilege::Privileged => {}
     }
-    for volume in &plan.mounts {
-        volumes::mount(root.as_fd(), volume, privilege)?;
+    for volume in opened {
+        volumes::attach(root.as_fd(), volume, privilege, &plan.root.mount_point)?;
     }
     match plan.root.access {
         Access::ReadWrite => {}

@@ -1,6 +1,6 @@
 //! What the process may do: user, groups, capabilities, no_new_privs, seccomp. The same at every start.
 
-use rustix::process::{Gid, Signal, Uid};
+use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::user::Identity;
@@ -19,17 +19,24 @@ pub(crate) fn apply(confinement: &Confinement, identity: &Identity) -> Result<()
         Escalation::Refused => {
             become_user(confinement, identity)?;
             rustix::thread::set_no_new_privs(true).setup(|| "set no_new_privs".to_owned())?;
-            load(&programs)?;
+            close_again()?;
+            load(&programs)
         }
         // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before that is gone.
         Escalation::Allowed => {
             load(&programs)?;
             become_user(confinement, identity)?;
+            close_again()
         }
     }
-    // A change of user clears it.
+}
+
+/// A change of user has undone both: the process ends with its shim, and nobody who is that user can look into it.
+fn close_again() -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .setup(|| "bind the process to its shim".to_owned())
+        .setup(|| "bind the process to its shim".to_owned())?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .setup(|| "close the process to others".to_owned())
 }
 
 fn load(programs: &[Vec<u64>]) -> Result<(), Failure> {

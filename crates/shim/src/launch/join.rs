@@ -17,16 +17,16 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
-use rustix::process::{DumpableBehavior, Signal};
+use rustix::process::Signal;
 use rustix::thread::ThreadNameSpaceType;
 
 use super::paths::{self, Links};
 use super::user::Identity;
 use super::{Report, child, confine, exec, open_cgroups, terminal};
-use crate::problem::{Context, errno_text};
+use crate::problem::Context;
 use crate::protocol::{
-    CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind, FileSource,
-    ProcessPlan,
+    Answer, CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind,
+    FileSource, ProcessPlan, UserIds,
 };
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked, PidNamespace, Sibling};
@@ -53,6 +53,16 @@ impl Basis {
             read_only_paths: Vec::new(),
         };
         Self { process, confinement, cgroup: plan.cgroup.clone(), identity: None }
+    }
+
+    /// What the container's creation is answered with.
+    pub(crate) fn created(&self) -> Answer {
+        match &self.identity {
+            Some(Identity { uid, gid, groups, home: _ }) => {
+                Answer::Created(UserIds { uid: *uid, gid: *gid, groups: groups.clone() })
+            }
+            None => Answer::Done,
+        }
     }
 }
 
@@ -180,11 +190,10 @@ impl Helper<'_> {
         let command = exec::prepare(&process, &self.identity.home)?;
         let wired = wire(self.plan.files, files, self.identity)?;
         enter_working_dir(&process.working_dir)?;
-        confine::apply(confinement, self.identity)?;
-        // Another user than before has made the process readable to that user's others.
-        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .setup(|| "close the process to others".to_owned())?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
+        // What follows a seccomp profile has to be allowed by it: as little as can be.
+        sys::close_all_on_exec().setup(|| "close files at the exec".to_owned())?;
+        confine::apply(confinement, self.identity)?;
         Ok((command, wired))
     }
 
@@ -302,11 +311,10 @@ fn become_session(wired: &Wired) -> Result<(), Failure> {
         sys::dup_to(file.as_fd(), number).setup(|| "connect the files".to_owned())?;
     }
     match wired.kind {
-        Kind::Plain => {}
+        Kind::Plain => Ok(()),
         Kind::Terminal => rustix::process::ioctl_tiocsctty(&wired.files[0])
-            .setup(|| "take the terminal".to_owned())?,
+            .setup(|| "take the terminal".to_owned()),
     }
-    sys::close_all_on_exec().map_err(|errno| Failure::new(FailureKind::Start, errno_text(errno)))
 }
 
 #[cfg(test)]

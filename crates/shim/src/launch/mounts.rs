@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
 
-use crate::sys::{self, Reach};
+use crate::sys::{self, Reach, Ties};
 
 /// How much of a tree of mounts a bind mount takes along.
 #[derive(Clone, Copy)]
@@ -75,5 +75,5 @@ pub(crate) fn add_attributes(
     attributes: MountAttrFlags,
     reach: Reach,
 ) -> Result<(), Errno> {
-    sys::mount_setattr(mount, attributes, reach)
+    sys::mount_setattr(mount, attributes, Ties::Private, reach)
 }

@@ -47,6 +47,38 @@ pub(crate) fn mount(plan: &RootPlan, privilege: Privilege) -> Result<OwnedFd, Fa
     .setup(|| format!("open {target}"))
 }
 
+/// Mounts layers (two at least) as one, read-only, and opens them: nothing is written to them and nothing in between.
+pub(crate) fn mount_layers(layers: &[String], target: &str) -> Result<OwnedFd, Failure> {
+    let names = layers.iter().map(|dir| escape(dir)).collect::<Vec<_>>().join(":");
+    let options = format!("lowerdir={names}");
+    let flags = MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID;
+    let mounted = if options.len() <= OPTIONS_BYTES_MAX {
+        std::ffi::CString::new(options).map_err(|_| Errno::INVAL).and_then(|options| {
+            rustix::mount::mount("overlay", target, "overlay", flags, options.as_c_str())
+        })
+    } else {
+        mount_long(layers, target)
+    };
+    mounted.setup(|| format!("mount an image on {target}"))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(target, flags, Mode::empty()).setup(|| format!("open {target}"))
+}
+
+/// As [`mount_by_layers`], with nothing to write to.
+fn mount_long(layers: &[String], target: &str) -> Result<(), Errno> {
+    let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for dir in layers {
+        rustix::mount::fsconfig_set_string(&context, "lowerdir+", dir.as_str())?;
+    }
+    rustix::mount::fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOSUID;
+    let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(mount.as_fd(), c"", CWD, target, flags)
+}
+
 /// Without `volatile`, unmounting syncs the whole file system beneath: it has to wait for every other writer's data, and
 /// nobody reads this layer again.
 fn mount_by_options(target: &str, options: &str, flags: MountFlags) -> Result<(), Errno> {

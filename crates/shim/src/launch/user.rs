@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{RootUser, UserPlan};
+use crate::protocol::{ImageGroups, RootUser, UserPlan};
 
 /// Bytes of an image's passwd or group file that are looked at.
 pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -77,7 +77,7 @@ pub(crate) fn identify(plan: &UserPlan, passwd: &str, group: &str) -> Result<Ide
         return Err("container has runAsNonRoot and image will run as root".to_owned());
     }
     let mut groups = vec![gid];
-    if let Some(entry) = &entry {
+    if let (Some(entry), ImageGroups::Merged) = (&entry, plan.image_groups) {
         let member = |members: &str| members.split(',').any(|name| name == entry.name);
         groups.extend(group_entries(group).filter(|g| member(g.2)).map(|g| g.1));
     }
@@ -116,6 +116,7 @@ mod tests {
             gid: None,
             groups: Vec::new(),
             root: RootUser::Allowed,
+            image_groups: ImageGroups::Merged,
         }
     }
 
@@ -148,6 +149,16 @@ mod tests {
         assert_eq!(numbers(&with(Some(1000), None)), Ok((1000, 1001, vec![29, 1001, 5000])));
         assert_eq!(numbers(&with(Some(4711), Some(4712))), Ok((4711, 4712, vec![4712, 5000])));
         assert_eq!(numbers(&with(None, Some(7))), Ok((1000, 7, vec![7, 29, 5000])));
+    }
+
+    #[test]
+    fn a_strict_policy_leaves_the_groups_of_the_images_files_out_but_for_the_primary_one() {
+        let strict =
+            |user| UserPlan { image_groups: ImageGroups::Left, groups: vec![5000], ..plan(user) };
+        assert_eq!(numbers(&strict("app")), Ok((1000, 1001, vec![1001, 5000])));
+        assert_eq!(numbers(&strict("app:web")), Ok((1000, 33, vec![33, 5000])));
+        let given = UserPlan { uid: Some(1000), gid: Some(7), ..strict("") };
+        assert_eq!(numbers(&given), Ok((1000, 7, vec![7, 5000])));
     }
 
     #[test]

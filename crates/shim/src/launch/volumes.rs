@@ -1,26 +1,74 @@
-//! Bind mounts from the host: the source is the agent's word, the path inside it and the destination are the pod's.
+//! Bind mounts from the host, and images as volumes: the source is the agent's word, the path inside it and the destination are the pod's.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 
 use super::mounts::{self, Depth};
 use super::paths::{self, Kind, Links};
+use super::rootfs;
 use crate::problem::{Context, errno_text};
-use crate::protocol::{Access, Failure, FailureKind, MountPlan, Privilege};
-use crate::sys::Reach;
+use crate::protocol::{
+    Access, Failure, FailureKind, MountFeature, MountPlan, Privilege, Propagation, ReadOnlyReach,
+};
+use crate::sys::{self, Reach, Ties};
 
-/// Mounts one volume. Other containers of the pod may be changing its content at this very moment.
-pub(crate) fn mount(
-    root: BorrowedFd<'_>,
-    plan: &MountPlan,
-    privilege: Privilege,
-) -> Result<(), Failure> {
+/// A volume that is found and cloned, and mounted nowhere yet.
+pub(crate) struct Opened<'p> {
+    plan: &'p MountPlan,
+    content: Content,
+}
+
+enum Content {
+    /// A clone of the host's mount.
+    Bind(OwnedFd),
+    /// An image, whose layers are put together when no mount is seen outside any more.
+    Layers,
+}
+
+impl Opened<'_> {
+    /// What must not be closed meanwhile.
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        match &self.content {
+            Content::Bind(mount) => Some(mount.as_raw_fd()),
+            Content::Layers => None,
+        }
+    }
+}
+
+/// Finds what is to be mounted. Runs while the mounts of this namespace still have their ties to the host's.
+pub(crate) fn open(plan: &MountPlan) -> Result<Opened<'_>, Failure> {
+    if !plan.layers.is_empty() {
+        return Ok(Opened { plan, content: Content::Layers });
+    }
     let source = open_source(plan)?;
-    let kind = paths::kind_of(source.as_fd()).setup(|| format!("look at {}", plan.source))?;
+    check_ties(plan, source.as_fd())?;
+    let mount = mounts::clone_of(source.as_fd(), Depth::Tree)
+        .setup(|| format!("bind the volume {}", plan.source))?;
+    Ok(Opened { plan, content: Content::Bind(mount) })
+}
+
+/// Mounts one volume. Other containers of the pod may be changing its content at this very moment. `scratch` is an empty
+/// folder to mount on in this namespace.
+pub(crate) fn attach(
+    root: BorrowedFd<'_>,
+    opened: &Opened<'_>,
+    privilege: Privilege,
+    scratch: &str,
+) -> Result<(), Failure> {
+    let plan = opened.plan;
+    let image;
+    let mount = match &opened.content {
+        Content::Bind(mount) => mount.as_fd(),
+        Content::Layers => {
+            image = mount_image(plan, scratch)?;
+            image.as_fd()
+        }
+    };
+    let kind = paths::kind_of(mount).setup(|| format!("look at {}", plan.source))?;
     let path = Path::new(&plan.destination);
     let at = paths::find_or_make(root, path, kind, Links::InRoot)
         .setup(|| format!("make the mount point {} in the container", plan.destination))?;
@@ -33,24 +81,94 @@ pub(crate) fn mount(
             format!("mount {}: {is} stands there, the volume is {shall}", plan.destination);
         return Err(Failure::new(FailureKind::Setup, problem));
     }
-    mounts::clone_of(source.as_fd(), Depth::Tree)
-        .and_then(|mount| {
-            mounts::add_attributes(mount.as_fd(), attributes(plan.access, privilege), Reach::Tree)?;
-            mounts::attach(mount.as_fd(), at.as_fd())
-        })
+    set_attributes(mount, plan, privilege)
+        .and_then(|()| mounts::attach(mount, at.as_fd()))
         .setup(|| format!("mount {} on {}", plan.source, plan.destination))
 }
 
-fn attributes(access: Access, privilege: Privilege) -> MountAttrFlags {
-    let write = match access {
-        Access::ReadOnly => MountAttrFlags::MOUNT_ATTR_RDONLY,
-        Access::ReadWrite => MountAttrFlags::empty(),
+/// The image's layers as one, or what is at the subPath in it, mounted nowhere yet.
+fn mount_image(plan: &MountPlan, scratch: &str) -> Result<OwnedFd, Failure> {
+    let what = || format!("mount the image {}", plan.source);
+    let root = match plan.layers.as_slice() {
+        // there is nothing to lay it over
+        [layer] => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            rustix::fs::open(layer.as_str(), flags, Mode::empty()).setup(what)?
+        }
+        layers => rootfs::mount_layers(layers, scratch)?,
     };
+    let at = match &plan.sub_path {
+        None => root,
+        Some(sub_path) => {
+            paths::find(root.as_fd(), Path::new(sub_path), Links::Beneath).map_err(|errno| {
+                let of = &plan.source;
+                let problem =
+                    format!("open subPath {sub_path:?} of image {of}: {}", errno_text(errno));
+                Failure::new(FailureKind::Setup, problem)
+            })?
+        }
+    };
+    mounts::clone_of(at.as_fd(), Depth::Mount).setup(what)
+}
+
+/// No devices and no ties beyond those asked for, all the way down; what the volume's own mount cannot do; whether it and
+/// what is beneath it may be written.
+fn set_attributes(
+    mount: BorrowedFd<'_>,
+    plan: &MountPlan,
+    privilege: Privilege,
+) -> Result<(), Errno> {
     let devices = match privilege {
         Privilege::Confined => MountAttrFlags::MOUNT_ATTR_NODEV,
         Privilege::Privileged => MountAttrFlags::empty(),
     };
-    write | devices
+    let ties = match plan.options.propagation {
+        Propagation::Private => Ties::Private,
+        Propagation::HostToContainer => Ties::Slave,
+        Propagation::Bidirectional => Ties::Kept,
+    };
+    sys::mount_setattr(mount, devices, ties, Reach::Tree)?;
+    let without = plan.options.without.iter().map(|feature| match feature {
+        MountFeature::Exec => MountAttrFlags::MOUNT_ATTR_NOEXEC,
+        MountFeature::Devices => MountAttrFlags::MOUNT_ATTR_NODEV,
+        MountFeature::SetUid => MountAttrFlags::MOUNT_ATTR_NOSUID,
+    });
+    let without = without.fold(MountAttrFlags::empty(), |all, one| all | one);
+    sys::mount_setattr(mount, without, Ties::Kept, Reach::Mount)?;
+    let reach = match (plan.access, plan.options.read_only) {
+        (Access::ReadWrite, _) => return Ok(()),
+        (Access::ReadOnly, ReadOnlyReach::Mount) => Reach::Mount,
+        (Access::ReadOnly, ReadOnlyReach::Tree) => Reach::Tree,
+    };
+    sys::mount_setattr(mount, MountAttrFlags::MOUNT_ATTR_RDONLY, Ties::Kept, reach)
+}
+
+/// A mount that has no ties could not pass anything on: refused, as container engines do, rather than ignored.
+fn check_ties(plan: &MountPlan, source: BorrowedFd<'_>) -> Result<(), Failure> {
+    let (accepted, expected): (&[&str], _) = match plan.options.propagation {
+        Propagation::Private => return Ok(()),
+        Propagation::HostToContainer => (&["shared:", "master:"], "a shared or slave mount"),
+        Propagation::Bidirectional => (&["shared:"], "a shared mount"),
+    };
+    let what = || format!("look at the mount of {}", plan.source);
+    let id = rustix::fs::statx(source, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)
+        .setup(what)?
+        .stx_mnt_id
+        .to_string();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")
+        .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+        .setup(what)?;
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    // proc(5): the number, …, the mount point, its options, its ties up to a dash
+    let found = fields.into_iter().find(|fields| fields.first() == Some(&id.as_str()));
+    let found = found.unwrap_or_default();
+    let mut ties = found.iter().skip(6).take_while(|field| **field != "-");
+    if ties.any(|tie| accepted.iter().any(|prefix| tie.starts_with(prefix))) {
+        return Ok(());
+    }
+    let on = found.get(4).copied().unwrap_or("?");
+    let problem = format!("path {:?} is mounted on {on:?} but it is not {expected}", plan.source);
+    Err(Failure::new(FailureKind::Setup, problem))
 }
 
 fn open_source(plan: &MountPlan) -> Result<OwnedFd, Failure> {

@@ -159,6 +159,10 @@ fn volume(volume: &mut Volume) {
     if let Some(limit) = volume.empty_dir.as_mut().and_then(|dir| dir.size_limit.as_mut()) {
         quantities::canonicalize(limit);
     }
+    if let Some(source) = &mut volume.image {
+        let policy = image::default_pull_policy(text(source.reference.as_ref()));
+        fill::text(&mut source.pull_policy, policy);
+    }
     if let Some(source) = &mut volume.config_map {
         source.default_mode.get_or_insert(FILE_MODE);
     }

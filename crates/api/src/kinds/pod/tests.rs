@@ -166,18 +166,20 @@ const FIELDS: &[Fields] = &[
             "runAsUser",
             "seccompProfile",
         ],
-        refused: &[],
+        refused: &["procMount"],
     },
     Fields {
         schema: "PodSecurityContext",
         path: "spec.securityContext.",
         enforced: &[
             "fsGroup",
+            "fsGroupChangePolicy",
             "runAsGroup",
             "runAsNonRoot",
             "runAsUser",
             "seccompProfile",
             "supplementalGroups",
+            "supplementalGroupsPolicy",
             "sysctls",
         ],
         refused: &[],
@@ -191,13 +193,22 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "VolumeMount",
         path: "spec.containers[*].volumeMounts[*].",
-        enforced: &["mountPath", "name", "readOnly", "subPath", "subPathExpr"],
+        enforced: &[
+            "bindMountOptions",
+            "mountPath",
+            "mountPropagation",
+            "name",
+            "readOnly",
+            "recursiveReadOnly",
+            "subPath",
+            "subPathExpr",
+        ],
         refused: &[],
     },
     Fields {
         schema: "EmptyDirVolumeSource",
         path: "spec.volumes[*].emptyDir.",
-        enforced: &["medium"],
+        enforced: &["medium", "mode"],
         refused: &[],
     },
     Fields {
@@ -291,6 +302,7 @@ fn volumes_are_mounted_or_refused() {
         let source = match name {
             "hostPath" => json!({"path": "/x"}),
             "secret" => json!({"secretName": "x"}),
+            "image" => json!({"reference": "x:1"}),
             _ => json!({"name": "x"}),
         };
         let volume = json!({"name": "v", name: source});

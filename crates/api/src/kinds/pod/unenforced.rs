@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, KeyToPath, Lifecycle, LifecycleHandler, PodSecurityContext,
-    PodSpec, Probe, SecurityContext, Toleration, Volume, VolumeMount,
+    PodSpec, Probe, SecurityContext, Toleration, Volume,
 };
 
 use rekindle_types::ephemeral;
@@ -35,8 +35,6 @@ pub enum Set {
     OwnNetwork(fn(&Container) -> bool),
     /// In a volume.
     Volume(fn(&Volume) -> bool),
-    /// In a volume mount of a container.
-    Mount(fn(&VolumeMount) -> bool),
 }
 
 impl Unenforced {
@@ -47,7 +45,6 @@ impl Unenforced {
             Set::Pod(_) => format!("spec.{field}"),
             Set::Container(_) | Set::OwnNetwork(_) => format!("spec.containers[*].{field}"),
             Set::Volume(_) => format!("spec.volumes[*].{field}"),
-            Set::Mount(_) => format!("spec.containers[*].volumeMounts[*].{field}"),
         }
     }
 
@@ -71,16 +68,6 @@ impl Unenforced {
                 .enumerate()
                 .filter(|(_, volume)| is_set(volume))
                 .map(|(index, _)| format!("{prefix}.volumes[{index}].{field}"))
-                .collect(),
-            Set::Mount(is_set) => containers(spec, prefix)
-                .flat_map(|(path, container)| {
-                    items(container.volume_mounts.as_ref())
-                        .iter()
-                        .enumerate()
-                        .filter(|(_, mount)| is_set(mount))
-                        .map(move |(index, _)| format!("{path}.volumeMounts[{index}].{field}"))
-                        .collect::<Vec<_>>()
-                })
                 .collect(),
         }
     }
@@ -147,14 +134,6 @@ const fn volume(field: &'static str, set: fn(&Volume) -> bool, note: &'static st
     Unenforced { field, set: Set::Volume(set), note }
 }
 
-const fn mount(
-    field: &'static str,
-    set: fn(&VolumeMount) -> bool,
-    note: &'static str,
-) -> Unenforced {
-    Unenforced { field, set: Set::Mount(set), note }
-}
-
 /// The table.
 pub const UNENFORCED: &[Unenforced] = &[
     pod(
@@ -198,11 +177,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "no AppArmor profile is applied",
     ),
     pod(
-        "securityContext.fsGroupChangePolicy",
-        |s| context(s, |c| c.fs_group_change_policy.as_deref() == Some("OnRootMismatch")),
-        "ownership is set at every mount",
-    ),
-    pod(
         "securityContext.seLinuxChangePolicy",
         |s| context(s, |c| c.se_linux_change_policy.is_some()),
         "no SELinux label is applied",
@@ -211,11 +185,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "securityContext.seLinuxOptions",
         |s| context(s, |c| c.se_linux_options.is_some()),
         "no SELinux label is applied",
-    ),
-    pod(
-        "securityContext.supplementalGroupsPolicy",
-        |s| context(s, |c| c.supplemental_groups_policy.as_deref() == Some("Strict")),
-        "groups of the image's user are merged in",
     ),
     pod(
         "securityContext.windowsOptions",
@@ -284,11 +253,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "no AppArmor profile is applied",
     ),
     container(
-        "securityContext.procMount",
-        |c| security(c, |s| s.proc_mount.as_deref() == Some("Unmasked")),
-        "/proc is masked",
-    ),
-    container(
         "securityContext.seLinuxOptions",
         |c| security(c, |s| s.se_linux_options.is_some()),
         "no SELinux label is applied",
@@ -327,11 +291,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "files belong to root, or to fsGroup",
     ),
     volume(
-        "emptyDir.mode",
-        |v| v.empty_dir.as_ref().is_some_and(|e| e.mode.is_some()),
-        "the directory's mode is 0777",
-    ),
-    volume(
         "emptyDir.sizeLimit",
         |v| {
             v.empty_dir
@@ -359,21 +318,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "secret.items[*].user",
         |v| v.secret.as_ref().is_some_and(|s| names_user(s.items.as_ref())),
         "files belong to root, or to fsGroup",
-    ),
-    mount(
-        "bindMountOptions",
-        |m| !items(m.bind_mount_options.as_ref()).is_empty(),
-        "the mount has the usual options",
-    ),
-    mount(
-        "mountPropagation",
-        |m| !matches!(text(m.mount_propagation.as_ref()), "" | "None"),
-        "mounts made later on one side are not seen on the other",
-    ),
-    mount(
-        "recursiveReadOnly",
-        |m| !matches!(text(m.recursive_read_only.as_ref()), "" | "Disabled"),
-        "the mount itself is read-only, mounts below it may not be",
     ),
 ];
 

@@ -3,7 +3,7 @@
 use rekindle_pod::{
     ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome, PodEvent, Severity,
 };
-use rekindle_runtime::Runtime;
+use rekindle_runtime::{MountSource, Runtime};
 use rekindle_types::ContainerAttempt;
 
 use super::{ActionResult, PodActions, config, container_id, other, runtime_error};
@@ -52,6 +52,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 termination_log: Some(self.dirs.termination_log(&container.name, attempt)),
             },
             log_path: self.dirs.log(&container.name, attempt),
+            seccomp_profiles: &self.node.dirs.seccomp_profiles(),
         })
         .map_err(|e| config(e.to_string()))?;
         self.prepare_files(&container.name, attempt, &spec.mounts)?;
@@ -60,6 +61,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         Ok(Outcome::ContainerCreated {
             container_id: container_id(&created.id),
             image_id: created.image_id,
+            user: created.user,
         })
     }
 
@@ -103,8 +105,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let message = self.dirs.termination_log(container, attempt);
         create_file(&message).map_err(|e| failed("create the termination message file", e))?;
         for mount in mounts {
-            if let Some(sub_path) = &mount.sub_path {
-                ensure_sub_path(&mount.source, sub_path).map_err(|e| {
+            if let (MountSource::Host(volume), Some(sub_path)) = (&mount.source, &mount.sub_path) {
+                ensure_sub_path(volume, sub_path).map_err(|e| {
                     failed(&format!("create subPath {:?} of volume", sub_path.display()), e)
                 })?;
             }

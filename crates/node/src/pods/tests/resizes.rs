@@ -166,7 +166,7 @@ async fn files_that_tell_of_limits_follow_the_grant() {
     world.until_running("web").await;
     let mounts = world.machine.spec("app").mounts;
     let info = mounts.iter().find(|mount| mount.destination.ends_with("info")).unwrap();
-    let file = info.source.join("cpu");
+    let file = info.source.host_path().unwrap().join("cpu");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "100");
     resize(&world, "web", "300m");
     until_in_force(&world, "web", "app", "300m").await;

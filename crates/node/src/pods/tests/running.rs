@@ -37,7 +37,7 @@ async fn the_agent_mounts_hosts_hostname_and_resolver() {
         let of = |mount: &&rekindle_runtime::Mount| {
             mount.destination == std::path::Path::new(destination)
         };
-        spec.mounts.iter().find(of).unwrap().source.clone()
+        spec.mounts.iter().find(of).unwrap().source.host_path().unwrap().to_owned()
     };
     let hosts = std::fs::read_to_string(source("/etc/hosts")).unwrap();
     assert!(hosts.contains("10.88.0.1\tweb\n"), "{hosts}");
@@ -53,8 +53,8 @@ async fn a_container_that_ends_is_started_again_with_its_last_words_kept() {
     let _agent = world.agent().await;
     world.until_running("web").await;
     let spec = world.machine.spec("app");
-    let last_words =
-        &spec.mounts.iter().find(|m| m.destination.ends_with("termination-log")).unwrap().source;
+    let last_words = spec.mounts.iter().find(|m| m.destination.ends_with("termination-log"));
+    let last_words = last_words.unwrap().source.host_path().unwrap();
     std::fs::write(last_words, "the database is gone").unwrap();
     world.machine.end("app", ExitStatus::Code { code: 3 });
     world.api.until("restarted", |_| shown(&world, "web", "app")["restartCount"] == 1).await;

@@ -33,7 +33,7 @@ fn pod_with_token(seconds: i64) -> Pod {
 fn token_file(world: &World) -> PathBuf {
     let mounts = world.machine.spec("app").mounts;
     let identity = mounts.iter().find(|mount| mount.destination.ends_with("identity"));
-    identity.unwrap().source.join("token")
+    identity.unwrap().source.host_path().unwrap().join("token")
 }
 
 /// Until the container reads this token.

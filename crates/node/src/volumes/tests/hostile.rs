@@ -106,3 +106,31 @@ fn removing_what_is_absent_is_success() {
     let (volumes, _, _) = scratch();
     remove_tree(&volumes.folder.join("absent")).unwrap();
 }
+
+/// What a pod that may write to its projected files (a privileged one) makes of them is replaced, and nothing behind it is
+/// written to or deleted.
+#[test]
+fn links_in_place_of_projected_files_are_replaced() {
+    let config = json!([{ "name": "cfg", "configMap": { "name": "settings" } }]);
+    let mut volumes = Volumes::new(config, json!({}));
+    volumes.config_map(json!({ "passwd": "1" }));
+    volumes.mount().unwrap();
+    let (path, host) = (volumes.path("cfg"), host_file(&volumes));
+    let etc = host.parent().unwrap();
+    let links = ["..data", "passwd", "..v1", "..v2", "..v3", "..data_tmp", "mine"];
+    for (round, target) in [etc, host.as_path()].into_iter().enumerate() {
+        for link in links {
+            remove_tree(&path.join(link)).unwrap();
+            symlink(target, path.join(link)).unwrap();
+        }
+        let content = format!("new {round}");
+        volumes.config_map(json!({ "passwd": content }));
+        volumes.update();
+        assert_eq!(fs::read_to_string(path.join("passwd")).unwrap(), content);
+        assert!(fs::read_link(path.join("..data")).unwrap().starts_with("..v1"));
+        assert_eq!(fs::read_to_string(&host).unwrap(), "root");
+        assert_eq!(fs::read_dir(etc).unwrap().count(), 1);
+    }
+    volumes.end(Contents::Discard);
+    assert_eq!(fs::read_to_string(&host).unwrap(), "root");
+}

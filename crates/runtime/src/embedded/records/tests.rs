@@ -18,6 +18,8 @@ fn made(attempt: u32) -> (String, ContainerRecord) {
         key,
         id: "0".repeat(64),
         image_id: "sha256:1".to_owned(),
+        user: None,
+        volume_images: Vec::new(),
         stop_signal: 15,
         root: Some(attempt.to_string()),
     };

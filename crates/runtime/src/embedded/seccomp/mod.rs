@@ -3,28 +3,42 @@
 //!
 //! Only the machine's own architecture is allowed: 32-bit programs on a 64-bit kernel are killed (the engines allow them).
 //!
+//! Profiles of the node's own (`Localhost`) are read from files ([`file`]), in the form that the container engines read
+//! ([`profile`]).
+//!
 //! Compiled to a search tree ([`bpf`]): the kernel tries every filter with every system call when it is loaded, which for a
 //! list of comparisons, one after the other, takes a third of a container's start.
 
 mod bpf;
+mod conditions;
+mod file;
+mod filter;
+mod names;
+mod profile;
 mod syscalls;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use bpf::Verdict;
+pub(crate) use file::ProfileError;
+use filter::{Action, Condition, Filter, Rule, Test, Verdict};
+use profile::Surroundings;
 
 use super::capabilities::bit;
 
 /// Namespace flags of clone(2), which only CAP_SYS_ADMIN may use: CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER |
 /// NEWPID | NEWNET.
-const CLONE_NAMESPACES: u32 = 0x7e02_0000;
+const CLONE_NAMESPACES: u64 = 0x7e02_0000;
 
 /// Values of personality(2) that change nothing about security: PER_LINUX, PER_LINUX32, UNAME26, both, and a query.
-const PERSONALITIES: &[u32] = &[0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
+const PERSONALITIES: &[u64] = &[0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
-/// Socket families that are refused: vsock reaches the hypervisor, which no network policy sees.
-const AF_VSOCK: &[u32] = &[40];
+/// The socket family that is refused: vsock reaches the hypervisor, which no network policy sees.
+const AF_VSOCK: u64 = 40;
+
+/// The kernel looks at no more of these arguments.
+const LOWER_HALF: u64 = 0xffff_ffff;
 
 /// Profiles by capability set, compiled once each.
 #[derive(Default)]
@@ -36,8 +50,44 @@ impl Profiles {
     /// The programs for a container with these capabilities, as the shim takes them.
     pub(crate) fn get(&self, capabilities: u64) -> Arc<Vec<String>> {
         let mut compiled = self.compiled.lock().unwrap_or_else(|e| e.into_inner());
-        let compile = || Arc::new(vec![bpf::compile(&verdicts(capabilities))]);
+        let compile = || {
+            let program = bpf::compile(&default(capabilities));
+            Arc::new(vec![program.expect("a few hundred instructions, as a test shows")])
+        };
         compiled.entry(capabilities).or_insert_with(compile).clone()
+    }
+}
+
+/// A profile of the node's own, as the shim takes it: read anew for each container, as somebody may have changed it.
+pub(crate) fn localhost(
+    folder: &Path,
+    name: &Path,
+    capabilities: u64,
+) -> Result<Vec<String>, ProfileError> {
+    let text = file::read(folder, name)?;
+    let failed = |problem| file::problem(folder, name, problem);
+    let surroundings = Surroundings { capabilities, kernel: kernel() };
+    let filter = profile::parse(&text, surroundings).map_err(failed)?;
+    let program = bpf::compile(&filter).ok_or_else(|| {
+        let max = bpf::INSTRUCTIONS_MAX;
+        failed(format!("it is too long for the kernel, which takes {max} instructions"))
+    })?;
+    Ok(vec![program])
+}
+
+/// Of a kernel that does not say, nothing is expected.
+fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    profile::kernel_version(&release).unwrap_or((0, 0))
+}
+
+/// The default profile: what is not named is refused.
+fn default(capabilities: u64) -> Filter {
+    Filter {
+        verdicts: verdicts(capabilities),
+        otherwise: Action::REFUSE,
+        last: syscalls::LAST_KNOWN,
+        above: Action::UNKNOWN,
     }
 }
 
@@ -52,18 +102,28 @@ fn verdicts(capabilities: u64) -> BTreeMap<u32, Verdict> {
     let by_capability =
         syscalls::BY_CAPABILITY.iter().filter(|(name, _)| has(name)).map(|(_, numbers)| *numbers);
     for numbers in std::iter::once(syscalls::ALWAYS).chain(by_capability) {
-        numbers.iter().for_each(|number| set(*number, Verdict::Allow));
+        numbers.iter().for_each(|number| set(*number, Verdict::always(Action::ALLOW)));
     }
     if has("SYS_ADMIN") {
-        set(libc::SYS_clone3, Verdict::Allow);
+        set(libc::SYS_clone3, Verdict::always(Action::ALLOW));
     } else {
-        set(libc::SYS_clone, Verdict::UnlessFlags(CLONE_NAMESPACES));
+        let no_namespaces = when(CLONE_NAMESPACES, 0, Action::ALLOW);
+        set(libc::SYS_clone, Verdict { rules: vec![no_namespaces], otherwise: Action::REFUSE });
         // It hides its flags behind a pointer, where no filter can look: programs fall back to clone.
-        set(libc::SYS_clone3, Verdict::Unknown);
+        set(libc::SYS_clone3, Verdict::always(Action::UNKNOWN));
     }
-    set(libc::SYS_personality, Verdict::OnlyValues(PERSONALITIES));
-    set(libc::SYS_socket, Verdict::ExceptValues(AF_VSOCK));
+    let harmless = PERSONALITIES.iter().map(|value| when(LOWER_HALF, *value, Action::ALLOW));
+    let personality = Verdict { rules: harmless.collect(), otherwise: Action::REFUSE };
+    set(libc::SYS_personality, personality);
+    let vsock = when(LOWER_HALF, AF_VSOCK, Action::REFUSE);
+    set(libc::SYS_socket, Verdict { rules: vec![vsock], otherwise: Action::ALLOW });
     verdicts
+}
+
+/// The rule that this happens when these bits of the first argument have this value.
+fn when(mask: u64, value: u64, action: Action) -> Rule {
+    let condition = Condition { argument: 0, test: Test::Masked { mask, value } };
+    Rule { conditions: vec![condition], action }
 }
 
 #[cfg(test)]
@@ -104,6 +164,22 @@ mod tests {
             let number = u32::try_from(number).unwrap();
             assert!(!verdicts.contains_key(&number), "system call {number}");
         }
+    }
+
+    #[test]
+    fn a_profile_from_a_file_is_compiled_as_the_default_one_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let profile = serde_json::json!({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+            {"names": ["mkdirat"], "action": "SCMP_ACT_ERRNO"},
+        ]});
+        std::fs::write(dir.path().join("a.json"), profile.to_string()).unwrap();
+        let programs = localhost(dir.path(), Path::new("a.json"), 0).unwrap();
+        assert!(programs.len() == 1 && programs[0].len() / 16 < 20, "{programs:?}");
+        let error = localhost(dir.path(), Path::new("b.json"), 0).unwrap_err();
+        assert!(error.to_string().ends_with("/b.json\": no such file or directory"), "{error}");
+        std::fs::write(dir.path().join("b.json"), "{\"defaultAction\": 5}").unwrap();
+        let error = localhost(dir.path(), Path::new("b.json"), 0).unwrap_err();
+        assert!(error.to_string().contains("invalid type: integer `5`"), "{error}");
     }
 
     #[test]

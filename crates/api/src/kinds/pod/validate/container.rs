@@ -43,7 +43,7 @@ pub(super) fn common(
         text(spec.restart_policy.as_ref()),
         &field.child("resizePolicy"),
     ));
-    errors.extend(security::container(container, &field.child("securityContext")));
+    errors.extend(security::container(container, spec, &field.child("securityContext")));
     errors
 }
 

@@ -26,6 +26,8 @@ pub(super) fn check(container: &Container, volumes: &[Volume], field: &Path) -> 
         }
         errors.extend(sub_paths(mount, &field));
         errors.extend(propagation(mount, container, &field));
+        errors.extend(recursive_read_only(mount, &field));
+        errors.extend(bind_options(mount, volumes, &field));
     }
     let devices = items(container.volume_devices.as_ref());
     for (index, device) in devices.iter().enumerate() {
@@ -81,14 +83,49 @@ fn propagation(mount: &VolumeMount, container: &Container, field: &Path) -> Vec<
             ));
         }
     }
-    if let Some(mode) = &mount.recursive_read_only {
-        let field = field.child("recursiveReadOnly");
-        errors.extend(one_of(Some(mode), &["Disabled", "Enabled", "IfPossible"], field.clone()));
-        if mode != "Disabled" && mount.read_only != Some(true) {
-            errors
-                .push(FieldError::forbidden(field, "may only be specified when readOnly is true"));
+    errors
+}
+
+/// Upstream allows it with propagation None alone: what is mounted later would not be read-only.
+fn recursive_read_only(mount: &VolumeMount, field: &Path) -> Vec<FieldError> {
+    let Some(mode) = &mount.recursive_read_only else { return Vec::new() };
+    let field = field.child("recursiveReadOnly");
+    match mode.as_str() {
+        "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if mount.read_only != Some(true) {
+                let detail = "may only be specified when readOnly is true";
+                return vec![FieldError::forbidden(field, detail)];
+            }
+            if !matches!(text(mount.mount_propagation.as_ref()), "" | "None") {
+                let detail = "may only be specified when mountPropagation is None or not specified";
+                return vec![FieldError::forbidden(field, detail)];
+            }
+        }
+        other => {
+            let known = ["Disabled", "Enabled", "IfPossible"];
+            return vec![FieldError::not_supported(field, other, &known)];
         }
     }
+    Vec::new()
+}
+
+fn bind_options(mount: &VolumeMount, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+    let field = field.child("bindMountOptions");
+    let options = items(mount.bind_mount_options.as_ref());
+    let of_image = volumes.iter().any(|v| v.name == mount.name && v.image.is_some());
+    if of_image && !options.is_empty() {
+        return vec![FieldError::forbidden(field, "may not be specified for image volumes")];
+    }
+    let known = ["nodev", "noexec", "nosuid"];
+    let wrong = options.iter().enumerate().filter(|(_, option)| !known.contains(&option.as_str()));
+    let mut errors: Vec<FieldError> = wrong
+        .map(|(index, option)| FieldError::not_supported(field.index(index), option, &known))
+        .collect();
+    errors.extend(options.iter().enumerate().filter_map(|(index, option)| {
+        let again = options[..index].contains(option);
+        again.then(|| FieldError::duplicate(field.index(index), option))
+    }));
     errors
 }
 

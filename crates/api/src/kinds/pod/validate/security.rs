@@ -1,9 +1,9 @@
 //! Security contexts. What this version cannot carry out and what would leave a container with more rights than asked for is
 //! refused, not only warned of.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, SeccompProfile, Sysctl};
+use k8s_openapi::api::core::v1::{Container, PodSpec, SeccompProfile, SecurityContext, Sysctl};
 
-use super::{one_of_if_set, unsupported};
+use super::{one_of_if_set, unsupported, volume};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, items, numbers};
 
@@ -102,7 +102,7 @@ fn is_sysctl_name(name: &str) -> bool {
 }
 
 /// Checks a container's security context.
-pub(super) fn container(container: &Container, field: &Path) -> Vec<FieldError> {
+pub(super) fn container(container: &Container, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let Some(context) = &container.security_context else { return errors };
     for (name, id) in [("runAsGroup", context.run_as_group), ("runAsUser", context.run_as_user)] {
@@ -113,6 +113,7 @@ pub(super) fn container(container: &Container, field: &Path) -> Vec<FieldError> 
         &["Default", "Unmasked"],
         field.child("procMount"),
     ));
+    errors.extend(unmasked_proc(context, spec, &field.child("procMount")));
     errors.extend(seccomp(context.seccomp_profile.as_ref(), &field.child("seccompProfile")));
     if context.allow_privilege_escalation == Some(false) {
         let added = context.capabilities.iter().flat_map(|caps| caps.add.iter().flatten());
@@ -138,6 +139,22 @@ pub(super) fn container(container: &Container, field: &Path) -> Vec<FieldError> 
     errors
 }
 
+/// Upstream allows it in a user namespace of the pod's own only, which no pod has here.
+fn unmasked_proc(context: &SecurityContext, spec: &PodSpec, field: &Path) -> Option<FieldError> {
+    if context.proc_mount.as_deref() != Some("Unmasked") {
+        return None;
+    }
+    Some(match spec.host_users {
+        Some(false) => unsupported(
+            field.clone(),
+            "it needs a user namespace of the pod's own, and pods run in the node's",
+        ),
+        Some(true) | None => {
+            FieldError::invalid(field, "Unmasked", "`hostUsers` must be false to use `Unmasked`")
+        }
+    })
+}
+
 fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {
     let Some(profile) = profile else { return Vec::new() };
     let mut errors = Vec::new();
@@ -151,10 +168,15 @@ fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {
                 ));
             }
         }
-        "Localhost" => errors.push(unsupported(
-            field.child("type"),
-            "profiles of the node's own are not loaded; use RuntimeDefault",
-        )),
+        "Localhost" => match &profile.localhost_profile {
+            None => errors.push(FieldError::required(
+                field.child("localhostProfile"),
+                "must be set when seccomp type is Localhost",
+            )),
+            Some(path) => {
+                errors.extend(volume::descending_path(path, &field.child("localhostProfile")));
+            }
+        },
         "" => errors.push(FieldError::required(
             field.child("type"),
             "type is required when seccompProfile is set",

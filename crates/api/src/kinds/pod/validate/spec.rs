@@ -20,7 +20,7 @@ pub(crate) enum Holder {
 /// Everything wrong with a pod spec.
 pub(crate) fn pod_spec(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    errors.extend(volume::volumes(items(spec.volumes.as_ref()), &field.child("volumes")));
+    errors.extend(volume::volumes(items(spec.volumes.as_ref()), holder, &field.child("volumes")));
     errors.extend(containers::all(spec, holder, field));
     errors.extend(one_of(
         spec.restart_policy.as_ref(),

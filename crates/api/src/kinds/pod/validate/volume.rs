@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource, KeyToPath,
-    ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
+    DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource, ImageVolumeSource,
+    KeyToPath, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
-use super::{env, unsupported};
+use super::{Holder, env, one_of, unsupported};
 use crate::kinds::pod::volumes::{SUPPORTED, sources};
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, numbers, quantities, text};
@@ -28,7 +28,7 @@ const HOST_PATH_TYPES: [&str; 8] = [
 ];
 
 /// Checks `volumes`.
-pub(super) fn volumes(volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+pub(super) fn volumes(volumes: &[Volume], holder: Holder, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut taken: BTreeSet<&str> = BTreeSet::new();
     for (index, volume) in volumes.iter().enumerate() {
@@ -44,6 +44,7 @@ pub(super) fn volumes(volumes: &[Volume], field: &Path) -> Vec<FieldError> {
         }
         errors.extend(one_supported_source(volume, &field));
         errors.extend(source(volume, &field));
+        errors.extend(volume.image.iter().flat_map(|source| image(source, holder, &field)));
     }
     errors
 }
@@ -125,7 +126,25 @@ fn empty_dir(source: &EmptyDirVolumeSource, field: &Path) -> Vec<FieldError> {
             "SizeLimit field must be a valid resource quantity",
         ));
     }
-    errors.extend(mode(source.mode, &field.child("mode")));
+    if let Some(mode) = source.mode.filter(|mode| !(0..=0o1777).contains(mode)) {
+        let detail = "must be a number between 0 and 01777 (octal), both inclusive";
+        errors.push(FieldError::invalid(field.child("mode"), mode, detail));
+    }
+    errors
+}
+
+/// In a template the reference may come later.
+fn image(source: &ImageVolumeSource, holder: Holder, field: &Path) -> Vec<FieldError> {
+    let field = field.child("image");
+    let mut errors = Vec::new();
+    if text(source.reference.as_ref()).is_empty() && holder == Holder::Pod {
+        errors.push(FieldError::required(field.child("reference"), ""));
+    }
+    errors.extend(one_of(
+        source.pull_policy.as_ref(),
+        &["Always", "IfNotPresent", "Never"],
+        field.child("pullPolicy"),
+    ));
     errors
 }
 

@@ -1,0 +1,150 @@
+//! What may be asked of a mount: how far read-only reaches, what is passed on between it and the host, what cannot be done in
+//! it; and an image in place of a folder.
+#![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod world;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rekindle_runtime::*;
+use world::World;
+
+/// A shared mount with another one in it; both go away with the test.
+struct Shared(tempfile::TempDir);
+
+impl Shared {
+    fn new() -> Self {
+        let shared = Self(tempfile::Builder::new().prefix("rekindle-shared-").tempdir().unwrap());
+        let path = shared.path().to_str().unwrap();
+        mount(&["--bind", path, path]);
+        mount(&["--make-shared", path]);
+        for name in ["early", "late", "own"] {
+            fs::create_dir(shared.path().join(name)).unwrap();
+        }
+        shared.mount("early");
+        shared
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn mount(&self, name: &str) {
+        let at = self.path().join(name);
+        mount(&["-t", "tmpfs", "tmpfs", at.to_str().unwrap()]);
+        fs::write(at.join("here"), name).unwrap();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for name in ["early", "late", "own", ""] {
+            let _ = Command::new("umount").args(["-q", "-l"]).arg(self.path().join(name)).status();
+        }
+    }
+}
+
+fn mount(arguments: &[&str]) {
+    assert!(Command::new("mount").args(arguments).status().unwrap().success(), "{arguments:?}");
+}
+
+fn volume(source: MountSource, to: &str, access: Access, options: MountOptions) -> Mount {
+    Mount { source, sub_path: None, destination: PathBuf::from(to), access, options }
+}
+
+#[test]
+fn a_read_only_mount_reaches_as_far_as_is_asked_for() {
+    let (world, shared) = (World::new(), Shared::new());
+    world.run_sandbox();
+    let script = "for at in flat deep; do for path in x early/x; do touch /$at/$path 2>/dev/null && echo $at/$path; done; done; \
+        cp /bin/true /inert/true; /inert/true 2>/dev/null || echo not executed";
+    for attempt in 0..2 {
+        let mut spec = world.shell("web", attempt, script);
+        let source = || MountSource::Host(shared.path().to_owned());
+        let tree = MountOptions { read_only: ReadOnlyReach::Tree, ..MountOptions::default() };
+        let inert = MountOptions { without: vec![MountFeature::Exec], ..MountOptions::default() };
+        spec.mounts = vec![
+            volume(source(), "/flat", Access::ReadOnly, MountOptions::default()),
+            volume(source(), "/deep", Access::ReadOnly, tree),
+            volume(source(), "/inert", Access::ReadWrite, inert),
+        ];
+        assert_eq!(world.output(&spec), "flat/early/x\nnot executed\n", "attempt {attempt}");
+    }
+}
+
+#[test]
+fn mounts_made_later_are_passed_on_as_far_as_is_asked_for() {
+    let (world, shared) = (World::new(), Shared::new());
+    world.run_sandbox();
+    // it waits for the mount: by the one that sees the host's
+    let script = "mount -t tmpfs own /both/own && echo own > /both/own/here; until test -e /both/late/here; do sleep 0.02; done; \
+        cat /follows/late/here /follows/own/here; cat /private/late/here /private/own/here 2>/dev/null; echo end";
+    let mut spec = world.shell("web", 0, script);
+    spec.security.privileged = true;
+    let with = |propagation| MountOptions { propagation, ..MountOptions::default() };
+    let source = || MountSource::Host(shared.path().to_owned());
+    spec.mounts = vec![
+        volume(source(), "/private", Access::ReadWrite, MountOptions::default()),
+        volume(source(), "/follows", Access::ReadWrite, with(Propagation::HostToContainer)),
+        volume(source(), "/both", Access::ReadWrite, with(Propagation::Bidirectional)),
+    ];
+    world.start(&spec);
+    shared.mount("late");
+    world.next_exit();
+    assert_eq!(world::read_log(&spec.log_path), "lateown\nend\n");
+    assert_eq!(fs::read_to_string(shared.path().join("own/here")).unwrap(), "own\n");
+
+    fs::create_dir(world.path("alone")).unwrap();
+    let alone = world.path("alone").to_str().unwrap().to_owned();
+    mount(&["--bind", &alone, &alone]);
+    mount(&["--make-private", &alone]);
+    let mut spec = world.shell("web", 1, "true");
+    let source = MountSource::Host(world.path("alone"));
+    spec.mounts = vec![volume(source, "/v", Access::ReadWrite, with(Propagation::HostToContainer))];
+    let refused = world.block(world.rt().create_container(&spec)).unwrap_err().chain();
+    assert!(Command::new("umount").arg(&alone).status().unwrap().success());
+    assert!(refused.ends_with("but it is not a shared or slave mount"), "{refused}");
+}
+
+#[test]
+fn an_image_as_a_volume_is_read_and_never_executed_and_the_hosts_root_is_none() {
+    let world = World::new();
+    world.run_sandbox();
+    let script =
+        "ls /image | grep -q . && echo seen; touch /image/x 2>/dev/null || echo not written";
+    let mut spec = world.shell("web", 0, script);
+    let image = |name: &str| {
+        let source = MountSource::Image(name.to_owned());
+        volume(source, "/image", Access::ReadOnly, MountOptions::default())
+    };
+    spec.mounts = vec![image("localhost/demo")];
+    assert_eq!(world.output(&spec), "seen\nnot written\n");
+    for (attempt, name, expected) in
+        [(1, "localhost/host", "cannot be a volume"), (2, "localhost/none", "not present")]
+    {
+        let mut spec = world.shell("web", attempt, "true");
+        spec.mounts = vec![image(name)];
+        let refused = world.block(world.rt().create_container(&spec)).unwrap_err().chain();
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
+
+#[test]
+fn a_creation_tells_who_the_process_is_and_so_does_what_the_next_agent_finds() {
+    let mut world = World::new();
+    world.run_sandbox();
+    let mut spec = world.shell("web", 0, "sleep 1000");
+    spec.security.run_as_user = Some(1234);
+    spec.security.run_as_group = Some(1235);
+    spec.security.supplemental_groups = vec![77];
+    spec.security.image_groups = ImageGroups::Left;
+    let created = world.block(world.rt().create_container(&spec)).unwrap();
+    let user = created.user.clone().unwrap();
+    assert_eq!((user.uid, user.gid, user.groups.as_slice()), (1234, 1235, [77, 1235].as_slice()));
+    assert_eq!(world.block(world.rt().create_container(&spec)).unwrap(), created, "the same again");
+    world.reopen();
+    assert_eq!(world.snapshot().containers[0].user, Some(user));
+}
