@@ -16,10 +16,12 @@ use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
 use crate::context::NodeContext;
+use crate::counters::Counters;
 use crate::images::{ImageGcPolicy, Keeper, NodeImages};
 use crate::layout::NodeDirs;
 use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
+use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
 use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
 use crate::register::{Heartbeat, MachineFacts};
@@ -149,6 +151,7 @@ pub struct Handle {
     logs: Logs,
     streams: PodStreams,
     usage: UsageReader,
+    node_api: NodeApi,
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
@@ -186,12 +189,21 @@ impl Node {
         };
         let streams = PodStreams::new(Arc::clone(&runtime));
         let usage = UsageReader::new(runtime.clone(), index.clone(), dirs.clone(), config.clock);
+        let counters = Arc::new(Counters::default());
+        let node_api = NodeApi::new(NodeApiParts {
+            config: config.clone(),
+            runtime: runtime.clone(),
+            index: index.clone(),
+            usage: usage.clone(),
+            counters: counters.clone(),
+        });
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
             objects: ObjectCache::new(client.clone()),
             recorder: Recorder::start(client.clone(), &config.name, config.clock),
             index: index.clone(),
+            counters,
             images: NodeImages::new(config.max_parallel_image_pulls),
             allocatable: machine.allocatable(),
             host_ips: config.addresses.clone(),
@@ -217,6 +229,7 @@ impl Node {
             logs,
             streams,
             usage,
+            node_api,
             stop,
             manager,
             heartbeat,
@@ -240,6 +253,11 @@ impl Handle {
     /// Opens streams into this node's pods.
     pub fn streams(&self) -> PodStreams {
         self.streams.clone()
+    }
+
+    /// Answers what a kubelet's HTTP API is asked.
+    pub fn node_api(&self) -> NodeApi {
+        self.node_api.clone()
     }
 
     /// Reads what this node and its pods use.

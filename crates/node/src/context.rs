@@ -7,6 +7,7 @@ use kube::Client;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
@@ -25,6 +26,7 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) objects: Arc<ObjectCache>,
     pub(crate) recorder: Recorder,
     pub(crate) index: PodIndex,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,
     pub(crate) host_ips: Vec<IpAddr>,

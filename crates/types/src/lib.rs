@@ -6,6 +6,7 @@ pub mod exit;
 pub mod ids;
 pub mod labels;
 pub mod log_options;
+pub mod metrics;
 pub mod quantity;
 pub mod reasons;
 pub mod span;

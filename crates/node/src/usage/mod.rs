@@ -8,12 +8,14 @@
 
 mod files;
 mod machine;
+mod rates;
 mod read;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 mod walks;
 
+pub(crate) use rates::{CpuRates, Rates, Who};
 pub use read::{Scope, UsageReader};
 pub use snapshot::{
     ContainerUsage, FileSystemUsage, MachineUsage, Measured, Medium, NodeUsage, PodUsage,
