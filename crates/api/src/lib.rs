@@ -34,6 +34,7 @@ pub mod registry;
 mod removal;
 pub mod represent;
 pub mod request;
+pub mod resource_metrics;
 mod reviews;
 mod revision;
 pub mod selectors;

@@ -9,8 +9,8 @@ use http::StatusCode;
 use rekindle_store::{Pending, StoreError, Written};
 
 use crate::event_stream::EventStream;
-use crate::node_query::LogQuery;
-use crate::node_query::StreamQuery;
+use crate::node_query::{LogQuery, NodeGet, StreamQuery};
+use crate::resource_metrics::MetricsQuery;
 use crate::status::{ApiError, Status};
 
 /// What becomes of a request.
@@ -25,6 +25,12 @@ pub enum Outcome {
     Log(LogQuery),
     /// The node has streams, when the client upgrades its connection.
     Stream(StreamQuery),
+    /// The node has the answer.
+    Node(NodeGet),
+    /// The nodes have the figures.
+    ResourceMetrics(MetricsQuery),
+    /// The front has the answer: its own figures.
+    Metrics,
 }
 
 /// An answer.

@@ -218,6 +218,19 @@ impl<'a> Resource<'a> {
             Subresource::PortForward => {
                 self.connect(&own, "Portforward", "portforward", parameters::port_forward())
             }
+            Subresource::NodeProxy => {
+                let subject =
+                    Subject { suffix: "Proxy", gvk: ["", "v1", "NodeProxyOptions"], ..own };
+                let text = json!({"*/*": {"schema": {"type": "string"}}});
+                let responses = json!({"200": {"description": "OK", "content": text}});
+                let connect = self.operation(
+                    "connect",
+                    &subject,
+                    "connect GET requests to proxy of",
+                    json!({"responses": responses}),
+                );
+                ("proxy", json!({"get": connect}))
+            }
             Subresource::Finalize => {
                 let subject = Subject { suffix: "Finalize", ..own };
                 let replace = self.operation(

@@ -229,6 +229,7 @@ impl Subresource {
             Self::Attach => "attach",
             Self::PortForward => "portforward",
             Self::Finalize => "finalize",
+            Self::NodeProxy => "proxy",
         }
     }
 }

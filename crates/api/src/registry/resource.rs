@@ -131,6 +131,8 @@ pub enum Subresource {
     PortForward,
     /// `/finalize` of a Namespace: update.
     Finalize,
+    /// `/proxy/…` of a Node: get, answered by the node.
+    NodeProxy,
 }
 
 /// How the name of an object must look.

@@ -2,5 +2,6 @@
 
 pub(crate) mod binding;
 pub(crate) mod log;
+pub(crate) mod node_proxy;
 pub(crate) mod scale;
 pub(crate) mod streams;

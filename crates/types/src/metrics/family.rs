@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Counter, Histogram, Kind, Text};
+use super::{Counter, Gauge, Histogram, Kind, Text};
 
 /// Label sets of one family at most; what comes later counts under [`OTHER`]. Labels may come from outside.
 pub const LABEL_SETS_MAX: usize = 10_000;
@@ -79,11 +79,23 @@ impl Family<Counter> {
     }
 }
 
-impl Family<Histogram> {
+impl Family<Gauge> {
+    /// All of them, as one family.
+    pub fn write(&self, text: &mut Text, name: &'static str, help: &str) {
+        text.family(name, Kind::Gauge, help);
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "the format has floating point numbers only"
+        )]
+        self.for_each(|labels, gauge| text.sample(labels, gauge.get() as f64));
+    }
+}
+
+impl<T: AsRef<Histogram> + Default> Family<T> {
     /// All of them, as one family.
     pub fn write(&self, text: &mut Text, name: &'static str, help: &str) {
         text.family(name, Kind::Histogram, help);
-        self.for_each(|labels, histogram| histogram.write(text, labels));
+        self.for_each(|labels, histogram| histogram.as_ref().write(text, labels));
     }
 }
 

@@ -25,6 +25,12 @@ impl Default for Histogram {
     }
 }
 
+impl AsRef<Histogram> for Histogram {
+    fn as_ref(&self) -> &Histogram {
+        self
+    }
+}
+
 impl Histogram {
     /// An empty one with these upper bounds in seconds, ascending.
     pub fn new(bounds: &'static [f64]) -> Self {
