@@ -75,6 +75,12 @@ impl Answer {
         Self { content_type: "text/plain; charset=utf-8", ..Self::json(code, body) }
     }
 
+    /// What another server has answered. A code that HTTP does not have is 500.
+    pub fn relayed(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { content_type, ..Self::json(code, body) }
+    }
+
     /// A `Status`.
     pub fn status(status: &Status) -> Self {
         let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -11,6 +11,7 @@ pub mod data_dir;
 mod ending;
 mod logs;
 mod network;
+mod nodes;
 pub mod preflight;
 pub mod remains;
 pub mod settings;
@@ -43,6 +44,7 @@ use crate::args::{Registries, Up};
 use data_dir::DataDir;
 pub use ending::{EndSignals, Ending};
 use logs::LogSource;
+use nodes::NodeSource;
 use settings::Settings;
 use streams::StreamSource;
 
@@ -85,8 +87,10 @@ impl Engine {
         let (store, committer) = open_store(&data_dir)?;
         let logs = LogSource::default();
         let streams = StreamSource::default();
+        let nodes = NodeSource::default();
         let front = open_api(&store, &pki, clock, logs.clone())?;
         let front = front.with_streams(Arc::new(streams.clone()));
+        let front = front.with_nodes(Arc::new(nodes.clone()));
         let (stop, stopping) = watch::channel(Phase::Running);
 
         let tls = Tls::new(&pki, &[listener.local_addr()?.ip()]).context("prepare TLS")?;
@@ -116,6 +120,7 @@ impl Engine {
         .await?;
         logs.set(node.logs());
         streams.set(node.streams());
+        nodes.set(node.name(), node.node_api());
         let operator = tokio::spawn(rekindle_operator::run(
             internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
             clock.shared(),

@@ -4,6 +4,7 @@
 //! made, also when the test fails. Nothing here sleeps: kubectl wait and the engine's own reports are waited for.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod prometheus;
 pub mod registry;
 mod terminal;
 
