@@ -9,7 +9,8 @@
 //!                                   │   │            ├ Answer   at once
 //!                   registry, kinds ┘   └ store      ├ Write    when durable
 //!                   decode, patch, validation        ├ Watch    events as they come
-//!                   admission, verbs, represent      └ Log      the node answers
+//!                   admission, verbs, represent      ├ Log, Stream, Node, ResourceMetrics: the node answers
+//!                                                    └ Metrics  the front's own figures
 //! ```
 #![forbid(unsafe_code)]
 

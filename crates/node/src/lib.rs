@@ -5,6 +5,7 @@
 //! API ──watch──► pods::manager ──► pods::worker (PodCore) ──► actions ──► Runtime, PodNetwork, volumes
 //!     ◄─status─┘ ◄─Events─┘ ◄─PodRestart status─┘
 //!     ◄─Node, Lease── register
+//! who asks ──► node_api ──► usage ──► Runtime, file systems, /proc
 //! ```
 //! Everything that must survive kill -9 of the agent is on disk before the action that depends on it is begun (see
 //! `layout`), and containers do not depend on the agent to live. Nothing polls: the only timers of an idle node are the
