@@ -188,15 +188,8 @@ impl Node {
             Duty::EndPods => None,
         };
         let streams = PodStreams::new(Arc::clone(&runtime));
-        let usage = UsageReader::new(runtime.clone(), index.clone(), dirs.clone(), config.clock);
         let counters = Arc::new(Counters::default());
-        let node_api = NodeApi::new(NodeApiParts {
-            config: config.clone(),
-            runtime: runtime.clone(),
-            index: index.clone(),
-            usage: usage.clone(),
-            counters: counters.clone(),
-        });
+        let (usage, node_api) = figures(&config, &runtime, &index, &dirs, &counters);
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
@@ -237,6 +230,25 @@ impl Node {
             keeper,
         })
     }
+}
+
+/// What reads the node's figures, and what tells them.
+fn figures<R: Runtime>(
+    config: &Config,
+    runtime: &Arc<R>,
+    index: &PodIndex,
+    dirs: &NodeDirs,
+    counters: &Arc<Counters>,
+) -> (UsageReader, NodeApi) {
+    let usage = UsageReader::new(runtime.clone(), index.clone(), dirs.clone(), config.clock);
+    let node_api = NodeApi::new(NodeApiParts {
+        config: config.clone(),
+        runtime: runtime.clone(),
+        index: index.clone(),
+        usage: usage.clone(),
+        counters: counters.clone(),
+    });
+    (usage, node_api)
 }
 
 impl Handle {

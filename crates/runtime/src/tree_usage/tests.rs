@@ -69,3 +69,16 @@ fn a_tree_deeper_than_a_path_is_long_is_measured_to_its_bottom() {
     let found = measured(dir.path());
     assert_eq!((found.inodes, found.extent), (101, Extent::Whole));
 }
+
+#[test]
+fn a_tree_that_is_too_broad_to_remember_takes_at_least_what_was_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..20 {
+        fs::create_dir_all(dir.path().join(format!("{number}/inner"))).unwrap();
+    }
+    let limits = |pending_bytes| Limits { entries: 1000, pending_bytes };
+    let part = measure(dir.path(), limits(300)).unwrap();
+    assert_eq!(part.extent, Extent::AtLeast);
+    assert!((21..41).contains(&part.inodes), "{part:?}");
+    assert_eq!(measure(dir.path(), limits(10_000)).unwrap().inodes, 41);
+}
