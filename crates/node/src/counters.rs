@@ -192,10 +192,6 @@ impl Counters {
             "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
         );
         self.pod_start.write(text, &[]);
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "the format has floating point numbers only"
-        )]
         text.single(
             "kubelet_started_pods_total",
             Kind::Counter,

@@ -205,7 +205,6 @@ impl FrontMetrics {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "the format has floating point numbers only")]
 fn store(text: &mut Text, api: &Api) {
     text.family(
         "apiserver_resource_objects",

@@ -75,7 +75,6 @@ const FAMILIES: &[(&str, Kind, &str, f64, Figure)] = &[
     ),
 ];
 
-#[allow(clippy::cast_precision_loss, reason = "the format has floating point numbers only")]
 pub(super) fn text(usage: &NodeUsage) -> Text {
     let mut text = Text::default();
     for (name, kind, help, divisor, figure) in FAMILIES {
@@ -120,7 +119,6 @@ pub(super) fn text(usage: &NodeUsage) -> Text {
     text
 }
 
-#[allow(clippy::cast_precision_loss, reason = "the format has floating point numbers only")]
 fn files(text: &mut Text, usage: &NodeUsage) {
     text.family(
         "container_fs_usage_bytes",
@@ -144,7 +142,6 @@ fn files(text: &mut Text, usage: &NodeUsage) {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "the format has floating point numbers only")]
 fn network(text: &mut Text, usage: &NodeUsage) {
     type Counter = fn(&rekindle_net::InterfaceCounters) -> u64;
     let families: [(&'static str, &str, Counter); 4] = [

@@ -19,7 +19,6 @@ pub(super) fn process() -> ProcessFiles {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "the format has floating point numbers only")]
 pub(super) fn text(
     config: &Config,
     counters: &Counters,

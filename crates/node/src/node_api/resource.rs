@@ -29,12 +29,10 @@ pub(super) fn text(usage: Result<NodeUsage, RuntimeError>) -> Text {
     text
 }
 
-#[allow(clippy::cast_precision_loss, reason = "the format has floating point numbers only")]
 fn cpu_seconds(usage: &CgroupUsage) -> Option<f64> {
     Some(usage.cpu?.usage_ns as f64 / 1e9)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "the format has floating point numbers only")]
 fn memory_bytes(usage: &CgroupUsage) -> Option<f64> {
     Some(usage.memory.working_set_bytes as f64)
 }

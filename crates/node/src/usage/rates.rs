@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rekindle_runtime::{CgroupUsage, RuntimeError};
 use rekindle_types::{Tick, TickDuration};
@@ -17,6 +16,8 @@ const WINDOW_MIN: TickDuration = TickDuration::from_secs(1);
 const WINDOW: TickDuration = TickDuration::from_secs(15);
 /// A look that is older says nothing of now.
 const WINDOW_MAX: TickDuration = TickDuration::from_secs(60);
+/// How often one who asks takes a look for its rates.
+const TRIES: u32 = 3;
 
 /// CPU time by what used it.
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ pub(crate) struct Rates(Mutex<Look>);
 /// How fast CPU time was used between two looks.
 #[derive(Debug, Default)]
 pub(crate) struct CpuRates {
-    /// Between the looks.
+    /// Between the looks; zero when there was none that would be of use.
     pub(crate) window: TickDuration,
     nanocores: BTreeMap<String, u64>,
 }
@@ -100,11 +101,15 @@ impl Rates {
         if window < WINDOW_MIN {
             return CpuRates::default();
         }
-        let nanocores = if window <= WINDOW_MAX { between(&known, &new) } else { BTreeMap::new() };
+        let rates = if window <= WINDOW_MAX {
+            CpuRates { window, nanocores: between(&known, &new) }
+        } else {
+            CpuRates::default()
+        };
         if window >= WINDOW {
             *known = new;
         }
-        CpuRates { window, nanocores }
+        rates
     }
 
     /// A look with rates. When there was none lately, this takes one, and another after a second.
@@ -113,18 +118,24 @@ impl Rates {
         reader: &UsageReader,
         clock: Clock,
     ) -> Result<(NodeUsage, CpuRates), RuntimeError> {
-        let age = clock.now().since(self.known().taken_at);
-        if age > WINDOW_MAX {
-            let first = Look::of(&reader.take(Scope::Processes).await?);
-            *self.known() = first;
-            tokio::time::sleep(WINDOW_MIN.to_std()).await;
-        } else if age < WINDOW_MIN {
-            let left: Duration = (WINDOW_MIN - age).to_std();
-            tokio::time::sleep(left).await;
+        let mut tries = TRIES;
+        loop {
+            let age = clock.now().since(self.known().taken_at);
+            if age > WINDOW_MAX {
+                let first = Look::of(&reader.take(Scope::Processes).await?);
+                *self.known() = first;
+                tokio::time::sleep(WINDOW_MIN.to_std()).await;
+            } else if age < WINDOW_MIN {
+                tokio::time::sleep((WINDOW_MIN - age).to_std()).await;
+            }
+            let usage = reader.take(Scope::Processes).await?;
+            let rates = self.since_last(&usage);
+            tries -= 1;
+            // somebody else may have looked in between, or the look before has just become too old
+            if rates.window > TickDuration::ZERO || tries == 0 {
+                return Ok((usage, rates));
+            }
         }
-        let usage = reader.take(Scope::Processes).await?;
-        let rates = self.since_last(&usage);
-        Ok((usage, rates))
     }
 }
 

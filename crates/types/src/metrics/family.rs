@@ -71,10 +71,6 @@ impl Family<Counter> {
     /// All of them, as one family.
     pub fn write(&self, text: &mut Text, name: &'static str, help: &str) {
         text.family(name, Kind::Counter, help);
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "the format has floating point numbers only"
-        )]
         self.for_each(|labels, counter| text.sample(labels, counter.get() as f64));
     }
 }
@@ -83,10 +79,6 @@ impl Family<Gauge> {
     /// All of them, as one family.
     pub fn write(&self, text: &mut Text, name: &'static str, help: &str) {
         text.family(name, Kind::Gauge, help);
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "the format has floating point numbers only"
-        )]
         self.for_each(|labels, gauge| text.sample(labels, gauge.get() as f64));
     }
 }

@@ -63,7 +63,6 @@ impl Histogram {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "the format has floating point numbers only")]
 fn whole(number: u64) -> f64 {
     number as f64
 }

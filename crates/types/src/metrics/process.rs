@@ -59,7 +59,6 @@ impl ProcessFiles {
             );
         }
         if let Some(open) = self.open_files {
-            #[allow(clippy::cast_precision_loss, reason = "files are few")]
             let open = open as f64;
             text.single("process_open_fds", Kind::Gauge, "Number of open file descriptors.", open);
         }
