@@ -1,5 +1,6 @@
 //! The API itself: routes a request to what serves it. Synchronous and free of IO.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use http::Method;
@@ -9,12 +10,14 @@ use rekindle_types::Tick;
 use crate::admission;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Identity};
-use crate::call::{Call, Part};
+use crate::call::{Call, Part, decode_stored};
 use crate::discovery::Discovery;
 use crate::impersonation::{self, Impersonation};
+use crate::keys;
 use crate::outcome::Outcome;
 use crate::registry::{KindEntry, Registry, Scope, Subresource};
 use crate::request::{Options, Request, ResourcePath, Target, Verb};
+use crate::resource_metrics;
 use crate::reviews;
 use crate::selectors::FieldSelector;
 use crate::shared::{ApiParts, Shared};
@@ -101,6 +104,17 @@ impl Api {
         self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 
+    /// The labels of a node; none when it is not there.
+    pub(crate) fn node_labels(&self, name: &str) -> BTreeMap<String, String> {
+        let entry = self.shared.registry.find("", "v1", "nodes");
+        let found = entry.and_then(|entry| {
+            let object = self.shared.store.get(&keys::object(entry, "", name))?;
+            let node = decode_stored(entry, &object).ok()?;
+            node.meta().labels.clone()
+        });
+        found.unwrap_or_default()
+    }
+
     /// The store below.
     pub fn store(&self) -> &Store {
         &self.shared.store
@@ -143,6 +157,9 @@ impl Api {
         self.shared.authorize(&request.identity, &what)?;
         if let Some(answer) = reviews::serve(&self.shared, request, path)? {
             return Ok(answer.into());
+        }
+        if let Some(outcome) = resource_metrics::query(request, path, &options)? {
+            return Ok(outcome);
         }
         let entry = self
             .shared
@@ -194,11 +211,13 @@ fn main(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
 }
 
 fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
+    let path = call.path;
     let subresource = call
         .entry
         .subresources
         .iter()
         .find(|subresource| subresource.name() == call.path.subresource)
+        .filter(|found| path.rest.is_empty() || **found == Subresource::NodeProxy)
         .ok_or_else(ApiError::no_such_path)?;
     let streams = call.request.method != Method::HEAD;
     match (subresource, verb) {
@@ -234,6 +253,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::PortForward, Verb::Get | Verb::Create) if streams => {
             subresources::streams::port_forward(call)
         }
+        (Subresource::NodeProxy, Verb::Get) => subresources::node_proxy::get(call),
         (
             Subresource::Status
             | Subresource::Scale
@@ -246,7 +266,8 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
             | Subresource::Exec
             | Subresource::Attach
             | Subresource::PortForward
-            | Subresource::Token,
+            | Subresource::Token
+            | Subresource::NodeProxy,
             _,
         ) => Err(ApiError::method_not_allowed()),
     }

@@ -9,7 +9,8 @@
 //!                                   │   │            ├ Answer   at once
 //!                   registry, kinds ┘   └ store      ├ Write    when durable
 //!                   decode, patch, validation        ├ Watch    events as they come
-//!                   admission, verbs, represent      └ Log      the node answers
+//!                   admission, verbs, represent      ├ Log, Stream, Node, ResourceMetrics: the node answers
+//!                                                    └ Metrics  the front's own figures
 //! ```
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,7 @@ pub mod registry;
 mod removal;
 pub mod represent;
 pub mod request;
+pub mod resource_metrics;
 mod reviews;
 mod revision;
 pub mod selectors;

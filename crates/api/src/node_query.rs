@@ -1,4 +1,4 @@
-//! What only the node of a pod can answer: logs and streams. The API checks the question, the front carries it to the node.
+//! What only a node can answer: logs, streams, its own figures. The API checks the question, the front carries it to the node.
 
 use rekindle_types::PodUid;
 use rekindle_types::log_options::LogOptions;
@@ -12,6 +12,17 @@ pub struct LogQuery {
     pub container: String,
     /// Which part.
     pub options: LogOptions,
+}
+
+/// What a node's own HTTP API is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeGet {
+    /// Which node.
+    pub node: String,
+    /// The path, without a slash at either end: `stats/summary`.
+    pub path: String,
+    /// What follows the `?`; empty when there is none.
+    pub query: String,
 }
 
 /// What a client wants to stream.

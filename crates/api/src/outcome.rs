@@ -9,8 +9,8 @@ use http::StatusCode;
 use rekindle_store::{Pending, StoreError, Written};
 
 use crate::event_stream::EventStream;
-use crate::node_query::LogQuery;
-use crate::node_query::StreamQuery;
+use crate::node_query::{LogQuery, NodeGet, StreamQuery};
+use crate::resource_metrics::MetricsQuery;
 use crate::status::{ApiError, Status};
 
 /// What becomes of a request.
@@ -25,6 +25,12 @@ pub enum Outcome {
     Log(LogQuery),
     /// The node has streams, when the client upgrades its connection.
     Stream(StreamQuery),
+    /// The node has the answer.
+    Node(NodeGet),
+    /// The nodes have the figures.
+    ResourceMetrics(MetricsQuery),
+    /// The front has the answer: its own figures.
+    Metrics,
 }
 
 /// An answer.
@@ -67,6 +73,12 @@ impl Answer {
     /// A plain text.
     pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Self {
         Self { content_type: "text/plain; charset=utf-8", ..Self::json(code, body) }
+    }
+
+    /// What another server has answered. A code that HTTP does not have is 500.
+    pub fn relayed(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { content_type, ..Self::json(code, body) }
     }
 
     /// A `Status`.

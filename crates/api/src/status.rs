@@ -183,6 +183,19 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(entry, name)
     }
 
+    /// 404: no such object of a resource that no kind of the registry stands for.
+    pub fn absent(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{resource}.{group} {name:?} not found");
+        let mut error = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
+        error.0.details = Some(Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: resource.to_owned(),
+            ..Details::default()
+        });
+        error
+    }
+
     /// 404: no such path.
     pub fn no_such_path() -> Self {
         let mut error = Self::new(

@@ -280,7 +280,12 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
                     assert_eq!(answer.code.as_u16(), 429);
                     refused.fetch_add(1, Ordering::SeqCst);
                 }
-                Outcome::Watch(_) | Outcome::Log(_) | Outcome::Stream(_) => panic!("no eviction"),
+                Outcome::Watch(_)
+                | Outcome::Log(_)
+                | Outcome::Stream(_)
+                | Outcome::Node(_)
+                | Outcome::ResourceMetrics(_)
+                | Outcome::Metrics => panic!("no eviction"),
             });
         }
     });

@@ -294,8 +294,12 @@ async fn discovery_tells_the_same_in_both_forms() {
     let (front, _) = front();
     let service = admin(&front);
     let mut classic = Vec::new();
-    let reviews = [("authentication.k8s.io", "v1"), ("authorization.k8s.io", "v1")];
-    for (group, version) in kinds::all().group_versions().into_iter().chain(reviews) {
+    let not_stored = [
+        ("authentication.k8s.io", "v1"),
+        ("authorization.k8s.io", "v1"),
+        ("metrics.k8s.io", "v1beta1"),
+    ];
+    for (group, version) in kinds::all().group_versions().into_iter().chain(not_stored) {
         let path = match group {
             "" => format!("/api/{version}"),
             group => format!("/apis/{group}/{version}"),

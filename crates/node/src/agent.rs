@@ -16,16 +16,19 @@ use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
 use crate::context::NodeContext;
+use crate::counters::Counters;
 use crate::images::{ImageGcPolicy, Keeper, NodeImages};
 use crate::layout::NodeDirs;
 use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
+use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
 use crate::pods::{Manager, ManagerStop, NodeRoom, PodIndex, Recorder, sandbox_network_ids};
 use crate::register::{Heartbeat, MachineFacts};
 use crate::spares::{Leaving, SpareKeeper};
 use crate::static_pods::{Folder, Listing, StaticPods};
 use crate::streams::PodStreams;
+use crate::usage::UsageReader;
 
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
 /// that hangs stops every pod of the node.
@@ -166,6 +169,8 @@ pub struct Handle {
     name: String,
     logs: Logs,
     streams: PodStreams,
+    usage: UsageReader,
+    node_api: NodeApi,
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
@@ -203,12 +208,15 @@ impl Node {
             Duty::EndPods => None,
         };
         let streams = PodStreams::new(Arc::clone(&runtime), index.clone());
+        let counters = Arc::new(Counters::default());
+        let (usage, node_api) = figures(&config, &runtime, &index, &dirs, &counters);
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
             objects: ObjectCache::new(client.clone()),
             recorder: Recorder::start(client.clone(), &config.name, config.clock),
             index: index.clone(),
+            counters,
             images: NodeImages::new(config.max_parallel_image_pulls),
             allocatable: machine.allocatable(),
             room: NodeRoom::new(&machine.allocatable),
@@ -238,6 +246,8 @@ impl Node {
             name: config.name,
             logs,
             streams,
+            usage,
+            node_api,
             stop,
             manager,
             heartbeat,
@@ -246,6 +256,25 @@ impl Node {
             static_pods,
         })
     }
+}
+
+/// What reads the node's figures, and what tells them.
+fn figures<R: Runtime>(
+    config: &Config,
+    runtime: &Arc<R>,
+    index: &PodIndex,
+    dirs: &NodeDirs,
+    counters: &Arc<Counters>,
+) -> (UsageReader, NodeApi) {
+    let usage = UsageReader::new(runtime.clone(), index.clone(), dirs.clone(), config.clock);
+    let node_api = NodeApi::new(NodeApiParts {
+        config: config.clone(),
+        runtime: runtime.clone(),
+        index: index.clone(),
+        usage: usage.clone(),
+        counters: counters.clone(),
+    });
+    (usage, node_api)
 }
 
 impl Handle {
@@ -262,6 +291,16 @@ impl Handle {
     /// Opens streams into this node's pods.
     pub fn streams(&self) -> PodStreams {
         self.streams.clone()
+    }
+
+    /// Answers what a kubelet's HTTP API is asked.
+    pub fn node_api(&self) -> NodeApi {
+        self.node_api.clone()
+    }
+
+    /// Reads what this node and its pods use.
+    pub fn usage(&self) -> UsageReader {
+        self.usage.clone()
     }
 
     /// Waits until the node is registered and Ready in the API.

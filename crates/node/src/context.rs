@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use crate::agent::ApiAddresses;
 use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
@@ -26,6 +27,7 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) objects: Arc<ObjectCache>,
     pub(crate) recorder: Recorder,
     pub(crate) index: PodIndex,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,
     /// What its pods have of that.

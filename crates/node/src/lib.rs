@@ -5,6 +5,7 @@
 //! API ──watch──► pods::manager ──► pods::worker (PodCore) ──► actions ──► Runtime, PodNetwork, volumes
 //!     ◄─status─┘ ◄─Events─┘ ◄─PodRestart status─┘
 //!     ◄─Node, Lease── register
+//! who asks ──► node_api ──► usage ──► Runtime, file systems, /proc
 //! ```
 //! Everything that must survive kill -9 of the agent is on disk before the action that depends on it is begun (see
 //! `layout`), and containers do not depend on the agent to live. Nothing polls: the only timers of an idle node are the
@@ -20,6 +21,7 @@ pub mod agent;
 pub mod clock;
 mod container_spec;
 mod context;
+mod counters;
 mod env;
 mod folder_watch;
 mod hooks;
@@ -27,6 +29,7 @@ mod images;
 mod layout;
 pub mod logs;
 pub mod network;
+pub mod node_api;
 mod objects;
 mod pods;
 mod probes;
@@ -37,6 +40,7 @@ pub mod streams;
 #[cfg(test)]
 mod testing;
 mod tokens;
+pub mod usage;
 mod volumes;
 
 pub use agent::{ApiAddresses, Config, Duty, Handle, Node, NodeError, StopMode};

@@ -8,6 +8,7 @@ pub mod ids;
 pub mod int_or_percent;
 pub mod labels;
 pub mod log_options;
+pub mod metrics;
 pub mod quantity;
 pub mod reasons;
 pub mod resources;

@@ -19,7 +19,7 @@ pub(super) fn paths(registry: &Registry) -> Result<Answer, ApiError> {
             }
         }
     }
-    for path in ["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"] {
+    for path in ["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"] {
         paths.push(path.to_owned());
     }
     Ok(json(&json!({"paths": paths})))

@@ -2,6 +2,7 @@
 
 mod aggregated;
 mod classic;
+mod health;
 mod openapi;
 mod version;
 
@@ -10,6 +11,7 @@ use http::{Method, StatusCode};
 use crate::outcome::{Answer, Outcome};
 use crate::registry::{KindEntry, Registry, Subresource};
 use crate::request::{Request, accept};
+use crate::resource_metrics;
 use crate::reviews;
 use crate::shared::Shared;
 use crate::status::ApiError;
@@ -29,10 +31,13 @@ impl Discovery {
         request: &Request,
     ) -> Result<Outcome, ApiError> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let answer = self.answer(api, &parts, request)?;
         if !matches!(request.method, Method::GET | Method::HEAD) {
             return Err(ApiError::method_not_allowed());
         }
+        if parts == ["metrics"] {
+            return Ok(Outcome::Metrics);
+        }
+        let answer = self.answer(api, &parts, request)?;
         Ok(answer.into())
     }
 
@@ -40,9 +45,8 @@ impl Discovery {
         let registry = &api.registry;
         let aggregated = accept::wants_aggregated_discovery(&request.accept);
         match parts {
-            ["healthz" | "livez" | "readyz", ..] => {
-                // The front opens its door only when the store is loaded: whoever gets here finds it ready.
-                Ok(Answer::text(StatusCode::OK, "ok"))
+            [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
+                health::answer(api, endpoint, check, &request.query)
             }
             ["version"] => Ok(Answer::json(StatusCode::OK, version::json())),
             ["api"] if aggregated => aggregated::core(registry),
@@ -123,8 +127,26 @@ fn group_versions(registry: &Registry) -> Vec<GroupVersion> {
             }),
         }
     }
+    all.push(metrics_group());
     all.sort_by_key(|known| (known.group, known.version));
     all
+}
+
+/// What is used now, which is asked of the nodes and never stored.
+fn metrics_group() -> GroupVersion {
+    let (group, version) = (resource_metrics::GROUP, resource_metrics::VERSION);
+    let resource = |metrics: &resource_metrics::MetricsKind| Resource {
+        name: metrics.plural,
+        kind: Kind { group, version, kind: metrics.kind },
+        scope: metrics.scope,
+        singular: "",
+        verbs: &["get", "list"],
+        short_names: &[],
+        categories: &[],
+        subresources: Vec::new(),
+    };
+    let resources = resource_metrics::KINDS.iter().map(resource).collect();
+    GroupVersion { group, version, resources }
 }
 
 fn resource(entry: &KindEntry) -> Resource {
@@ -164,6 +186,7 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
             Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
             &["create"],
         ),
+        Subresource::NodeProxy => (options("NodeProxyOptions"), &["get"]),
     };
     Resource {
         name: sub.name(),

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::clock::Clock;
+use super::metrics::Open;
 use crate::event_stream::EventStream;
 
 /// The bytes of a log as they come. An error ends the answer; the client sees it cut off.
@@ -48,6 +49,8 @@ struct WatchBody {
     /// Resolves when the front goes down.
     stopping: BoxFuture<'static, ()>,
     ending: Ending,
+    /// Counts it as open.
+    _open: Open,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,6 +74,7 @@ impl FrontBody {
         timeout: Duration,
         clock: Clock,
         mut phase: watch::Receiver<Phase>,
+        open: Open,
     ) -> Self {
         let stopping = async move {
             // An error means that the front is gone, which is the same.
@@ -83,6 +87,7 @@ impl FrontBody {
             bookmark: Box::pin(sleep(BOOKMARK_INTERVAL)),
             stopping: Box::pin(stopping),
             ending: Ending::NotYet,
+            _open: open,
         })))
     }
 }

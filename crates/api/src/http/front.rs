@@ -18,14 +18,16 @@ use super::clock::Clock;
 use super::impersonate;
 use super::in_process::InProcess;
 use super::logs::{LogError, NodeLogs};
+use super::metrics::{FrontMetrics, Labels};
+use super::nodes::{NoNodes, Nodes};
 use super::streams::{NoStreams, NodeStreams, Streams};
 use crate::api::Api;
 use crate::auth::{Identity, UserInfo};
 use crate::decode::BODY_BYTES_MAX;
-use crate::node_query::LogQuery;
-use crate::node_query::StreamQuery;
+use crate::node_query::{LogQuery, NodeGet, StreamQuery};
 use crate::outcome::{Answer, Outcome};
 use crate::request::Request;
+use crate::resource_metrics::MetricsQuery;
 use crate::status::ApiError;
 
 /// How long a client may take to send a body.
@@ -51,6 +53,8 @@ pub struct Front {
     clock: Clock,
     logs: Arc<dyn NodeLogs>,
     streams: Streams,
+    nodes: Arc<dyn Nodes>,
+    metrics: Arc<FrontMetrics>,
     phase: PhaseSender,
 }
 
@@ -65,6 +69,8 @@ impl Front {
             clock: parts.clock,
             logs: parts.logs,
             streams: Streams::new(Arc::new(NoStreams)),
+            nodes: Arc::new(NoNodes),
+            metrics: Arc::default(),
             phase: Arc::new(phase),
         }
     }
@@ -72,6 +78,12 @@ impl Front {
     /// The same front with streams into pods from here.
     pub fn with_streams(mut self, node: Arc<dyn NodeStreams>) -> Self {
         self.streams = Streams::new(node);
+        self
+    }
+
+    /// The same front with figures of nodes from here.
+    pub fn with_nodes(mut self, nodes: Arc<dyn Nodes>) -> Self {
+        self.nodes = nodes;
         self
     }
 
@@ -129,7 +141,11 @@ impl Front {
             identity,
             now: (self.clock)(),
         };
-        let response = self.answer(&request, &parts.headers, upgrade).await;
+        let labels = Labels::of(&self.api, &request);
+        let _open = self.metrics.begun(&labels);
+        let response = self.answer(&request, &labels, &parts.headers, upgrade).await;
+        let took = (self.clock)().since(request.now);
+        self.metrics.answered(&labels, response.status().as_u16(), took);
         if parts.method == Method::HEAD { without_body(response) } else { response }
     }
 
@@ -148,6 +164,7 @@ impl Front {
     async fn answer(
         &self,
         request: &Request,
+        labels: &Labels,
         headers: &HeaderMap,
         upgrade: Option<OnUpgrade>,
     ) -> Response<FrontBody> {
@@ -159,11 +176,16 @@ impl Front {
             Ok(Outcome::Watch(watch)) => {
                 let timeout = Duration::from_secs(watch.timeout_seconds);
                 let clock = Arc::clone(&self.clock);
-                let body = FrontBody::watch(watch.stream, timeout, clock, self.phase.subscribe());
+                let open = self.metrics.watch_begun(labels);
+                let phase = self.phase.subscribe();
+                let body = FrontBody::watch(watch.stream, timeout, clock, phase, open);
                 stream(body, "application/json;stream=watch")
             }
             Ok(Outcome::Log(query)) => self.log(query).await,
             Ok(Outcome::Stream(query)) => self.stream(query, headers, &request.method, upgrade),
+            Ok(Outcome::Node(question)) => self.node(question).await,
+            Ok(Outcome::ResourceMetrics(query)) => self.resource_metrics(&query).await,
+            Ok(Outcome::Metrics) => self.own_metrics().await,
             Err(_) => {
                 tracing::error!(method = %request.method, path = %request.path, "the handling of a request panicked");
                 respond(
@@ -195,6 +217,31 @@ impl Front {
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *response.headers_mut() = self.streams.serve(accepted, upgrade, self.phase.subscribe());
         response
+    }
+
+    async fn node(&self, question: NodeGet) -> Response<FrontBody> {
+        match self.nodes.get(question).await {
+            Ok(answer) => respond(answer),
+            Err(error) => respond(ApiError::unavailable(error.to_string()).into()),
+        }
+    }
+
+    async fn resource_metrics(&self, query: &MetricsQuery) -> Response<FrontBody> {
+        match self.nodes.figures().await {
+            Ok(nodes) => respond(query.answer(&nodes, |node| self.api.node_labels(node))),
+            Err(error) => respond(ApiError::unavailable(error.to_string()).into()),
+        }
+    }
+
+    async fn own_metrics(&self) -> Response<FrontBody> {
+        let (metrics, api) = (Arc::clone(&self.metrics), self.api.clone());
+        match tokio::task::spawn_blocking(move || metrics.text(&api)).await {
+            Ok(text) => respond(Answer {
+                content_type: rekindle_types::metrics::CONTENT_TYPE,
+                ..Answer::text(StatusCode::OK, text)
+            }),
+            Err(error) => respond(ApiError::internal(error).into()),
+        }
     }
 
     async fn log(&self, query: LogQuery) -> Response<FrontBody> {

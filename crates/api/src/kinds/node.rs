@@ -16,7 +16,7 @@ const ROLE_LABEL: &str = "kubernetes.io/role";
 impl ApiKind for Node {
     const NAMES: Names =
         Names { singular: "node", short_names: &["no"], categories: &[], scope: Scope::Cluster };
-    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::NodeProxy];
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Status", "string", "The status of the node"),

@@ -220,6 +220,7 @@ impl<'a> Resource<'a> {
             Subresource::PortForward => {
                 self.connect(&own, "Portforward", "portforward", parameters::port_forward())
             }
+            Subresource::NodeProxy => self.node_proxy(&own),
             Subresource::Finalize => {
                 let subject = Subject { suffix: "Finalize", ..own };
                 let replace = self.operation(
@@ -250,6 +251,16 @@ impl<'a> Resource<'a> {
             "responses": answers(&[200, 201, 202], schema),
         });
         json!({"post": self.operation("post", &subject, &what, own)})
+    }
+
+    /// What the node itself answers.
+    fn node_proxy(&self, own: &Subject<'_>) -> (&'static str, Value) {
+        let subject = Subject { suffix: "Proxy", gvk: ["", "v1", "NodeProxyOptions"], ..*own };
+        let text = json!({"*/*": {"schema": {"type": "string"}}});
+        let responses = json!({"200": {"description": "OK", "content": text}});
+        let what = "connect GET requests to proxy of";
+        let connect = self.operation("connect", &subject, what, json!({"responses": responses}));
+        ("proxy", json!({"get": connect}))
     }
 
     /// A subresource that both methods upgrade the connection for.

@@ -264,6 +264,7 @@ impl Subresource {
             Self::Token => "token",
             Self::Resize => "resize",
             Self::EphemeralContainers => "ephemeralcontainers",
+            Self::NodeProxy => "proxy",
         }
     }
 }

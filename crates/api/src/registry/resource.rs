@@ -165,6 +165,8 @@ pub enum Subresource {
     Resize,
     /// `/ephemeralcontainers` of a Pod: get, update, patch.
     EphemeralContainers,
+    /// `/proxy/…` of a Node: get, answered by the node.
+    NodeProxy,
 }
 
 /// How the name of an object must look.

@@ -26,6 +26,8 @@ pub struct ResourcePath {
     pub name: String,
     /// The subresource.
     pub subresource: String,
+    /// What follows the subresource, for those that hand it on (`proxy`).
+    pub rest: String,
 }
 
 impl Target {
@@ -47,7 +49,8 @@ impl Target {
                 namespace: namespace.to_owned(),
                 resource: part(0),
                 name: part(1),
-                subresource: rest.get(2..).unwrap_or_default().join("/"),
+                subresource: part(2),
+                rest: rest.get(3..).unwrap_or_default().join("/"),
             }
         };
         Self::Resource(match rest {
@@ -127,6 +130,7 @@ mod tests {
                 resource: rest[0].to_owned(),
                 name: rest[1].to_owned(),
                 subresource: rest[2].to_owned(),
+                rest: String::new(),
             })
         };
         for (path, target) in [

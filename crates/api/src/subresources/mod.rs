@@ -3,6 +3,7 @@
 pub(crate) mod binding;
 pub(crate) mod eviction;
 pub(crate) mod log;
+pub(crate) mod node_proxy;
 pub(crate) mod scale;
 pub(crate) mod streams;
 pub(crate) mod token;

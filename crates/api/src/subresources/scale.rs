@@ -91,7 +91,12 @@ fn as_scale(entry: &KindEntry, outcome: Outcome) -> Outcome {
             let entry = entry.clone();
             Outcome::Write(WriteInFlight::then(write, move |answer| convert(&entry, answer)))
         }
-        other @ (Outcome::Watch(_) | Outcome::Log(_) | Outcome::Stream(_)) => other,
+        other @ (Outcome::Watch(_)
+        | Outcome::Log(_)
+        | Outcome::Stream(_)
+        | Outcome::Node(_)
+        | Outcome::ResourceMetrics(_)
+        | Outcome::Metrics) => other,
     }
 }
 

@@ -105,7 +105,12 @@ impl Bench {
                 let _ = self.committer.commit_pending();
                 write.try_answer().expect("the commit answers the write")
             }
-            Outcome::Watch(_) | Outcome::Log(_) | Outcome::Stream(_) => {
+            Outcome::Watch(_)
+            | Outcome::Log(_)
+            | Outcome::Stream(_)
+            | Outcome::Node(_)
+            | Outcome::ResourceMetrics(_)
+            | Outcome::Metrics => {
                 panic!("not an answer: {} {}", request.method, request.path)
             }
         }
@@ -134,7 +139,12 @@ impl Bench {
         match self.api.handle(&self.request("GET", target, "")) {
             Outcome::Watch(watch) => watch.stream,
             Outcome::Answer(answer) => panic!("{}", Reply(answer).text()),
-            Outcome::Write(_) | Outcome::Log(_) | Outcome::Stream(_) => {
+            Outcome::Write(_)
+            | Outcome::Log(_)
+            | Outcome::Stream(_)
+            | Outcome::Node(_)
+            | Outcome::ResourceMetrics(_)
+            | Outcome::Metrics => {
                 panic!("not a watch: {target}")
             }
         }

@@ -41,7 +41,7 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
     for number in 0..PODS {
         pods.create(&PostParams::default(), &pod(&format!("idle-{number}"))?).await?;
     }
-    wait_running(&pods).await?;
+    wait_running(&pods, PODS).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
 
     let shims = shims(&engine.id()?)?;
@@ -63,23 +63,30 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
         ),
     );
 
+    report.value(
+        &format!("CPU while {PODS} pods idle (engine and shims)"),
+        "≤ 0.2 % of a core",
+        format!("{:.2} %", cpu_percent(&engine).await?),
+    );
+    Ok(())
+}
+
+/// What engine and shims use of a core, in percent, over [`OBSERVED`].
+pub async fn cpu_percent(engine: &Engine) -> anyhow::Result<f64> {
+    let shims = shims(&engine.id()?)?;
     let processes: Vec<u32> = shims.into_iter().chain([engine.pid()]).collect();
     let total = || -> anyhow::Result<Duration> { processes.iter().map(|pid| cpu_time(*pid)).sum() };
     let (before, start) = (total()?, Instant::now());
     tokio::time::sleep(OBSERVED).await;
     let used = total()?.saturating_sub(before);
-    report.value(
-        &format!("CPU while {PODS} pods idle (engine and shims)"),
-        "≤ 0.2 % of a core",
-        format!("{:.2} %", used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0),
-    );
-    Ok(())
+    Ok(used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0)
 }
 
-async fn wait_running(pods: &Api<Pod>) -> anyhow::Result<()> {
+/// Waits until a watch has shown so many pods running.
+pub async fn wait_running(pods: &Api<Pod>, count: usize) -> anyhow::Result<()> {
     let mut running = BTreeSet::new();
     let mut seen = Box::pin(watcher(pods.clone(), watcher::Config::default()).applied_objects());
-    while running.len() < PODS {
+    while running.len() < count {
         let pod = seen.try_next().await?.context("the watch of pods ended")?;
         if pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running") {
             running.insert(pod.metadata.name.unwrap_or_default());

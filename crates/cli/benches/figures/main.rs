@@ -12,7 +12,9 @@ mod api_load;
 mod engine;
 mod idle;
 mod machine;
+mod node_api;
 mod peers;
+mod probes;
 mod restarts;
 mod sample;
 mod startup;
@@ -21,7 +23,7 @@ use engine::Engine;
 use sample::Report;
 
 /// What can be measured by itself.
-const PARTS: [&str; 5] = ["startup", "restarts", "idle", "load", "peers"];
+const PARTS: [&str; 7] = ["startup", "restarts", "idle", "probes", "node-api", "load", "peers"];
 
 fn main() -> anyhow::Result<()> {
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
@@ -46,6 +48,12 @@ fn main() -> anyhow::Result<()> {
             if wanted("idle") {
                 idle::measure(&engine, &mut report).await?;
             }
+        }
+        if wanted("probes") {
+            probes::measure(&mut report).await?;
+        }
+        if wanted("node-api") {
+            node_api::measure(&mut report).await?;
         }
         if wanted("load") {
             let engine = Engine::start().await?;

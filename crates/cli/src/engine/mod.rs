@@ -12,6 +12,7 @@ pub mod data_dir;
 mod ending;
 mod logs;
 mod network;
+mod nodes;
 mod pod_api;
 pub mod preflight;
 pub mod remains;
@@ -46,6 +47,7 @@ use crate::args::{Registries, Up};
 use data_dir::DataDir;
 pub use ending::{EndSignals, Ending};
 use logs::LogSource;
+use nodes::NodeSource;
 use pod_api::PodApi;
 use settings::Settings;
 use streams::StreamSource;
@@ -93,8 +95,10 @@ impl Engine {
         let (store, committer) = open_store(&data_dir)?;
         let logs = LogSource::default();
         let streams = StreamSource::default();
+        let nodes = NodeSource::default();
         let front = open_api(&store, &data_dir, &pki, clock, logs.clone())?;
         let front = front.with_streams(Arc::new(streams.clone()));
+        let front = front.with_nodes(Arc::new(nodes.clone()));
         let (stop, stopping) = watch::channel(Phase::Running);
 
         let tls = Tls::new(&pki, &[listener.local_addr()?.ip()]).context("prepare TLS")?;
@@ -128,6 +132,7 @@ impl Engine {
         let node = start_node(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         logs.set(node.logs());
         streams.set(node.streams());
+        nodes.set(node.name(), node.node_api());
         let operator = tokio::spawn(rekindle_operator::run(
             internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
             clock.shared(),

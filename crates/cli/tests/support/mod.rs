@@ -6,6 +6,7 @@
 
 pub mod archive;
 pub mod process;
+pub mod prometheus;
 pub mod registry;
 mod terminal;
 

@@ -21,6 +21,7 @@ use super::etc_files;
 use super::signals::signal_number;
 use crate::container_spec::{find_container, sandbox_spec};
 use crate::context::NodeContext;
+use crate::counters::Counted;
 use crate::env::PodFacts;
 use crate::layout::PodDirs;
 use crate::network::{PodNetwork, addresses};
@@ -66,8 +67,18 @@ impl<R, N> Clone for PodActions<R, N> {
 type ActionResult = Result<Outcome, ActionError>;
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
-    /// Carries out an action that expects an answer.
+    /// Carries out an action that expects an answer, and counts it.
     pub(crate) async fn perform(self, action: Action) -> ActionResult {
+        let counted = Counted::of(&action, &self.pod);
+        let (node, pod_ref) = (self.node.clone(), self.pod_ref.clone());
+        let begun_at = node.clock.now();
+        let result = self.carry_out(action).await;
+        let took = node.clock.now().since(begun_at);
+        node.counters.count(&counted, &pod_ref, took, &result);
+        result
+    }
+
+    async fn carry_out(self, action: Action) -> ActionResult {
         match action {
             Action::MountVolumes => self.mount_volumes().await,
             Action::RefreshVolumes => self.refresh_volumes().await,

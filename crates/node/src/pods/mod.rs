@@ -29,9 +29,7 @@ mod termination_message;
 mod tests;
 mod worker;
 
-pub(crate) use index::PodIndex;
-#[cfg(test)]
-pub(crate) use index::PodView;
+pub(crate) use index::{PodIndex, PodView};
 pub(crate) use latest::Urgency;
 pub(crate) use manager::{Manager, StopMode as ManagerStop};
 pub(crate) use recorder::Recorder;

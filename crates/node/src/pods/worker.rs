@@ -19,7 +19,7 @@ use rekindle_pod::{
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
-use rekindle_types::{PodRef, TickDuration};
+use rekindle_types::{PodRef, Tick, TickDuration};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::actions::PodActions;
@@ -127,6 +127,8 @@ pub(crate) struct Worker<R, N> {
     /// Grace of the deletion as last told to the core, in seconds.
     deletion_grace: Option<i64>,
     existence: Existence,
+    /// Since when a new pod's start is awaited; `None` once it runs, or when an agent before began it.
+    awaited_since: Option<Tick>,
 }
 
 /// Whether the API still has the pod.
@@ -171,16 +173,21 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let dirs = node.dirs.pod(&pod_ref);
         let now = node.clock.now();
         let journal = JournalFile::new(dirs.journal());
+        let mut awaited_since = None;
         let (core, found) = match journal.read::<Journal>() {
             Some(kept) => {
                 let core = PodCore::recover(now, pod.clone(), kept, node.core_config.clone());
                 (core, Found::Adopted)
             }
-            None => (PodCore::new(now, pod.clone(), node.core_config.clone()), Found::New),
+            None => {
+                awaited_since = Some(now);
+                (PodCore::new(now, pod.clone(), node.core_config.clone()), Found::New)
+            }
         };
         node.room.hold(&pod_ref.uid, core.granted_requests(), Rank::of(&pod));
         let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
-        node.index.insert(PodView { pod_ref: pod_ref.clone(), status });
+        let view = PodView { pod_ref: pod_ref.clone(), pod: updates.clone(), status };
+        node.index.insert(view);
         let objects_changed = Arc::new(Notify::new());
         let objects = node.objects.subscribe(pod_references(&pod), objects_changed.clone());
         Self {
@@ -207,6 +214,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             shown,
             deletion_grace: None,
             existence: Existence::Exists,
+            awaited_since,
             pod_ref,
             node,
         }
@@ -376,6 +384,11 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     fn write_status(&mut self, status: PodStatus) {
+        if status.phase.as_deref() == Some("Running")
+            && let Some(since) = self.awaited_since.take()
+        {
+            self.node.counters.pod_start.observe(self.node.clock.now().since(since));
+        }
         let status = Arc::new(status);
         self.shown.send_replace(status.clone());
         if self.mode == Mode::Serving && self.existence == Existence::Exists {

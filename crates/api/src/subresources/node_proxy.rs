@@ -1,0 +1,21 @@
+//! `nodes/proxy`: what a node's own HTTP API is asked; answered by the node. Reading only: what a kubelet does on a POST
+//! (running commands) is served by `pods/exec` here, where it is authorized as that.
+
+use http::Method;
+
+use crate::call::Call;
+use crate::node_query::NodeGet;
+use crate::outcome::Outcome;
+use crate::status::ApiError;
+
+pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    if call.request.method != Method::GET {
+        return Err(ApiError::method_not_allowed());
+    }
+    call.stored()?; // a node that is not there has nothing to say
+    Ok(Outcome::Node(NodeGet {
+        node: call.path.name.clone(),
+        path: call.path.rest.clone(),
+        query: call.request.query.clone(),
+    }))
+}

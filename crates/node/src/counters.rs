@@ -1,0 +1,254 @@
+//! What the agent counts while it works, under the kubelet's names. Handed to whatever counts; cheap to raise.
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_pod::{Action, ActionError, Outcome, ProbeKind, Verdict};
+use rekindle_types::metrics::{Counter, Family, Histogram, Text};
+use rekindle_types::{PodRef, TickDuration};
+
+/// Upper bounds of a pod's start in seconds, as the kubelet's.
+const POD_START_SECONDS: &[f64] = &[
+    0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0,
+    300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
+];
+
+/// The counters of one node agent.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    /// From the agent's first sight of a pod until it runs.
+    pub(crate) pod_start: Histogram,
+    pub(crate) started_pods: Counter,
+    started_containers: Family<Counter>,
+    started_containers_errors: Family<Counter>,
+    runtime_operations: Family<Counter>,
+    runtime_operations_errors: Family<Counter>,
+    runtime_operations_duration: Family<Histogram>,
+    probes: Family<Counter>,
+    probe_duration: Family<Histogram>,
+    /// Pods evicted, by the signal that was low.
+    pub(crate) evictions: Family<Counter>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            pod_start: Histogram::new(POD_START_SECONDS),
+            started_pods: Counter::default(),
+            started_containers: Family::new(&["container_type"]),
+            started_containers_errors: Family::new(&["container_type", "code"]),
+            runtime_operations: Family::new(&["operation_type"]),
+            runtime_operations_errors: Family::new(&["operation_type"]),
+            runtime_operations_duration: Family::new(&["operation_type"]),
+            probes: Family::new(&[
+                "probe_type",
+                "result",
+                "container",
+                "pod",
+                "namespace",
+                "pod_uid",
+            ]),
+            probe_duration: Family::new(&["probe_type", "container", "pod", "namespace"]),
+            evictions: Family::new(&["eviction_signal"]),
+        }
+    }
+}
+
+/// What of an action is counted, taken before it is carried out.
+pub(crate) enum Counted {
+    /// A call of the runtime.
+    Operation(&'static str),
+    /// The start of a container.
+    Start {
+        /// `container`, `init_container`, `ephemeral_container`.
+        container_type: &'static str,
+    },
+    /// A probe.
+    Probe {
+        /// The probe's type.
+        kind: ProbeKind,
+        /// The container's name.
+        container: String,
+    },
+    /// Nothing.
+    Nothing,
+}
+
+impl Counted {
+    /// What of this action.
+    pub(crate) fn of(action: &Action, pod: &Pod) -> Self {
+        match action {
+            Action::SetUpSandbox { .. } => Self::Operation("run_podsandbox"),
+            Action::TearDownSandbox { .. } => Self::Operation("remove_podsandbox"),
+            Action::PullImage { .. } => Self::Operation("image_status"),
+            Action::FetchImage { .. } => Self::Operation("pull_image"),
+            Action::CreateContainer { .. } => Self::Operation("create_container"),
+            Action::SignalContainer { .. } | Action::KillContainer { .. } => {
+                Self::Operation("stop_container")
+            }
+            Action::RemoveContainer { .. } => Self::Operation("remove_container"),
+            Action::UpdateContainer { .. } => Self::Operation("update_container"),
+            Action::UpdateSandbox { .. } => Self::Operation("update_podsandbox_resources"),
+            Action::StartContainer { key } => {
+                Self::Start { container_type: container_type(pod, &key.name.0) }
+            }
+            Action::RunProbe { key, probe, timeout: _ } => {
+                Self::Probe { kind: *probe, container: key.name.0.clone() }
+            }
+            Action::RequestResources(_)
+            | Action::MountVolumes
+            | Action::RefreshVolumes
+            | Action::RunHook { .. }
+            | Action::Persist(_)
+            | Action::WriteStatus(_)
+            | Action::EmitEvent(_)
+            | Action::ReportRestart { .. }
+            | Action::Finish => Self::Nothing,
+        }
+    }
+}
+
+fn container_type(pod: &Pod, name: &str) -> &'static str {
+    let Some(spec) = &pod.spec else { return "container" };
+    if spec.init_containers.iter().flatten().any(|container| container.name == name) {
+        "init_container"
+    } else if spec.ephemeral_containers.iter().flatten().any(|container| container.name == name) {
+        "ephemeral_container"
+    } else {
+        "container"
+    }
+}
+
+impl Counters {
+    /// Counts an action that was carried out.
+    pub(crate) fn count(
+        &self,
+        counted: &Counted,
+        pod: &PodRef,
+        took: TickDuration,
+        result: &Result<Outcome, ActionError>,
+    ) {
+        match counted {
+            Counted::Nothing => {}
+            Counted::Operation(operation) => {
+                self.operation(operation, took, result);
+                if *operation == "run_podsandbox" && result.is_ok() {
+                    self.started_pods.raise();
+                }
+            }
+            Counted::Start { container_type } => {
+                self.operation("start_container", took, result);
+                self.started_containers.of(&[container_type]).raise();
+                if result.is_err() {
+                    let errors =
+                        self.started_containers_errors.of(&[container_type, "RunContainerError"]);
+                    errors.raise();
+                }
+            }
+            Counted::Probe { kind, container } => self.probe(*kind, container, pod, took, result),
+        }
+    }
+
+    fn operation(
+        &self,
+        operation: &str,
+        took: TickDuration,
+        result: &Result<Outcome, ActionError>,
+    ) {
+        self.runtime_operations.of(&[operation]).raise();
+        self.runtime_operations_duration.of(&[operation]).observe(took);
+        if result.is_err() {
+            self.runtime_operations_errors.of(&[operation]).raise();
+        }
+    }
+
+    fn probe(
+        &self,
+        kind: ProbeKind,
+        container: &str,
+        pod: &PodRef,
+        took: TickDuration,
+        result: &Result<Outcome, ActionError>,
+    ) {
+        let kind = match kind {
+            ProbeKind::Startup => "Startup",
+            ProbeKind::Readiness => "Readiness",
+            ProbeKind::Liveness => "Liveness",
+        };
+        let verdict = match result {
+            Ok(Outcome::Probed { verdict: Verdict::Success | Verdict::Warning, .. }) => {
+                "successful"
+            }
+            Ok(Outcome::Probed { verdict: Verdict::Failure, .. }) => "failed",
+            Ok(_) | Err(_) => "unknown",
+        };
+        let uid = pod.uid.0.as_str();
+        self.probes.of(&[kind, verdict, container, &pod.name, &pod.namespace, uid]).raise();
+        let duration = self.probe_duration.of(&[kind, container, &pod.name, &pod.namespace]);
+        duration.observe(took);
+    }
+
+    /// All but the probes, as families of the kubelet.
+    pub(crate) fn write(&self, text: &mut Text) {
+        use rekindle_types::metrics::Kind;
+        text.family(
+            "kubelet_pod_start_duration_seconds",
+            Kind::Histogram,
+            "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
+        );
+        self.pod_start.write(text, &[]);
+        text.single(
+            "kubelet_started_pods_total",
+            Kind::Counter,
+            "Cumulative number of pods started",
+            self.started_pods.get() as f64,
+        );
+        self.started_containers.write(
+            text,
+            "kubelet_started_containers_total",
+            "Cumulative number of containers started",
+        );
+        self.started_containers_errors.write(
+            text,
+            "kubelet_started_containers_errors_total",
+            "Cumulative number of errors when starting containers",
+        );
+        self.runtime_operations.write(
+            text,
+            "kubelet_runtime_operations_total",
+            "Cumulative number of runtime operations by operation type.",
+        );
+        self.runtime_operations_errors.write(
+            text,
+            "kubelet_runtime_operations_errors_total",
+            "Cumulative number of runtime operation errors by operation type.",
+        );
+        self.runtime_operations_duration.write(
+            text,
+            "kubelet_runtime_operations_duration_seconds",
+            "Duration in seconds of runtime operations. Broken down by operation type.",
+        );
+        self.evictions.write(
+            text,
+            "kubelet_evictions",
+            "Cumulative number of pod evictions by eviction signal",
+        );
+    }
+
+    /// The probes of the pods that are here; those of others are forgotten.
+    pub(crate) fn write_probes(&self, text: &mut Text, here: &[PodRef]) {
+        self.probes
+            .retain(|values| here.iter().any(|pod| values.last() == Some(&pod.uid.0.as_str())));
+        self.probe_duration.retain(|values| {
+            here.iter().any(|pod| values.ends_with(&[pod.name.as_str(), pod.namespace.as_str()]))
+        });
+        self.probes.write(
+            text,
+            "prober_probe_total",
+            "Cumulative number of a liveness, readiness or startup probe for a container by result.",
+        );
+        self.probe_duration.write(
+            text,
+            "prober_probe_duration_seconds",
+            "Duration in seconds for a probe response.",
+        );
+    }
+}

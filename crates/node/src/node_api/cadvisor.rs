@@ -1,0 +1,181 @@
+//! `/metrics/cadvisor`: figures by container under cAdvisor's names, for dashboards that know no others. The pod as a whole
+//! has an empty `container` label, as there.
+
+use rekindle_runtime::{CgroupUsage, CpuUsage};
+use rekindle_types::metrics::{Kind, Text};
+
+use crate::usage::{Measured, NodeUsage};
+
+type Figure = fn(&CgroupUsage) -> Option<u64>;
+
+fn cpu(usage: &CgroupUsage, figure: fn(&CpuUsage) -> u64) -> Option<u64> {
+    usage.cpu.as_ref().map(figure)
+}
+
+/// Name, kind, help, by how much to divide, where it is.
+const FAMILIES: &[(&str, Kind, &str, f64, Figure)] = &[
+    (
+        "container_cpu_usage_seconds_total",
+        Kind::Counter,
+        "Cumulative cpu time consumed in seconds.",
+        1e9,
+        |usage| cpu(usage, |cpu| cpu.usage_ns),
+    ),
+    (
+        "container_cpu_cfs_periods_total",
+        Kind::Counter,
+        "Number of elapsed enforcement period intervals.",
+        1.0,
+        |usage| cpu(usage, |cpu| cpu.periods),
+    ),
+    (
+        "container_cpu_cfs_throttled_periods_total",
+        Kind::Counter,
+        "Number of throttled period intervals.",
+        1.0,
+        |usage| cpu(usage, |cpu| cpu.throttled_periods),
+    ),
+    (
+        "container_cpu_cfs_throttled_seconds_total",
+        Kind::Counter,
+        "Total time duration the container has been throttled.",
+        1e9,
+        |usage| cpu(usage, |cpu| cpu.throttled_ns),
+    ),
+    (
+        "container_memory_usage_bytes",
+        Kind::Gauge,
+        "Current memory usage in bytes, including all memory regardless of when it was accessed",
+        1.0,
+        |usage| Some(usage.memory.usage_bytes),
+    ),
+    (
+        "container_memory_working_set_bytes",
+        Kind::Gauge,
+        "Current working set in bytes.",
+        1.0,
+        |usage| Some(usage.memory.working_set_bytes),
+    ),
+    ("container_memory_rss", Kind::Gauge, "Size of RSS in bytes.", 1.0, |usage| {
+        Some(usage.memory.rss_bytes)
+    }),
+    (
+        "container_oom_events_total",
+        Kind::Counter,
+        "Count of out of memory events observed for the container",
+        1.0,
+        |usage| Some(usage.memory.oom_kills),
+    ),
+    (
+        "container_threads",
+        Kind::Gauge,
+        "Number of threads running inside the container",
+        1.0,
+        |usage| usage.pids,
+    ),
+];
+
+pub(super) fn text(usage: &NodeUsage) -> Text {
+    let mut text = Text::default();
+    for (name, kind, help, divisor, figure) in FAMILIES {
+        text.family(name, *kind, help);
+        for pod in &usage.pods {
+            let (uid, name) = (pod.pod_ref.uid.0.as_str(), pod.pod_ref.name.as_str());
+            let of_pod = [
+                ("container", ""),
+                ("id", uid),
+                ("namespace", &pod.pod_ref.namespace),
+                ("pod", name),
+            ];
+            let mut sample = |labels: &[(&str, &str)], found: &CgroupUsage| {
+                if let Some(value) = figure(found) {
+                    let at = found.taken_at.as_micros() / 1000;
+                    text.sample_at(labels, value as f64 / divisor, at);
+                }
+            };
+            if let Some(found) = &pod.cgroup {
+                sample(&of_pod, found);
+            }
+            for container in &pod.containers {
+                if let Some(found) = &container.cgroup {
+                    let mut labels = of_pod;
+                    labels[0].1 = &container.name.0;
+                    labels[1].1 = &container.id;
+                    sample(&labels, found);
+                }
+            }
+        }
+    }
+    files(&mut text, usage);
+    network(&mut text, usage);
+    text.single(
+        "machine_memory_bytes",
+        Kind::Gauge,
+        "Amount of memory installed on the machine.",
+        usage.node.memory_capacity_bytes as f64,
+    );
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    text.single("machine_cpu_cores", Kind::Gauge, "Number of logical CPU cores.", cores as f64);
+    text
+}
+
+fn files(text: &mut Text, usage: &NodeUsage) {
+    text.family(
+        "container_fs_usage_bytes",
+        Kind::Gauge,
+        "Number of bytes that are consumed by the container on this filesystem.",
+    );
+    for pod in &usage.pods {
+        for container in &pod.containers {
+            let parts: Vec<Measured> =
+                [container.layer, container.logs].into_iter().flatten().collect();
+            let Some(taken_at) = parts.iter().map(|part| part.taken_at).min() else { continue };
+            let bytes: u64 = parts.iter().map(|part| part.usage.bytes).sum();
+            let labels = [
+                ("container", container.name.0.as_str()),
+                ("id", container.id.as_str()),
+                ("namespace", pod.pod_ref.namespace.as_str()),
+                ("pod", pod.pod_ref.name.as_str()),
+            ];
+            text.sample_at(&labels, bytes as f64, taken_at.as_micros() / 1000);
+        }
+    }
+}
+
+fn network(text: &mut Text, usage: &NodeUsage) {
+    type Counter = fn(&rekindle_net::InterfaceCounters) -> u64;
+    let families: [(&'static str, &str, Counter); 4] = [
+        ("container_network_receive_bytes_total", "Cumulative count of bytes received", |found| {
+            found.rx_bytes
+        }),
+        (
+            "container_network_receive_packets_dropped_total",
+            "Cumulative count of packets dropped while receiving",
+            |found| found.rx_dropped,
+        ),
+        (
+            "container_network_transmit_bytes_total",
+            "Cumulative count of bytes transmitted",
+            |found| found.tx_bytes,
+        ),
+        (
+            "container_network_transmit_packets_dropped_total",
+            "Cumulative count of packets dropped while transmitting",
+            |found| found.tx_dropped,
+        ),
+    ];
+    for (name, help, counter) in families {
+        text.family(name, Kind::Counter, help);
+        for pod in &usage.pods {
+            for found in &pod.network {
+                let labels = [
+                    ("id", pod.pod_ref.uid.0.as_str()),
+                    ("interface", found.name.as_str()),
+                    ("namespace", pod.pod_ref.namespace.as_str()),
+                    ("pod", pod.pod_ref.name.as_str()),
+                ];
+                text.sample(&labels, counter(found) as f64);
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The kubelet's HTTP API of a node, as far as it tells something: metrics, the summary of what is used, pods, health.
+//! The API server reaches it through `nodes/<name>/proxy/…`, and has checked who asks; it has no port of its own.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/healthz` | `ok` |
+//! | `/metrics` | the agent's own counters |
+//! | `/metrics/resource` | CPU, memory and start times of node, pods and containers |
+//! | `/metrics/cadvisor` | more of the same, by container |
+//! | `/metrics/probes` | probes by pod |
+//! | `/stats/summary` | all figures as JSON (`stats/v1alpha1` Summary) |
+//! | `/pods`, `/runningpods` | the pods of this node by the API and by the runtime |
+//! | `/configz` | the agent's settings under the kubelet's names |
+
+mod cadvisor;
+mod configz;
+mod kubelet;
+mod pods;
+mod resource;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use rekindle_runtime::{Runtime, RuntimeError};
+use rekindle_types::{PodRef, TickDuration, metrics};
+
+use crate::agent::Config;
+use crate::counters::Counters;
+use crate::pods::PodIndex;
+use crate::usage::{Rates, Scope, UsageReader, Who};
+
+/// An answer of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAnswer {
+    /// The HTTP status code.
+    pub code: u16,
+    /// The media type.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl NodeAnswer {
+    fn text(code: u16, text: impl Into<Bytes>) -> Self {
+        Self { code, content_type: "text/plain; charset=utf-8", body: text.into() }
+    }
+
+    fn metrics(text: metrics::Text) -> Self {
+        let body = text.into_string().into();
+        Self { code: 200, content_type: metrics::CONTENT_TYPE, body }
+    }
+
+    fn json(value: &impl serde::Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(body) => Self { code: 200, content_type: "application/json", body: body.into() },
+            Err(error) => Self::text(500, format!("write the answer: {error}\n")),
+        }
+    }
+}
+
+/// What the node and its containers use now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceFigures {
+    /// Microseconds since the Unix epoch.
+    pub taken_at: rekindle_types::Tick,
+    /// CPU is the mean over this time before.
+    pub window: TickDuration,
+    /// The machine.
+    pub node: Figures,
+    /// The pods of which something runs.
+    pub pods: Vec<PodFigures>,
+}
+
+/// One pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFigures {
+    /// Which one.
+    pub pod_ref: PodRef,
+    /// Its labels.
+    pub labels: std::collections::BTreeMap<String, String>,
+    /// Its running containers by name.
+    pub containers: Vec<(String, Figures)>,
+}
+
+/// How much of both is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Billionths of a core.
+    pub cpu_nanocores: u64,
+    /// The working set.
+    pub memory_bytes: u64,
+}
+
+/// What a node is asked. Cheap to clone.
+#[derive(Clone)]
+pub struct NodeApi(Arc<dyn Ask>);
+
+impl std::fmt::Debug for NodeApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NodeApi")
+    }
+}
+
+impl NodeApi {
+    pub(crate) fn new<R: Runtime>(parts: NodeApiParts<R>) -> Self {
+        Self(Arc::new(Asked { parts, rates: Rates::default() }))
+    }
+
+    /// Answers a GET for this path, without a slash at either end.
+    pub async fn get(&self, path: &str, query: &str) -> NodeAnswer {
+        self.0.get(path, query).await
+    }
+
+    /// What is used now; takes a second when nobody has asked lately.
+    ///
+    /// # Errors
+    /// When the runtime does not say what its sandboxes use.
+    pub async fn resource_figures(&self) -> Result<ResourceFigures, RuntimeError> {
+        self.0.resource_figures().await
+    }
+}
+
+/// What the answers are made from.
+pub(crate) struct NodeApiParts<R> {
+    pub(crate) config: Config,
+    pub(crate) runtime: Arc<R>,
+    pub(crate) index: PodIndex,
+    pub(crate) usage: UsageReader,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// The same, whatever the runtime's type is.
+trait Ask: Send + Sync {
+    fn get<'a>(&'a self, path: &'a str, query: &'a str) -> BoxFuture<'a, NodeAnswer>;
+    fn resource_figures(&self) -> BoxFuture<'_, Result<ResourceFigures, RuntimeError>>;
+}
+
+struct Asked<R> {
+    parts: NodeApiParts<R>,
+    rates: Rates,
+}
+
+impl<R: Runtime> Ask for Asked<R> {
+    fn get<'a>(&'a self, path: &'a str, query: &'a str) -> BoxFuture<'a, NodeAnswer> {
+        Box::pin(async move {
+            match self.answer(path, query).await {
+                Ok(answer) => answer,
+                Err(error) => NodeAnswer::text(500, format!("{}\n", error.chain())),
+            }
+        })
+    }
+
+    fn resource_figures(&self) -> BoxFuture<'_, Result<ResourceFigures, RuntimeError>> {
+        Box::pin(async move {
+            let (usage, rates) =
+                self.rates.take(&self.parts.usage, self.parts.config.clock).await?;
+            let memory = |usage: &rekindle_runtime::CgroupUsage| usage.memory.working_set_bytes;
+            let pods = usage.pods.iter().map(|pod| PodFigures {
+                pod_ref: pod.pod_ref.clone(),
+                labels: pod.pod.metadata.labels.clone().unwrap_or_default(),
+                containers: pod
+                    .containers
+                    .iter()
+                    .filter_map(|container| {
+                        let figures = Figures {
+                            cpu_nanocores: rates.nanocores(&Who::Container(&container.id))?,
+                            memory_bytes: memory(container.cgroup.as_ref()?),
+                        };
+                        Some((container.name.0.clone(), figures))
+                    })
+                    .collect(),
+            });
+            Ok(ResourceFigures {
+                taken_at: usage.taken_at,
+                window: rates.window,
+                node: Figures {
+                    cpu_nanocores: rates.nanocores(&Who::Machine).unwrap_or(0),
+                    memory_bytes: memory(&usage.node.cgroup),
+                },
+                pods: pods.filter(|pod| !pod.containers.is_empty()).collect(),
+            })
+        })
+    }
+}
+
+impl<R: Runtime> Asked<R> {
+    async fn answer(&self, path: &str, query: &str) -> Result<NodeAnswer, RuntimeError> {
+        let NodeApiParts { config, runtime, index, usage, counters } = &self.parts;
+        let here = || index.all().into_iter().map(|view| view.pod_ref).collect::<Vec<_>>();
+        Ok(match path {
+            "healthz" | "healthz/ping" => NodeAnswer::text(200, "ok"),
+            "metrics" => {
+                let process = tokio::task::spawn_blocking(kubelet::process).await;
+                let snapshot = runtime.snapshot().await?;
+                let process = process.unwrap_or_default();
+                NodeAnswer::metrics(kubelet::text(config, counters, &snapshot, &process))
+            }
+            "metrics/resource" => {
+                NodeAnswer::metrics(resource::text(usage.take(Scope::Processes).await))
+            }
+            "metrics/cadvisor" => {
+                let usage = usage.take(Scope::Everything).await?;
+                NodeAnswer::metrics(cadvisor::text(&usage))
+            }
+            "metrics/probes" => {
+                let mut text = metrics::Text::default();
+                counters.write_probes(&mut text, &here());
+                NodeAnswer::metrics(text)
+            }
+            "stats/summary" => {
+                let only = query.split('&').any(|pair| pair == "only_cpu_and_memory=true");
+                let scope = if only { Scope::Processes } else { Scope::Everything };
+                let usage = usage.take(scope).await?;
+                let rates = self.rates.since_last(&usage);
+                NodeAnswer::json(&summary::summary(&config.name, &usage, &rates, scope))
+            }
+            "pods" => NodeAnswer::json(&pods::known(index)),
+            "runningpods" => NodeAnswer::json(&pods::running(&runtime.snapshot().await?)),
+            "configz" => NodeAnswer::json(&configz::configz(config)),
+            _ => NodeAnswer::text(404, "404 page not found\n"),
+        })
+    }
+}
