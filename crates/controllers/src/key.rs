@@ -78,6 +78,20 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     keys
 }
 
+/// The place of a key among those that are due at the same time.
+pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
+    match key {
+        Key::Schedule(name) => scheduler::turn(view, name),
+        Key::ReplicaSet(_)
+        | Key::Deployment(_)
+        | Key::Garbage(_)
+        | Key::Namespace(_)
+        | Key::PodGc(_)
+        | Key::PodRestart(_)
+        | Key::Doubt(_) => scheduler::Turn::default(),
+    }
+}
+
 /// What is to be done for a key, as the view shows the world at `now`.
 pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
     if let Some(plan) = resolve_lost_answers(view, &key.object(), now) {

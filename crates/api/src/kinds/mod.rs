@@ -5,6 +5,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
@@ -19,6 +20,7 @@ mod namespace;
 mod node;
 pub mod pod;
 mod pod_restart;
+pub(crate) mod priority_class;
 mod refresh;
 mod replica_set;
 mod restart_ladder;
@@ -40,6 +42,7 @@ pub fn all() -> Registry {
         .register::<Node>()
         .register::<Pod>()
         .register::<PodRestart>()
+        .register::<PriorityClass>()
         .register::<ReplicaSet>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()

@@ -219,6 +219,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.core.v1.ServiceAccount", &[object("metadata", META), keyed("secrets", &["name"])]),
     ("io.k8s.api.core.v1.ServiceSpec", &[keyed("ports", &["port", "protocol"])]),
     ("io.k8s.api.core.v1.ServiceStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.scheduling.v1.PriorityClass", &[object("metadata", META)]),
     (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
 ];
 

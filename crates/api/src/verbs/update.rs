@@ -93,6 +93,7 @@ fn settle(
         Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
     }
     admission::complete(call.entry, object.as_mut());
+    admission::priority::check_default(call, object.as_ref())?;
     let path = Path::new("metadata");
     let mut errors = validation::object_meta::check_update(object.meta(), old.meta(), &path);
     errors.extend(validation::object_meta::check(

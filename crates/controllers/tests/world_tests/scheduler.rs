@@ -1,7 +1,8 @@
 //! The scheduler.
 
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::plan::{Part, Propagation};
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, View, turn};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -183,4 +184,23 @@ fn a_node_that_comes_back_in_time_keeps_its_pods() {
     world.api.add_node("node-1", "2", "4Gi", "110");
     world.advance(TickDuration::from_secs(600));
     assert!(world.api.objects.contains_key(&pod));
+}
+
+#[test]
+fn pods_that_wait_together_go_by_priority_and_then_by_age() {
+    // (name, priority, created at second), the order in which they are looked at
+    let pods = [("old", 0, 1), ("new", 0, 2), ("urgent", 100, 3), ("patient", -1, 0)];
+    let mut view = View::new();
+    for (name, priority, second) in pods {
+        let mut pod = pod_with(name, json!({"priority": priority}));
+        pod["metadata"]["uid"] = json!(name);
+        pod["metadata"]["namespace"] = json!("shop");
+        pod["metadata"]["creationTimestamp"] = json!(format!("2026-11-21T12:00:0{second}Z"));
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        view.apply(Object::from(pod));
+    }
+    let mut keys = pods.map(|(name, ..)| Key::Schedule(NamespacedName::new("shop", name)));
+    keys.sort_by_key(|key| turn(&view, key));
+    let order = keys.map(|key| key.object().name.name);
+    assert_eq!(order, ["urgent", "old", "new", "patient"]);
 }

@@ -42,6 +42,7 @@ const FIELDS: &[Fields] = &[
             "nodeSelector",
             "os",
             "overhead",
+            "priority",
             "readinessGates",
             "restartPolicy",
             "schedulerName",

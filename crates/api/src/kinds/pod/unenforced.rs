@@ -179,8 +179,11 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| s.preemption_policy.as_deref() == Some("Never"),
         "nothing is preempted anyway",
     ),
-    pod("priority", |s| s.priority.is_some_and(|p| p != 0), "all pods count the same"),
-    pod("priorityClassName", |s| s.priority_class_name.is_some(), "all pods count the same"),
+    pod(
+        "priorityClassName",
+        |s| s.priority_class_name.is_some() && s.preemption_policy.as_deref() != Some("Never"),
+        "it orders waiting, eviction and shutdown, but no pod is ended to make room for another",
+    ),
     pod(
         "resourceClaims",
         |s| !items(s.resource_claims.as_ref()).is_empty(),
