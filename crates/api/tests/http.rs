@@ -294,9 +294,13 @@ async fn discovery_tells_the_same_in_both_forms() {
     let (front, _) = front();
     let service = admin(&front);
     let mut classic = Vec::new();
-    for path in
-        ["/api/v1", "/apis/apps/v1", "/apis/rekindle.dev/v1alpha1", "/apis/coordination.k8s.io/v1"]
-    {
+    for path in [
+        "/api/v1",
+        "/apis/apps/v1",
+        "/apis/rekindle.dev/v1alpha1",
+        "/apis/coordination.k8s.io/v1",
+        "/apis/scheduling.k8s.io/v1",
+    ] {
         let list = json_of(send(&service, "GET", path, "").await).await;
         for resource in list["resources"].as_array().unwrap() {
             classic.push(format!(

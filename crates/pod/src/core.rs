@@ -223,7 +223,7 @@ impl PodCore {
                 | Event::RestartRequested(_)
                 | Event::ContainerExited { .. }
                 | Event::SandboxDied { .. }
-                | Event::Pressure { .. } => early.push(event),
+                | Event::Eviction(_) => early.push(event),
             }
             return;
         }
@@ -235,7 +235,7 @@ impl PodCore {
             Event::ContainerExited { key, exit } => self.container_exited(&key, exit),
             Event::SandboxDied { attempt } => self.sandbox_died(attempt),
             Event::RuntimeSnapshot(snapshot) => self.compare_with(&snapshot),
-            Event::Pressure { reason, message, grace } => self.evict(reason, message, grace),
+            Event::Eviction(eviction) => self.evict(eviction),
         }
     }
 

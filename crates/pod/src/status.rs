@@ -16,7 +16,7 @@ use crate::blueprint::{Network, Role};
 use crate::container::{Container, State};
 use crate::core::{Lifecycle, PodCore};
 use crate::health::Health;
-use crate::journal::{EndCause, EndedContainer, Standing};
+use crate::journal::{EndCause, EndedContainer, Ground, Standing};
 use crate::phase;
 use crate::qos;
 
@@ -36,9 +36,8 @@ impl PodCore {
         let pod_ips = self.pod_ips();
         PodStatus {
             conditions: Some(self.conditions(&phase, before)),
-            container_statuses: Some(self.container_statuses(ListOf::Regular)),
-            init_container_statuses: Some(self.container_statuses(ListOf::Init))
-                .filter(|list| !list.is_empty()),
+            container_statuses: self.container_statuses(ListOf::Regular),
+            init_container_statuses: self.container_statuses(ListOf::Init),
             host_ip: host_ips.first().map(|ip| ip.ip.clone()),
             host_ips: Some(host_ips).filter(|list| !list.is_empty()),
             message,
@@ -72,10 +71,10 @@ impl PodCore {
         }
     }
 
-    fn reason(&self, phase: &str, declared: Option<&str>) -> (Option<String>, Option<String>) {
+    pub(crate) fn reason(&self, phase: &str, declared: Option<&str>) -> (Option<String>, Option<String>) {
         match &self.lifecycle {
             Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => match &ending.cause {
-                EndCause::Failed { reason, message } => {
+                EndCause::Failed { reason, message, .. } => {
                     return (Some(reason.clone()), Some(message.clone()));
                 }
                 EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished => {}
@@ -85,6 +84,17 @@ impl PodCore {
         // Kept as long as the phase is that it belongs to.
         let of_api = self.pod.status.as_ref().filter(|_| declared == Some(phase));
         of_api.map_or((None, None), |status| (status.reason.clone(), status.message.clone()))
+    }
+
+    /// Whose doing it is that the pod fails as a whole, if it does.
+    pub(crate) fn failure_ground(&self) -> Option<Ground> {
+        match &self.lifecycle {
+            Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => match &ending.cause {
+                EndCause::Failed { ground, .. } => Some(*ground),
+                EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished => None,
+            },
+            Lifecycle::Recovering { .. } | Lifecycle::Active => None,
+        }
     }
 
     fn qos_class(&self) -> Option<String> {
@@ -106,7 +116,11 @@ impl PodCore {
         ips.iter().map(|ip| PodIP { ip: ip.to_string() }).collect()
     }
 
-    fn container_statuses(&self, list: ListOf) -> Vec<ContainerStatus> {
+    /// None of a pod that the node never took up, nor of one without such containers.
+    fn container_statuses(&self, list: ListOf) -> Option<Vec<ContainerStatus>> {
+        if self.failure_ground() == Some(Ground::NotAdmitted) {
+            return None;
+        }
         let wanted = |role: Role| match (role, list) {
             (Role::Regular, ListOf::Regular) | (Role::Init | Role::Sidecar, ListOf::Init) => true,
             (Role::Regular, ListOf::Init) | (Role::Init | Role::Sidecar, ListOf::Regular) => false,
@@ -116,7 +130,9 @@ impl PodCore {
             if has_init { waiting::POD_INITIALIZING } else { waiting::CONTAINER_CREATING };
         let message_max = MESSAGES_MAX / self.containers.len().max(1);
         let containers = self.containers.iter().filter(|c| wanted(c.definition.role));
-        containers.map(|container| container.status(default, message_max)).collect()
+        let list: Vec<_> =
+            containers.map(|container| container.status(default, message_max)).collect();
+        Some(list).filter(|list| !list.is_empty())
     }
 }
 

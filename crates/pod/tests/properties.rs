@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{
 use proptest::prelude::*;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen,
-    ContainerSeenState, Event, Outcome, PodCore, RestartRequest, SandboxSeen, SandboxSeenState,
+    ContainerSeenState, Event, Eviction, EvictionCause, Outcome, PodCore, RestartRequest, SandboxSeen, SandboxSeenState,
     Snapshot, Verdict,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
@@ -289,11 +289,11 @@ fn happen(world: &mut World, happening: &Happening) {
         Happening::Delete(grace) => {
             world.tell(Event::DeleteRequested { grace: TickDuration::from_secs(*grace) });
         }
-        Happening::Evict(grace) => world.tell(Event::Pressure {
-            reason: "Evicted".to_owned(),
+        Happening::Evict(grace) => world.tell(Event::Eviction(Eviction {
+            cause: EvictionCause::NodePressure,
             message: "low on memory".to_owned(),
             grace: TickDuration::from_secs(*grace),
-        }),
+        })),
         Happening::ImageChange(number) => change_image(world, *number),
         Happening::Says(place, kind, says) => {
             if let Some(name) = running(world, *place) {

@@ -11,7 +11,9 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Lifecycle, LifecycleHandler,
     Pod, Probe,
 };
-use rekindle_pod::{Action, ActionErrorKind, ContainerSeenState, Event, RestartRequest};
+use rekindle_pod::{
+    Action, ActionErrorKind, ContainerSeenState, Event, Eviction, EvictionCause, RestartRequest,
+};
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
 use world::build::{self, PodExt};
@@ -265,11 +267,17 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             let grace = words.seconds("grace").expect("a grace");
             world.tell(Event::DeleteRequested { grace });
         }
-        "evict" => world.tell(Event::Pressure {
-            reason: words.value("reason").unwrap_or("Evicted").to_owned(),
+        "evict" => world.tell(Event::Eviction(Eviction {
+            cause: match words.value("cause") {
+                None | Some("pressure") => EvictionCause::NodePressure,
+                Some("storage-limit") => EvictionCause::StorageLimit,
+                Some("shutdown") => EvictionCause::NodeShutdown,
+                Some("not-admitted") => EvictionCause::NotAdmitted { reason: "NodeShutdown" },
+                Some(other) => panic!("{other} is no cause of an eviction"),
+            },
             message: words.value("message").unwrap_or("the node is low on memory").to_owned(),
             grace: words.seconds("grace").unwrap_or_default(),
-        }),
+        })),
         "restart" => world.tell(Event::RestartRequested(request(words))),
         "sandbox-dies" => world.sandbox_dies(match words.value("processes") {
             Some("live") => Processes::LiveOn,
