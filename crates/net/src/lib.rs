@@ -15,6 +15,7 @@
 )]
 
 mod bridge;
+mod counters;
 mod error;
 pub mod files;
 mod forwarding;
@@ -25,6 +26,7 @@ pub mod pool;
 mod subnet;
 mod veth;
 
+pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
 pub use ipnet::Ipv4Net;
 pub use network::{Attachment, Config, Forwarding, Network, SubnetChoice};

@@ -25,6 +25,7 @@ use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids}
 use crate::register::{Heartbeat, MachineFacts};
 use crate::spares::{Leaving, SpareKeeper};
 use crate::streams::PodStreams;
+use crate::usage::UsageReader;
 
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
 /// that hangs stops every pod of the node.
@@ -147,6 +148,7 @@ pub struct Handle {
     name: String,
     logs: Logs,
     streams: PodStreams,
+    usage: UsageReader,
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
@@ -183,6 +185,7 @@ impl Node {
             Duty::EndPods => None,
         };
         let streams = PodStreams::new(Arc::clone(&runtime));
+        let usage = UsageReader::new(runtime.clone(), index.clone(), dirs.clone(), config.clock);
         let node = Arc::new(NodeContext {
             name: config.name.clone(),
             clock: config.clock,
@@ -209,7 +212,17 @@ impl Node {
         let (stop, stop_receiver) = mpsc::channel(1);
         let manager = tokio::spawn(Manager::new(node, found, config.duty).run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
-        Ok(Handle { name: config.name, logs, streams, stop, manager, heartbeat, spares, keeper })
+        Ok(Handle {
+            name: config.name,
+            logs,
+            streams,
+            usage,
+            stop,
+            manager,
+            heartbeat,
+            spares,
+            keeper,
+        })
     }
 }
 
@@ -227,6 +240,11 @@ impl Handle {
     /// Opens streams into this node's pods.
     pub fn streams(&self) -> PodStreams {
         self.streams.clone()
+    }
+
+    /// Reads what this node and its pods use.
+    pub fn usage(&self) -> UsageReader {
+        self.usage.clone()
     }
 
     /// Waits until the node is registered and Ready in the API.

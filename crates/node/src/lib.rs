@@ -34,6 +34,7 @@ mod spares;
 pub mod streams;
 #[cfg(test)]
 mod testing;
+pub mod usage;
 mod volumes;
 
 pub use agent::{Config, Duty, Handle, Node, NodeError, StopMode};

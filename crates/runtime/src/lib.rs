@@ -18,6 +18,8 @@ mod exec;
 pub mod image;
 pub mod runtime;
 pub mod spec;
+mod tree_usage;
+mod usage;
 
 pub use error::{ImageErrorKind, RuntimeError};
 pub use exec::{
@@ -25,3 +27,5 @@ pub use exec::{
 };
 pub use runtime::*;
 pub use spec::*;
+pub use tree_usage::{Extent, TREE_ENTRIES_MAX, TreeUsage, measure_tree};
+pub use usage::*;

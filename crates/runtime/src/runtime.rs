@@ -10,6 +10,7 @@ use crate::error::RuntimeError;
 use crate::exec::{ExecOutcome, StreamRequest, Streams};
 use crate::image::registry::Keyring;
 use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
+use crate::usage::{LayerUsage, RuntimeUsage};
 
 /// Runs sandboxes and containers. Every call is idempotent by its key: repeated after a crash of the caller it finds what
 /// stands and says the same. No call waits for a process to end; ends arrive as [`RuntimeEvent`]s.
@@ -95,6 +96,16 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// Everything that stands: also what an earlier agent left, and the exits that nobody has seen.
     fn snapshot(&self) -> impl Future<Output = Result<Vec<SandboxSnapshot>, RuntimeError>> + Send;
+
+    /// What the machine, every sandbox and every container use now, by the accounts of the kernel: a few short files each,
+    /// and no walk through a disk.
+    fn usage(&self) -> impl Future<Output = Result<RuntimeUsage, RuntimeError>> + Send;
+
+    /// What a container has written to its root file system: a walk through it, bounded. `None` when it is not there.
+    fn layer_usage(
+        &self,
+        key: &ContainerKey,
+    ) -> impl Future<Output = Result<Option<LayerUsage>, RuntimeError>> + Send;
 
     /// The next event, in order per sandbox. Cancel-safe. An event is given once per agent process; after a restart of the
     /// agent, `snapshot` holds what was missed.
@@ -216,6 +227,12 @@ pub struct ImageFileSystem {
     pub capacity_bytes: u64,
     /// What may still be written.
     pub available_bytes: u64,
+    /// What is written, whoever wrote it.
+    pub used_bytes: u64,
+    /// Files and folders that it has room for; 0 where that is not bounded.
+    pub inodes: u64,
+    /// Those that may still be made.
+    pub inodes_free: u64,
 }
 
 /// What happened without being asked for.

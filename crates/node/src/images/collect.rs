@@ -109,7 +109,7 @@ impl Records {
 
 /// Bytes to free so that the low threshold is kept; 0 below the high one.
 fn wanted(policy: &ImageGcPolicy, disk: ImageFileSystem) -> u64 {
-    let ImageFileSystem { capacity_bytes, available_bytes } = disk;
+    let ImageFileSystem { capacity_bytes, available_bytes, .. } = disk;
     if capacity_bytes == 0 || available_bytes > capacity_bytes {
         return 0; // nothing that can be reckoned with
     }
@@ -144,8 +144,13 @@ mod tests {
         ImageOnDisk { id: id.to_owned(), names: Vec::new(), size_bytes: gigabytes * GB, usage }
     }
 
+    fn file_system(capacity_bytes: u64, available_bytes: u64) -> ImageFileSystem {
+        let used_bytes = capacity_bytes.saturating_sub(available_bytes);
+        ImageFileSystem { capacity_bytes, available_bytes, used_bytes, inodes: 0, inodes_free: 0 }
+    }
+
     fn disk(used_percent: u64) -> ImageFileSystem {
-        ImageFileSystem { capacity_bytes: 100 * GB, available_bytes: (100 - used_percent) * GB }
+        file_system(100 * GB, (100 - used_percent) * GB)
     }
 
     fn at(seconds: u64) -> Tick {
@@ -223,7 +228,7 @@ mod tests {
         let mut records = Records::default();
         records.observe(at(0), &images, &BTreeMap::new());
         for (capacity_bytes, available_bytes) in [(0, 0), (10, 20)] {
-            let disk = ImageFileSystem { capacity_bytes, available_bytes };
+            let disk = file_system(capacity_bytes, available_bytes);
             let plan = records.plan(at(300), &ImageGcPolicy::default(), disk, &images);
             assert_eq!(plan, Plan::default());
         }

@@ -57,7 +57,8 @@ impl Fixture {
         fs::create_dir_all(dirs.pod(&pod_ref).container_logs("app")).unwrap();
         let (sender, receiver) = watch::channel(running(0));
         let index = PodIndex::default();
-        index.insert(PodView { pod_ref, status: receiver });
+        let (_, pod) = watch::channel(Arc::default());
+        index.insert(PodView { pod_ref, pod, status: receiver });
         let clock = Clock::starting_at(Tick::from_secs(START + 100));
         let logs = Logs::new(index.clone(), dirs, clock);
         Self { folder, logs, index, status: sender, written: 0 }

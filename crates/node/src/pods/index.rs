@@ -1,9 +1,9 @@
-//! Which pods are here, for those who only look: log readers.
+//! Which pods are here, for those who only look: log readers, and what reads usage.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_types::{PodRef, PodUid};
 use tokio::sync::watch;
 
@@ -12,6 +12,8 @@ use tokio::sync::watch;
 pub(crate) struct PodView {
     /// Which one.
     pub pod_ref: PodRef,
+    /// Its object as the API gave it last.
+    pub pod: watch::Receiver<Arc<Pod>>,
     /// Its status, as the node knows it: at least as new as the API's.
     pub status: watch::Receiver<Arc<PodStatus>>,
 }
@@ -32,6 +34,11 @@ impl PodIndex {
     /// Forgets a pod.
     pub(crate) fn remove(&self, uid: &PodUid) {
         self.pods.write().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// Every pod, in the order of their UIDs.
+    pub(crate) fn all(&self) -> Vec<PodView> {
+        self.pods.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// The pod with that UID.

@@ -27,9 +27,7 @@ mod termination_message;
 mod tests;
 mod worker;
 
-pub(crate) use index::PodIndex;
-#[cfg(test)]
-pub(crate) use index::PodView;
+pub(crate) use index::{PodIndex, PodView};
 pub(crate) use manager::{Manager, StopMode as ManagerStop};
 pub(crate) use recorder::Recorder;
 pub(crate) use snapshot::sandbox_network_ids;

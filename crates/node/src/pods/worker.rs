@@ -153,7 +153,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             None => PodCore::new(now, pod.clone(), node.core_config.clone()),
         };
         let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
-        node.index.insert(PodView { pod_ref: pod_ref.clone(), status });
+        let view = PodView { pod_ref: pod_ref.clone(), pod: updates.clone(), status };
+        node.index.insert(view);
         let objects_changed = Arc::new(Notify::new());
         let objects = node.objects.subscribe(pod_references(&pod), objects_changed.clone());
         Self {

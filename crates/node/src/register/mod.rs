@@ -9,4 +9,4 @@ mod object;
 mod tests;
 
 pub(crate) use heartbeat::Heartbeat;
-pub(crate) use machine::MachineFacts;
+pub(crate) use machine::{MachineFacts, memory};

@@ -28,7 +28,13 @@ impl Default for Images {
             held: false,
             under_way: 0,
             most_under_way: 0,
-            disk: ImageFileSystem { capacity_bytes: 1000, available_bytes: 500 },
+            disk: ImageFileSystem {
+                capacity_bytes: 1000,
+                available_bytes: 500,
+                used_bytes: 500,
+                inodes: 100,
+                inodes_free: 90,
+            },
         }
     }
 }

@@ -7,6 +7,7 @@ mod images;
 mod network;
 mod pods;
 mod runtime;
+mod usage;
 mod world;
 
 pub(crate) use api::FakeApi;

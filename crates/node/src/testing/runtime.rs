@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rekindle_runtime::{
-    ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, CreatedContainer, ExecExit,
-    ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Namespaces,
-    Runtime, RuntimeError, RuntimeEvent, SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec,
-    SandboxState, StartedContainer, StopSignal, StreamRequest, Streams,
+    ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, ContainerUsage,
+    CreatedContainer, ExecExit, ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo,
+    ImageOnDisk, ImagePull, LayerUsage, Namespaces, Runtime, RuntimeError, RuntimeEvent,
+    RuntimeUsage, SandboxInfo, SandboxKey, SandboxSnapshot, SandboxSpec, SandboxState,
+    SandboxUsage, StartedContainer, StopSignal, StreamRequest, Streams,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
 
 use super::images::Images;
+use super::usage::Usages;
 use crate::clock::Clock;
 
 /// The machine: what stands on it, and what was done to it.
@@ -24,6 +26,7 @@ pub(crate) struct Machine(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     images: Mutex<Images>,
+    usages: Mutex<Usages>,
     changed: watch::Sender<u64>,
     clock: Clock,
 }
@@ -70,12 +73,23 @@ pub(crate) struct FakeRuntime {
 impl Machine {
     pub(crate) fn new(clock: Clock) -> Self {
         let changed = watch::Sender::new(0);
-        Self(Arc::new(Shared { state: Mutex::default(), images: Mutex::default(), changed, clock }))
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            images: Mutex::default(),
+            usages: Mutex::default(),
+            changed,
+            clock,
+        }))
     }
 
     /// The images, to look at and to change.
     pub(crate) fn images(&self) -> MutexGuard<'_, Images> {
         self.0.images.lock().unwrap()
+    }
+
+    /// What the containers use, to look at and to change.
+    pub(crate) fn usages(&self) -> MutexGuard<'_, Usages> {
+        self.0.usages.lock().unwrap()
     }
 
     /// A new agent connects; the one before hears nothing more.
@@ -424,6 +438,35 @@ impl Runtime for FakeRuntime {
                 containers: containers.iter().map(container).collect(),
             })
             .collect())
+    }
+
+    async fn usage(&self) -> Result<RuntimeUsage, RuntimeError> {
+        let now = self.machine.0.clock.now();
+        let (state, usages) = (self.machine.0.state.lock().unwrap(), self.machine.usages());
+        let sandboxes = state.sandboxes.iter().map(|(key, containers)| {
+            let running = containers.iter().filter(|(_, found)| is_running(&found.state));
+            let names: Vec<&str> = running.map(|(key, _)| key.name.0.as_str()).collect();
+            let container = |(key, standing): (&ContainerKey, &Standing)| ContainerUsage {
+                key: key.clone(),
+                id: id_of(key),
+                started_at: match standing.state {
+                    ContainerState::Running { started_at, .. } => Some(started_at),
+                    ContainerState::Created | ContainerState::Exited { .. } => None,
+                },
+                cgroup: is_running(&standing.state).then(|| usages.of(&[&key.name.0], now)),
+            };
+            SandboxUsage {
+                key: key.clone(),
+                cgroup: Some(usages.of(&names, now)),
+                network_pid: None,
+                containers: containers.iter().map(container).collect(),
+            }
+        });
+        Ok(RuntimeUsage { machine: usages.machine(now), sandboxes: sandboxes.collect() })
+    }
+
+    async fn layer_usage(&self, key: &ContainerKey) -> Result<Option<LayerUsage>, RuntimeError> {
+        Ok(Some(self.machine.usages().layer(&key.name.0)))
     }
 
     async fn next_event(&self) -> RuntimeEvent {

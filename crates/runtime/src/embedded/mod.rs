@@ -27,6 +27,7 @@ mod spares;
 mod streams;
 mod support;
 mod sysctls;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,6 +49,7 @@ use crate::runtime::{
     SandboxSnapshot, StartedContainer, StopSignal,
 };
 use crate::spec::{ContainerKey, ContainerSpec, SandboxInfo, SandboxKey, SandboxSpec};
+use crate::usage::{LayerUsage, RuntimeUsage};
 
 pub use images::images_in_use;
 
@@ -288,6 +290,16 @@ impl Runtime for EmbeddedRuntime {
 
     async fn snapshot(&self) -> Result<Vec<SandboxSnapshot>, RuntimeError> {
         Ok(self.shared.all().iter().map(|sandbox| sandbox.snapshot()).collect())
+    }
+
+    async fn usage(&self) -> Result<RuntimeUsage, RuntimeError> {
+        let shared = self.shared.clone();
+        blocking(move || usage::all(&shared)).await
+    }
+
+    async fn layer_usage(&self, key: &ContainerKey) -> Result<Option<LayerUsage>, RuntimeError> {
+        let (shared, key) = (self.shared.clone(), key.clone());
+        blocking(move || usage::layer(&shared, &key)).await
     }
 
     async fn next_event(&self) -> RuntimeEvent {

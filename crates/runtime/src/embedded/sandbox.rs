@@ -244,6 +244,12 @@ impl Sandbox {
         self.inner().containers.get(slot).map(look)
     }
 
+    /// Looks at every container.
+    pub(crate) fn containers<T>(&self, look: impl Fn(&ContainerRecord, &Phase) -> T) -> Vec<T> {
+        let inner = self.inner();
+        inner.containers.values().map(|found| look(&found.record, &found.phase)).collect()
+    }
+
     /// All of it, as the trait shows it.
     pub(crate) fn snapshot(&self) -> SandboxSnapshot {
         let info = self.info();

@@ -285,6 +285,9 @@ impl ImageStore {
         Ok(ImageFileSystem {
             capacity_bytes: found.f_blocks.saturating_mul(found.f_frsize),
             available_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+            used_bytes: found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize),
+            inodes: found.f_files,
+            inodes_free: found.f_favail,
         })
     }
 

@@ -49,6 +49,21 @@ impl Trees {
         self
     }
 
+    /// Where memory is accounted for.
+    pub(super) fn memory(&self) -> &Path {
+        self.memory.as_deref().expect("trees without a memory controller are no version 1")
+    }
+
+    /// Where CPU time is accounted for, and where it is limited.
+    pub(super) fn cpu_folders(&self) -> Option<(&Path, &Path)> {
+        Some((self.cpuacct.as_deref()?, self.cpu.as_deref()?))
+    }
+
+    /// Where processes are counted.
+    pub(super) fn pids(&self) -> Option<&Path> {
+        self.pids.as_deref()
+    }
+
     /// Each mounted hierarchy once.
     pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
         let cpuacct = self.cpuacct.as_ref().filter(|root| self.cpu.as_ref() != Some(*root));

@@ -1,0 +1,21 @@
+//! What the node and its pods use: read when somebody asks, never by a timer of its own.
+//!
+//! ```text
+//! who asks ──► UsageReader::take(scope) ──► Runtime::usage (cgroups)          every time
+//!                                      ├──► walks (layers, logs, volumes)     kept for a while, with the time they were taken
+//!                                      └──► file systems, /proc              every time
+//! ```
+
+mod files;
+mod machine;
+mod read;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod walks;
+
+pub use read::{Scope, UsageReader};
+pub use snapshot::{
+    ContainerUsage, FileSystemUsage, MachineUsage, Measured, Medium, NodeUsage, PodUsage,
+    ProcessUsage, VolumeUsage,
+};

@@ -1,0 +1,262 @@
+//! Puts the figures of one node together.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use rekindle_net::interface_counters;
+use rekindle_runtime::{
+    CgroupUsage, ContainerKey, ContainerUsage as RuntimeContainer, ImageFileSystem, LayerUsage,
+    Runtime, RuntimeError, RuntimeUsage, SandboxUsage, TreeUsage,
+};
+use rekindle_types::{PodUid, Tick};
+
+use super::files;
+use super::machine;
+use super::snapshot::{
+    ContainerUsage, FileSystemUsage, MachineUsage, Measured, Medium, NodeUsage, PodUsage,
+    VolumeUsage,
+};
+use super::walks::Walks;
+use crate::clock::Clock;
+use crate::layout::NodeDirs;
+use crate::pods::{PodIndex, PodView};
+use crate::register::memory;
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// What the kernel has ready: processes, memory, network, file systems. Milliseconds for a hundred pods.
+    Processes,
+    /// Also what pods have written: layers, logs and volumes, walked through unless that was done a few seconds ago.
+    Everything,
+}
+
+/// Reads what the node and its pods use. Cheap to clone.
+#[derive(Clone)]
+pub struct UsageReader(Arc<dyn Take>);
+
+impl std::fmt::Debug for UsageReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("UsageReader")
+    }
+}
+
+impl UsageReader {
+    pub(crate) fn new<R: Runtime>(
+        runtime: Arc<R>,
+        index: PodIndex,
+        dirs: NodeDirs,
+        clock: Clock,
+    ) -> Self {
+        Self(Arc::new(Reader { runtime, index, dirs, clock, walks: Walks::new(clock) }))
+    }
+
+    /// Everything at this moment.
+    ///
+    /// # Errors
+    /// When the runtime does not say what its sandboxes use, or a file system does not answer.
+    pub async fn take(&self, scope: Scope) -> Result<NodeUsage, RuntimeError> {
+        self.0.take(scope).await
+    }
+}
+
+/// The same, whatever the runtime's type is.
+trait Take: Send + Sync {
+    fn take(&self, scope: Scope) -> BoxFuture<'_, Result<NodeUsage, RuntimeError>>;
+}
+
+struct Reader<R> {
+    runtime: Arc<R>,
+    index: PodIndex,
+    dirs: NodeDirs,
+    clock: Clock,
+    walks: Walks,
+}
+
+impl<R: Runtime> Take for Reader<R> {
+    fn take(&self, scope: Scope) -> BoxFuture<'_, Result<NodeUsage, RuntimeError>> {
+        Box::pin(async move {
+            let taken_at = self.clock.now();
+            let RuntimeUsage { machine, sandboxes } = self.runtime.usage().await?;
+            let node = self.machine(machine, scope).await?;
+            let mut newest: BTreeMap<PodUid, SandboxUsage> = BTreeMap::new();
+            for sandbox in sandboxes {
+                // in the order of their attempts
+                newest.insert(sandbox.key.pod.uid.clone(), sandbox);
+            }
+            let mut pods = Vec::new();
+            for view in self.index.all() {
+                let sandbox = newest.remove(&view.pod_ref.uid);
+                pods.push(self.pod(view, sandbox, scope, &node.node_fs).await);
+            }
+            Ok(NodeUsage { taken_at, node, pods })
+        })
+    }
+}
+
+impl<R: Runtime> Reader<R> {
+    async fn machine(
+        &self,
+        cgroup: CgroupUsage,
+        scope: Scope,
+    ) -> Result<MachineUsage, RuntimeError> {
+        let now = self.clock.now();
+        let ImageFileSystem { capacity_bytes, available_bytes, used_bytes, inodes, inodes_free } =
+            self.runtime.image_file_system().await?;
+        let memory_capacity_bytes = memory().total_bytes;
+        let node_fs = files::file_system(self.dirs.root(), now).map_err(|source| {
+            RuntimeError::Unavailable {
+                operation: "look at the file system of the node agent",
+                source: source.into(),
+            }
+        })?;
+        Ok(MachineUsage {
+            started_at: machine::booted_at(),
+            cgroup,
+            memory_capacity_bytes,
+            memory_available_bytes: memory_capacity_bytes
+                .saturating_sub(cgroup.memory.working_set_bytes),
+            node_fs,
+            image_fs: FileSystemUsage {
+                taken_at: now,
+                capacity_bytes,
+                available_bytes,
+                used_bytes,
+                inodes,
+                inodes_free,
+            },
+            image_bytes: match scope {
+                Scope::Processes => None,
+                Scope::Everything => self.image_bytes().await,
+            },
+            processes: machine::processes(),
+            network: interface_counters(std::process::id()).unwrap_or_default(),
+        })
+    }
+
+    async fn image_bytes(&self) -> Option<u64> {
+        let add = async {
+            let images = self.runtime.images().await.map_err(|error| error.chain())?;
+            let bytes = images.iter().map(|image| image.size_bytes).sum();
+            Ok::<_, String>(TreeUsage { bytes, ..TreeUsage::default() })
+        };
+        Some(self.walks.measure("images", add).await?.usage.bytes)
+    }
+
+    async fn pod(
+        &self,
+        view: PodView,
+        sandbox: Option<SandboxUsage>,
+        scope: Scope,
+        node_fs: &FileSystemUsage,
+    ) -> PodUsage {
+        let pod = view.pod.borrow().clone();
+        let mut usage = PodUsage {
+            pod_ref: view.pod_ref,
+            pod,
+            sandbox: None,
+            cgroup: None,
+            network: Vec::new(),
+            containers: Vec::new(),
+            volumes: Vec::new(),
+            ephemeral_storage: None,
+        };
+        if let Some(sandbox) = sandbox {
+            usage.sandbox = Some(sandbox.key.attempt);
+            usage.cgroup = sandbox.cgroup;
+            // its shim may have ended just now
+            let counters = sandbox.network_pid.and_then(|pid| interface_counters(pid).ok());
+            usage.network = counters.unwrap_or_default();
+            for container in newest_attempts(sandbox.containers) {
+                usage.containers.push(self.container(&usage, container, scope).await);
+            }
+        }
+        match scope {
+            Scope::Processes => {}
+            Scope::Everything => {
+                usage.volumes = self.volumes(&usage, node_fs).await;
+                usage.ephemeral_storage = Some(ephemeral_storage(&usage, self.clock.now()));
+            }
+        }
+        usage
+    }
+
+    async fn container(
+        &self,
+        pod: &PodUsage,
+        container: RuntimeContainer,
+        scope: Scope,
+    ) -> ContainerUsage {
+        let RuntimeContainer { key, id, started_at, cgroup } = container;
+        let (layer, logs) = match scope {
+            Scope::Processes => (None, None),
+            Scope::Everything => {
+                let logs = self.dirs.pod(&pod.pod_ref).container_logs(&key.name.0);
+                (self.layer(&key, &id).await, self.walk(logs).await)
+            }
+        };
+        ContainerUsage { name: key.name, attempt: key.attempt, id, started_at, cgroup, layer, logs }
+    }
+
+    async fn layer(&self, key: &ContainerKey, id: &str) -> Option<Measured> {
+        let walk = async {
+            match self.runtime.layer_usage(key).await {
+                Ok(Some(LayerUsage::OnDisk(usage))) => Ok(usage),
+                Ok(Some(LayerUsage::InMemory) | None) => Ok(TreeUsage::default()),
+                Err(error) => Err(error.chain()),
+            }
+        };
+        self.walks.measure(id, walk).await
+    }
+
+    async fn walk(&self, folder: PathBuf) -> Option<Measured> {
+        let name = folder.display().to_string();
+        self.walks.measure(&name, files::walk(folder)).await
+    }
+
+    async fn volumes(&self, pod: &PodUsage, node_fs: &FileSystemUsage) -> Vec<VolumeUsage> {
+        let folder = self.dirs.pod(&pod.pod_ref).volumes();
+        let mut volumes = Vec::new();
+        for (name, medium) in files::kept_volumes(&pod.pod) {
+            let path = folder.join(name);
+            let found = match medium {
+                Medium::Disk => self.walk(path).await.map(|usage| (usage, *node_fs)),
+                Medium::Memory => {
+                    let now = self.clock.now();
+                    let mounted = files::mounted(&path, now).unwrap_or_else(|error| {
+                        tracing::debug!(pod = %pod.pod_ref, volume = name, %error, "a volume cannot be looked at");
+                        None
+                    });
+                    mounted.map(|fs| (Measured { usage: files::all_of(&fs), taken_at: now }, fs))
+                }
+            };
+            if let Some((usage, file_system)) = found {
+                volumes.push(VolumeUsage { name: name.to_owned(), medium, usage, file_system });
+            }
+        }
+        volumes
+    }
+}
+
+/// The newest attempt of each container.
+fn newest_attempts(containers: Vec<RuntimeContainer>) -> Vec<RuntimeContainer> {
+    let mut newest = BTreeMap::new();
+    for container in containers {
+        let attempt = container.key.attempt;
+        let name = container.key.name.clone();
+        let known = newest.get(&name).map(|known: &RuntimeContainer| known.key.attempt);
+        if known.is_none_or(|known| known < attempt) {
+            newest.insert(name, container);
+        }
+    }
+    newest.into_values().collect()
+}
+
+fn ephemeral_storage(pod: &PodUsage, now: Tick) -> Measured {
+    let of_containers = pod.containers.iter().flat_map(|found| [found.layer, found.logs]).flatten();
+    let on_disk = pod.volumes.iter().filter(|volume| volume.medium == Medium::Disk);
+    let parts = of_containers.chain(on_disk.map(|volume| volume.usage));
+    parts.fold(Measured { usage: TreeUsage::default(), taken_at: now }, Measured::and)
+}

@@ -1,0 +1,80 @@
+//! What everything uses, put together from the cgroups and the writable layers. All of it blocks.
+
+use rekindle_shim::protocol::Phase;
+use rekindle_types::Tick;
+
+use super::layout::slot;
+use super::sandbox::Sandbox;
+use super::{Shared, unavailable};
+use crate::error::RuntimeError;
+use crate::spec::{ContainerKey, Namespace};
+use crate::tree_usage::{TREE_ENTRIES_MAX, measure_tree};
+use crate::usage::{ContainerUsage, LayerUsage, RuntimeUsage, SandboxUsage};
+
+const OPERATION: &str = "read what runs uses";
+
+/// The machine and every sandbox.
+pub(crate) fn all(shared: &Shared) -> Result<RuntimeUsage, RuntimeError> {
+    let machine = shared.cgroups.machine_usage(shared.now());
+    let machine = machine.map_err(|error| unavailable(OPERATION, error))?;
+    let sandboxes = shared.all();
+    let sandboxes = sandboxes.iter().map(|found| sandbox(shared, found));
+    Ok(RuntimeUsage { machine, sandboxes: sandboxes.collect::<Result<_, _>>()? })
+}
+
+fn sandbox(shared: &Shared, sandbox: &Sandbox) -> Result<SandboxUsage, RuntimeError> {
+    let cgroup = shared.cgroups.sandbox_usage(&sandbox.key, shared.now());
+    let info = sandbox.info();
+    let network_pid = info.and_then(|info| match info.namespaces.network {
+        Namespace::Own => Some(info.pid),
+        Namespace::Host => None,
+    });
+    let containers = sandbox.containers(|record, phase| (record.clone(), started_at(phase)));
+    let usage = |(record, started_at): (super::records::ContainerRecord, Option<Tick>)| {
+        let cgroup = match started_at {
+            Some(_) => {
+                shared.cgroups.container_usage(&sandbox.key, &slot(&record.key), shared.now())?
+            }
+            None => None,
+        };
+        Ok(ContainerUsage { key: record.key, id: record.id, started_at, cgroup })
+    };
+    let containers: Result<Vec<_>, super::cgroup::CgroupError> =
+        containers.into_iter().map(usage).collect();
+    Ok(SandboxUsage {
+        key: sandbox.key.clone(),
+        cgroup: cgroup.map_err(|error| unavailable(OPERATION, error))?,
+        network_pid,
+        containers: containers.map_err(|error| unavailable(OPERATION, error))?,
+    })
+}
+
+fn started_at(phase: &Phase) -> Option<Tick> {
+    match phase {
+        Phase::Running { started_at_us, .. } => Some(Tick::from_micros(*started_at_us)),
+        Phase::Created | Phase::Exited { .. } => None,
+    }
+}
+
+/// A container's writable layer.
+pub(crate) fn layer(
+    shared: &Shared,
+    key: &ContainerKey,
+) -> Result<Option<LayerUsage>, RuntimeError> {
+    let Some(sandbox) = shared.find(&key.sandbox) else { return Ok(None) };
+    let root = sandbox.container(&slot(key), |container| container.record.root.clone());
+    match root {
+        None => Ok(None),
+        Some(None) => Ok(Some(LayerUsage::InMemory)),
+        Some(Some(name)) => {
+            let upper = sandbox.roots.dir().join(name).join("upper");
+            let usage = measure_tree(&upper, TREE_ENTRIES_MAX);
+            let usage = usage.map_err(|source| RuntimeError::Container {
+                key: key.clone(),
+                operation: "measure what was written in",
+                source: source.into(),
+            })?;
+            Ok(Some(LayerUsage::OnDisk(usage)))
+        }
+    }
+}
