@@ -22,7 +22,8 @@ use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
 use crate::objects::ObjectCache;
 use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
-use crate::register::{Heartbeat, MachineFacts};
+use crate::register::{Fitness, Heartbeat, MachineFacts};
+use crate::shutdown::ShutdownPolicy;
 use crate::spares::{Leaving, SpareKeeper};
 use crate::streams::PodStreams;
 use crate::usage::UsageReader;
@@ -55,6 +56,8 @@ pub struct Config {
     pub max_parallel_image_pulls: usize,
     /// When unused images are removed.
     pub image_gc: ImageGcPolicy,
+    /// The time that pods get when the node is shut down; none: its end is no shutdown, and the pods come back with it.
+    pub shutdown: ShutdownPolicy,
     /// The domain of services, for /etc/hosts: `cluster.local`.
     pub cluster_domain: String,
     /// Shown as the node's kubelet version: `v1.37.0+rekindle.0.1.0`.
@@ -89,6 +92,7 @@ impl Config {
             max_container_restart_period: TickDuration::from_secs(300),
             max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
             image_gc: ImageGcPolicy::default(),
+            shutdown: ShutdownPolicy::default(),
             cluster_domain: "cluster.local".to_owned(),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),
@@ -132,7 +136,8 @@ pub enum NodeError {
 /// What becomes of the pods when the agent stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopMode {
-    /// Their containers end gracefully. The pods stay in the API, and come back when the node does.
+    /// Their containers end gracefully. With a [`ShutdownPolicy`] this is the end of the pods, which fail in the order of their
+    /// priorities; without one they stay in the API as they are, and come back when the node does.
     EndPods,
     /// They run on; the next agent on the same folders takes them up.
     LeavePods,
@@ -152,6 +157,7 @@ pub struct Handle {
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
+    shutdown: ShutdownPolicy,
     /// `None` once it was stopped, and in an agent that only ends pods.
     spares: Option<SpareKeeper>,
     keeper: Keeper,
@@ -210,7 +216,9 @@ impl Node {
         let keeper = Keeper::start(node.clone(), config.image_gc, shown);
         let heartbeat = Heartbeat::start(client, &config, machine, images);
         let (stop, stop_receiver) = mpsc::channel(1);
-        let manager = tokio::spawn(Manager::new(node, found, config.duty).run(stop_receiver));
+        let shutdown = config.shutdown.clone();
+        let manager = Manager::new(node, found, config.duty, shutdown.clone());
+        let manager = tokio::spawn(manager.run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
         Ok(Handle {
             name: config.name,
@@ -220,6 +228,7 @@ impl Node {
             stop,
             manager,
             heartbeat,
+            shutdown,
             spares,
             keeper,
         })
@@ -253,7 +262,7 @@ impl Handle {
     }
 
     /// Stops the agent; with `EndPods` it returns when the last container has ended, which takes at most the longest grace
-    /// period of a pod.
+    /// period of a pod, or as long as a shutdown may take.
     pub async fn stop(mut self, mode: StopMode) {
         let manager_mode = match mode {
             StopMode::EndPods => ManagerStop::EndPods,
@@ -263,6 +272,9 @@ impl Handle {
             StopMode::EndPods => Leaving::End,
             StopMode::LeavePods => Leaving::Stay,
         };
+        if mode == StopMode::EndPods && self.shutdown.is_on() {
+            self.heartbeat.say(Fitness::ShuttingDown);
+        }
         if let Some(spares) = self.spares.take() {
             spares.stop(leaving).await;
         }

@@ -30,6 +30,7 @@ mod objects;
 mod pods;
 mod probes;
 mod register;
+pub mod shutdown;
 mod spares;
 pub mod streams;
 #[cfg(test)]
@@ -41,3 +42,4 @@ pub use agent::{Config, Duty, Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
+pub use shutdown::{ShutdownGroup, ShutdownPolicy};

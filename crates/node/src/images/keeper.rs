@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ContainerImage, ObjectReference};
+use k8s_openapi::api::core::v1::ContainerImage;
 use rekindle_pod::Severity;
 use rekindle_runtime::{ImageOnDisk, Runtime, RuntimeError};
 use rekindle_types::TickDuration;
@@ -156,13 +156,7 @@ async fn carry_out<R: Runtime, N: PodNetwork>(
             "Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only found \
              {freed_bytes} bytes eligible to free."
         );
-        let about = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Node".to_owned()),
-            name: Some(node.name.clone()),
-            uid: Some(node.name.clone()),
-            ..ObjectReference::default()
-        };
+        let about = node.object_reference();
         node.recorder.record(about, Severity::Warning, event::FREE_DISK_SPACE_FAILED, message);
     }
 }

@@ -1,6 +1,8 @@
 //! Which pods are here: follows the API and the runtime, and gives each pod its worker. Does no IO of its own while serving,
 //! so that an exit reaches its pod at once.
 
+mod shutdown;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +13,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
+use rekindle_pod::Eviction;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, PodUid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
 
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
@@ -23,6 +27,7 @@ use super::worker::{Input, Worker, WorkerStart};
 use crate::agent::Duty;
 use crate::context::NodeContext;
 use crate::network::PodNetwork;
+use crate::shutdown::{Shutdown, ShutdownPolicy};
 
 /// How long a pod whose worker failed inside waits for a new one; doubled each time.
 const WORKER_RETRY_MIN: Duration = Duration::from_secs(1);
@@ -61,6 +66,8 @@ enum Phase {
     /// The same, and everything that is taken up by it is to end.
     RecoveringToEnd,
     Serving,
+    /// The node is shut down: pods end one group after the other, and new ones are refused.
+    ShuttingDown,
     Stopping,
 }
 
@@ -84,6 +91,8 @@ pub(crate) struct Manager<R, N> {
     /// Requests that are not settled, by UID.
     restarts: BTreeMap<String, Arc<PodRestart>>,
     listed_restarts: BTreeSet<String>,
+    policy: ShutdownPolicy,
+    shutdown: Option<Shutdown>,
 }
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
@@ -92,6 +101,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         node: Arc<NodeContext<R, N>>,
         found: Vec<SandboxSnapshot>,
         duty: Duty,
+        policy: ShutdownPolicy,
     ) -> Self {
         let mut by_pod: BTreeMap<PodUid, Vec<SandboxSnapshot>> = BTreeMap::new();
         for sandbox in found {
@@ -112,6 +122,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             listed: BTreeSet::new(),
             restarts: BTreeMap::new(),
             listed_restarts: BTreeSet::new(),
+            policy,
+            shutdown: None,
         }
     }
 
@@ -121,6 +133,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let mut restarts = self.watch_restarts();
         let runtime = self.node.runtime.clone();
         loop {
+            let wake = self.drive_shutdown();
             if self.phase == Phase::Stopping && self.tasks.is_empty() {
                 return;
             }
@@ -131,7 +144,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                     self.worker_ended(ended);
                 }
                 mode = stop.recv() => match mode {
-                    Some(StopMode::EndPods) => self.end_pods(),
+                    Some(StopMode::EndPods) => self.stop(),
                     Some(StopMode::LeavePods) | None => {
                         self.tasks.shutdown().await;
                         return;
@@ -139,6 +152,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 },
                 Some(event) = pods.next() => self.pod_event(event),
                 Some(event) = restarts.next() => self.restart_event(event),
+                () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
     }
@@ -177,7 +191,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         if let Some(worker) = self.workers.get(&pod_ref.uid) {
             worker.updates.send_replace(Arc::new(pod));
         } else if self.phase != Phase::Stopping && !self.over.contains(&pod_ref.uid) {
-            self.start_worker(pod_ref, Arc::new(pod));
+            let verdict = self.refusal();
+            self.start_worker(pod_ref, Arc::new(pod), verdict);
         }
     }
 
@@ -206,7 +221,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 self.recover();
                 self.phase = Phase::Stopping;
             }
-            Phase::Serving | Phase::Stopping => {}
+            Phase::Serving | Phase::ShuttingDown | Phase::Stopping => {}
         }
     }
 
@@ -216,7 +231,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         for (uid, pod) in kept_pods(&self.node, &self.listed) {
             match pod.as_ref().and_then(|pod| pod_ref(pod)).zip(pod) {
                 Some((pod_ref, pod)) => {
-                    self.start_worker(pod_ref, pod);
+                    self.start_worker(pod_ref, pod, None);
                     self.pod_gone(&uid);
                 }
                 None => unreadable.push(uid),
@@ -237,7 +252,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         });
     }
 
-    fn start_worker(&mut self, pod_ref: PodRef, pod: Arc<Pod>) {
+    /// Gives a pod its worker; one that is refused only ends.
+    fn start_worker(&mut self, pod_ref: PodRef, pod: Arc<Pod>, refusal: Option<Eviction>) {
         let uid = pod_ref.uid.clone();
         let (updates, updates_receiver) = watch::channel(pod);
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
@@ -246,6 +262,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             pod_ref: pod_ref.clone(),
             found,
             duty: self.duty(),
+            refusal,
             updates: updates_receiver,
             inbox: inbox_receiver,
         };
@@ -318,7 +335,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             });
             let found = found.into_iter().filter(|sandbox| sandbox.key.pod == pod_ref).collect();
             let inbox = inbox_receiver;
-            Worker::run(node, WorkerStart { pod_ref, found, duty, updates, inbox }).await;
+            let start = WorkerStart { pod_ref, found, duty, refusal: None, updates, inbox };
+            Worker::run(node, start).await;
         });
         self.task_pods.insert(task.id(), uid.clone());
         handle.inbox = inbox;
@@ -329,7 +347,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// What a worker that is started now is started for.
     fn duty(&self) -> Duty {
         match self.phase {
-            Phase::Recovering | Phase::Serving => Duty::Serve,
+            Phase::Recovering | Phase::Serving | Phase::ShuttingDown => Duty::Serve,
             Phase::RecoveringToEnd | Phase::Stopping => Duty::EndPods,
         }
     }
@@ -338,7 +356,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.phase = match self.phase {
             // what runs is not known before the list is
             Phase::Recovering | Phase::RecoveringToEnd => Phase::RecoveringToEnd,
-            Phase::Serving | Phase::Stopping => Phase::Stopping,
+            Phase::Serving | Phase::ShuttingDown | Phase::Stopping => Phase::Stopping,
         };
         for worker in self.workers.values() {
             if worker.inbox.send(Input::NodeStops).is_err() {

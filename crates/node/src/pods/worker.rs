@@ -13,13 +13,13 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Journal,
-    Outcome, PodCore,
+    Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
+    EvictionCause, Journal, Outcome, PodCore,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, TickDuration};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
@@ -38,6 +38,7 @@ use crate::context::NodeContext;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
+use crate::shutdown;
 
 /// How long to wait before a journal that could not be written (disk full) is tried again. Nothing else is begun meanwhile.
 const JOURNAL_RETRY: Duration = Duration::from_secs(1);
@@ -55,9 +56,16 @@ pub(crate) enum Input {
     RestartForgotten(String),
     /// The object is gone from the API: everything of it ends.
     Vanished,
+    /// The node cannot keep the pod. What is dropped when the pod is over tells whoever waits for that.
+    Evict(Eviction, Awaited),
+    /// The node is shut down: the pod fails within this grace, and its worker goes.
+    NodeShutsDown { grace: TickDuration },
     /// The node stops: end the containers, keep what is needed to go on later.
     NodeStops,
 }
+
+/// Dropped when a pod that was evicted has nothing left on the node.
+pub(crate) type Awaited = oneshot::Sender<()>;
 
 /// What a worker is started with.
 pub(crate) struct WorkerStart {
@@ -65,6 +73,8 @@ pub(crate) struct WorkerStart {
     /// What the runtime had of it when the agent started.
     pub(crate) found: Vec<SandboxSnapshot>,
     pub(crate) duty: Duty,
+    /// Why the node does not take the pod up, if it does not.
+    pub(crate) refusal: Option<Eviction>,
     pub(crate) updates: watch::Receiver<Arc<Pod>>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Input>,
 }
@@ -106,6 +116,18 @@ pub(crate) struct Worker<R, N> {
     /// Grace of the deletion as last told to the core, in seconds.
     deletion_grace: Option<i64>,
     existence: Existence,
+    departure: Departure,
+    /// Who waits until an eviction is carried out.
+    awaited: Vec<Awaited>,
+}
+
+/// Whether the worker stays with a pod that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// Until its object is deleted.
+    WithObject,
+    /// No longer than it takes: the node is shut down.
+    WhenOver,
 }
 
 /// Whether the API still has the pod.
@@ -131,6 +153,9 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             Duty::Serve => {}
             // before the core looks at what stands, so that it begins nothing
             Duty::EndPods => worker.take(Input::NodeStops),
+        }
+        if let Some(refusal) = start.refusal {
+            worker.handle(Event::Eviction(refusal));
         }
         worker.look(start.found).await;
         if worker.serve().await == Flow::Finished {
@@ -180,6 +205,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             shown,
             deletion_grace: None,
             existence: Existence::Exists,
+            departure: Departure::WithObject,
+            awaited: Vec::new(),
             pod_ref,
             node,
         }
@@ -373,6 +400,20 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 let grace = deletion_grace(&self.pod).unwrap_or_else(|| spec_grace(&self.pod));
                 self.delete(grace);
             }
+            Input::Evict(eviction, awaited) => {
+                self.awaited.push(awaited);
+                self.handle(Event::Eviction(eviction));
+            }
+            Input::NodeShutsDown { grace } => {
+                self.departure = Departure::WhenOver;
+                self.handle(Event::Eviction(Eviction {
+                    cause: EvictionCause::NodeShutdown,
+                    message: shutdown::MESSAGE.to_owned(),
+                    grace,
+                }));
+            }
+            // it ends already, and for good
+            Input::NodeStops if self.departure == Departure::WhenOver => {}
             Input::NodeStops => {
                 self.mode = Mode::NodeStopping;
                 self.delete(spec_grace(&self.pod));
@@ -493,7 +534,7 @@ fn deletion_grace(pod: &Pod) -> Option<i64> {
     Some(pod.metadata.deletion_grace_period_seconds.unwrap_or_else(|| spec_grace(pod)))
 }
 
-fn spec_grace(pod: &Pod) -> i64 {
+pub(crate) fn spec_grace(pod: &Pod) -> i64 {
     pod.spec
         .as_ref()
         .and_then(|spec| spec.termination_grace_period_seconds)

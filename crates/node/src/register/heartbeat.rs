@@ -21,14 +21,17 @@ use crate::agent::Config;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Between two heartbeats while the node is not registered yet or the API refuses.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long the last status may take.
+const LAST_WORD: Duration = Duration::from_secs(2);
 /// After which a status is written though nothing changed.
 const STATUS_PERIOD: TickDuration = TickDuration::from_secs(300);
 
 /// The running task.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    registered: watch::Receiver<bool>,
-    beat: Beat,
+    /// What was told to the API last; `None` before the node is registered.
+    told: watch::Receiver<Option<Fitness>>,
+    fitness: watch::Sender<Fitness>,
     task: JoinHandle<()>,
 }
 
@@ -38,6 +41,7 @@ struct Beat {
     config: Config,
     machine: MachineFacts,
     images: watch::Receiver<Vec<ContainerImage>>,
+    fitness: watch::Receiver<Fitness>,
 }
 
 /// A client that can be shown in debug output.
@@ -68,16 +72,27 @@ impl Heartbeat {
         machine: MachineFacts,
         images: watch::Receiver<Vec<ContainerImage>>,
     ) -> Self {
-        let (sender, registered) = watch::channel(false);
-        let beat = Beat { client: ApiClient(client), config: config.clone(), machine, images };
-        let task = tokio::spawn(beat.clone().run(sender));
-        Self { registered, beat, task }
+        let (sender, told) = watch::channel(None);
+        let (fitness, receiver) = watch::channel(Fitness::Ready);
+        let beat = Beat {
+            client: ApiClient(client),
+            config: config.clone(),
+            machine,
+            images,
+            fitness: receiver,
+        };
+        Self { told, fitness, task: tokio::spawn(beat.run(sender)) }
     }
 
     /// Waits until the node stands in the API.
     pub(crate) async fn ready(&mut self) {
         // an error means that the task has ended, and there is nothing to wait for
-        let _ended = self.registered.wait_for(|registered| *registered).await;
+        let _ended = self.told.wait_for(Option::is_some).await;
+    }
+
+    /// Says at once, and from now on, how fit the node is.
+    pub(crate) fn say(&self, fitness: Fitness) {
+        self.fitness.send_replace(fitness);
     }
 
     /// Stops at once.
@@ -85,27 +100,29 @@ impl Heartbeat {
         self.task.abort();
     }
 
-    /// Stops, and says that the node is not ready any more.
-    pub(crate) async fn stop_not_ready(&self) {
-        self.task.abort();
-        let shown =
-            Shown { fitness: Fitness::ShuttingDown, memory_pressure: false, disk_pressure: false };
-        let mut written = Written::default();
-        if let Err(error) = self.beat.write_status(&mut written, shown).await {
-            tracing::debug!(%error, "the node's last status could not be written");
+    /// Stops when it has said that the node is not ready any more, or an API that does not answer had its time.
+    pub(crate) async fn stop_not_ready(&mut self) {
+        self.say(Fitness::ShuttingDown);
+        let told = self.told.wait_for(|told| *told == Some(Fitness::ShuttingDown));
+        match tokio::time::timeout(LAST_WORD, told).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => tracing::debug!("the node's last status could not be written"),
         }
+        self.task.abort();
     }
 }
 
 impl Beat {
-    async fn run(self, registered: watch::Sender<bool>) {
+    async fn run(mut self, told: watch::Sender<Option<Fitness>>) {
         let mut written = Written::default();
         let mut pressures = Pressures::default();
         loop {
+            let fitness = *self.fitness.borrow_and_update();
             let shown = pressures.look(self.config.clock.now(), &self.machine.data_dir);
+            let shown = Shown { fitness, ..shown };
             let wait = match self.once(&mut written, shown).await {
                 Ok(()) => {
-                    registered.send_replace(true);
+                    told.send_replace(Some(fitness));
                     PERIOD
                 }
                 Err(error) => {
@@ -113,7 +130,10 @@ impl Beat {
                     RETRY
                 }
             };
-            tokio::time::sleep(wait).await;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                Ok(()) = self.fitness.changed() => {}
+            }
         }
     }
 
