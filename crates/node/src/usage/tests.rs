@@ -56,9 +56,9 @@ async fn a_pods_ephemeral_storage_is_layers_logs_and_volumes_on_disk() {
     world.until_running("web").await;
     let uid = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
     let uid = uid.as_str().unwrap();
-    let volume = world.folder.join(format!("data/node/pods/{uid}/volumes/scratch"));
+    let volume = world.folder.join(&format!("data/node/pods/{uid}/volumes/scratch"));
     fs::write(volume.join("file"), vec![1; 1 << 20]).unwrap();
-    let log = world.folder.join(format!("logs/default_web_{uid}/app/0.log"));
+    let log = world.folder.join(&format!("logs/default_web_{uid}/app/0.log"));
     fs::write(log, vec![b'x'; 2 << 20]).unwrap();
     let usage = take(&agent, Scope::Everything).await;
     let web = &usage.pods[0];
