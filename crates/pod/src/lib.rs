@@ -72,6 +72,7 @@ pub use config::Config;
 pub use core::PodCore;
 pub use event::{
     ActionError, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, Event, Eviction,
-    EvictionCause, ImageSource, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+    EvictionCause, ImageSource, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Snapshot,
+    Verdict,
 };
 pub use journal::Journal;

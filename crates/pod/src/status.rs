@@ -71,7 +71,11 @@ impl PodCore {
         }
     }
 
-    pub(crate) fn reason(&self, phase: &str, declared: Option<&str>) -> (Option<String>, Option<String>) {
+    pub(crate) fn reason(
+        &self,
+        phase: &str,
+        declared: Option<&str>,
+    ) -> (Option<String>, Option<String>) {
         match &self.lifecycle {
             Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => match &ending.cause {
                 EndCause::Failed { reason, message, .. } => {

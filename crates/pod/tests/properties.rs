@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::{
 use proptest::prelude::*;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen,
-    ContainerSeenState, Event, Eviction, EvictionCause, Outcome, PodCore, RestartRequest, SandboxSeen, SandboxSeenState,
-    Snapshot, Verdict,
+    ContainerSeenState, Event, Eviction, EvictionCause, Outcome, PodCore, RestartRequest,
+    SandboxSeen, SandboxSeenState, Snapshot, Verdict,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};

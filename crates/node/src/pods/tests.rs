@@ -11,6 +11,7 @@ mod images;
 mod namespaces;
 mod restarts;
 mod running;
+mod shutdown;
 
 use std::path::PathBuf;
 

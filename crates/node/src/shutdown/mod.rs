@@ -127,10 +127,7 @@ pub(crate) enum Step {
 
 impl Shutdown {
     /// Sorts the pods into rounds. A group without pods takes no time.
-    pub(crate) fn new(
-        policy: &ShutdownPolicy,
-        pods: impl IntoIterator<Item = Candidate>,
-    ) -> Self {
+    pub(crate) fn new(policy: &ShutdownPolicy, pods: impl IntoIterator<Item = Candidate>) -> Self {
         let mut rounds: Vec<Round> = policy
             .groups
             .iter()
