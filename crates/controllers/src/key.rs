@@ -9,7 +9,7 @@ use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
     Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, garbage,
-    namespace, pod_gc, pod_restart, replica_set, scheduler,
+    namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
 };
 
 /// One thing to look at.
@@ -29,6 +29,8 @@ pub enum Key {
     PodGc(NamespacedName),
     /// The PodRestart controller at a PodRestart: requests that no node will answer, and old ones.
     PodRestart(NamespacedName),
+    /// The taints of a Node that lacks something.
+    NodeLifecycle(String),
     /// An object that we wrote and that a list did not show: is it there?
     Doubt(ObjectId),
 }
@@ -45,6 +47,9 @@ impl Key {
                 ObjectId::new(Kind::Namespace, NamespacedName::new("", name.as_str()))
             }
             Key::PodRestart(name) => id(Kind::PodRestart, name),
+            Key::NodeLifecycle(name) => {
+                ObjectId::new(Kind::Node, NamespacedName::new("", name.as_str()))
+            }
             Key::Garbage(object) | Key::Doubt(object) => object.clone(),
         }
     }
@@ -60,6 +65,7 @@ impl fmt::Display for Key {
             Key::Namespace(name) => write!(f, "empty Namespace {name}"),
             Key::PodGc(name) => write!(f, "clear away Pod {name}"),
             Key::PodRestart(name) => write!(f, "look after PodRestart {name}"),
+            Key::NodeLifecycle(name) => write!(f, "taint Node {name}"),
             Key::Doubt(object) => write!(f, "look for {object}"),
         }
     }
@@ -75,6 +81,7 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     namespace::affected(view, change, &mut keys);
     pod_gc::affected(view, change, &mut keys);
     pod_restart::affected(view, change, &mut keys);
+    node_lifecycle::affected(view, change, &mut keys);
     keys
 }
 
@@ -88,6 +95,7 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
         | Key::Namespace(_)
         | Key::PodGc(_)
         | Key::PodRestart(_)
+        | Key::NodeLifecycle(_)
         | Key::Doubt(_) => scheduler::Turn::default(),
     }
 }
@@ -105,6 +113,7 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         Key::Namespace(name) => namespace::reconcile(view, name, now),
         Key::PodGc(name) => pod_gc::reconcile(view, name, now),
         Key::PodRestart(name) => pod_restart::reconcile(view, name, now),
+        Key::NodeLifecycle(name) => node_lifecycle::reconcile(view, name),
         Key::Doubt(id) => resolve_doubt(view, id),
     }
 }

@@ -24,6 +24,7 @@ pub mod key;
 pub mod kind;
 pub mod names;
 pub mod namespace;
+pub mod node_lifecycle;
 pub mod object;
 pub mod owners;
 pub mod plan;

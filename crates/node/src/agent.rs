@@ -1,6 +1,6 @@
 //! The node agent as a whole: what it is given, how it starts and how it stops.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
 use std::io;
 use std::net::IpAddr;
@@ -16,12 +16,13 @@ use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
 use crate::context::NodeContext;
+use crate::eviction::{EvictionManager, EvictionPolicy};
 use crate::images::{ImageGcPolicy, Keeper, NodeImages};
 use crate::layout::NodeDirs;
 use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
 use crate::objects::ObjectCache;
-use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, sandbox_network_ids};
+use crate::pods::{Manager, ManagerStop, PodIndex, Recorder, Rules, sandbox_network_ids};
 use crate::register::{Fitness, Heartbeat, MachineFacts};
 use crate::shutdown::ShutdownPolicy;
 use crate::spares::{Leaving, SpareKeeper};
@@ -56,6 +57,8 @@ pub struct Config {
     pub max_parallel_image_pulls: usize,
     /// When unused images are removed.
     pub image_gc: ImageGcPolicy,
+    /// When pods are evicted because the node runs out of something.
+    pub eviction: EvictionPolicy,
     /// The time that pods get when the node is shut down; none: its end is no shutdown, and the pods come back with it.
     pub shutdown: ShutdownPolicy,
     /// The domain of services, for /etc/hosts: `cluster.local`.
@@ -92,6 +95,7 @@ impl Config {
             max_container_restart_period: TickDuration::from_secs(300),
             max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
             image_gc: ImageGcPolicy::default(),
+            eviction: EvictionPolicy::default(),
             shutdown: ShutdownPolicy::default(),
             cluster_domain: "cluster.local".to_owned(),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
@@ -161,6 +165,8 @@ pub struct Handle {
     /// `None` once it was stopped, and in an agent that only ends pods.
     spares: Option<SpareKeeper>,
     keeper: Keeper,
+    /// `None` in an agent that only ends pods.
+    evictions: Option<EvictionManager>,
 }
 
 impl Node {
@@ -214,10 +220,23 @@ impl Node {
         });
         let (shown, images) = watch::channel(Vec::new());
         let keeper = Keeper::start(node.clone(), config.image_gc, shown);
-        let heartbeat = Heartbeat::start(client, &config, machine, images);
+        let (under, pressures) = watch::channel(BTreeSet::new());
+        let heartbeat = Heartbeat::start(client, &config, machine, images, pressures.clone());
         let (stop, stop_receiver) = mpsc::channel(1);
         let shutdown = config.shutdown.clone();
-        let manager = Manager::new(node, found, config.duty, shutdown.clone());
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let evictions = match config.duty {
+            Duty::Serve => Some(EvictionManager::start(
+                node.clone(),
+                usage.clone(),
+                config.eviction.clone(),
+                under,
+                orders,
+            )),
+            Duty::EndPods => None,
+        };
+        let rules = Rules { shutdown: shutdown.clone(), pressures, ordered };
+        let manager = Manager::new(node, found, config.duty, rules);
         let manager = tokio::spawn(manager.run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
         Ok(Handle {
@@ -231,6 +250,7 @@ impl Node {
             shutdown,
             spares,
             keeper,
+            evictions,
         })
     }
 }
@@ -282,6 +302,9 @@ impl Handle {
             tracing::error!(node = self.name, "the node agent had ended before it was told to");
         }
         self.keeper.stop().await;
+        if let Some(evictions) = &mut self.evictions {
+            evictions.stop().await;
+        }
         if let Err(error) = (&mut self.manager).await {
             tracing::error!(node = self.name, %error, "the node agent failed inside");
         }

@@ -76,3 +76,4 @@ pub use event::{
     Verdict,
 };
 pub use journal::Journal;
+pub use qos::qos_class_of;

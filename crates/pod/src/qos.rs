@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use rekindle_types::Quantity;
+
+/// The class of a pod: the API's, or else that of its spec.
+pub fn qos_class_of(pod: &Pod) -> &str {
+    let written = pod.status.as_ref().and_then(|status| status.qos_class.as_deref());
+    written.or_else(|| pod.spec.as_ref().map(qos_class)).unwrap_or("BestEffort")
+}
 
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 

@@ -11,6 +11,7 @@ pub mod data_dir;
 mod ending;
 mod logs;
 mod network;
+mod node_config;
 pub mod preflight;
 pub mod remains;
 pub mod settings;
@@ -27,7 +28,7 @@ use rekindle_api::http::{
 };
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
-use rekindle_node::{Duty, Node, StopMode};
+use rekindle_node::{Duty, Node, NodeSettings, StopMode};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_runtime::image::{Builtins, ImageStore};
@@ -78,6 +79,7 @@ enum Phase {
 impl Engine {
     /// Starts everything; returns when the API listens. The node becomes Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
+        let node_settings = node_config::read(&args.node)?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
@@ -106,6 +108,7 @@ impl Engine {
         );
         let node = start_node(
             &settings,
+            node_settings,
             Duty::Serve,
             &data_dir,
             &front,
@@ -287,6 +290,7 @@ fn internal_client(front: &Front, user: &str) -> Client {
 
 async fn start_node(
     settings: &Settings,
+    node: NodeSettings,
     duty: Duty,
     data_dir: &DataDir,
     front: &Front,
@@ -301,6 +305,8 @@ async fn start_node(
     config.max_container_restart_period = settings.max_container_restart_period();
     config.clock = rekindle_node::Clock::starting_at(clock.now());
     config.duty = duty;
+    config.eviction = node.eviction;
+    config.shutdown = node.shutdown;
     let client = internal_client(front, &format!("system:node:{name}"));
     Node::start(config, client, runtime, network).await.context("start the node")
 }

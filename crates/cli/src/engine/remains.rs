@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use rekindle_api::auth::Pki;
 use rekindle_api::http::SystemClock;
-use rekindle_node::{Duty, StopMode};
+use rekindle_node::{Duty, NodeSettings, StopMode};
 use rekindle_runtime::Runtime;
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_types::PodRef;
@@ -33,6 +33,7 @@ pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<P
     let front = open_api(&store, &pki, clock, LogSource::default())?;
     let node = start_node(
         settings,
+        NodeSettings::default(),
         Duty::EndPods,
         &data_dir,
         &front,

@@ -204,3 +204,46 @@ fn pods_that_wait_together_go_by_priority_and_then_by_age() {
     let order = keys.map(|key| key.object().name.name);
     assert_eq!(order, ["urgent", "old", "new", "patient"]);
 }
+
+#[test]
+fn a_node_under_pressure_is_tainted_until_it_is_over_and_gets_no_pods_that_do_not_cope() {
+    let node = id(Kind::Node, "node-1");
+    let under = |condition: &str, status: &str| {
+        json!({"status": {"conditions": [
+            {"type": "Ready", "status": "True"}, {"type": condition, "status": status}]}})
+    };
+    let taints = |world: &World| match &world.api.objects[&node] {
+        Object::Node(node) => {
+            let taints =
+                node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+            taints.iter().map(|t| format!("{}:{}", t.key, t.effect)).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut world = World::new();
+    world.api.add_node("node-1", "2", "4Gi", "110");
+    world.api.patch(
+        &node,
+        Part::Whole,
+        &json!({"spec": {"taints": [{"key": "own", "effect": "PreferNoSchedule"}]}}),
+    );
+    for (condition, key) in [
+        ("MemoryPressure", "memory-pressure"),
+        ("DiskPressure", "disk-pressure"),
+        ("PIDPressure", "pid-pressure"),
+    ] {
+        world.api.patch(&node, Part::Status, &under(condition, "True"));
+        world.settle();
+        let of_pressure = format!("node.kubernetes.io/{key}:NoSchedule");
+        assert_eq!(taints(&world), ["own:PreferNoSchedule".to_owned(), of_pressure]);
+        let best_effort = world.create(pod_with(&format!("weak-{key}"), json!({})));
+        let burstable = world.create(pod_with(&format!("firm-{key}"), asks("1m", "1Mi")));
+        world.settle();
+        assert_eq!(node_of(&world, &best_effort), None);
+        assert_eq!(node_of(&world, &burstable).is_some(), condition == "MemoryPressure");
+        world.api.patch(&node, Part::Status, &under(condition, "False"));
+        world.settle();
+        assert_eq!(taints(&world), ["own:PreferNoSchedule"]);
+        assert_eq!(node_of(&world, &best_effort).as_deref(), Some("node-1"));
+    }
+}

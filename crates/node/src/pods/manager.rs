@@ -26,6 +26,7 @@ use super::restarts::is_settled;
 use super::worker::{Input, Worker, WorkerStart};
 use crate::agent::Duty;
 use crate::context::NodeContext;
+use crate::eviction::{Order, Standing};
 use crate::network::PodNetwork;
 use crate::shutdown::{Shutdown, ShutdownPolicy};
 
@@ -91,8 +92,18 @@ pub(crate) struct Manager<R, N> {
     /// Requests that are not settled, by UID.
     restarts: BTreeMap<String, Arc<PodRestart>>,
     listed_restarts: BTreeSet<String>,
-    policy: ShutdownPolicy,
+    rules: Rules,
     shutdown: Option<Shutdown>,
+}
+
+/// What pods have to go by, beside their objects.
+pub(crate) struct Rules {
+    /// What the end of the node is to them.
+    pub(crate) shutdown: ShutdownPolicy,
+    /// What the node is under: new pods may be refused.
+    pub(crate) pressures: watch::Receiver<Standing>,
+    /// Pods that have to go.
+    pub(crate) ordered: mpsc::UnboundedReceiver<Order>,
 }
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
@@ -101,7 +112,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         node: Arc<NodeContext<R, N>>,
         found: Vec<SandboxSnapshot>,
         duty: Duty,
-        policy: ShutdownPolicy,
+        rules: Rules,
     ) -> Self {
         let mut by_pod: BTreeMap<PodUid, Vec<SandboxSnapshot>> = BTreeMap::new();
         for sandbox in found {
@@ -122,7 +133,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             listed: BTreeSet::new(),
             restarts: BTreeMap::new(),
             listed_restarts: BTreeSet::new(),
-            policy,
+            rules,
             shutdown: None,
         }
     }
@@ -152,6 +163,9 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 },
                 Some(event) = pods.next() => self.pod_event(event),
                 Some(event) = restarts.next() => self.restart_event(event),
+                Some(Order { uid, eviction, over }) = self.rules.ordered.recv() => {
+                    self.tell(&uid, Input::Evict(eviction, over));
+                }
                 () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
@@ -191,8 +205,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         if let Some(worker) = self.workers.get(&pod_ref.uid) {
             worker.updates.send_replace(Arc::new(pod));
         } else if self.phase != Phase::Stopping && !self.over.contains(&pod_ref.uid) {
-            let verdict = self.refusal();
-            self.start_worker(pod_ref, Arc::new(pod), verdict);
+            let refusal = self.refusal(&pod);
+            self.start_worker(pod_ref, Arc::new(pod), refusal);
         }
     }
 

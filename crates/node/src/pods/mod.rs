@@ -28,6 +28,6 @@ mod tests;
 mod worker;
 
 pub(crate) use index::{PodIndex, PodView};
-pub(crate) use manager::{Manager, StopMode as ManagerStop};
+pub(crate) use manager::{Manager, Rules, StopMode as ManagerStop};
 pub(crate) use recorder::Recorder;
 pub(crate) use snapshot::sandbox_network_ids;

@@ -6,6 +6,7 @@
 
 mod crashes;
 mod ending;
+mod eviction;
 mod health;
 mod images;
 mod namespaces;

@@ -11,11 +11,12 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::conditions::{Fitness, Pressures, Shown, conditions};
+use super::conditions::{Fitness, Shown, conditions};
 use super::lease;
 use super::machine::MachineFacts;
 use super::object::{labels, node_object, node_status};
 use crate::agent::Config;
+use crate::eviction::Standing;
 
 /// Between two heartbeats.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -42,6 +43,7 @@ struct Beat {
     machine: MachineFacts,
     images: watch::Receiver<Vec<ContainerImage>>,
     fitness: watch::Receiver<Fitness>,
+    pressures: watch::Receiver<Standing>,
 }
 
 /// A client that can be shown in debug output.
@@ -65,12 +67,13 @@ struct Written {
 }
 
 impl Heartbeat {
-    /// Registers the node and goes on from there; `images` are those that its status lists.
+    /// Registers the node and goes on from there; `images` are those that its status lists, `pressures` what it is under.
     pub(crate) fn start(
         client: Client,
         config: &Config,
         machine: MachineFacts,
         images: watch::Receiver<Vec<ContainerImage>>,
+        pressures: watch::Receiver<Standing>,
     ) -> Self {
         let (sender, told) = watch::channel(None);
         let (fitness, receiver) = watch::channel(Fitness::Ready);
@@ -80,6 +83,7 @@ impl Heartbeat {
             machine,
             images,
             fitness: receiver,
+            pressures,
         };
         Self { told, fitness, task: tokio::spawn(beat.run(sender)) }
     }
@@ -115,12 +119,10 @@ impl Heartbeat {
 impl Beat {
     async fn run(mut self, told: watch::Sender<Option<Fitness>>) {
         let mut written = Written::default();
-        let mut pressures = Pressures::default();
         loop {
             let fitness = *self.fitness.borrow_and_update();
-            let shown = pressures.look(self.config.clock.now(), &self.machine.data_dir);
-            let shown = Shown { fitness, ..shown };
-            let wait = match self.once(&mut written, shown).await {
+            let shown = Shown { fitness, pressures: self.pressures.borrow_and_update().clone() };
+            let wait = match self.once(&mut written, &shown).await {
                 Ok(()) => {
                     told.send_replace(Some(fitness));
                     PERIOD
@@ -133,16 +135,17 @@ impl Beat {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 Ok(()) = self.fitness.changed() => {}
+                Ok(()) = self.pressures.changed() => {}
             }
         }
     }
 
-    async fn once(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+    async fn once(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
         let now = self.config.clock.now();
         let name = &self.config.name;
         if written.node_uid.is_none() {
             self.register(written, shown).await?;
-        } else if written.shown != Some(shown)
+        } else if written.shown.as_ref() != Some(shown)
             || written.images != *self.images.borrow()
             || now.since(written.at) >= STATUS_PERIOD
         {
@@ -155,7 +158,7 @@ impl Beat {
         lease::renew(&self.client.0, name, written.node_uid.as_deref(), now).await
     }
 
-    fn status(&self, written: &Written, shown: Shown) -> NodeStatus {
+    fn status(&self, written: &Written, shown: &Shown) -> NodeStatus {
         let now = self.config.clock.now();
         let conditions = conditions(now, shown, &written.conditions);
         node_status(&self.config, &self.machine, conditions, self.images.borrow().clone())
@@ -166,7 +169,7 @@ impl Beat {
     }
 
     /// Creates the object, or takes over the one that stands.
-    async fn register(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+    async fn register(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
         let status = self.status(written, shown);
         let images = status.images.clone().unwrap_or_default();
         let object = node_object(&self.config, status);
@@ -190,7 +193,7 @@ impl Beat {
         }
     }
 
-    async fn write_status(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+    async fn write_status(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
         let status = self.status(written, shown);
         let patch = json!({ "status": status });
         let params = PatchParams::default();
@@ -202,9 +205,9 @@ impl Beat {
     }
 }
 
-fn remember(written: &mut Written, node: &Node, shown: Shown, now: Tick) {
+fn remember(written: &mut Written, node: &Node, shown: &Shown, now: Tick) {
     written.node_uid.clone_from(&node.metadata.uid);
-    written.shown = Some(shown);
+    written.shown = Some(shown.clone());
     written.at = now;
     let conditions = node.status.as_ref().and_then(|status| status.conditions.clone());
     written.conditions = conditions.unwrap_or_default();

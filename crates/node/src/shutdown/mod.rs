@@ -9,7 +9,6 @@
 use std::collections::VecDeque;
 
 use rekindle_types::{PodUid, Tick, TickDuration};
-use serde::{Deserialize, Serialize};
 
 /// Pods of this priority and above are critical (`SystemCriticalPriority`).
 pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
@@ -26,16 +25,14 @@ pub(crate) const EVENT_MESSAGE: &str = "Shutdown manager detected shutdown event
 
 /// The time that pods get when the node is shut down. Without groups a node that stops is no node that is shut down: its pods
 /// end, and come back with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownPolicy {
     /// By priority, the lowest first; one group for a priority.
     groups: Vec<ShutdownGroup>,
 }
 
 /// Pods of this priority, and of those up to the next group's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownGroup {
     /// The lowest priority in it. What is lower than in every group belongs to the first one.
     pub priority: i32,

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::super::worker::{Input, spec_grace};
 use super::{Manager, Phase};
+use crate::eviction;
 use crate::network::PodNetwork;
 use crate::shutdown::{
     Candidate, EVENT, EVENT_MESSAGE, NOT_ADMITTED, NOT_ADMITTED_MESSAGE, Shutdown, Step,
@@ -19,7 +20,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// agent left and is not taken up yet is ended in the second way.
     pub(super) fn stop(&mut self) {
         match self.phase {
-            Phase::Serving if self.policy.is_on() => self.begin_shutdown(),
+            Phase::Serving if self.rules.shutdown.is_on() => self.begin_shutdown(),
             Phase::ShuttingDown => {}
             Phase::Recovering | Phase::RecoveringToEnd | Phase::Serving | Phase::Stopping => {
                 self.end_pods();
@@ -42,7 +43,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         });
         let mut pods: Vec<Candidate> = pods.collect();
         pods.sort_by(|a, b| a.uid.cmp(&b.uid));
-        self.shutdown = Some(Shutdown::new(&self.policy, pods));
+        self.shutdown = Some(Shutdown::new(&self.rules.shutdown, pods));
     }
 
     /// Takes a shutdown as far as it goes now; answers when it wants to go on though nothing happens.
@@ -69,14 +70,16 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     }
 
     /// Why a pod that comes now is not taken up, if it is not.
-    pub(super) fn refusal(&self) -> Option<Eviction> {
+    pub(super) fn refusal(&self, pod: &Pod) -> Option<Eviction> {
         match self.phase {
             Phase::ShuttingDown => Some(Eviction {
                 cause: EvictionCause::NotAdmitted { reason: NOT_ADMITTED },
                 message: NOT_ADMITTED_MESSAGE.to_owned(),
                 grace: TickDuration::ZERO,
             }),
-            Phase::Recovering | Phase::RecoveringToEnd | Phase::Serving | Phase::Stopping => None,
+            Phase::Serving => eviction::refusal(pod, &self.rules.pressures.borrow()),
+            // what an earlier agent had taken up is not asked about again
+            Phase::Recovering | Phase::RecoveringToEnd | Phase::Stopping => None,
         }
     }
 }
