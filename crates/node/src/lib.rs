@@ -8,7 +8,7 @@
 //! ```
 //! Everything that must survive kill -9 of the agent is on disk before the action that depends on it is begun (see
 //! `layout`), and containers do not depend on the agent to live. Nothing polls: the only timers of an idle node are the
-//! heartbeat's.
+//! heartbeat's and that of the look at what is left.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,

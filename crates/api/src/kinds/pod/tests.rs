@@ -191,7 +191,7 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "EmptyDirVolumeSource",
         path: "spec.volumes[*].emptyDir.",
-        enforced: &["medium"],
+        enforced: &["medium", "sizeLimit"],
         refused: &[],
     },
     Fields {

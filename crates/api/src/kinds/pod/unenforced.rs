@@ -294,8 +294,8 @@ pub const UNENFORCED: &[Unenforced] = &[
     ),
     container(
         "resources.limits",
-        limits_more_than_cpu_and_memory,
-        "limits of CPU and memory are set, others are not",
+        limits_something_else,
+        "limits of CPU, memory and ephemeral storage hold, others do not",
     ),
     container(
         "securityContext.appArmorProfile",
@@ -349,15 +349,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "emptyDir.mode",
         |v| v.empty_dir.as_ref().is_some_and(|e| e.mode.is_some()),
         "the directory's mode is 0777",
-    ),
-    volume(
-        "emptyDir.sizeLimit",
-        |v| {
-            v.empty_dir
-                .as_ref()
-                .is_some_and(|e| e.size_limit.is_some() && e.medium.as_deref() != Some("Memory"))
-        },
-        "it is not limited on disk; with medium Memory it is",
     ),
     volume(
         "projected.defaultUser",
@@ -437,9 +428,10 @@ fn projects_for_a_user(volume: &Volume) -> bool {
     })
 }
 
-fn limits_more_than_cpu_and_memory(container: &Container) -> bool {
+fn limits_something_else(container: &Container) -> bool {
     let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
-    limits.into_iter().any(|(name, _)| !matches!(name.as_str(), "cpu" | "memory"))
+    let holds = |name: &str| matches!(name, "cpu" | "memory" | "ephemeral-storage");
+    limits.into_iter().any(|(name, _)| !holds(name))
 }
 
 /// A time limit on a toleration, other than those that every pod is given.
