@@ -99,26 +99,15 @@ spec:
     engine.kubectl(&["delete", "pod/full", "pod/writer", TIMEOUT]);
 }
 
-#[test]
-fn under_memory_pressure_pods_go_by_priority_and_critical_ones_stay() {
-    let settings =
-        Settings::new("evictionHard: {memory.available: 900Ti}\nevictionMonitoringPeriod: 200ms\n");
-    let engine = settings.engine();
-    engine.kubectl(&["wait", "--for=condition=MemoryPressure", "node/node-1", TIMEOUT]);
-    let taint = "{.spec.taints[0].key}";
-    engine.kubectl(&[
-        "wait",
-        "node/node-1",
-        &format!("--for=jsonpath={taint}=node.kubernetes.io/memory-pressure"),
-        TIMEOUT,
-    ]);
+/// A critical pod, two that ask for something, one that does not, and one that no scheduler keeps away.
+fn pods_of_all_kinds() -> String {
     let burstable = "
   containers:
   - name: app
     image: localhost/host
     command: [sleep, '3600']
     resources: {requests: {cpu: 1m}}";
-    engine.apply(&format!(
+    format!(
         "
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -155,7 +144,23 @@ spec:
   nodeName: node-1
   containers: [{{name: app, image: localhost/host, command: [sleep, '3600']}}]
 "
-    ));
+    )
+}
+
+#[test]
+fn under_memory_pressure_pods_go_by_priority_and_critical_ones_stay() {
+    let settings =
+        Settings::new("evictionHard: {memory.available: 900Ti}\nevictionMonitoringPeriod: 200ms\n");
+    let engine = settings.engine();
+    engine.kubectl(&["wait", "--for=condition=MemoryPressure", "node/node-1", TIMEOUT]);
+    let taint = "{.spec.taints[0].key}";
+    engine.kubectl(&[
+        "wait",
+        "node/node-1",
+        &format!("--for=jsonpath={taint}=node.kubernetes.io/memory-pressure"),
+        TIMEOUT,
+    ]);
+    engine.apply(&pods_of_all_kinds());
     for pod in ["low", "high"] {
         engine.wait_for(&format!("pod/{pod}"), ".status.phase", "Failed");
         let pod = engine.get(&format!("pod/{pod}"));

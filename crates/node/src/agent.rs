@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kube::Client;
-use rekindle_runtime::{Runtime, RuntimeError};
+use rekindle_runtime::{Runtime, RuntimeError, SandboxSnapshot};
 use rekindle_types::TickDuration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -178,15 +178,7 @@ impl Node {
         network: Arc<N>,
     ) -> Result<Handle, NodeError> {
         let dirs = make_folders(&config)?;
-        let found = runtime.snapshot().await.map_err(|source| NodeError::Runtime {
-            node: config.name.clone(),
-            source: Box::new(source),
-        })?;
-        // before any pod is served: what it attaches later is not in this list
-        network
-            .release_all_except(&sandbox_network_ids(&found))
-            .await
-            .map_err(|source| NodeError::Network { node: config.name.clone(), source })?;
+        let found = take_stock(&config.name, runtime.as_ref(), network.as_ref()).await?;
         let machine = MachineFacts::read(&config);
         let index = PodIndex::default();
         let sandbox_taken = Arc::new(Notify::new());
@@ -223,19 +215,15 @@ impl Node {
         let (under, pressures) = watch::channel(BTreeSet::new());
         let heartbeat = Heartbeat::start(client, &config, machine, images, pressures.clone());
         let (stop, stop_receiver) = mpsc::channel(1);
-        let shutdown = config.shutdown.clone();
         let (orders, ordered) = mpsc::unbounded_channel();
         let evictions = match config.duty {
-            Duty::Serve => Some(EvictionManager::start(
-                node.clone(),
-                usage.clone(),
-                config.eviction.clone(),
-                under,
-                orders,
-            )),
+            Duty::Serve => {
+                let policy = config.eviction.clone();
+                Some(EvictionManager::start(node.clone(), usage.clone(), policy, under, orders))
+            }
             Duty::EndPods => None,
         };
-        let rules = Rules { shutdown: shutdown.clone(), pressures, ordered };
+        let rules = Rules { shutdown: config.shutdown.clone(), pressures, ordered };
         let manager = Manager::new(node, found, config.duty, rules);
         let manager = tokio::spawn(manager.run(stop_receiver));
         let logs = Logs::new(index, dirs, config.clock);
@@ -247,7 +235,7 @@ impl Node {
             stop,
             manager,
             heartbeat,
-            shutdown,
+            shutdown: config.shutdown,
             spares,
             keeper,
             evictions,
@@ -323,6 +311,24 @@ impl Drop for Handle {
         }
         self.heartbeat.stop();
     }
+}
+
+/// What an earlier agent left, as the runtime shows it; the network forgets all else. Before any pod is served: what it attaches later
+/// is not in this list.
+async fn take_stock<R: Runtime, N: PodNetwork>(
+    node: &str,
+    runtime: &R,
+    network: &N,
+) -> Result<Vec<SandboxSnapshot>, NodeError> {
+    let found = runtime
+        .snapshot()
+        .await
+        .map_err(|source| NodeError::Runtime { node: node.to_owned(), source: Box::new(source) })?;
+    network
+        .release_all_except(&sandbox_network_ids(&found))
+        .await
+        .map_err(|source| NodeError::Network { node: node.to_owned(), source })?;
+    Ok(found)
 }
 
 /// Makes the agent's folders. What is answered has no links in it: everything beneath is opened without following any.

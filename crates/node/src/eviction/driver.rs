@@ -160,7 +160,7 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
             }
             None => {
                 let signal = reclaim.signal;
-                tracing::warn!(node = self.node.name, %signal, "nothing is left that could be evicted");
+                tracing::info!(node = self.node.name, %signal, "nothing is left that could be evicted");
                 Ok(Round::Quiet)
             }
         }
@@ -172,7 +172,7 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         let longest = longest.unwrap_or(TickDuration::ZERO).to_std() + CLEANUP_MAX;
         let mut ends = Vec::new();
         for Victim { uid, eviction } in victims {
-            tracing::warn!(node = self.node.name, %uid, message = eviction.message, "a pod is evicted");
+            tracing::info!(node = self.node.name, %uid, message = eviction.message, "a pod is evicted");
             let (over, end) = oneshot::channel();
             if self.orders.send(Order { uid, eviction, over }).is_ok() {
                 ends.push(end);
