@@ -108,8 +108,7 @@ impl Engine {
         );
         let node = start_node(
             &settings,
-            node_settings,
-            Duty::Serve,
+            Errand::Serve(node_settings),
             &data_dir,
             &front,
             clock,
@@ -288,10 +287,17 @@ fn internal_client(front: &Front, user: &str) -> Client {
     Client::new(front.in_process_service(UserInfo::internal(user)), "default")
 }
 
+/// What a node is started for.
+enum Errand {
+    /// To run pods, with these settings.
+    Serve(NodeSettings),
+    /// To end what a killed engine left.
+    EndPods,
+}
+
 async fn start_node(
     settings: &Settings,
-    node: NodeSettings,
-    duty: Duty,
+    errand: Errand,
     data_dir: &DataDir,
     front: &Front,
     clock: SystemClock,
@@ -304,9 +310,14 @@ async fn start_node(
     config.pod_cidr = Some(network.subnet().to_string());
     config.max_container_restart_period = settings.max_container_restart_period();
     config.clock = rekindle_node::Clock::starting_at(clock.now());
-    config.duty = duty;
-    config.eviction = node.eviction;
-    config.shutdown = node.shutdown;
+    match errand {
+        Errand::Serve(node) => {
+            config.duty = Duty::Serve;
+            config.eviction = node.eviction;
+            config.shutdown = node.shutdown;
+        }
+        Errand::EndPods => config.duty = Duty::EndPods,
+    }
     let client = internal_client(front, &format!("system:node:{name}"));
     Node::start(config, client, runtime, network).await.context("start the node")
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use rekindle_api::auth::Pki;
 use rekindle_api::http::SystemClock;
-use rekindle_node::{Duty, NodeSettings, StopMode};
+use rekindle_node::StopMode;
 use rekindle_runtime::Runtime;
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_types::PodRef;
@@ -15,7 +15,7 @@ use super::data_dir::DataDir;
 use super::logs::LogSource;
 use super::settings::Settings;
 use super::{
-    close_store, network, open_api, open_runtime, open_store, start_node, take_network_away,
+    Errand, close_store, network, open_api, open_runtime, open_store, start_node, take_network_away,
 };
 
 /// Ends the pods with their grace periods and takes network, cgroups and run folder away. Answers the pods that ran.
@@ -33,8 +33,7 @@ pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<P
     let front = open_api(&store, &pki, clock, LogSource::default())?;
     let node = start_node(
         settings,
-        NodeSettings::default(),
-        Duty::EndPods,
+        Errand::EndPods,
         &data_dir,
         &front,
         clock,
