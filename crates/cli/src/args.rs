@@ -85,7 +85,23 @@ pub struct Up {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub pod_pids_limit: Option<u64>,
     #[command(flatten)]
+    pub node: NodeArgs,
+    #[command(flatten)]
     pub registries: Registries,
+}
+
+/// How the node behaves when it runs out of something, and when it is shut down.
+#[derive(Args, Clone, Debug)]
+pub struct NodeArgs {
+    /// A KubeletConfiguration with evictionHard, evictionSoft, shutdownGracePeriod and the like; see docs/node-pressure.md
+    #[arg(long, value_name = "FILE", env = "REKINDLE_NODE_CONFIG")]
+    pub node_config: Option<PathBuf>,
+    /// Ctrl-C, SIGTERM and `down` are a node shutdown: pods fail in the order of their priorities, within this time
+    #[arg(long, value_name = "DURATION")]
+    pub shutdown_grace_period: Option<String>,
+    /// The last part of it, for critical pods
+    #[arg(long, value_name = "DURATION")]
+    pub shutdown_grace_period_critical_pods: Option<String>,
 }
 
 /// `rekindle down`.

@@ -9,7 +9,7 @@ use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
     Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, disruption,
-    garbage, namespace, pod_gc, pod_restart, replica_set, scheduler,
+    garbage, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
 };
 
 /// One thing to look at.
@@ -33,6 +33,8 @@ pub enum Key {
     Disruption(NamespacedName),
     /// The disruption controller at a Pod that was to go and did not.
     StaleDisruption(NamespacedName),
+    /// The taints of a Node that lacks something.
+    NodeLifecycle(String),
     /// An object that we wrote and that a list did not show: is it there?
     Doubt(ObjectId),
 }
@@ -52,6 +54,9 @@ impl Key {
                 ObjectId::new(Kind::Namespace, NamespacedName::new("", name.as_str()))
             }
             Key::PodRestart(name) => id(Kind::PodRestart, name),
+            Key::NodeLifecycle(name) => {
+                ObjectId::new(Kind::Node, NamespacedName::new("", name.as_str()))
+            }
             Key::Garbage(object) | Key::Doubt(object) => object.clone(),
         }
     }
@@ -69,6 +74,7 @@ impl fmt::Display for Key {
             Key::PodRestart(name) => write!(f, "look after PodRestart {name}"),
             Key::Disruption(name) => write!(f, "reconcile PodDisruptionBudget {name}"),
             Key::StaleDisruption(name) => write!(f, "take DisruptionTarget back from Pod {name}"),
+            Key::NodeLifecycle(name) => write!(f, "taint Node {name}"),
             Key::Doubt(object) => write!(f, "look for {object}"),
         }
     }
@@ -86,7 +92,25 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     pod_restart::affected(view, change, &mut keys);
     disruption::affected(view, change, &mut keys);
     disruption::affected_targets(change, &mut keys);
+    node_lifecycle::affected(view, change, &mut keys);
     keys
+}
+
+/// The place of a key among those that are due at the same time.
+pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
+    match key {
+        Key::Schedule(name) => scheduler::turn(view, name),
+        Key::ReplicaSet(_)
+        | Key::Deployment(_)
+        | Key::Garbage(_)
+        | Key::Namespace(_)
+        | Key::PodGc(_)
+        | Key::PodRestart(_)
+        | Key::Disruption(_)
+        | Key::StaleDisruption(_)
+        | Key::NodeLifecycle(_)
+        | Key::Doubt(_) => scheduler::Turn::default(),
+    }
 }
 
 /// What is to be done for a key, as the view shows the world at `now`.
@@ -104,6 +128,7 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         Key::PodRestart(name) => pod_restart::reconcile(view, name, now),
         Key::Disruption(name) => disruption::reconcile(view, name, now),
         Key::StaleDisruption(name) => disruption::reconcile_target(view, name, now),
+        Key::NodeLifecycle(name) => node_lifecycle::reconcile(view, name),
         Key::Doubt(id) => resolve_doubt(view, id),
     }
 }

@@ -25,6 +25,7 @@ pub mod key;
 pub mod kind;
 pub mod names;
 pub mod namespace;
+pub mod node_lifecycle;
 pub mod object;
 pub mod owners;
 pub mod plan;
@@ -36,8 +37,9 @@ pub mod scheduler;
 pub mod view;
 
 pub use change::Change;
-pub use key::{Key, affected, reconcile};
+pub use key::{Key, affected, reconcile, turn};
 pub use kind::Kind;
 pub use object::{NamespacedName, Object, ObjectId};
 pub use plan::{Outcome, Plan, Refusal, Report, Settled, Step, Write};
+pub use scheduler::Turn;
 pub use view::View;

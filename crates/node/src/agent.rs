@@ -1,6 +1,6 @@
 //! The node agent as a whole: what it is given, how it starts and how it stops.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kube::Client;
-use rekindle_runtime::{Runtime, RuntimeError};
+use rekindle_runtime::{Runtime, RuntimeError, SandboxSnapshot};
 use rekindle_types::TickDuration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -17,14 +17,16 @@ use tokio::task::JoinHandle;
 use crate::clock::Clock;
 use crate::context::NodeContext;
 use crate::counters::Counters;
+use crate::eviction::{EvictionManager, EvictionPolicy};
 use crate::images::{ImageGcPolicy, Keeper, NodeImages};
 use crate::layout::NodeDirs;
 use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
 use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
-use crate::pods::{Manager, ManagerStop, NodeRoom, PodIndex, Recorder, sandbox_network_ids};
-use crate::register::{Heartbeat, MachineFacts};
+use crate::pods::{Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Rules, sandbox_network_ids};
+use crate::register::{Fitness, Heartbeat, MachineFacts};
+use crate::shutdown::ShutdownPolicy;
 use crate::spares::{Leaving, SpareKeeper};
 use crate::static_pods::{Folder, Listing, StaticPods};
 use crate::streams::PodStreams;
@@ -62,6 +64,10 @@ pub struct Config {
     pub pod_pids_limit: Option<u64>,
     /// When unused images are removed.
     pub image_gc: ImageGcPolicy,
+    /// When pods are evicted because the node runs out of something.
+    pub eviction: EvictionPolicy,
+    /// The time that pods get when the node is shut down; none: its end is no shutdown, and the pods come back with it.
+    pub shutdown: ShutdownPolicy,
     /// The domain of services, for /etc/hosts: `cluster.local`.
     pub cluster_domain: String,
     /// Shown as the node's kubelet version: `v1.37.0+rekindle.0.1.0`.
@@ -109,6 +115,8 @@ impl Config {
             max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
             pod_pids_limit: None,
             image_gc: ImageGcPolicy::default(),
+            eviction: EvictionPolicy::default(),
+            shutdown: ShutdownPolicy::default(),
             cluster_domain: "cluster.local".to_owned(),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),
@@ -153,7 +161,8 @@ pub enum NodeError {
 /// What becomes of the pods when the agent stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopMode {
-    /// Their containers end gracefully. The pods stay in the API, and come back when the node does.
+    /// Their containers end gracefully. With a [`ShutdownPolicy`] this is the end of the pods, which fail in the order of their
+    /// priorities; without one they stay in the API as they are, and come back when the node does.
     EndPods,
     /// They run on; the next agent on the same folders takes them up.
     LeavePods,
@@ -174,10 +183,13 @@ pub struct Handle {
     stop: mpsc::Sender<ManagerStop>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
+    shutdown: ShutdownPolicy,
     /// `None` once it was stopped, and in an agent that only ends pods.
     spares: Option<SpareKeeper>,
     keeper: Keeper,
     static_pods: Option<JoinHandle<()>>,
+    /// `None` in an agent that only ends pods.
+    evictions: Option<EvictionManager>,
 }
 
 impl Node {
@@ -189,15 +201,7 @@ impl Node {
         network: Arc<N>,
     ) -> Result<Handle, NodeError> {
         let dirs = make_folders(&config)?;
-        let found = runtime.snapshot().await.map_err(|source| NodeError::Runtime {
-            node: config.name.clone(),
-            source: Box::new(source),
-        })?;
-        // before any pod is served: what it attaches later is not in this list
-        network
-            .release_all_except(&sandbox_network_ids(&found))
-            .await
-            .map_err(|source| NodeError::Network { node: config.name.clone(), source })?;
+        let found = take_stock(&config.name, runtime.as_ref(), network.as_ref()).await?;
         let machine = MachineFacts::read(&config);
         let index = PodIndex::default();
         let sandbox_taken = Arc::new(Notify::new());
@@ -236,10 +240,20 @@ impl Node {
         });
         let (shown, images) = watch::channel(Vec::new());
         let keeper = Keeper::start(node.clone(), config.image_gc, shown);
-        let heartbeat = Heartbeat::start(client, &config, machine, images);
+        let (under, pressures) = watch::channel(BTreeSet::new());
+        let heartbeat = Heartbeat::start(client, &config, machine, images, pressures.clone());
         let (statics, listings, static_pods) = follow_static_pods(&config, &node);
         let (stop, stop_receiver) = mpsc::channel(1);
-        let manager = Manager::new(node, found, statics, config.duty);
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let evictions = match config.duty {
+            Duty::Serve => {
+                let policy = config.eviction.clone();
+                Some(EvictionManager::start(node.clone(), usage.clone(), policy, under, orders))
+            }
+            Duty::EndPods => None,
+        };
+        let rules = Rules { shutdown: config.shutdown.clone(), pressures, ordered };
+        let manager = Manager::new(node, found, statics, config.duty, rules);
         let manager = tokio::spawn(manager.run(stop_receiver, listings));
         let logs = Logs::new(index, dirs, config.clock);
         Ok(Handle {
@@ -251,9 +265,11 @@ impl Node {
             stop,
             manager,
             heartbeat,
+            shutdown: config.shutdown,
             spares,
             keeper,
             static_pods,
+            evictions,
         })
     }
 }
@@ -309,7 +325,7 @@ impl Handle {
     }
 
     /// Stops the agent; with `EndPods` it returns when the last container has ended, which takes at most the longest grace
-    /// period of a pod.
+    /// period of a pod, or as long as a shutdown may take.
     pub async fn stop(mut self, mode: StopMode) {
         let manager_mode = match mode {
             StopMode::EndPods => ManagerStop::EndPods,
@@ -319,6 +335,9 @@ impl Handle {
             StopMode::EndPods => Leaving::End,
             StopMode::LeavePods => Leaving::Stay,
         };
+        if mode == StopMode::EndPods && self.shutdown.is_on() {
+            self.heartbeat.say(Fitness::ShuttingDown);
+        }
         if let Some(spares) = self.spares.take() {
             spares.stop(leaving).await;
         }
@@ -329,6 +348,9 @@ impl Handle {
             static_pods.abort();
         }
         self.keeper.stop().await;
+        if let Some(evictions) = &mut self.evictions {
+            evictions.stop().await;
+        }
         if let Err(error) = (&mut self.manager).await {
             tracing::error!(node = self.name, %error, "the node agent failed inside");
         }
@@ -365,6 +387,24 @@ fn follow_static_pods<R: Runtime, N: PodNetwork>(
         }
         (None, Duty::Serve) | (_, Duty::EndPods) => (StaticPods::none(), mpsc::channel(1).1, None),
     }
+}
+
+/// What an earlier agent left, as the runtime shows it; the network forgets all else. Before any pod is served: what it attaches later
+/// is not in this list.
+async fn take_stock<R: Runtime, N: PodNetwork>(
+    node: &str,
+    runtime: &R,
+    network: &N,
+) -> Result<Vec<SandboxSnapshot>, NodeError> {
+    let found = runtime
+        .snapshot()
+        .await
+        .map_err(|source| NodeError::Runtime { node: node.to_owned(), source: Box::new(source) })?;
+    network
+        .release_all_except(&sandbox_network_ids(&found))
+        .await
+        .map_err(|source| NodeError::Network { node: node.to_owned(), source })?;
+    Ok(found)
 }
 
 /// Makes the agent's folders. What is answered has no links in it: everything beneath is opened without following any.

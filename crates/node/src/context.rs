@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use tokio::sync::Notify;
 
@@ -39,4 +40,17 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) cluster_domain: String,
     /// Told when a sandbox was set up: one made ahead may be gone.
     pub(crate) sandbox_taken: Arc<Notify>,
+}
+
+impl<R, N> NodeContext<R, N> {
+    /// The Node object, for events about it; as upstream, its name stands for its UID.
+    pub(crate) fn object_reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(self.name.clone()),
+            uid: Some(self.name.clone()),
+            ..ObjectReference::default()
+        }
+    }
 }

@@ -9,7 +9,7 @@
 //! ```
 //! Everything that must survive kill -9 of the agent is on disk before the action that depends on it is begun (see
 //! `layout`), and containers do not depend on the agent to live. Nothing polls: the only timers of an idle node are the
-//! heartbeat's.
+//! heartbeat's and that of the look at what is left.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,
@@ -23,6 +23,7 @@ mod container_spec;
 mod context;
 mod counters;
 mod env;
+pub mod eviction;
 mod folder_watch;
 mod hooks;
 mod images;
@@ -34,6 +35,8 @@ mod objects;
 mod pods;
 mod probes;
 mod register;
+pub mod settings;
+pub mod shutdown;
 mod spares;
 mod static_pods;
 pub mod streams;
@@ -45,5 +48,8 @@ mod volumes;
 
 pub use agent::{ApiAddresses, Config, Duty, Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
+pub use eviction::EvictionPolicy;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
+pub use settings::{NodeSettings, SettingsError};
+pub use shutdown::{ShutdownGroup, ShutdownPolicy};

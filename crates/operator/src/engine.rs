@@ -159,6 +159,8 @@ impl Engine {
             if due.is_empty() {
                 return;
             }
+            let mut due: Vec<Work> = due.into_iter().collect();
+            due.sort_by_cached_key(|work| work.turn(&self.view));
             for work in due {
                 self.begin(work, now);
             }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use rekindle_controllers::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, affected, reconcile,
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, reconcile,
+    turn,
 };
 use rekindle_types::Tick;
 
@@ -31,6 +32,14 @@ impl Work {
             Work::Climb(name) => ObjectId::new(Kind::Pod, name.clone()),
             Work::LadderStatus(name) => ObjectId::new(Kind::RestartLadder, name.clone()),
             Work::OldLedger(name) => ObjectId::new(Kind::RestartLedger, name.clone()),
+        }
+    }
+
+    /// Its place among what is due at the same time: pods that wait for a node go by their priority.
+    pub(crate) fn turn(&self, view: &View) -> Turn {
+        match self {
+            Work::Controller(key) => turn(view, key),
+            Work::Climb(_) | Work::LadderStatus(_) | Work::OldLedger(_) => Turn::default(),
         }
     }
 

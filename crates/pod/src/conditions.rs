@@ -9,7 +9,7 @@ use rekindle_types::v1alpha1::Rung;
 use crate::blueprint::Role;
 use crate::container::Container;
 use crate::core::PodCore;
-use crate::journal::RestartStage;
+use crate::journal::{Ground, RestartStage};
 use crate::phase;
 use crate::resize;
 use crate::texts;
@@ -19,6 +19,8 @@ const INITIALIZED: &str = "Initialized";
 const READY: &str = "Ready";
 const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
+/// Written by the node when it ends a pod, by others when they do; passed on otherwise.
+const DISRUPTION: &str = "DisruptionTarget";
 const ALL_RESTARTING: &str = "AllContainersRestarting";
 const OWNED: [&str; 6] =
     [READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, ALL_RESTARTING];
@@ -58,6 +60,10 @@ impl PodCore {
         let of_others = of_api.unwrap_or_default().iter();
         let mut conditions: Vec<PodCondition> =
             of_others.filter(|c| !owns_condition(&c.type_)).cloned().collect();
+        let disruption = self.disruption();
+        if disruption.is_some() {
+            conditions.retain(|condition| condition.type_ != DISRUPTION);
+        }
         let containers_ready = self.containers_ready(phase);
         let verdicts = [
             Some(self.ready_to_start()),
@@ -65,6 +71,7 @@ impl PodCore {
             Some(self.ready(&containers_ready, &conditions)),
             Some(containers_ready),
             self.all_restarting(phase, before),
+            disruption,
         ];
         let scheduled =
             find(before, SCHEDULED).or_else(|| of_api?.iter().find(|c| c.type_ == SCHEDULED));
@@ -78,6 +85,17 @@ impl PodCore {
         conditions.push(scheduled);
         conditions.extend(self.resize_conditions(before));
         conditions
+    }
+
+    /// What the node itself does to a pod that fails by no fault of its own.
+    fn disruption(&self) -> Option<Verdict> {
+        match self.failure_ground()? {
+            Ground::Node => {}
+            Ground::Pod | Ground::NotAdmitted => return None,
+        }
+        let (_, message) = self.reason(phase::FAILED, None);
+        let reason = Some("TerminationByKubelet");
+        Some(Verdict { reason, message, ..Verdict::yes(DISRUPTION) })
     }
 
     fn dated(&self, verdict: Verdict, before: &PodStatus) -> PodCondition {

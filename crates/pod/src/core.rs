@@ -247,7 +247,7 @@ impl PodCore {
                 | Event::RestartRequested(_)
                 | Event::ContainerExited { .. }
                 | Event::SandboxDied { .. }
-                | Event::Pressure { .. } => early.push(event),
+                | Event::Eviction(_) => early.push(event),
             }
             return;
         }
@@ -262,7 +262,7 @@ impl PodCore {
                 self.resources_decided(ticket, decision);
             }
             Event::RuntimeSnapshot(snapshot) => self.compare_with(&snapshot),
-            Event::Pressure { reason, message, grace } => self.evict(reason, message, grace),
+            Event::Eviction(eviction) => self.evict(eviction),
         }
     }
 

@@ -12,7 +12,8 @@ use rekindle_types::{Tick, TickDuration};
 use crate::action::Action;
 use crate::blueprint;
 use crate::core::{FinishRequest, Keep, Lifecycle, PodCore};
-use crate::journal::{EndCause, EndingRecord, Halt, RestartStage};
+use crate::event::{Eviction, EvictionCause};
+use crate::journal::{EndCause, EndingRecord, Ground, Halt, RestartStage};
 use crate::phase;
 use crate::sandbox::Remains;
 use crate::texts;
@@ -24,10 +25,24 @@ impl PodCore {
         self.end(EndCause::Deleted, halt);
     }
 
-    /// The node cannot keep the pod. One that ends already only ends sooner.
-    pub(crate) fn evict(&mut self, reason: String, message: String, grace: TickDuration) {
-        let halt = Halt::with_grace(self.now, grace);
-        self.end(EndCause::Failed { reason, message }, halt);
+    /// The node cannot keep the pod, or does not take it up. One that ends already only ends sooner.
+    pub(crate) fn evict(&mut self, eviction: Eviction) {
+        let halt = Halt::with_grace(self.now, eviction.grace);
+        if self.is_active()
+            && let Some(event) = texts::eviction(&eviction)
+        {
+            self.emit(event);
+        }
+        let message = eviction.message;
+        let (reason, message, ground) = match eviction.cause {
+            EvictionCause::NodePressure => (texts::EVICTED.to_owned(), message, Ground::Node),
+            EvictionCause::StorageLimit => (texts::EVICTED.to_owned(), message, Ground::Pod),
+            EvictionCause::NodeShutdown => (texts::TERMINATED.to_owned(), message, Ground::Node),
+            EvictionCause::NotAdmitted { reason } => {
+                (reason.to_owned(), format!("Pod was rejected: {message}"), Ground::NotAdmitted)
+            }
+        };
+        self.end(EndCause::Failed { reason, message, ground }, halt);
     }
 
     /// Begins the end, or shortens it: the first cause stays.
@@ -68,7 +83,7 @@ impl PodCore {
             EndCause::Completed => {
                 (PodRestartPhase::Failed, "an init container failed for good".to_owned())
             }
-            EndCause::Failed { reason, message } => {
+            EndCause::Failed { reason, message, .. } => {
                 (PodRestartPhase::Failed, format!("the pod failed: {reason}: {message}"))
             }
             EndCause::DeclaredFinished => {
@@ -110,7 +125,7 @@ impl PodCore {
             self.emit(texts::deadline_exceeded());
             let reason = texts::DEADLINE_EXCEEDED.to_owned();
             let message = texts::DEADLINE_EXCEEDED_TEXT.to_owned();
-            self.end(EndCause::Failed { reason, message }, halt);
+            self.end(EndCause::Failed { reason, message, ground: Ground::Pod }, halt);
             return;
         }
         match self.restart.as_ref().map(|restart| &restart.stage) {

@@ -65,14 +65,34 @@ pub enum Event {
     /// Everything that stands of this pod in the runtime: the first event that matters to a new core (an empty one for a new
     /// pod), and whenever the driver is unsure. It must not be older than any answer or exit that was given before it.
     RuntimeSnapshot(Snapshot),
-    /// The node cannot keep the pod: it ends as Failed with this reason (`Evicted`, `NodeShutdown`, …).
-    Pressure {
+    /// The node cannot keep the pod: it ends as Failed. One that ends already only ends sooner.
+    Eviction(Eviction),
+}
+
+/// Why and how a node ends a pod that nobody deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// Why.
+    pub cause: EvictionCause,
+    /// `status.message`.
+    pub message: String,
+    /// From now until SIGKILL.
+    pub grace: TickDuration,
+}
+
+/// Why a node ends a pod that nobody deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictionCause {
+    /// The node runs out of something: reason `Evicted`.
+    NodePressure,
+    /// The pod uses more local storage than it may: reason `Evicted`.
+    StorageLimit,
+    /// The node is shut down: reason `Terminated`.
+    NodeShutdown,
+    /// The node does not take the pod up at all: this reason.
+    NotAdmitted {
         /// `status.reason`.
-        reason: String,
-        /// `status.message`.
-        message: String,
-        /// From now until SIGKILL.
-        grace: TickDuration,
+        reason: &'static str,
     },
 }
 

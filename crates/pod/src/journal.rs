@@ -197,9 +197,24 @@ pub enum EndCause {
         reason: String,
         /// `status.message`.
         message: String,
+        /// Whose doing it is.
+        #[serde(default)]
+        ground: Ground,
     },
     /// The API shows a final phase that is not ours: somebody else declared the pod finished.
     DeclaredFinished,
+}
+
+/// Whose doing it is that a pod fails as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ground {
+    /// Its own: it is overdue, or uses more than it may.
+    #[default]
+    Pod,
+    /// The node's, which cannot keep it: condition DisruptionTarget says so.
+    Node,
+    /// The node's, which never took it up: there are no containers to show.
+    NotAdmitted,
 }
 
 /// By when the containers must have ended.

@@ -75,8 +75,8 @@ pub use conditions::owns_condition;
 pub use config::Config;
 pub use core::PodCore;
 pub use event::{
-    ActionError, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, Event,
-    ImageSource, Outcome, ResourceDecision, RestartRequest, SandboxSeen, SandboxSeenState,
-    Snapshot, Verdict,
+    ActionError, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, Event, Eviction,
+    EvictionCause, ImageSource, Outcome, ResourceDecision, RestartRequest, SandboxSeen,
+    SandboxSeenState, Snapshot, Verdict,
 };
 pub use journal::Journal;

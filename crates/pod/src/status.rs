@@ -19,7 +19,7 @@ use crate::blueprint::{Network, Role};
 use crate::container::{Container, State};
 use crate::core::{Lifecycle, PodCore};
 use crate::health::Health;
-use crate::journal::{EndCause, EndedContainer, Standing};
+use crate::journal::{EndCause, EndedContainer, Ground, Standing};
 use crate::phase;
 
 /// All termination messages of a pod together, bytes (`MaxPodTerminationMessageLogLength`).
@@ -41,11 +41,9 @@ impl PodCore {
             allocated_resources: whole.and_then(|own| own.requests.clone()),
             resources: whole.cloned(),
             conditions: Some(self.conditions(&phase, before)),
-            container_statuses: Some(self.container_statuses(ListOf::Regular)),
-            ephemeral_container_statuses: Some(self.container_statuses(ListOf::Ephemeral))
-                .filter(|list| !list.is_empty()),
-            init_container_statuses: Some(self.container_statuses(ListOf::Init))
-                .filter(|list| !list.is_empty()),
+            container_statuses: self.container_statuses(ListOf::Regular),
+            ephemeral_container_statuses: self.container_statuses(ListOf::Ephemeral),
+            init_container_statuses: self.container_statuses(ListOf::Init),
             host_ip: host_ips.first().map(|ip| ip.ip.clone()),
             host_ips: Some(host_ips).filter(|list| !list.is_empty()),
             message,
@@ -76,10 +74,14 @@ impl PodCore {
         }
     }
 
-    fn reason(&self, phase: &str, declared: Option<&str>) -> (Option<String>, Option<String>) {
+    pub(crate) fn reason(
+        &self,
+        phase: &str,
+        declared: Option<&str>,
+    ) -> (Option<String>, Option<String>) {
         match &self.lifecycle {
             Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => match &ending.cause {
-                EndCause::Failed { reason, message } => {
+                EndCause::Failed { reason, message, .. } => {
                     return (Some(reason.clone()), Some(message.clone()));
                 }
                 EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished => {}
@@ -89,6 +91,17 @@ impl PodCore {
         // Kept as long as the phase is that it belongs to.
         let of_api = self.pod.status.as_ref().filter(|_| declared == Some(phase));
         of_api.map_or((None, None), |status| (status.reason.clone(), status.message.clone()))
+    }
+
+    /// Whose doing it is that the pod fails as a whole, if it does.
+    pub(crate) fn failure_ground(&self) -> Option<Ground> {
+        match &self.lifecycle {
+            Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => match &ending.cause {
+                EndCause::Failed { ground, .. } => Some(*ground),
+                EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished => None,
+            },
+            Lifecycle::Recovering { .. } | Lifecycle::Active => None,
+        }
     }
 
     fn qos_class(&self) -> Option<String> {
@@ -110,7 +123,11 @@ impl PodCore {
         ips.iter().map(|ip| PodIP { ip: ip.to_string() }).collect()
     }
 
-    fn container_statuses(&self, list: ListOf) -> Vec<ContainerStatus> {
+    /// None of a pod that the node never took up, nor of one without such containers.
+    fn container_statuses(&self, list: ListOf) -> Option<Vec<ContainerStatus>> {
+        if self.failure_ground() == Some(Ground::NotAdmitted) {
+            return None;
+        }
         let wanted = |role: Role| match role {
             Role::Init | Role::Sidecar => list == ListOf::Init,
             Role::Regular => list == ListOf::Regular,
@@ -144,7 +161,8 @@ impl PodCore {
                 ..status
             }
         };
-        containers.map(of).collect()
+        let list: Vec<_> = containers.map(of).collect();
+        Some(list).filter(|list| !list.is_empty())
     }
 
     /// The mounts of a container that was made, as its spec has them. A read-only mount tells how far that reaches: the

@@ -7,7 +7,7 @@ use rekindle_types::{ContainerName, TickDuration};
 use crate::action::{HookKind, PodEvent, ProbeKind, Severity};
 use crate::blueprint::{Definition, RestartPolicy, Role};
 use crate::container::{Complaint, StopReason};
-use crate::event::RestartRequest;
+use crate::event::{Eviction, EvictionCause, RestartRequest};
 use crate::journal::RestartCause;
 
 /// `state.terminated.message` of a container that vanished.
@@ -17,6 +17,10 @@ pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// And its `status.message`.
 pub(crate) const DEADLINE_EXCEEDED_TEXT: &str =
     "Pod was active on the node longer than the specified deadline";
+/// `status.reason` of a pod that the node could not keep, and of the event about it.
+pub(crate) const EVICTED: &str = "Evicted";
+/// `status.reason` of a pod that ended because its node was shut down.
+pub(crate) const TERMINATED: &str = "Terminated";
 /// The reason of the event of ErrImageNeverPull.
 const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
 /// The reason of the event of InvalidImageName.
@@ -71,6 +75,16 @@ pub(crate) fn failed_kill_container(name: &ContainerName, message: &str) -> PodE
 
 pub(crate) fn deadline_exceeded() -> PodEvent {
     of_pod(Severity::Normal, DEADLINE_EXCEEDED, DEADLINE_EXCEEDED_TEXT.to_owned())
+}
+
+/// The kubelet says nothing about a pod that a shutdown ends: the node's own event tells of it.
+pub(crate) fn eviction(eviction: &Eviction) -> Option<PodEvent> {
+    let reason = match eviction.cause {
+        EvictionCause::NodePressure | EvictionCause::StorageLimit => EVICTED,
+        EvictionCause::NotAdmitted { reason } => reason,
+        EvictionCause::NodeShutdown => return None,
+    };
+    Some(of_pod(Severity::Warning, reason, eviction.message.clone()))
 }
 
 pub(crate) fn pulling(definition: &Definition) -> PodEvent {

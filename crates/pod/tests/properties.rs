@@ -14,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use proptest::prelude::*;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen,
-    ContainerSeenState, Event, Outcome, PodCore, ResourceDecision, RestartRequest, SandboxSeen,
-    SandboxSeenState, Snapshot, Verdict,
+    ContainerSeenState, Event, Eviction, EvictionCause, Outcome, PodCore, ResourceDecision,
+    RestartRequest, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
@@ -315,11 +315,11 @@ fn happen(world: &mut World, happening: &Happening) {
         Happening::Delete(grace) => {
             world.tell(Event::DeleteRequested { grace: TickDuration::from_secs(*grace) });
         }
-        Happening::Evict(grace) => world.tell(Event::Pressure {
-            reason: "Evicted".to_owned(),
+        Happening::Evict(grace) => world.tell(Event::Eviction(Eviction {
+            cause: EvictionCause::NodePressure,
             message: "low on memory".to_owned(),
             grace: TickDuration::from_secs(*grace),
-        }),
+        })),
         Happening::ImageChange(number) => change_image(world, *number),
         Happening::Resize(place, amount) => resize(world, *place, *amount),
         Happening::Decide(decision) => world.decide(decision.clone()),

@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_pod::{
-    Action, ActionErrorKind, ContainerSeenState, Event, ResourceDecision, RestartRequest,
+    Action, ActionErrorKind, ContainerSeenState, Event, Eviction, EvictionCause, ResourceDecision,
+    RestartRequest,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
@@ -273,11 +274,17 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             let grace = words.seconds("grace").expect("a grace");
             world.tell(Event::DeleteRequested { grace });
         }
-        "evict" => world.tell(Event::Pressure {
-            reason: words.value("reason").unwrap_or("Evicted").to_owned(),
+        "evict" => world.tell(Event::Eviction(Eviction {
+            cause: match words.value("cause") {
+                None | Some("pressure") => EvictionCause::NodePressure,
+                Some("storage-limit") => EvictionCause::StorageLimit,
+                Some("shutdown") => EvictionCause::NodeShutdown,
+                Some("not-admitted") => EvictionCause::NotAdmitted { reason: "NodeShutdown" },
+                Some(other) => panic!("{other} is no cause of an eviction"),
+            },
             message: words.value("message").unwrap_or("the node is low on memory").to_owned(),
             grace: words.seconds("grace").unwrap_or_default(),
-        }),
+        })),
         // an ephemeral container is added to the pod
         "debug" => world.debug(words.word(1), words.value("target")),
         "restart" => world.tell(Event::RestartRequested(request(words))),

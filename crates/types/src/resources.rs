@@ -181,6 +181,12 @@ pub fn has_pod_level(spec: &PodSpec) -> bool {
     lists.flatten().flat_map(BTreeMap::keys).any(|name| is_pod_level(name))
 }
 
+/// The QoS class of a pod: the one that the API has written, or else that of its spec.
+pub fn qos_class_of(pod: &Pod) -> &str {
+    let written = pod.status.as_ref().and_then(|status| status.qos_class.as_deref());
+    written.or_else(|| pod.spec.as_ref().map(qos_class)).unwrap_or("BestEffort")
+}
+
 /// `Guaranteed`, `Burstable` or `BestEffort` (upstream `qos.ComputePodQOS`): from the CPU and the memory of the pod as a whole,
 /// if it has any, else from those of its containers.
 pub fn qos_class(spec: &PodSpec) -> &'static str {

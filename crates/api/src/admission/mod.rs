@@ -5,6 +5,7 @@ pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;
 mod escalation;
 pub(crate) mod namespaces;
+pub(crate) mod priority;
 pub(crate) mod service_accounts;
 
 use rekindle_store::Pending;
@@ -55,6 +56,10 @@ pub(crate) fn after_remove(
 pub(crate) fn check_delete(entry: &KindEntry, name: &str) -> Result<(), ApiError> {
     if namespaces::is_namespace(entry) && namespaces::IMMORTAL.contains(&name) {
         return Err(ApiError::forbidden(entry, name, "this namespace may not be deleted"));
+    }
+    if priority::is_system_class(entry, name) {
+        let why = "this is a system priority class and cannot be deleted";
+        return Err(ApiError::forbidden(entry, name, why));
     }
     Ok(())
 }

@@ -173,10 +173,23 @@ fn make(
     api: &Shared,
     plural: &str,
     namespace: &str,
+    object: Box<dyn AnyObject>,
+    now: Tick,
+) -> Result<Option<Pending>, StoreError> {
+    match api.registry.find("", "v1", plural) {
+        Some(entry) => make_of(api, entry, namespace, object, now),
+        None => Ok(None),
+    }
+}
+
+/// Creates one of the server's own objects of a kind; none when it is there.
+pub(super) fn make_of(
+    api: &Shared,
+    entry: &KindEntry,
+    namespace: &str,
     mut object: Box<dyn AnyObject>,
     now: Tick,
 ) -> Result<Option<Pending>, StoreError> {
-    let Some(entry) = api.registry.find("", "v1", plural) else { return Ok(None) };
     let key = keys::object(entry, namespace, object_meta::name(object.as_ref()));
     if api.store.newest(&key).is_some() {
         return Ok(None);

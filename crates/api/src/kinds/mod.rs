@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
@@ -22,6 +23,7 @@ mod node;
 pub mod pod;
 pub(crate) mod pod_disruption_budget;
 mod pod_restart;
+pub(crate) mod priority_class;
 pub(crate) mod rbac;
 mod refresh;
 mod replica_set;
@@ -47,6 +49,7 @@ pub fn all() -> Registry {
         .register::<Pod>()
         .register::<PodDisruptionBudget>()
         .register::<PodRestart>()
+        .register::<PriorityClass>()
         .register::<ReplicaSet>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()

@@ -241,6 +241,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.rbac.v1.ClusterRoleBinding", &[object("metadata", META)]),
     ("io.k8s.api.rbac.v1.Role", &[object("metadata", META)]),
     ("io.k8s.api.rbac.v1.RoleBinding", &[object("metadata", META)]),
+    ("io.k8s.api.scheduling.v1.PriorityClass", &[object("metadata", META)]),
     (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
 ];
 

@@ -105,6 +105,7 @@ fn settle(
         Part::Resize => object.prepare_for_resize(old),
     }
     admission::complete(call.entry, object.as_mut());
+    admission::priority::check_default(call, object.as_ref())?;
     let path = Path::new("metadata");
     let mut errors = validation::object_meta::check_update(object.meta(), old.meta(), &path);
     errors.extend(validation::object_meta::check(

@@ -12,6 +12,7 @@ pub mod data_dir;
 mod ending;
 mod logs;
 mod network;
+mod node_config;
 mod nodes;
 mod pod_api;
 pub mod preflight;
@@ -31,7 +32,7 @@ use rekindle_api::http::{
 };
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
-use rekindle_node::{ApiAddresses, Duty, Node, StopMode};
+use rekindle_node::{ApiAddresses, Duty, Node, NodeSettings, StopMode};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_runtime::image::{Builtins, ImageStore};
@@ -88,6 +89,7 @@ enum Phase {
 impl Engine {
     /// Starts everything; returns when the API listens. The node becomes Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
+        let node_settings = node_config::read(&args.node)?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
@@ -123,8 +125,7 @@ impl Engine {
         );
         let start = NodeStart {
             settings: &settings,
-            duty: Duty::Serve,
-            api: Some(api_addresses),
+            errand: Errand::Serve { node: node_settings, api: api_addresses },
             data_dir: &data_dir,
             front: &front,
             clock,
@@ -312,12 +313,23 @@ fn internal_client(front: &Front, user: &str) -> Client {
     Client::new(front.in_process_service(UserInfo::internal(user)), "default")
 }
 
+/// What a node is started for.
+enum Errand {
+    /// To run pods.
+    Serve {
+        /// With these settings.
+        node: NodeSettings,
+        /// Where containers reach the API.
+        api: ApiAddresses,
+    },
+    /// To end what a killed engine left.
+    EndPods,
+}
+
 /// What a node agent is started with, beside the runtime and the network.
 struct NodeStart<'a> {
     settings: &'a Settings,
-    duty: Duty,
-    /// Where containers reach the API.
-    api: Option<ApiAddresses>,
+    errand: Errand,
     data_dir: &'a DataDir,
     front: &'a Front,
     clock: SystemClock,
@@ -328,7 +340,7 @@ async fn start_node(
     runtime: Arc<EmbeddedRuntime>,
     network: Arc<Network>,
 ) -> anyhow::Result<rekindle_node::Handle> {
-    let NodeStart { settings, duty, api, data_dir, front, clock } = start;
+    let NodeStart { settings, errand, data_dir, front, clock } = start;
     let name = &settings.node_name;
     let mut config = rekindle_node::Config::new(name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
@@ -336,12 +348,19 @@ async fn start_node(
     config.max_container_restart_period = settings.max_container_restart_period();
     config.pod_pids_limit = settings.pod_pids_limit;
     config.clock = rekindle_node::Clock::starting_at(clock.now());
-    config.duty = duty;
-    config.static_pods = Some(match &settings.static_pod_path {
-        Some(folder) => folder.clone(),
-        None => data_dir.static_pods()?,
-    });
-    config.api = api;
+    match errand {
+        Errand::Serve { node, api } => {
+            config.duty = Duty::Serve;
+            config.eviction = node.eviction;
+            config.shutdown = node.shutdown;
+            config.api = Some(api);
+            config.static_pods = Some(match &settings.static_pod_path {
+                Some(folder) => folder.clone(),
+                None => data_dir.static_pods()?,
+            });
+        }
+        Errand::EndPods => config.duty = Duty::EndPods,
+    }
     let client = internal_client(front, &format!("system:node:{name}"));
     Node::start(config, client, runtime, network).await.context("start the node")
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use rekindle_api::auth::Pki;
 use rekindle_api::http::SystemClock;
-use rekindle_node::{Duty, StopMode};
+use rekindle_node::StopMode;
 use rekindle_runtime::Runtime;
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_types::PodRef;
@@ -15,7 +15,7 @@ use super::data_dir::DataDir;
 use super::logs::LogSource;
 use super::settings::Settings;
 use super::{
-    NodeStart, PKI, close_store, network, open_api, open_runtime, open_store, start_node,
+    Errand, NodeStart, PKI, close_store, network, open_api, open_runtime, open_store, start_node,
     take_network_away,
 };
 
@@ -32,14 +32,8 @@ pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<P
     let pki = Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
     let (store, committer) = open_store(&data_dir)?;
     let front = open_api(&store, &data_dir, &pki, clock, LogSource::default())?;
-    let start = NodeStart {
-        settings,
-        duty: Duty::EndPods,
-        api: None,
-        data_dir: &data_dir,
-        front: &front,
-        clock,
-    };
+    let start =
+        NodeStart { settings, errand: Errand::EndPods, data_dir: &data_dir, front: &front, clock };
     let node = start_node(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     node.stop(StopMode::EndPods).await;
     take_network_away(network).await;

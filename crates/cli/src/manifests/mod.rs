@@ -4,4 +4,4 @@ mod apply;
 mod read;
 
 pub use apply::apply_all;
-pub use read::read_all;
+pub use read::{read_all, read_document};

@@ -25,6 +25,17 @@ pub fn read_all(sources: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
+/// The one document of a file; `Null` when it is empty.
+pub fn read_document(file: &Path) -> anyhow::Result<Value> {
+    let text = read_text(file)?;
+    let read = rekindle_manifest::objects(&text);
+    let mut objects = read.with_context(|| format!("read {}", file.display()))?;
+    if objects.len() > 1 {
+        bail!("read {}: it holds more than one document", file.display());
+    }
+    Ok(objects.pop().unwrap_or(Value::Null))
+}
+
 fn is_stdin(source: &Path) -> bool {
     source == Path::new("-")
 }

@@ -58,7 +58,11 @@ impl Network {
 /// The binary under test.
 pub fn rekindle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rekindle"));
-    command.env_remove("KUBECONFIG").env_remove("REKINDLE_DATA_DIR");
+    let node_config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/node.yaml");
+    command
+        .env_remove("KUBECONFIG")
+        .env_remove("REKINDLE_DATA_DIR")
+        .env("REKINDLE_NODE_CONFIG", node_config);
     command
 }
 

@@ -1,7 +1,7 @@
 //! The scheduler: finds a node for each pod that has none.
 //!
 //! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
-//! less loaded. Nothing is polled. Of the nodes that fit, the least allocated one is taken, then the first by name.
+//! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit, the least allocated one is taken, then the first by name.
 //!
 //! Not here yet: preemption, inter-pod affinity, topology spread, volumes' node affinity. The API warns about those fields.
 
@@ -11,6 +11,7 @@ mod affinity;
 mod filter;
 mod taints;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -89,6 +90,18 @@ fn is_waiting(pod: &Pod) -> bool {
         && pods::is_active(pod)
         && spec.scheduler_name.as_deref().is_none_or(|name| name == NAME)
         && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+}
+
+/// Where a waiting pod stands in the queue: the higher priority first, then the older pod (upstream's PrioritySort). A driver
+/// looks at what is due at the same time in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn(Reverse<i32>, Tick);
+
+pub(crate) fn turn(view: &View, name: &NamespacedName) -> Turn {
+    let Some(pod) = view.pod(name) else { return Turn::default() };
+    let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default();
+    let since = pod.metadata.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from);
+    Turn(Reverse(priority), since)
 }
 
 /// Binds the pod, or says why no node fits.

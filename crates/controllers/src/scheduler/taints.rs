@@ -2,18 +2,30 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
+use super::requests::Requests;
+
 /// The taint that stands for `spec.unschedulable`.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The taint of a node that lacks memory.
+const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 /// The taint that stands for a Ready condition that is not True.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// The first taint of the node that the pod does not tolerate.
+/// The first taint of the node that the pod does not tolerate. A pod that asks for something, or is limited in it, copes with want
+/// of memory [documentation, "Taint Nodes by Condition"].
 pub(super) fn first_untolerated<'a>(pod: &Pod, node: &'a Node) -> Option<&'a Taint> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     taints
         .iter()
         .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
+        .filter(|taint| taint.key != MEMORY_PRESSURE || is_best_effort(pod))
         .find(|taint| !tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+/// It asks for neither CPU nor memory; the API makes requests of limits.
+fn is_best_effort(pod: &Pod) -> bool {
+    let requests = Requests::of(pod);
+    requests.cpu_millis == 0 && requests.memory_bytes == 0
 }
 
 /// True when the pod may go to a cordoned node.

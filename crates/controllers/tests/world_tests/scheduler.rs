@@ -1,7 +1,8 @@
 //! The scheduler.
 
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::plan::{Part, Propagation};
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, View, turn};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -210,4 +211,66 @@ fn a_node_that_comes_back_in_time_keeps_its_pods() {
     world.api.add_node("node-1", "2", "4Gi", "110");
     world.advance(TickDuration::from_secs(600));
     assert!(world.api.objects.contains_key(&pod));
+}
+
+#[test]
+fn pods_that_wait_together_go_by_priority_and_then_by_age() {
+    // (name, priority, created at second), the order in which they are looked at
+    let pods = [("old", 0, 1), ("new", 0, 2), ("urgent", 100, 3), ("patient", -1, 0)];
+    let mut view = View::new();
+    for (name, priority, second) in pods {
+        let mut pod = pod_with(name, json!({"priority": priority}));
+        pod["metadata"]["uid"] = json!(name);
+        pod["metadata"]["namespace"] = json!("shop");
+        pod["metadata"]["creationTimestamp"] = json!(format!("2026-11-21T12:00:0{second}Z"));
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        view.apply(Object::from(pod));
+    }
+    let mut keys = pods.map(|(name, ..)| Key::Schedule(NamespacedName::new("shop", name)));
+    keys.sort_by_key(|key| turn(&view, key));
+    let order = keys.map(|key| key.object().name.name);
+    assert_eq!(order, ["urgent", "old", "new", "patient"]);
+}
+
+#[test]
+fn a_node_under_pressure_is_tainted_until_it_is_over_and_gets_no_pods_that_do_not_cope() {
+    let node = id(Kind::Node, "node-1");
+    let under = |condition: &str, status: &str| {
+        json!({"status": {"conditions": [
+            {"type": "Ready", "status": "True"}, {"type": condition, "status": status}]}})
+    };
+    let taints = |world: &World| match &world.api.objects[&node] {
+        Object::Node(node) => {
+            let taints =
+                node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+            taints.iter().map(|t| format!("{}:{}", t.key, t.effect)).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut world = World::new();
+    world.api.add_node("node-1", "2", "4Gi", "110");
+    world.api.patch(
+        &node,
+        Part::Whole,
+        &json!({"spec": {"taints": [{"key": "own", "effect": "PreferNoSchedule"}]}}),
+    );
+    for (condition, key) in [
+        ("MemoryPressure", "memory-pressure"),
+        ("DiskPressure", "disk-pressure"),
+        ("PIDPressure", "pid-pressure"),
+    ] {
+        world.api.patch(&node, Part::Status, &under(condition, "True"));
+        world.settle();
+        let of_pressure = format!("node.kubernetes.io/{key}:NoSchedule");
+        assert_eq!(taints(&world), ["own:PreferNoSchedule".to_owned(), of_pressure]);
+        let best_effort = world.create(pod_with(&format!("weak-{key}"), json!({})));
+        let burstable = world.create(pod_with(&format!("firm-{key}"), asks("1m", "1Mi")));
+        world.settle();
+        assert_eq!(node_of(&world, &best_effort), None);
+        assert_eq!(node_of(&world, &burstable).is_some(), condition == "MemoryPressure");
+        world.api.patch(&node, Part::Status, &under(condition, "False"));
+        world.settle();
+        assert_eq!(taints(&world), ["own:PreferNoSchedule"]);
+        assert_eq!(node_of(&world, &best_effort).as_deref(), Some("node-1"));
+    }
 }

@@ -65,6 +65,19 @@ fn ended_attempts_follow_from_count_and_states() {
     assert_eq!(PodView::of(&Pod::default()).containers.len(), 0);
 }
 
+/// Evicted, ended by a shutdown or refused: the object stays, and nothing is to be done for it. What its containers did on the way out is
+/// no failure.
+#[test]
+fn a_pod_that_its_node_gave_up_is_over_whatever_its_containers_did() {
+    for reason in ["Evicted", "Terminated", "NodeShutdown"] {
+        let mut given_up = pod(ended(Some("a")), ContainerState::default(), 0, Some("a"));
+        let status = given_up.status.as_mut().unwrap();
+        status.phase = Some("Failed".to_owned());
+        status.reason = Some(reason.to_owned());
+        assert_eq!(PodView::of(&given_up).course, Course::Over, "{reason}");
+    }
+}
+
 #[test]
 fn the_nodes_next_start_is_read_from_its_back_off_text() {
     let text = "back-off 2m40s restarting failed container=app pod=p_ns(uid)";

@@ -27,6 +27,13 @@ impl Default for ImageGcPolicy {
     }
 }
 
+impl ImageGcPolicy {
+    /// All goes that may go, however much room there is.
+    pub(crate) const fn with_nothing_kept(self) -> Self {
+        Self { high_threshold_percent: 0, low_threshold_percent: 0, ..self }
+    }
+}
+
 /// What is remembered of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Record {

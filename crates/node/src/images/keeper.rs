@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ContainerImage, ObjectReference};
+use k8s_openapi::api::core::v1::ContainerImage;
 use rekindle_pod::Severity;
 use rekindle_runtime::{ImageOnDisk, Runtime, RuntimeError};
 use rekindle_types::TickDuration;
@@ -34,7 +34,10 @@ pub(crate) struct Keeper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Wait,
+    /// Images go when their disk fills.
     Collect,
+    /// All go that nobody uses: the node lacks disk.
+    RemoveUnused,
 }
 
 impl Keeper {
@@ -73,9 +76,13 @@ async fn run<R: Runtime, N: PodNetwork>(
     let mut collected_at = node.clock.now();
     loop {
         let now = node.clock.now();
-        let then = match now.since(collected_at) >= COLLECTION_PERIOD {
-            true => Then::Collect,
-            false => Then::Wait,
+        let wanted = node.images.take_wanted();
+        let then = if !wanted.is_empty() {
+            Then::RemoveUnused
+        } else if now.since(collected_at) >= COLLECTION_PERIOD {
+            Then::Collect
+        } else {
+            Then::Wait
         };
         if then == Then::Collect {
             collected_at = now;
@@ -87,6 +94,7 @@ async fn run<R: Runtime, N: PodNetwork>(
                 "the images cannot be looked after"
             );
         }
+        drop(wanted);
         tokio::select! {
             () = tokio::time::sleep(LOOK_PERIOD) => {}
             () = node.images.pulled() => {}
@@ -115,17 +123,24 @@ async fn look<R: Runtime, N: PodNetwork>(
         Then::Collect => {
             let disk = node.runtime.image_file_system().await?;
             let plan = records.plan(now, policy, disk, &images);
-            carry_out(node, &images, &plan).await;
+            let freed_bytes = remove(node, &images, &plan).await;
+            complain(node, plan.wanted_bytes, freed_bytes);
+        }
+        Then::RemoveUnused => {
+            let disk = node.runtime.image_file_system().await?;
+            let plan = records.plan(now, &policy.with_nothing_kept(), disk, &images);
+            remove(node, &images, &plan).await;
         }
     }
     Ok(())
 }
 
-async fn carry_out<R: Runtime, N: PodNetwork>(
+/// Answers the bytes that are had back.
+async fn remove<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     images: &[ImageOnDisk],
     plan: &Plan,
-) {
+) -> u64 {
     let mut freed_bytes = 0_u64;
     for id in &plan.remove {
         match node.runtime.remove_image(id).await {
@@ -150,19 +165,17 @@ async fn carry_out<R: Runtime, N: PodNetwork>(
             }
         }
     }
-    if freed_bytes < plan.wanted_bytes {
-        let wanted = plan.wanted_bytes;
+    freed_bytes
+}
+
+/// Says that less could be removed than was wanted, if so.
+fn complain<R, N>(node: &NodeContext<R, N>, wanted: u64, freed_bytes: u64) {
+    if freed_bytes < wanted {
         let message = format!(
             "Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only found \
              {freed_bytes} bytes eligible to free."
         );
-        let about = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Node".to_owned()),
-            name: Some(node.name.clone()),
-            uid: Some(node.name.clone()),
-            ..ObjectReference::default()
-        };
+        let about = node.object_reference();
         node.recorder.record(about, Severity::Warning, event::FREE_DISK_SPACE_FAILED, message);
     }
 }

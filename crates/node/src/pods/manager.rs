@@ -1,6 +1,9 @@
 //! Which pods are here: follows the API and the runtime, and gives each pod its worker. Does no IO of its own while serving,
 //! so that an exit reaches its pod at once.
 
+mod shutdown;
+mod statics;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +14,23 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
+use rekindle_pod::Eviction;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, PodUid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
 
-use super::recovery::{
-    delete_object, kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans,
-};
+use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
 use super::worker::{Input, Source, Worker, WorkerStart};
 use crate::agent::Duty;
 use crate::context::NodeContext;
+use crate::eviction::{Order, Standing};
 use crate::network::PodNetwork;
-use crate::static_pods::{Listing, StaticPods, hash_of_mirror, is_mirror};
+use crate::shutdown::{Shutdown, ShutdownPolicy};
+use crate::static_pods::{Listing, StaticPods, disown, is_mirror};
 
 /// How long a pod whose worker failed inside waits for a new one; doubled each time.
 const WORKER_RETRY_MIN: Duration = Duration::from_secs(1);
@@ -65,6 +70,8 @@ enum Phase {
     /// The same, and everything that is taken up by it is to end.
     RecoveringToEnd,
     Serving,
+    /// The node is shut down: pods end one group after the other, and new ones are refused.
+    ShuttingDown,
     Stopping,
 }
 
@@ -97,6 +104,18 @@ pub(crate) struct Manager<R, N> {
     /// Requests that are not settled, by UID.
     restarts: BTreeMap<String, Arc<PodRestart>>,
     listed_restarts: BTreeSet<String>,
+    rules: Rules,
+    shutdown: Option<Shutdown>,
+}
+
+/// What pods have to go by, beside their objects.
+pub(crate) struct Rules {
+    /// What the end of the node is to them.
+    pub(crate) shutdown: ShutdownPolicy,
+    /// What the node is under: new pods may be refused.
+    pub(crate) pressures: watch::Receiver<Standing>,
+    /// Pods that have to go.
+    pub(crate) ordered: mpsc::UnboundedReceiver<Order>,
 }
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
@@ -106,6 +125,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         found: Vec<SandboxSnapshot>,
         statics: StaticPods,
         duty: Duty,
+        rules: Rules,
     ) -> Self {
         let mut by_pod: BTreeMap<PodUid, Vec<SandboxSnapshot>> = BTreeMap::new();
         for sandbox in found {
@@ -128,6 +148,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             statics,
             restarts: BTreeMap::new(),
             listed_restarts: BTreeSet::new(),
+            rules,
+            shutdown: None,
         }
     }
 
@@ -141,6 +163,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let mut restarts = self.watch_restarts();
         let runtime = self.node.runtime.clone();
         loop {
+            let wake = self.drive_shutdown();
             if self.phase == Phase::Stopping && self.tasks.is_empty() {
                 return;
             }
@@ -151,7 +174,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                     self.worker_ended(ended);
                 }
                 mode = stop.recv() => match mode {
-                    Some(StopMode::EndPods) => self.end_pods(),
+                    Some(StopMode::EndPods) => self.stop(),
                     Some(StopMode::LeavePods) | None => {
                         self.tasks.shutdown().await;
                         return;
@@ -160,6 +183,10 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 Some(event) = pods.next() => self.pod_event(event),
                 Some(listing) = static_pods.recv() => self.statics_listed(listing),
                 Some(event) = restarts.next() => self.restart_event(event),
+                Some(Order { uid, eviction, over }) = self.rules.ordered.recv() => {
+                    self.tell(&uid, Input::Evict(eviction, over));
+                }
+                () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
     }
@@ -206,11 +233,13 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn pod_seen(&mut self, mut pod: Pod) {
         pod.metadata.managed_fields = None; // large, and nobody here reads them
+        disown(&mut pod);
         let Some(pod_ref) = pod_ref(&pod) else { return };
         if let Some(worker) = self.workers.get(&pod_ref.uid) {
             worker.updates.send_replace(Arc::new(pod));
         } else if self.phase != Phase::Stopping && !self.over.contains(&pod_ref.uid) {
-            self.start_worker(pod_ref, Arc::new(pod), Source::Api);
+            let refusal = self.refusal(&pod);
+            self.start_worker(pod_ref, Arc::new(pod), Source::Api, refusal);
         }
     }
 
@@ -256,66 +285,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 self.phase = Phase::Stopping;
             }
             Phase::Serving => self.start_statics(),
-            Phase::Stopping => {}
-        }
-    }
-
-    /// The folder of static pods was read.
-    fn statics_listed(&mut self, listing: Listing) {
-        self.statics.list(listing);
-        let unwanted: Vec<PodUid> = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| match worker.source {
-                Source::Api => false,
-                Source::File(_) => !self.statics.wants(&worker.pod_ref),
-            })
-            .map(|(uid, _)| uid.clone())
-            .collect();
-        for uid in unwanted {
-            self.pod_gone(&uid);
-        }
-        self.take_up();
-    }
-
-    /// Takes up the static pods that are not here yet. While an earlier one of the name still ends, the new one waits: they may
-    /// not share what is theirs by name.
-    fn start_statics(&mut self) {
-        let is_free = |pod: &PodRef| {
-            let mut here = self.workers.values().filter(|w| matches!(w.source, Source::File(_)));
-            !here.any(|w| (&w.pod_ref.namespace, &w.pod_ref.name) == (&pod.namespace, &pod.name))
-        };
-        let due: Vec<(PodRef, Arc<Pod>)> = self
-            .statics
-            .wanted()
-            .filter(|(pod_ref, _)| is_free(pod_ref))
-            .map(|(pod_ref, pod)| (pod_ref.clone(), self.statics.with_known_status(pod_ref, pod)))
-            .collect();
-        for (pod_ref, pod) in due {
-            let source = Source::File(self.statics.follow(&pod_ref));
-            self.start_worker(pod_ref, pod, source);
-        }
-        self.remove_orphaned_mirrors();
-    }
-
-    fn mirror_seen(&mut self, mirror: Pod) {
-        let of = hash_of_mirror(&mirror).map(|hash| PodUid(hash.to_owned()));
-        let uid = mirror.metadata.uid.clone().map(PodUid);
-        if let Some((uid, of)) = uid.zip(of) {
-            self.node.index.mirror_seen(uid, of);
-        }
-        self.statics.mirror_seen(mirror);
-        self.remove_orphaned_mirrors();
-    }
-
-    /// A mirror that shows nothing is deleted, whoever made it.
-    fn remove_orphaned_mirrors(&mut self) {
-        if self.phase != Phase::Serving {
-            return;
-        }
-        for mirror in self.statics.orphans() {
-            let client = self.node.client.clone();
-            self.tasks.spawn(async move { delete_object(&client, &mirror).await });
+            Phase::ShuttingDown | Phase::Stopping => {}
         }
     }
 
@@ -326,7 +296,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         for (uid, pod) in kept_pods(&self.node, &known) {
             match pod.as_ref().and_then(|pod| pod_ref(pod)).zip(pod) {
                 Some((pod_ref, pod)) => {
-                    self.start_worker(pod_ref, pod, Source::Api);
+                    self.start_worker(pod_ref, pod, Source::Api, None);
                     self.pod_gone(&uid);
                 }
                 None => unreadable.push(uid),
@@ -347,7 +317,14 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         });
     }
 
-    fn start_worker(&mut self, pod_ref: PodRef, pod: Arc<Pod>, source: Source) {
+    /// Gives a pod its worker; one that is refused only ends.
+    fn start_worker(
+        &mut self,
+        pod_ref: PodRef,
+        pod: Arc<Pod>,
+        source: Source,
+        refusal: Option<Eviction>,
+    ) {
         let uid = pod_ref.uid.clone();
         let (updates, updates_receiver) = watch::channel(pod);
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
@@ -357,6 +334,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             pod_ref: pod_ref.clone(),
             found,
             duty: self.duty(),
+            refusal,
             updates: updates_receiver,
             inbox: inbox_receiver,
             source: source.clone(),
@@ -435,7 +413,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             });
             let found = found.into_iter().filter(|sandbox| sandbox.key.pod == pod_ref).collect();
             let inbox = inbox_receiver;
-            let start = WorkerStart { pod_ref, found, duty, updates, inbox, source };
+            let refusal = None;
+            let start = WorkerStart { pod_ref, found, duty, refusal, updates, inbox, source };
             Worker::run(node, start).await;
         });
         self.task_pods.insert(task.id(), uid.clone());
@@ -448,7 +427,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// What a worker that is started now is started for.
     fn duty(&self) -> Duty {
         match self.phase {
-            Phase::Recovering | Phase::Serving => Duty::Serve,
+            Phase::Recovering | Phase::Serving | Phase::ShuttingDown => Duty::Serve,
             Phase::RecoveringToEnd | Phase::Stopping => Duty::EndPods,
         }
     }
@@ -457,7 +436,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.phase = match self.phase {
             // what runs is not known before the list is
             Phase::Recovering | Phase::RecoveringToEnd => Phase::RecoveringToEnd,
-            Phase::Serving | Phase::Stopping => Phase::Stopping,
+            Phase::Serving | Phase::ShuttingDown | Phase::Stopping => Phase::Stopping,
         };
         for worker in self.workers.values() {
             if worker.inbox.send(Input::NodeStops).is_err() {

@@ -31,7 +31,7 @@ mod worker;
 
 pub(crate) use index::{PodIndex, PodView};
 pub(crate) use latest::Urgency;
-pub(crate) use manager::{Manager, StopMode as ManagerStop};
+pub(crate) use manager::{Manager, Rules, StopMode as ManagerStop};
 pub(crate) use recorder::Recorder;
 pub(crate) use recovery::{delete_object, pod_ref};
 pub(crate) use room::NodeRoom;

@@ -7,12 +7,14 @@
 mod crashes;
 mod ending;
 mod ephemeral;
+mod eviction;
 mod health;
 mod images;
 mod namespaces;
 mod resizes;
 mod restarts;
 mod running;
+mod shutdown;
 mod tokens;
 
 use std::path::PathBuf;

@@ -14,13 +14,13 @@ use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Journal,
-    Outcome, PodCore, ResourceDecision,
+    Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
+    EvictionCause, Journal, Outcome, PodCore, ResourceDecision,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, Tick, TickDuration};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
@@ -39,6 +39,7 @@ use crate::context::NodeContext;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
+use crate::shutdown;
 use crate::static_pods::MirrorView;
 use crate::tokens::{Found, PodTokens};
 
@@ -65,9 +66,16 @@ pub(crate) enum Input {
     RestartForgotten(String),
     /// The object is gone from the API: everything of it ends.
     Vanished,
+    /// The node cannot keep the pod. What is dropped when the pod is over tells whoever waits for that.
+    Evict(Eviction, Awaited),
+    /// The node is shut down: the pod fails within this grace, and its worker goes.
+    NodeShutsDown { grace: TickDuration },
     /// The node stops: end the containers, keep what is needed to go on later.
     NodeStops,
 }
+
+/// Dropped when a pod that was evicted has nothing left on the node.
+pub(crate) type Awaited = oneshot::Sender<()>;
 
 /// What a worker is started with.
 pub(crate) struct WorkerStart {
@@ -75,6 +83,8 @@ pub(crate) struct WorkerStart {
     /// What the runtime had of it when the agent started.
     pub(crate) found: Vec<SandboxSnapshot>,
     pub(crate) duty: Duty,
+    /// Why the node does not take the pod up, if it does not.
+    pub(crate) refusal: Option<Eviction>,
     pub(crate) updates: watch::Receiver<Arc<Pod>>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Input>,
     pub(crate) source: Source,
@@ -129,6 +139,18 @@ pub(crate) struct Worker<R, N> {
     existence: Existence,
     /// Since when a new pod's start is awaited; `None` once it runs, or when an agent before began it.
     awaited_since: Option<Tick>,
+    departure: Departure,
+    /// Who waits until an eviction is carried out.
+    awaited: Vec<Awaited>,
+}
+
+/// Whether the worker stays with a pod that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// Until its object is deleted.
+    WithObject,
+    /// No longer than it takes: the node is shut down.
+    WhenOver,
 }
 
 /// Whether the API still has the pod.
@@ -148,13 +170,16 @@ enum Flow {
 impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// Takes the pod up where an earlier agent left it, or from the beginning.
     pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
-        let WorkerStart { pod_ref, found, duty, updates, inbox, source } = start;
+        let WorkerStart { pod_ref, found, duty, refusal, updates, inbox, source } = start;
         let mut worker = Self::new(node, pod_ref, source, updates, inbox);
         worker.keep_pod();
         match duty {
             Duty::Serve => {}
             // before the core looks at what stands, so that it begins nothing
             Duty::EndPods => worker.take(Input::NodeStops),
+        }
+        if let Some(refusal) = refusal {
+            worker.handle(Event::Eviction(refusal));
         }
         worker.look(found).await;
         if worker.serve().await == Flow::Finished {
@@ -215,6 +240,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             deletion_grace: None,
             existence: Existence::Exists,
             awaited_since,
+            departure: Departure::WithObject,
+            awaited: Vec::new(),
             pod_ref,
             node,
         }
@@ -427,6 +454,20 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 let grace = deletion_grace(&self.pod).unwrap_or_else(|| spec_grace(&self.pod));
                 self.delete(grace);
             }
+            Input::Evict(eviction, awaited) => {
+                self.awaited.push(awaited);
+                self.handle(Event::Eviction(eviction));
+            }
+            Input::NodeShutsDown { grace } => {
+                self.departure = Departure::WhenOver;
+                self.handle(Event::Eviction(Eviction {
+                    cause: EvictionCause::NodeShutdown,
+                    message: shutdown::MESSAGE.to_owned(),
+                    grace,
+                }));
+            }
+            // it ends already, and for good
+            Input::NodeStops if self.departure == Departure::WhenOver => {}
             Input::NodeStops => {
                 self.mode = Mode::NodeStopping;
                 self.delete(spec_grace(&self.pod));
@@ -566,7 +607,7 @@ fn deletion_grace(pod: &Pod) -> Option<i64> {
     Some(pod.metadata.deletion_grace_period_seconds.unwrap_or_else(|| spec_grace(pod)))
 }
 
-fn spec_grace(pod: &Pod) -> i64 {
+pub(crate) fn spec_grace(pod: &Pod) -> i64 {
     pod.spec
         .as_ref()
         .and_then(|spec| spec.termination_grace_period_seconds)

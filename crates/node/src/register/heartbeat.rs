@@ -11,24 +11,28 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::conditions::{Fitness, Pressures, Shown, conditions};
+use super::conditions::{Fitness, Shown, conditions};
 use super::lease;
 use super::machine::MachineFacts;
 use super::object::{labels, node_object, node_status};
 use crate::agent::Config;
+use crate::eviction::Standing;
 
 /// Between two heartbeats.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Between two heartbeats while the node is not registered yet or the API refuses.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long the last status may take.
+const LAST_WORD: Duration = Duration::from_secs(2);
 /// After which a status is written though nothing changed.
 const STATUS_PERIOD: TickDuration = TickDuration::from_secs(300);
 
 /// The running task.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    registered: watch::Receiver<bool>,
-    beat: Beat,
+    /// What was told to the API last; `None` before the node is registered.
+    told: watch::Receiver<Option<Fitness>>,
+    fitness: watch::Sender<Fitness>,
     task: JoinHandle<()>,
 }
 
@@ -38,6 +42,8 @@ struct Beat {
     config: Config,
     machine: MachineFacts,
     images: watch::Receiver<Vec<ContainerImage>>,
+    fitness: watch::Receiver<Fitness>,
+    pressures: watch::Receiver<Standing>,
 }
 
 /// A client that can be shown in debug output.
@@ -61,23 +67,36 @@ struct Written {
 }
 
 impl Heartbeat {
-    /// Registers the node and goes on from there; `images` are those that its status lists.
+    /// Registers the node and goes on from there; `images` are those that its status lists, `pressures` what it is under.
     pub(crate) fn start(
         client: Client,
         config: &Config,
         machine: MachineFacts,
         images: watch::Receiver<Vec<ContainerImage>>,
+        pressures: watch::Receiver<Standing>,
     ) -> Self {
-        let (sender, registered) = watch::channel(false);
-        let beat = Beat { client: ApiClient(client), config: config.clone(), machine, images };
-        let task = tokio::spawn(beat.clone().run(sender));
-        Self { registered, beat, task }
+        let (sender, told) = watch::channel(None);
+        let (fitness, receiver) = watch::channel(Fitness::Ready);
+        let beat = Beat {
+            client: ApiClient(client),
+            config: config.clone(),
+            machine,
+            images,
+            fitness: receiver,
+            pressures,
+        };
+        Self { told, fitness, task: tokio::spawn(beat.run(sender)) }
     }
 
     /// Waits until the node stands in the API.
     pub(crate) async fn ready(&mut self) {
         // an error means that the task has ended, and there is nothing to wait for
-        let _ended = self.registered.wait_for(|registered| *registered).await;
+        let _ended = self.told.wait_for(Option::is_some).await;
+    }
+
+    /// Says at once, and from now on, how fit the node is.
+    pub(crate) fn say(&self, fitness: Fitness) {
+        self.fitness.send_replace(fitness);
     }
 
     /// Stops at once.
@@ -85,27 +104,27 @@ impl Heartbeat {
         self.task.abort();
     }
 
-    /// Stops, and says that the node is not ready any more.
-    pub(crate) async fn stop_not_ready(&self) {
-        self.task.abort();
-        let shown =
-            Shown { fitness: Fitness::ShuttingDown, memory_pressure: false, disk_pressure: false };
-        let mut written = Written::default();
-        if let Err(error) = self.beat.write_status(&mut written, shown).await {
-            tracing::debug!(%error, "the node's last status could not be written");
+    /// Stops when it has said that the node is not ready any more, or an API that does not answer had its time.
+    pub(crate) async fn stop_not_ready(&mut self) {
+        self.say(Fitness::ShuttingDown);
+        let told = self.told.wait_for(|told| *told == Some(Fitness::ShuttingDown));
+        match tokio::time::timeout(LAST_WORD, told).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => tracing::debug!("the node's last status could not be written"),
         }
+        self.task.abort();
     }
 }
 
 impl Beat {
-    async fn run(self, registered: watch::Sender<bool>) {
+    async fn run(mut self, told: watch::Sender<Option<Fitness>>) {
         let mut written = Written::default();
-        let mut pressures = Pressures::default();
         loop {
-            let shown = pressures.look(self.config.clock.now(), &self.machine.data_dir);
-            let wait = match self.once(&mut written, shown).await {
+            let fitness = *self.fitness.borrow_and_update();
+            let shown = Shown { fitness, pressures: self.pressures.borrow_and_update().clone() };
+            let wait = match self.once(&mut written, &shown).await {
                 Ok(()) => {
-                    registered.send_replace(true);
+                    told.send_replace(Some(fitness));
                     PERIOD
                 }
                 Err(error) => {
@@ -113,16 +132,20 @@ impl Beat {
                     RETRY
                 }
             };
-            tokio::time::sleep(wait).await;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                Ok(()) = self.fitness.changed() => {}
+                Ok(()) = self.pressures.changed() => {}
+            }
         }
     }
 
-    async fn once(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+    async fn once(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
         let now = self.config.clock.now();
         let name = &self.config.name;
         if written.node_uid.is_none() {
             self.register(written, shown).await?;
-        } else if written.shown != Some(shown)
+        } else if written.shown.as_ref() != Some(shown)
             || written.images != *self.images.borrow()
             || now.since(written.at) >= STATUS_PERIOD
         {
@@ -135,7 +158,7 @@ impl Beat {
         lease::renew(&self.client.0, name, written.node_uid.as_deref(), now).await
     }
 
-    fn status(&self, written: &Written, shown: Shown) -> NodeStatus {
+    fn status(&self, written: &Written, shown: &Shown) -> NodeStatus {
         let now = self.config.clock.now();
         let conditions = conditions(now, shown, &written.conditions);
         node_status(&self.config, &self.machine, conditions, self.images.borrow().clone())
@@ -146,7 +169,7 @@ impl Beat {
     }
 
     /// Creates the object, or takes over the one that stands.
-    async fn register(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+    async fn register(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
         let status = self.status(written, shown);
         let images = status.images.clone().unwrap_or_default();
         let object = node_object(&self.config, status);
@@ -170,7 +193,7 @@ impl Beat {
         }
     }
 
-    async fn write_status(&self, written: &mut Written, shown: Shown) -> Result<(), kube::Error> {
+    async fn write_status(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
         let status = self.status(written, shown);
         let patch = json!({ "status": status });
         let params = PatchParams::default();
@@ -182,9 +205,9 @@ impl Beat {
     }
 }
 
-fn remember(written: &mut Written, node: &Node, shown: Shown, now: Tick) {
+fn remember(written: &mut Written, node: &Node, shown: &Shown, now: Tick) {
     written.node_uid.clone_from(&node.metadata.uid);
-    written.shown = Some(shown);
+    written.shown = Some(shown.clone());
     written.at = now;
     let conditions = node.status.as_ref().and_then(|status| status.conditions.clone());
     written.conditions = conditions.unwrap_or_default();

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::NodeSystemInfo;
 use rekindle_types::Quantity;
 
 use crate::agent::Config;
 use crate::env::Allocatable;
+use crate::eviction::{EvictionPolicy, Signal};
 
 /// Pods of one node, as a kubelet's default.
 const PODS_MAX: i64 = 110;
-/// Bytes of memory kept free before pods are evicted (the kubelet's default hard threshold): not given to pods.
-const MEMORY_RESERVED: i64 = 100 * 1024 * 1024;
 
 /// What does not change while the agent runs.
 #[derive(Clone, Debug)]
@@ -21,7 +19,6 @@ pub(crate) struct MachineFacts {
     pub(crate) capacity: BTreeMap<String, Quantity>,
     pub(crate) allocatable: BTreeMap<String, Quantity>,
     pub(crate) info: NodeSystemInfo,
-    pub(crate) data_dir: PathBuf,
 }
 
 impl MachineFacts {
@@ -29,7 +26,7 @@ impl MachineFacts {
     pub(crate) fn read(config: &Config) -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let memory_bytes = memory().total_bytes;
-        let disk_bytes = disk(&config.data_dir).map_or(0, |disk| disk.total_bytes);
+        let disk_bytes = disk_bytes(&config.data_dir);
         let whole = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
         let mut capacity = BTreeMap::from([
             ("cpu".to_owned(), Quantity::from_units(i64::try_from(cpus).unwrap_or(1))),
@@ -47,8 +44,8 @@ impl MachineFacts {
                 }
             }
         }
-        let allocatable = allocatable_of(&capacity);
-        Self { capacity, allocatable, info: system_info(config), data_dir: config.data_dir.clone() }
+        let allocatable = allocatable_of(&capacity, &config.eviction);
+        Self { capacity, allocatable, info: system_info(config) }
     }
 
     /// What pods may have of it.
@@ -57,14 +54,20 @@ impl MachineFacts {
     }
 }
 
-/// The capacity without what the kubelet's eviction thresholds keep free.
-fn allocatable_of(capacity: &BTreeMap<String, Quantity>) -> BTreeMap<String, Quantity> {
+/// The capacity without what hard eviction thresholds keep free.
+fn allocatable_of(
+    capacity: &BTreeMap<String, Quantity>,
+    eviction: &EvictionPolicy,
+) -> BTreeMap<String, Quantity> {
     let mut allocatable = capacity.clone();
-    if let Some(memory) = allocatable.get_mut("memory") {
-        *memory = Quantity::from_bytes((memory.units() - MEMORY_RESERVED).max(0));
-    }
-    if let Some(storage) = allocatable.get_mut("ephemeral-storage") {
-        *storage = Quantity::from_bytes(storage.units() / 10 * 9);
+    for (resource, signal) in
+        [("memory", Signal::MemoryAvailable), ("ephemeral-storage", Signal::NodeFsAvailable)]
+    {
+        if let Some(amount) = allocatable.get_mut(resource) {
+            let bytes = u64::try_from(amount.units()).unwrap_or(0);
+            let left = bytes.saturating_sub(eviction.reserved(signal, bytes));
+            *amount = Quantity::from_bytes(i64::try_from(left).unwrap_or(i64::MAX));
+        }
     }
     allocatable
 }
@@ -73,7 +76,6 @@ fn allocatable_of(capacity: &BTreeMap<String, Quantity>) -> BTreeMap<String, Qua
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) total_bytes: u64,
-    pub(crate) available_bytes: u64,
 }
 
 pub(crate) fn memory() -> Memory {
@@ -86,29 +88,12 @@ pub(crate) fn parse_memory(text: &str) -> Memory {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
     };
-    Memory {
-        total_bytes: kilobytes("MemTotal") * 1024,
-        available_bytes: kilobytes("MemAvailable") * 1024,
-    }
+    Memory { total_bytes: kilobytes("MemTotal") * 1024 }
 }
 
-/// The file system of the data folder.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Disk {
-    pub(crate) total_bytes: u64,
-    pub(crate) available_bytes: u64,
-    pub(crate) inodes: u64,
-    pub(crate) inodes_free: u64,
-}
-
-pub(crate) fn disk(path: &std::path::Path) -> Option<Disk> {
-    let found = rustix::fs::statvfs(path).ok()?;
-    Some(Disk {
-        total_bytes: found.f_blocks * found.f_frsize,
-        available_bytes: found.f_bavail * found.f_frsize,
-        inodes: found.f_files,
-        inodes_free: found.f_favail,
-    })
+/// Bytes of the file system that `path` lies on.
+fn disk_bytes(path: &std::path::Path) -> u64 {
+    rustix::fs::statvfs(path).map_or(0, |found| found.f_blocks.saturating_mul(found.f_frsize))
 }
 
 fn system_info(config: &Config) -> NodeSystemInfo {

@@ -8,5 +8,6 @@ mod object;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use conditions::Fitness;
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use machine::{MachineFacts, memory};

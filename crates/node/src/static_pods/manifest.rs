@@ -152,6 +152,13 @@ pub(crate) fn mirror_of(pod: &Pod, node: Option<OwnerReference>) -> Pod {
     mirror
 }
 
+/// A pod of the API is none of this node's own, whatever its annotations say: it would not be evicted.
+pub(crate) fn disown(pod: &mut Pod) {
+    if let Some(annotations) = &mut pod.metadata.annotations {
+        annotations.remove(SOURCE);
+    }
+}
+
 /// True of an object that shows a static pod.
 pub(crate) fn is_mirror(pod: &Pod) -> bool {
     hash_of_mirror(pod).is_some()

@@ -46,6 +46,13 @@ impl Images {
         self.here.insert(name.to_owned(), image);
     }
 
+    /// Takes an image away; the disk has what it took.
+    pub(super) fn remove(&mut self, id: &str) {
+        let freed = self.here.remove(id).map_or(0, |image| image.size_bytes);
+        let available = self.disk.available_bytes.saturating_add(freed);
+        self.disk.available_bytes = available.min(self.disk.capacity_bytes);
+    }
+
     /// Images of `r.test` are here once they are fetched; all others but `absent` are of the machine.
     pub(crate) fn status(&self, image: &str) -> Option<ImageInfo> {
         let of_registry = image.starts_with("r.test/");

@@ -543,7 +543,7 @@ impl Runtime for FakeRuntime {
     }
 
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
-        self.machine.images().here.remove(id);
+        self.machine.images().remove(id);
         self.machine.notify();
         Ok(())
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{FakeApi, FakeNetwork, Machine, TestFolder};
 use crate::agent::{Config, Handle, Node};
 use crate::clock::Clock;
+use crate::eviction::EvictionPolicy;
 
 /// API, machine, network and disk of one node, `node-a`.
 pub(crate) struct World {
@@ -37,6 +38,8 @@ impl World {
         config.addresses = vec!["10.88.0.254".parse().unwrap()];
         config.clock = self.clock;
         config.static_pods = self.static_pods();
+        // what the machine has left is none of these tests' business
+        config.eviction = EvictionPolicy::off();
         config
     }
 

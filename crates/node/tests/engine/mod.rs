@@ -89,6 +89,8 @@ impl Engine {
         let network = self.network.clone().unwrap();
         let mut config = Config::new("node-a", self.folder.path(), &self.path("logs"));
         config.addresses = vec![network.gateway().into()];
+        // what the machine has left is none of these tests' business
+        config.eviction = rekindle_node::EvictionPolicy::off();
         config.clock = Clock::starting_at(self.clock.now());
         let client =
             Client::new(self.front.in_process_service(UserInfo::internal("node")), "default");

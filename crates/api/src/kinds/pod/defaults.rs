@@ -1,5 +1,5 @@
 //! What the API server fills into a Pod: the defaults of the API reference, and those of the admission plugins that are on by
-//! default (ServiceAccount, Priority, DefaultTolerationSeconds).
+//! default (ServiceAccount, DefaultTolerationSeconds).
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,6 @@ pub(crate) fn pod(pod: &mut Pod) {
         fill::text(&mut spec.service_account_name, "default");
     }
     spec.service_account.clone_from(&spec.service_account_name);
-    priority(spec);
     default_tolerations(&mut spec.tolerations);
     if let Some(status) = &mut pod.status {
         quantities::canonicalize_list(status.allocated_resources.as_mut());
@@ -248,17 +247,6 @@ fn host_ports(containers: &mut [Container]) {
     for port in containers.iter_mut().flat_map(|container| container.ports.iter_mut().flatten()) {
         fill::number(&mut port.host_port, port.container_port);
     }
-}
-
-/// The Priority admission plugin, with the two classes that every cluster has.
-fn priority(spec: &mut PodSpec) {
-    let value = match spec.priority_class_name.as_deref() {
-        Some("system-cluster-critical") => 2_000_000_000,
-        Some("system-node-critical") => 2_000_001_000,
-        Some(_) | None => 0,
-    };
-    spec.priority.get_or_insert(value);
-    fill::text(&mut spec.preemption_policy, "PreemptLowerPriority");
 }
 
 /// The DefaultTolerationSeconds admission plugin: 300 s on a node that is not ready or not reachable.

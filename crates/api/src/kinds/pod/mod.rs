@@ -75,6 +75,7 @@ impl ApiKind for Pod {
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        keep_priority(self.spec.as_mut(), old.spec.as_ref());
         let desired = Desired::compare(&self.spec, &old.spec);
         fill::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
@@ -177,6 +178,15 @@ impl ApiKind for Pod {
 
     fn row(&self, now: Tick) -> Vec<Cell> {
         row::row(self, now)
+    }
+}
+
+/// Takes over what admission filled in when the pod was created, and a client that sends its manifest again leaves out.
+fn keep_priority(spec: Option<&mut PodSpec>, old: Option<&PodSpec>) {
+    let (Some(spec), Some(old)) = (spec, old) else { return };
+    spec.priority = spec.priority.or(old.priority);
+    if spec.preemption_policy.is_none() {
+        spec.preemption_policy.clone_from(&old.preemption_policy);
     }
 }
 

@@ -45,6 +45,7 @@ const FIELDS: &[Fields] = &[
             "nodeSelector",
             "os",
             "overhead",
+            "priority",
             "readinessGates",
             "resources",
             "restartPolicy",
@@ -208,7 +209,7 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "EmptyDirVolumeSource",
         path: "spec.volumes[*].emptyDir.",
-        enforced: &["medium", "mode"],
+        enforced: &["medium", "mode", "sizeLimit"],
         refused: &[],
     },
     Fields {

@@ -162,8 +162,11 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| s.preemption_policy.as_deref() == Some("Never"),
         "nothing is preempted anyway",
     ),
-    pod("priority", |s| s.priority.is_some_and(|p| p != 0), "all pods count the same"),
-    pod("priorityClassName", |s| s.priority_class_name.is_some(), "all pods count the same"),
+    pod(
+        "priorityClassName",
+        |s| s.priority_class_name.is_some() && s.preemption_policy.as_deref() != Some("Never"),
+        "it orders waiting, eviction and shutdown, but no pod is ended to make room for another",
+    ),
     pod(
         "resourceClaims",
         |s| !items(s.resource_claims.as_ref()).is_empty(),
@@ -244,8 +247,8 @@ pub const UNENFORCED: &[Unenforced] = &[
     ),
     container(
         "resources.limits",
-        limits_more_than_cpu_and_memory,
-        "limits of CPU and memory are set, others are not",
+        limits_something_else,
+        "limits of CPU, memory and ephemeral storage hold, others do not",
     ),
     container(
         "securityContext.appArmorProfile",
@@ -289,15 +292,6 @@ pub const UNENFORCED: &[Unenforced] = &[
             items(items_).iter().any(|item| item.user.is_some())
         },
         "files belong to root, or to fsGroup",
-    ),
-    volume(
-        "emptyDir.sizeLimit",
-        |v| {
-            v.empty_dir
-                .as_ref()
-                .is_some_and(|e| e.size_limit.is_some() && e.medium.as_deref() != Some("Memory"))
-        },
-        "it is not limited on disk; with medium Memory it is",
     ),
     volume(
         "projected.defaultUser",
@@ -362,9 +356,10 @@ fn projects_for_a_user(volume: &Volume) -> bool {
     })
 }
 
-fn limits_more_than_cpu_and_memory(container: &Container) -> bool {
+fn limits_something_else(container: &Container) -> bool {
     let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
-    limits.into_iter().any(|(name, _)| !matches!(name.as_str(), "cpu" | "memory"))
+    let holds = |name: &str| matches!(name, "cpu" | "memory" | "ephemeral-storage");
+    limits.into_iter().any(|(name, _)| !holds(name))
 }
 
 /// A time limit on a toleration, other than those that every pod is given.

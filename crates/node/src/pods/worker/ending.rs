@@ -11,7 +11,7 @@ use std::time::Duration;
 use rekindle_runtime::Runtime;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 
-use super::{Existence, Flow, Input, Mode, Worker, deletion_grace};
+use super::{Departure, Existence, Flow, Input, Mode, Worker, deletion_grace};
 use crate::network::PodNetwork;
 use crate::pods::journal_file;
 use crate::pods::recovery::{remove_folder, remove_logs};
@@ -29,6 +29,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             Mode::NodeStopping => Contents::Keep,
         };
         self.unmount(contents).await;
+        self.awaited.clear();
         if self.mode == Mode::NodeStopping {
             self.node.index.remove(&self.pod_ref.uid);
             return;
@@ -97,9 +98,15 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             if self.existence == Existence::Vanished || deletion_grace(&self.pod).is_some() {
                 return Flow::Finished;
             }
+            if self.departure == Departure::WhenOver {
+                return Flow::Continue;
+            }
             tokio::select! {
                 input = self.inbox.recv() => match input {
-                    None | Some(Input::NodeStops) => return Flow::Continue,
+                    None | Some(Input::NodeStops | Input::NodeShutsDown { .. }) => {
+                        return Flow::Continue;
+                    }
+                    Some(Input::Evict(..)) => {} // it is over
                     Some(Input::Vanished) => self.existence = Existence::Vanished,
                     Some(Input::Restart(restart)) => self.refuse(&restart),
                     Some(Input::RestartForgotten(id)) => self.restarts.forget(&id),

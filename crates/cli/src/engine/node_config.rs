@@ -1,0 +1,82 @@
+//! The node's settings: a file with a kubelet's names, and the flags that go before it.
+
+use anyhow::{Context, bail};
+use rekindle_node::NodeSettings;
+use serde_json::{Map, Value};
+
+use crate::args::NodeArgs;
+use crate::manifests;
+
+/// Reads them. They are not kept: an engine that is started again has those of its own command line.
+pub fn read(args: &NodeArgs) -> anyhow::Result<NodeSettings> {
+    let (mut settings, source) = match &args.node_config {
+        None => (Map::new(), "the command line".to_owned()),
+        Some(file) => {
+            let source = file.display().to_string();
+            match manifests::read_document(file)? {
+                Value::Null => (Map::new(), source),
+                Value::Object(settings) => (settings, source),
+                Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                    bail!("read {source}: it is no KubeletConfiguration")
+                }
+            }
+        }
+    };
+    for (name, given) in [
+        ("shutdownGracePeriod", &args.shutdown_grace_period),
+        ("shutdownGracePeriodCriticalPods", &args.shutdown_grace_period_critical_pods),
+    ] {
+        if let Some(given) = given {
+            settings.insert(name.to_owned(), Value::String(given.clone()));
+        }
+    }
+    NodeSettings::read(&Value::Object(settings))
+        .with_context(|| format!("read the node's settings from {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_node::ShutdownPolicy;
+
+    use super::*;
+
+    fn args(file: Option<&std::path::Path>, period: Option<&str>) -> NodeArgs {
+        NodeArgs {
+            node_config: file.map(Into::into),
+            shutdown_grace_period: period.map(Into::into),
+            shutdown_grace_period_critical_pods: None,
+        }
+    }
+
+    #[test]
+    fn flags_go_before_the_file_and_without_both_the_defaults_hold() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("node.yaml");
+        std::fs::write(&file, "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n")
+            .unwrap();
+        assert_eq!(read(&args(None, None)).unwrap(), NodeSettings::default());
+        let shutdown = |args: &NodeArgs| read(args).unwrap().shutdown;
+        assert_eq!(shutdown(&args(Some(&file), None)), ShutdownPolicy::of_periods(30, 10));
+        assert_eq!(shutdown(&args(Some(&file), Some("60s"))), ShutdownPolicy::of_periods(60, 10));
+        assert_eq!(shutdown(&args(None, Some("5s"))), ShutdownPolicy::of_periods(5, 0));
+        let error = format!("{:#}", read(&args(Some(&file), Some("5s"))).unwrap_err());
+        assert!(error.contains("node.yaml: shutdownGracePeriod 5s must be >="), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("node.yaml");
+        for (text, error) in [
+            ("[]", "it is no KubeletConfiguration"),
+            ("maxPods: 3", "unknown field `maxPods`"),
+            ("a: 1\n---\nb: 2\n", "more than one document"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let found = format!("{:#}", read(&args(Some(&file), None)).unwrap_err());
+            assert!(found.contains(error) && found.contains("node.yaml"), "{found}");
+        }
+        let missing = format!("{:#}", read(&args(Some(&dir.path().join("x")), None)).unwrap_err());
+        assert!(missing.contains("open manifest"), "{missing}");
+    }
+}

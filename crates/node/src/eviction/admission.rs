@@ -1,0 +1,46 @@
+//! Whether a node under pressure takes a new pod up. Source: kubelet, the eviction manager's `Admit`.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_pod::{Eviction, EvictionCause};
+use rekindle_types::TickDuration;
+use rekindle_types::resources::qos_class_of;
+
+use super::figures::is_critical;
+use super::messages;
+use super::signal::Pressure;
+
+const REASON: &str = "Evicted";
+const MEMORY_TAINT: &str = "node.kubernetes.io/memory-pressure";
+
+/// What the node is under.
+pub(crate) type Standing = BTreeSet<Pressure>;
+
+/// Why the pod is not taken up, if it is not.
+pub(crate) fn refusal(pod: &Pod, pressures: &Standing) -> Option<Eviction> {
+    if pressures.is_empty() || is_critical(pod) {
+        return None;
+    }
+    let only_memory = pressures.iter().all(|pressure| *pressure == Pressure::Memory);
+    if only_memory && (qos_class_of(pod) != "BestEffort" || tolerates_memory(pod)) {
+        return None;
+    }
+    Some(Eviction {
+        cause: EvictionCause::NotAdmitted { reason: REASON },
+        message: messages::node_had_conditions(pressures.iter().copied()),
+        grace: TickDuration::ZERO,
+    })
+}
+
+fn tolerates_memory(pod: &Pod) -> bool {
+    let tolerations = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
+    tolerations.into_iter().any(|toleration| {
+        let key = toleration.key.as_deref().unwrap_or_default();
+        let effect = toleration.effect.as_deref().unwrap_or_default();
+        let exists = toleration.operator.as_deref() == Some("Exists");
+        let value = toleration.value.as_deref().unwrap_or_default();
+        (effect.is_empty() || effect == "NoSchedule")
+            && ((key.is_empty() && exists) || (key == MEMORY_TAINT && (exists || value.is_empty())))
+    })
+}

@@ -1,0 +1,207 @@
+//! The task that looks at what is left, every ten seconds, and carries out what is decided. It decides nothing itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rekindle_pod::{Eviction, Severity};
+use rekindle_runtime::{Runtime, RuntimeError};
+use rekindle_types::{PodUid, TickDuration};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::admission::Standing;
+use super::choice::{self, Victim};
+use super::figures::{Observations, PodFigures};
+use super::judge::{Reclaim, Verdict, Watch, is_short};
+use super::policy::EvictionPolicy;
+use super::signal::Resource;
+use super::{messages, storage};
+use crate::context::NodeContext;
+use crate::network::PodNetwork;
+use crate::usage::{NodeUsage, Scope, UsageReader};
+
+/// How long a victim may take beyond its grace before the next look [kubelet `podCleanupTimeout`].
+const CLEANUP_MAX: Duration = Duration::from_secs(30);
+
+/// After an eviction, before the next look [the kubelet looks at the evicted pod every 1.25 s].
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A pod that has to go, for whoever holds the pods.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) uid: PodUid,
+    pub(crate) eviction: Eviction,
+    /// Dropped when nothing of the pod is left on the node.
+    pub(crate) over: oneshot::Sender<()>,
+}
+
+/// The running task; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct EvictionManager {
+    task: JoinHandle<()>,
+}
+
+impl EvictionManager {
+    /// Starts it: what the node is under goes to `pressures`, pods that have to go to `orders`.
+    pub(crate) fn start<R: Runtime, N: PodNetwork>(
+        node: Arc<NodeContext<R, N>>,
+        usage: UsageReader,
+        policy: EvictionPolicy,
+        pressures: watch::Sender<Standing>,
+        orders: mpsc::UnboundedSender<Order>,
+    ) -> Self {
+        let driver = Driver { node, usage, policy, pressures, orders, watch: Watch::default() };
+        Self { task: tokio::spawn(driver.run()) }
+    }
+
+    /// Stops it; nothing of the node is held any more when this returns.
+    pub(crate) async fn stop(&mut self) {
+        self.task.abort();
+        // it was told to end, so that it ended early is no news
+        let _aborted = (&mut self.task).await;
+    }
+}
+
+impl Drop for EvictionManager {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Driver<R, N> {
+    node: Arc<NodeContext<R, N>>,
+    usage: UsageReader,
+    policy: EvictionPolicy,
+    pressures: watch::Sender<Standing>,
+    orders: mpsc::UnboundedSender<Order>,
+    watch: Watch,
+}
+
+/// Whether there may be more to do at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// Nothing had to go.
+    Quiet,
+    /// A pod went: the next look says whether that was enough.
+    Evicted,
+}
+
+impl<R: Runtime, N: PodNetwork> Driver<R, N> {
+    async fn run(mut self) {
+        loop {
+            match self.round().await {
+                Ok(Round::Evicted) => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+                Ok(Round::Quiet) => {}
+                Err(error) => {
+                    let (node, error) = (&self.node.name, error.chain());
+                    tracing::warn!(node, error, "what is left on the node cannot be looked at");
+                }
+            }
+            tokio::time::sleep(self.policy.monitoring_period.to_std()).await;
+        }
+    }
+
+    /// One look, and what follows from it.
+    async fn round(&mut self) -> Result<Round, RuntimeError> {
+        let limited = self.pods_are_limited();
+        if self.policy.thresholds.is_empty() && !limited {
+            return Ok(Round::Quiet);
+        }
+        let scope = if limited { Scope::Everything } else { Scope::Processes };
+        let usage = self.usage.take(scope).await?;
+        let Verdict { pressures, reclaim } = self.judge(&usage);
+        self.pressures.send_if_modified(|known| {
+            let news = *known != pressures;
+            *known = pressures;
+            news
+        });
+        let over = choice::over_their_limits(&self.figures(&usage));
+        if !over.is_empty() {
+            self.evict(over).await;
+            return Ok(Round::Evicted);
+        }
+        match reclaim {
+            Some(reclaim) => self.reclaim(&reclaim, usage).await,
+            None => Ok(Round::Quiet),
+        }
+    }
+
+    fn judge(&mut self, usage: &NodeUsage) -> Verdict {
+        self.watch.judge(&self.policy, self.node.clock.now(), &Observations::of(usage))
+    }
+
+    async fn reclaim(
+        &mut self,
+        reclaim: &Reclaim,
+        usage: NodeUsage,
+    ) -> Result<Round, RuntimeError> {
+        let about = self.node.object_reference();
+        let text = messages::threshold_met(reclaim);
+        self.node.recorder.record(about, Severity::Warning, messages::THRESHOLD_MET, text);
+        let usage = match reclaim.signal.resource() {
+            Resource::Memory | Resource::Pids => usage,
+            Resource::EphemeralStorage | Resource::Inodes => {
+                self.node.images.remove_unused().await;
+                let usage = self.usage.take(Scope::Everything).await?;
+                if !is_short(&self.policy, &Observations::of(&usage)) {
+                    return Ok(Round::Quiet);
+                }
+                usage
+            }
+        };
+        match choice::victim(&self.policy, reclaim, self.figures(&usage)) {
+            Some(victim) => {
+                self.evict(vec![victim]).await;
+                Ok(Round::Evicted)
+            }
+            None => {
+                let signal = reclaim.signal;
+                tracing::info!(node = self.node.name, %signal, "nothing is left that could be evicted");
+                Ok(Round::Quiet)
+            }
+        }
+    }
+
+    /// Has them ended, and waits until nothing of them is left.
+    async fn evict(&self, victims: Vec<Victim>) {
+        let longest = victims.iter().map(|victim| victim.eviction.grace).max();
+        let longest = longest.unwrap_or(TickDuration::ZERO).to_std() + CLEANUP_MAX;
+        let mut ends = Vec::new();
+        for Victim { uid, eviction } in victims {
+            tracing::info!(node = self.node.name, %uid, message = eviction.message, "a pod is evicted");
+            let (over, end) = oneshot::channel();
+            if self.orders.send(Order { uid, eviction, over }).is_ok() {
+                ends.push(end);
+            }
+        }
+        // an error is what is waited for: the other end is gone
+        let all = futures::future::join_all(ends);
+        if tokio::time::timeout(longest, all).await.is_err() {
+            tracing::warn!(node = self.node.name, "an evicted pod takes long to end");
+        }
+    }
+
+    /// The pods that are not over.
+    fn figures(&self, usage: &NodeUsage) -> Vec<PodFigures> {
+        let over: BTreeSet<PodUid> = self
+            .node
+            .index
+            .all()
+            .into_iter()
+            .filter(|view| {
+                matches!(view.status.borrow().phase.as_deref(), Some("Failed" | "Succeeded"))
+            })
+            .map(|view| view.pod_ref.uid)
+            .collect();
+        let pods = usage.pods.iter().filter(|pod| !over.contains(&pod.pod_ref.uid));
+        pods.map(PodFigures::of).collect()
+    }
+
+    fn pods_are_limited(&self) -> bool {
+        self.node.index.all().iter().any(|view| storage::is_limited(&view.pod.borrow()))
+    }
+}

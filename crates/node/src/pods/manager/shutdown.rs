@@ -1,0 +1,89 @@
+//! The manager's part of a node shutdown: tells the pods whose turn it is, and refuses new ones. What is decided is in
+//! [`crate::shutdown`].
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_pod::{Eviction, EvictionCause, Severity};
+use rekindle_runtime::Runtime;
+use rekindle_types::TickDuration;
+use tokio::time::Instant;
+
+use super::super::worker::{Input, spec_grace};
+use super::{Manager, Phase};
+use crate::eviction;
+use crate::network::PodNetwork;
+use crate::shutdown::{
+    Candidate, EVENT, EVENT_MESSAGE, NOT_ADMITTED, NOT_ADMITTED_MESSAGE, Shutdown, Step,
+};
+
+impl<R: Runtime, N: PodNetwork> Manager<R, N> {
+    /// Ends the pods: by a shutdown, where there is time for one, else all at once, to come back with the node. What an earlier
+    /// agent left and is not taken up yet is ended in the second way.
+    pub(super) fn stop(&mut self) {
+        match self.phase {
+            Phase::Serving if self.rules.shutdown.is_on() => self.begin_shutdown(),
+            Phase::ShuttingDown => {}
+            Phase::Recovering | Phase::RecoveringToEnd | Phase::Serving | Phase::Stopping => {
+                self.end_pods();
+            }
+        }
+    }
+
+    fn begin_shutdown(&mut self) {
+        self.phase = Phase::ShuttingDown;
+        let about = self.node.object_reference();
+        self.node.recorder.record(about, Severity::Normal, EVENT, EVENT_MESSAGE.to_owned());
+        let pods = self.workers.iter().map(|(uid, worker)| {
+            let pod = worker.updates.borrow();
+            let grace = u64::try_from(spec_grace(&pod)).unwrap_or(0);
+            Candidate {
+                uid: uid.clone(),
+                priority: priority(&pod),
+                grace: TickDuration::from_secs(grace),
+            }
+        });
+        let mut pods: Vec<Candidate> = pods.collect();
+        pods.sort_by(|a, b| a.uid.cmp(&b.uid));
+        self.shutdown = Some(Shutdown::new(&self.rules.shutdown, pods));
+    }
+
+    /// Takes a shutdown as far as it goes now; answers when it wants to go on though nothing happens.
+    pub(super) fn drive_shutdown(&mut self) -> Option<Instant> {
+        loop {
+            let workers = &self.workers;
+            let step = self
+                .shutdown
+                .as_mut()?
+                .step(self.node.clock.now(), |uid| workers.contains_key(uid));
+            match step {
+                Step::End(pods) => {
+                    for pod in pods {
+                        self.tell(&pod.uid, Input::NodeShutsDown { grace: pod.grace });
+                    }
+                }
+                Step::Wait(until) => return Some(self.node.clock.instant_of(until)),
+                Step::Over => {
+                    self.shutdown = None;
+                    self.end_pods();
+                }
+            }
+        }
+    }
+
+    /// Why a pod that comes now is not taken up, if it is not.
+    pub(super) fn refusal(&self, pod: &Pod) -> Option<Eviction> {
+        match self.phase {
+            Phase::ShuttingDown => Some(Eviction {
+                cause: EvictionCause::NotAdmitted { reason: NOT_ADMITTED },
+                message: NOT_ADMITTED_MESSAGE.to_owned(),
+                grace: TickDuration::ZERO,
+            }),
+            Phase::Serving => eviction::refusal(pod, &self.rules.pressures.borrow()),
+            // what an earlier agent had taken up is not asked about again
+            Phase::Recovering | Phase::RecoveringToEnd | Phase::Stopping => None,
+        }
+    }
+}
+
+fn priority(pod: &Pod) -> i32 {
+    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
+}

@@ -1,0 +1,156 @@
+//! Settings in the kubelet's names, right and wrong ones.
+
+use serde_json::json;
+
+use super::*;
+use crate::eviction::{Amount, Kind, Signal};
+
+fn read(file: &Value) -> NodeSettings {
+    NodeSettings::read(file).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+fn amounts(settings: &NodeSettings) -> Vec<(&'static str, Amount)> {
+    settings.eviction.thresholds.iter().map(|t| (t.signal.name(), t.amount)).collect()
+}
+
+#[test]
+fn without_settings_the_kubelets_defaults_hold() {
+    for file in [json!({}), Value::Null, json!({"apiVersion": API_VERSION, "kind": KIND})] {
+        let settings = read(&file);
+        assert_eq!(settings, NodeSettings::default());
+        assert!(!settings.shutdown.is_on());
+        assert_eq!(
+            amounts(&settings),
+            [
+                ("memory.available", Amount::Units(100 << 20)),
+                ("nodefs.available", Amount::Millionths(100_000)),
+                ("nodefs.inodesFree", Amount::Millionths(50_000)),
+                ("imagefs.available", Amount::Millionths(150_000)),
+                ("imagefs.inodesFree", Amount::Millionths(50_000)),
+            ]
+        );
+        assert_eq!(settings.eviction.transition_period, TickDuration::from_secs(300));
+        assert_eq!(settings.eviction.monitoring_period, TickDuration::from_secs(10));
+    }
+}
+
+#[test]
+fn hard_thresholds_take_the_place_of_the_defaults_unless_they_are_merged() {
+    let hard =
+        json!({"memory.available": "1Gi", "nodefs.available": "0%", "pid.available": "2.5%"});
+    let replaced = read(&json!({"evictionHard": hard}));
+    assert_eq!(
+        amounts(&replaced),
+        [
+            ("memory.available", Amount::Units(1 << 30)),
+            ("pid.available", Amount::Millionths(25_000))
+        ]
+    );
+    let merged = read(&json!({"evictionHard": hard, "mergeDefaultEvictionSettings": true}));
+    let names: Vec<&str> = amounts(&merged).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        [
+            "nodefs.inodesFree",
+            "imagefs.available",
+            "imagefs.inodesFree",
+            "memory.available",
+            "pid.available"
+        ]
+    );
+    assert_eq!(amounts(&read(&json!({"evictionHard": {}}))), []);
+}
+
+#[test]
+fn soft_thresholds_have_a_grace_period_and_any_may_have_a_minimum_reclaim() {
+    let settings = read(&json!({
+        "evictionHard": {"nodefs.available": "10%"},
+        "evictionSoft": {"memory.available": "1Gi"},
+        "evictionSoftGracePeriod": {"memory.available": "1m30s"},
+        "evictionMinimumReclaim": {"nodefs.available": "500Mi"},
+        "evictionMaxPodGracePeriod": 60,
+        "evictionPressureTransitionPeriod": "30s",
+        "evictionMonitoringPeriod": "500ms",
+    }));
+    let [disk, memory] = settings.eviction.thresholds.as_slice() else { panic!() };
+    assert_eq!((disk.signal, disk.kind), (Signal::NodeFsAvailable, Kind::Hard));
+    assert_eq!(disk.min_reclaim, Amount::Units(500 << 20));
+    assert_eq!(memory.kind, Kind::Soft { grace: TickDuration::from_secs(90) });
+    assert_eq!(memory.min_reclaim, Amount::Units(0));
+    assert_eq!(settings.eviction.max_pod_grace, TickDuration::from_secs(60));
+    assert_eq!(settings.eviction.transition_period, TickDuration::from_secs(30));
+    assert_eq!(settings.eviction.monitoring_period, TickDuration::from_millis(500));
+}
+
+#[test]
+fn a_shutdown_has_two_periods_or_one_for_each_priority() {
+    let periods = json!({"shutdownGracePeriod": "30s", "shutdownGracePeriodCriticalPods": "10s"});
+    assert_eq!(read(&periods).shutdown, ShutdownPolicy::of_periods(30, 10));
+    let groups = json!({"shutdownGracePeriodByPodPriority": [
+        {"priority": 1000, "shutdownGracePeriodSeconds": 5},
+        {"priority": 0, "shutdownGracePeriodSeconds": 20},
+    ]});
+    let group = |priority, shutdown_grace_period_seconds| ShutdownGroup {
+        priority,
+        shutdown_grace_period_seconds,
+    };
+    assert_eq!(
+        read(&groups).shutdown,
+        ShutdownPolicy::by_priority(vec![group(0, 20), group(1000, 5)])
+    );
+}
+
+#[test]
+fn what_the_kubelet_would_not_take_is_refused_by_name() {
+    for (file, error) in [
+        (json!({"maxPods": 5}), "unknown field `maxPods`"),
+        (json!({"kind": "Pod"}), "kind: \"Pod\" is not KubeletConfiguration"),
+        (
+            json!({"evictionHard": {"memory": "1Gi"}}),
+            "evictionHard: unrecognized eviction signal memory",
+        ),
+        (
+            json!({"evictionHard": {"memory.available": "-1"}}),
+            "evictionHard[memory.available]: \"-1\"",
+        ),
+        (
+            json!({"evictionHard": {"memory.available": "0"}}),
+            "evictionHard[memory.available]: \"0\"",
+        ),
+        (
+            json!({"evictionHard": {"memory.available": "101%"}}),
+            "evictionHard[memory.available]: \"101%\"",
+        ),
+        (
+            json!({"evictionHard": {"memory.available": "much"}}),
+            "evictionHard[memory.available]: \"much\"",
+        ),
+        (
+            json!({"evictionSoft": {"memory.available": "1Gi"}}),
+            "grace period must be specified for the soft eviction threshold memory.available",
+        ),
+        (
+            json!({"evictionSoft": {"memory.available": "1Gi"},
+                   "evictionSoftGracePeriod": {"memory.available": "soon"}}),
+            "evictionSoftGracePeriod[memory.available]: \"soon\"",
+        ),
+        (json!({"evictionMonitoringPeriod": "1ms"}), "evictionMonitoringPeriod: must be"),
+        (
+            json!({"evictionMaxPodGracePeriod": -1}),
+            "evictionMaxPodGracePeriod: must not be negative",
+        ),
+        (json!({"shutdownGracePeriod": "500ms"}), "shutdownGracePeriod must be either zero or"),
+        (json!({"shutdownGracePeriod": "soon"}), "shutdownGracePeriod: \"soon\""),
+        (
+            json!({"shutdownGracePeriod": "5s", "shutdownGracePeriodCriticalPods": "10s"}),
+            "shutdownGracePeriod 5s must be >= shutdownGracePeriodCriticalPods 10s",
+        ),
+        (
+            json!({"shutdownGracePeriod": "5s", "shutdownGracePeriodByPodPriority": [{"priority": 1}]}),
+            "cannot specify both",
+        ),
+    ] {
+        let found = NodeSettings::read(&file).unwrap_err().to_string();
+        assert!(found.contains(error), "{file}: {found}");
+    }
+}
