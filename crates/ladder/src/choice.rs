@@ -37,7 +37,7 @@ pub(crate) fn choose<'a>(
     let start = highest_tried(ledger).unwrap_or(Rung::Container).max(from);
     let mut open = failures;
     let mut container_attempts = 0;
-    for step in policy.steps.iter().filter(|s| s.rung >= start && s.support == Support::InPlace) {
+    for step in policy.steps.iter().filter(|s| s.rung >= start && s.support == Support::CarriedOut) {
         let left = step.attempts.saturating_sub(attempts_of(ledger, step.rung));
         match step.rung {
             Rung::Container => {

@@ -2,7 +2,7 @@
 
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
-use rekindle_types::v1alpha1::{LedgerPhase, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, LedgerPhase, Rung};
 
 use crate::budget::Room;
 use crate::choice::{Turn, attempts_of, choose};
@@ -58,6 +58,9 @@ impl<'a> Decider<'a> {
     /// Failures that a restart from `from` on may help against.
     fn climb(&mut self, story: &Story<'_>, from: Rung, failures: u32) {
         let Situation { now, policy, .. } = *self.situation;
+        if self.requests.held().is_some() {
+            return; // noted below, in the words of what holds it
+        }
         if let Some(name) = self.on_its_way() {
             let message = story.on_its_way(&name);
             self.draft.decide(LedgerPhase::Climbing, None, &message);
@@ -102,7 +105,8 @@ impl<'a> Decider<'a> {
 
     /// A restart that is decided and that nobody has taken up yet: it comes before anything else.
     fn on_its_way(&self) -> Option<String> {
-        let waiting = self.requests.waiting().and_then(|r| r.metadata.name.clone());
+        let open = self.requests.waiting().or(self.requests.replacing());
+        let waiting = open.and_then(|r| r.metadata.name.clone());
         self.draft.ledger.pending_restart.clone().or(waiting)
     }
 
@@ -148,8 +152,24 @@ impl<'a> Decider<'a> {
         self.draft.decide(LedgerPhase::Climbing, Some(step.rung), message);
         self.draft.ask_for(&name);
         self.draft.tell(Severity::Warning, LADDER_STEP, message);
-        self.draft.ledger.excused_by = Some(name);
-        self.observe_with(Excuse::Running(Started::AnyTime));
+        match step.rung.carried_out_by() {
+            CarriedOutBy::Node => {
+                self.draft.ledger.excused_by = Some(name);
+                self.observe_with(Excuse::Running(Started::AnyTime));
+            }
+            CarriedOutBy::Operator => {}
+        }
+    }
+
+    /// A budget or the lack of another node holds the pod's replacement back: said in the ledger; the event is the request's.
+    pub(crate) fn note_held_request(&mut self) {
+        let Some((request, why)) = self.requests.held() else { return };
+        let rung = request.spec.rung.unwrap_or(Rung::Recreate);
+        let name = request.metadata.name.as_deref().unwrap_or_default();
+        let message = sentence::held_request(rung, name, why);
+        if self.draft.ledger.message.as_deref() != Some(draft::cut(&message)) {
+            self.draft.decide(LedgerPhase::Holding, None, &message);
+        }
     }
 
     /// Nothing failed since, and a budget held a restart back: is there room now?

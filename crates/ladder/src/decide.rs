@@ -55,6 +55,7 @@ impl<'a> Decider<'a> {
         } else if let Some(message) = stuck {
             self.hold_stuck(&message);
         }
+        self.note_held_request();
         self.ask_again();
         if let Some(at) = self.requests.awaited_until() {
             self.draft.wake(at);
@@ -97,7 +98,7 @@ impl<'a> Decider<'a> {
     /// Writes down how far everything was counted, and which running attempts a restart of somebody else is about to end. That is
     /// noted once: when the request is still shown as waiting, its new containers may be running already.
     fn observe(&mut self) {
-        let waiting = self.requests.waiting();
+        let waiting = self.requests.waiting_in_place();
         let name = waiting.and_then(|request| request.metadata.name.clone());
         let created = waiting.and_then(|r| r.metadata.creation_timestamp.as_ref()).map(Tick::from);
         let excuse = match created {
@@ -157,6 +158,8 @@ impl<'a> Decider<'a> {
                     pod_uid: self.view.uid.to_owned(),
                     rung: step.rung,
                     refresh: step.refresh.clone(),
+                    avoid_node_for: step.avoid_node_for.clone(),
+                    ladder_name: self.situation.policy.name.clone(),
                     reason,
                 });
             }

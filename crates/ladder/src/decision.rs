@@ -59,6 +59,10 @@ pub struct PodRestartPlan {
     pub rung: Rung,
     /// Of a Pod restart: what is made new. Empty for other rungs.
     pub refresh: Vec<Refresh>,
+    /// Of a Reschedule: how long the node is avoided; absent for the default.
+    pub avoid_node_for: Option<String>,
+    /// The ladder that asks.
+    pub ladder_name: String,
     /// Why, for people.
     pub reason: String,
 }
@@ -79,7 +83,10 @@ impl PodRestartPlan {
                 | Rung::Rollback => None,
             },
             reason: Some(self.reason.clone()),
+            avoid_node_for: self.avoid_node_for.clone(),
+            ladder_name: Some(self.ladder_name.clone()),
             grace_period_seconds: None,
+            deadline_seconds: None,
         }
     }
 }

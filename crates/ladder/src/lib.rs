@@ -52,7 +52,7 @@ mod verdict;
 pub use budget::Occupancy;
 pub use decide::decide;
 pub use decision::{Action, Decision, LadderEvent, PodRestartPlan, Severity, Situation};
-pub use identity::{Identity, identity};
+pub use identity::{Identity, Lineage, heir_of, identity};
 pub use policy::{Policy, PolicyError, Step, Support};
 pub use selection::select;
 pub use verdict::ladder_status;

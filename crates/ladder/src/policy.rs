@@ -34,6 +34,8 @@ pub struct Step {
     pub attempts: u32,
     /// Of a Pod rung: what is made new.
     pub refresh: Vec<Refresh>,
+    /// Of a Reschedule rung: how long the node is avoided, as the ladder says it.
+    pub avoid_node_for: Option<String>,
     /// Whether it is carried out.
     pub support: Support,
 }
@@ -42,7 +44,7 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// It does.
-    InPlace,
+    CarriedOut,
     /// It is accepted and passed over.
     NotYet,
 }
@@ -128,7 +130,7 @@ impl Policy {
 
     /// A rung of this ladder that is carried out here.
     pub(crate) fn step(&self, rung: Rung) -> Option<&Step> {
-        self.steps.iter().find(|step| step.rung == rung && step.support == Support::InPlace)
+        self.steps.iter().find(|step| step.rung == rung && step.support == Support::CarriedOut)
     }
 }
 
@@ -136,8 +138,12 @@ impl Support {
     /// Of a rung.
     pub const fn of(rung: Rung) -> Self {
         match rung {
-            Rung::Container | Rung::Containers | Rung::Pod => Support::InPlace,
-            Rung::Recreate | Rung::Reschedule | Rung::Rollback => Support::NotYet,
+            Rung::Container
+            | Rung::Containers
+            | Rung::Pod
+            | Rung::Recreate
+            | Rung::Reschedule => Support::CarriedOut,
+            Rung::Rollback => Support::NotYet,
         }
     }
 }
@@ -155,7 +161,8 @@ fn step(rung: &LadderRung, ladder: &str) -> Result<Step, PolicyError> {
             _,
         ) => Vec::new(),
     };
-    Ok(Step { rung: rung.rung, attempts, refresh, support: Support::of(rung.rung) })
+    let avoid_node_for = rung.avoid_node_for.clone();
+    Ok(Step { rung: rung.rung, attempts, refresh, avoid_node_for, support: Support::of(rung.rung) })
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Story<'_> {
                 };
                 let of = self.policy.step(rung).map_or(0, |step| step.attempts);
                 let used = attempts_of(self.ledger, rung);
-                format!("{subject} again, {ago} restarting {} ({used} of {of})", what(rung))
+                format!("{subject} again, {ago} {} ({used} of {of})", doing(rung))
             }
         }
     }
@@ -91,7 +91,7 @@ impl Story<'_> {
 
     /// A restart above Container, the `number`th of its rung.
     pub(crate) fn restart(&self, step: &Step, number: u32) -> String {
-        format!("{}: restarting {} ({number} of {})", self.so_far(), what(step.rung), step.attempts)
+        format!("{}: {} ({number} of {})", self.so_far(), doing(step.rung), step.attempts)
     }
 
     /// Every rung was tried.
@@ -142,14 +142,19 @@ pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: &str) -> Strin
             )
         }
     };
-    format!("restarting {} is due, held back by {budget} ({due})", what(step.rung))
+    format!("{} is due, held back by {budget} ({due})", doing(step.rung))
+}
+
+/// A disruption budget, or the lack of another node, holds a request back that is made already.
+pub(crate) fn held_request(rung: Rung, request: &str, why: &str) -> String {
+    format!("{} is held back: {why} (PodRestart {request} waits)", doing(rung))
 }
 
 /// A budget held a restart back, and there is room now.
 pub(crate) fn held_restart(step: &Step, number: u32) -> String {
     format!(
-        "there is room in the budget: restarting {} ({number} of {})",
-        what(step.rung),
+        "there is room in the budget: {} ({number} of {})",
+        doing(step.rung),
         step.attempts
     )
 }
@@ -165,7 +170,7 @@ pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick
         None => String::new(),
         Some(rung) => {
             let of = policy.step(rung).map_or(0, |step| step.attempts);
-            format!(", after restarting {} ({} of {of})", what(rung), attempts_of(ledger, rung))
+            format!(", after {} ({} of {of})", doing(rung), attempts_of(ledger, rung))
         }
     };
     format!("running since {}{after}; cleared at {}", clock(since), clock(since + policy.window))
@@ -184,7 +189,7 @@ fn nothing_left(policy: &Policy) -> String {
     let tried: Vec<String> = policy
         .steps
         .iter()
-        .filter(|step| step.support == Support::InPlace)
+        .filter(|step| step.support == Support::CarriedOut)
         .map(|step| format!("{} {}", step.rung, step.attempts))
         .collect();
     let tried = match tried.as_slice() {
@@ -203,15 +208,15 @@ fn nothing_left(policy: &Policy) -> String {
     format!("{tried}{skipped}{on_exhausted}: only the container's own backoff goes on")
 }
 
-/// As a sentence names what a rung restarts.
-fn what(rung: Rung) -> &'static str {
+/// As a sentence names what a rung does.
+fn doing(rung: Rung) -> &'static str {
     match rung {
-        Rung::Container => "the container",
-        Rung::Containers => "all containers",
-        Rung::Pod => "the whole pod",
-        Rung::Recreate => "the pod object",
-        Rung::Reschedule => "the pod on another node",
-        Rung::Rollback => "the revision before",
+        Rung::Container => "restarting the container",
+        Rung::Containers => "restarting all containers",
+        Rung::Pod => "restarting the whole pod",
+        Rung::Recreate => "replacing the pod by a new one",
+        Rung::Reschedule => "replacing the pod by one on another node",
+        Rung::Rollback => "rolling back to the revision before",
     }
 }
 

@@ -16,6 +16,7 @@
 mod engine;
 mod feed;
 mod ladder;
+mod ledgers;
 mod queue;
 mod turns;
 mod work;

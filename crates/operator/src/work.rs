@@ -8,7 +8,7 @@ use rekindle_controllers::{
 };
 use rekindle_types::Tick;
 
-use crate::ladder;
+use crate::{ladder, ledgers};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,21 +62,26 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         affected(view, change).into_iter().map(Work::Controller).collect();
     let name = change.id.name.clone();
     match change.latest() {
-        Object::Pod(_) => {
+        Object::Pod(pod) => {
             work.insert(Work::Climb(name.clone()));
             if change.is_removal() {
-                work.insert(Work::OldLedger(name)); // a ledger is called as its pod
+                let left = ledgers::of_pod_named(view, &name);
+                work.extend(left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))));
             }
+            work.extend(ledgers::heirs_of(view, pod).map(Work::Climb));
         }
-        Object::RestartLedger(_) => {
-            work.insert(Work::Climb(name.clone()));
+        Object::RestartLedger(ledger) => {
+            let pod = NamespacedName::new(name.namespace.as_str(), ledger.spec.pod_name.as_str());
+            work.insert(Work::Climb(pod));
             work.insert(Work::OldLedger(name));
         }
         Object::PodRestart(restart) => {
-            work.insert(Work::Climb(NamespacedName::new(
-                name.namespace.clone(),
-                restart.spec.pod_name.clone(),
-            )));
+            let pod = NamespacedName::new(name.namespace.as_str(), restart.spec.pod_name.as_str());
+            if view.pod(&pod).is_none() {
+                let left = ledgers::of_pod_named(view, &pod);
+                work.extend(left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))));
+            }
+            work.insert(Work::Climb(pod));
             // A finished restart makes room in a budget.
             work.extend(ladder::held_back(view, &name.namespace).map(Work::Climb));
         }
