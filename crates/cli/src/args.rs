@@ -137,6 +137,8 @@ pub enum RungArg {
     Recreate,
     /// The same, on another node.
     Reschedule,
+    /// The pod's Deployment goes back to the revision before, when that was healthy.
+    Rollback,
 }
 
 /// `rekindle image`.

@@ -1,10 +1,11 @@
 //! Looks after PodRestarts that no node will answer, carries out those that replace the pod, and clears away old ones.
 //!
 //! A request for a pod that does not exist, has another UID or is on no node is Refused here. Restarts in place are the node's
-//! to answer; Recreate and Reschedule are carried out here ([`replace`]). A finished request is deleted ten minutes after it
+//! to answer; Recreate, Reschedule ([`replace`]) and Rollback ([`rollback`]) are carried out here. A finished request is deleted ten minutes after it
 //! finished, unless a ledger still has to read it or a node is avoided because of it.
 
 mod replace;
+mod rollback;
 mod successor;
 
 use std::collections::BTreeSet;
@@ -31,6 +32,19 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             keys.insert(Key::PodRestart(change.id.name.clone()));
         }
         Object::Pod(_) => concerned(view, change, keys),
+        // A Deployment that goes back, or is changed by somebody else.
+        Object::Deployment(deployment) => {
+            let name = deployment.metadata.name.as_deref();
+            let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+            keys.extend(restarts.filter_map(|object| match object {
+                Object::PodRestart(restart) if !is_finished(restart) => {
+                    let rollback = restart.status.as_ref()?.rollback.as_ref()?;
+                    let concerns = Some(rollback.deployment_name.as_str()) == name;
+                    concerns.then(|| Key::PodRestart(NamespacedName::of(&restart.metadata)))
+                }
+                _ => None,
+            }));
+        }
         // A request that had nowhere to go may have somewhere now.
         Object::Node(_) => {
             let restarts = view.of_kind(Kind::PodRestart).filter_map(|(_, object)| match object {
@@ -105,16 +119,25 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
             if !refuse_impossible(view, restart, now, &mut plan) {
                 return match carried_out_by(restart) {
                     CarriedOutBy::Node => plan,
-                    CarriedOutBy::Operator => replace::reconcile(view, restart, now),
+                    CarriedOutBy::Operator => carry_out(view, restart, now),
                 };
             }
         }
         Some(_) => match carried_out_by(restart) {
             CarriedOutBy::Node => fail_abandoned(view, restart, now, &mut plan),
-            CarriedOutBy::Operator => return replace::reconcile(view, restart, now),
+            CarriedOutBy::Operator => return carry_out(view, restart, now),
         },
     }
     plan
+}
+
+/// What is to be done for a request that no node carries out.
+fn carry_out(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
+    match restart.spec.rung.unwrap_or(Rung::Pod) {
+        Rung::Rollback => rollback::reconcile(view, restart, now),
+        Rung::Recreate | Rung::Reschedule => replace::reconcile(view, restart, now),
+        Rung::Container | Rung::Containers | Rung::Pod => Plan::default(),
+    }
 }
 
 /// Deletes it when it is old enough and nobody has to read it any more.

@@ -2,13 +2,14 @@
 
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
-use rekindle_types::v1alpha1::{CarriedOutBy, LedgerPhase, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, LedgerPhase, OnExhausted, Rung};
 
 use crate::budget::Room;
 use crate::choice::{Turn, attempts_of, choose};
-use crate::decide::{Decider, restart_name};
+use crate::correlation::{self, Correlation};
+use crate::decide::{Decider, Stuck, restart_name};
 use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
-use crate::evidence::Verdict;
+use crate::evidence::{StuckCause, Verdict};
 use crate::failures::{Excuse, Failure, Started};
 use crate::observation::backoff_after;
 use crate::policy::Step;
@@ -34,7 +35,14 @@ impl<'a> Decider<'a> {
         self.draft.ledger.next_attempt_at = None;
         self.draft.ledger.failures_total = before.failures_total.saturating_add(u64::from(all));
         self.draft.condition(RECOVERED, Holds::No, policy, "a container failed again");
-        let story = |failure, failures| Story { now, policy, ledger: &before, failure, failures };
+        let story = |failure, failures| Story {
+            now,
+            policy,
+            ledger: &before,
+            failure,
+            failures,
+            elsewhere: None,
+        };
         if self.is_exhausted() {
             let message = story(first, all).still();
             self.draft.decide(LedgerPhase::Exhausted, None, &message);
@@ -67,7 +75,18 @@ impl<'a> Decider<'a> {
             return;
         }
         self.draft.condition(EXHAUSTED, Holds::No, policy, "the ladder was edited");
-        let choice = choose(policy, &self.draft.ledger, from, failures);
+        let mut from = from;
+        let (mut story, mut common) = (*story, None);
+        match correlation::read(self.situation.peers, policy) {
+            Correlation::None => {}
+            Correlation::OfNode(trouble) => {
+                from = from.max(Rung::Reschedule);
+                story.elsewhere = Some(trouble);
+            }
+            Correlation::OfRevision(revision) => common = Some(revision),
+        }
+        let rollback = self.situation.rollback;
+        let choice = choose(policy, &self.draft.ledger, rollback, from, failures);
         let before = attempts_of(&self.draft.ledger, Rung::Container);
         self.draft.attempt(Rung::Container, choice.container_attempts);
         match choice.turn {
@@ -82,8 +101,17 @@ impl<'a> Decider<'a> {
                     self.draft.decide(LedgerPhase::Climbing, None, &story.runs_again(since));
                     return;
                 }
+                let step = match common {
+                    Some(common) if common.forbids(step.rung) => {
+                        match self.rollback_step() {
+                            Some(rollback) => rollback,
+                            None => return self.hold_common(&story.common(common, step.rung)),
+                        }
+                    }
+                    Some(_) | None => step,
+                };
                 let number = attempts_of(&self.draft.ledger, step.rung) + 1;
-                self.restart_or_hold(step, &story.restart(step, number));
+                self.restart_or_hold(step, &story.restart(step, number, rollback));
             }
             Turn::Nobody => self.exhaust(&story.exhausted()),
         }
@@ -96,7 +124,28 @@ impl<'a> Decider<'a> {
         self.draft.tell(Severity::Normal, LADDER_STEP, message);
     }
 
+    /// The rung Rollback, when it is listed, possible, and not tried yet.
+    fn rollback_step(&self) -> Option<&'a Step> {
+        let policy: &'a crate::Policy = self.situation.policy;
+        let step = policy.step(Rung::Rollback)?;
+        let is_left = attempts_of(&self.draft.ledger, Rung::Rollback) < step.attempts;
+        self.situation.rollback.filter(|_| is_left).map(|_| step)
+    }
+
+    /// Most replicas fail alike: restarting one after the other would not help, and make it worse.
+    fn hold_common(&mut self, message: &str) {
+        self.draft.ledger.held_rung = None;
+        self.draft.decide(LedgerPhase::Holding, None, message);
+        self.draft.tell(Severity::Warning, LADDER_HOLD, message);
+    }
+
     fn exhaust(&mut self, message: &str) {
+        match self.situation.policy.on_exhausted {
+            OnExhausted::Hold => {}
+            OnExhausted::Fail => {
+                self.draft.ledger.failing_pod_uid = Some(self.view.uid.to_owned());
+            }
+        }
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Exhausted, None, message);
         self.draft.condition(EXHAUSTED, Holds::Yes, self.situation.policy, message);
@@ -191,8 +240,26 @@ impl<'a> Decider<'a> {
         }
     }
 
+    /// Something keeps a container from starting. A new revision whose image cannot be had is rolled back, when the ladder lists that.
+    pub(crate) fn answer_stuck(&mut self, stuck: &Stuck) {
+        if self.on_its_way().is_some() {
+            return;
+        }
+        let rollback = match stuck.cause {
+            StuckCause::NoImage => self.rollback_step().filter(|_| !self.is_exhausted()),
+            StuckCause::Other => None,
+        };
+        match (rollback, self.situation.rollback) {
+            (Some(step), Some(target)) => {
+                let message = sentence::stuck_rollback(&stuck.message, target);
+                self.restart_or_hold(step, &message);
+            }
+            (Some(_) | None, _) => self.hold_stuck(&stuck.message),
+        }
+    }
+
     /// Said once: what keeps a container from starting is a state and no event.
-    pub(crate) fn hold_stuck(&mut self, message: &str) {
+    fn hold_stuck(&mut self, message: &str) {
         let is_new = self.draft.ledger.message.as_deref() != Some(draft::cut(message));
         if is_new && !self.is_exhausted() {
             self.draft.decide(LedgerPhase::Holding, None, message);

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Refresh, RestartLedgerStatus, Rung};
 
-use crate::{Occupancy, Policy};
+use crate::{Occupancy, Peers, Policy};
 
 /// What is known when a decision is taken.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,19 @@ pub struct Situation<'a> {
     pub restarts: &'a [&'a PodRestart],
     /// What the ladder's other pods take of its budget.
     pub others: &'a Occupancy,
+    /// What the pod's peers do, when it fails itself.
+    pub peers: &'a Peers,
+    /// The revision that a Rollback would go back to; none when there is none that was healthy, or nothing to go back from.
+    pub rollback: Option<&'a RollbackTarget>,
+}
+
+/// A revision of a Deployment that was healthy, before the one that the pod is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollbackTarget {
+    /// The Deployment.
+    pub deployment: String,
+    /// The number of the revision.
+    pub revision: i64,
 }
 
 /// What was decided.
@@ -44,6 +57,11 @@ pub enum Action {
     None,
     /// Create this PodRestart.
     Restart(PodRestartPlan),
+    /// End the pod as Failed, with this message and reason `LadderExhausted`.
+    Fail {
+        /// For people.
+        message: String,
+    },
 }
 
 /// A PodRestart to create.

@@ -36,17 +36,6 @@ pub struct Step {
     pub refresh: Vec<Refresh>,
     /// Of a Reschedule rung: how long the node is avoided, as the ladder says it.
     pub avoid_node_for: Option<String>,
-    /// Whether it is carried out.
-    pub support: Support,
-}
-
-/// Whether this version of Rekindle carries a rung out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Support {
-    /// It does.
-    CarriedOut,
-    /// It is accepted and passed over.
-    NotYet,
 }
 
 /// Why a ladder cannot be decided by. The API refuses such a spec; on another cluster it may have got in.
@@ -123,28 +112,9 @@ impl Policy {
         })
     }
 
-    /// The rungs that are named and not carried out here.
-    pub fn unsupported(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.steps.iter().filter(|step| step.support == Support::NotYet).map(|step| step.rung)
-    }
-
-    /// A rung of this ladder that is carried out here.
+    /// A rung of this ladder.
     pub(crate) fn step(&self, rung: Rung) -> Option<&Step> {
-        self.steps.iter().find(|step| step.rung == rung && step.support == Support::CarriedOut)
-    }
-}
-
-impl Support {
-    /// Of a rung.
-    pub const fn of(rung: Rung) -> Self {
-        match rung {
-            Rung::Container
-            | Rung::Containers
-            | Rung::Pod
-            | Rung::Recreate
-            | Rung::Reschedule => Support::CarriedOut,
-            Rung::Rollback => Support::NotYet,
-        }
+        self.steps.iter().find(|step| step.rung == rung)
     }
 }
 
@@ -162,7 +132,7 @@ fn step(rung: &LadderRung, ladder: &str) -> Result<Step, PolicyError> {
         ) => Vec::new(),
     };
     let avoid_node_for = rung.avoid_node_for.clone();
-    Ok(Step { rung: rung.rung, attempts, refresh, avoid_node_for, support: Support::of(rung.rung) })
+    Ok(Step { rung: rung.rung, attempts, refresh, avoid_node_for })
 }
 
 #[cfg(test)]

@@ -4,11 +4,14 @@ use rekindle_types::span::show;
 use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::Policy;
+use crate::{NodeTrouble, Peers, Policy, RollbackTarget};
 use crate::budget::Room;
 use crate::choice::{attempts_of, highest_tried};
 use crate::failures::Failure;
-use crate::policy::{Step, Support};
+use crate::policy::Step;
+
+/// After the last rung.
+const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";
 
 /// What failed, and what was tried against it so far. The ledger is the one before this decision, pruned to the window.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct Story<'a> {
     pub(crate) failure: &'a Failure<'a>,
     /// How many failures there are in all containers together.
     pub(crate) failures: u32,
+    /// The node that is to be left, because most of its pods fail.
+    pub(crate) elsewhere: Option<&'a NodeTrouble>,
 }
 
 impl Story<'_> {
@@ -77,6 +82,7 @@ impl Story<'_> {
         };
         let container = self.policy.step(Rung::Container);
         let verdict = match (self.failure.diagnosis.verdict, container) {
+            (_, _) if self.elsewhere.is_some() => String::new(),
             (crate::evidence::Verdict::Helps { from }, _) if from > Rung::Container => {
                 " together with its sandbox; restarting the container cannot help".to_owned()
             }
@@ -90,13 +96,47 @@ impl Story<'_> {
     }
 
     /// A restart above Container, the `number`th of its rung.
-    pub(crate) fn restart(&self, step: &Step, number: u32) -> String {
-        format!("{}: {} ({number} of {})", self.so_far(), doing(step.rung), step.attempts)
+    pub(crate) fn restart(
+        &self,
+        step: &Step,
+        number: u32,
+        rollback: Option<&RollbackTarget>,
+    ) -> String {
+        let doing = match (step.rung, rollback) {
+            (Rung::Rollback, Some(target)) => rolling_back(target),
+            (rung, _) => doing(rung).to_owned(),
+        };
+        let node = self.elsewhere.map(|node| {
+            let NodeTrouble { name, pods, failing } = node;
+            format!("; {failing} of {pods} pods of node {name} fail, nothing in place would help")
+        });
+        let node = node.unwrap_or_default();
+        format!("{}{node}: {doing} ({number} of {})", self.so_far(), step.attempts)
+    }
+
+    /// Most pods of the revision fail alike.
+    pub(crate) fn common(&self, peers: &Peers, rung: Rung) -> String {
+        let Peers { revision, replicas, failing_alike, .. } = peers;
+        let why = match rung {
+            Rung::Recreate | Rung::Reschedule => "a new pod would be the same".to_owned(),
+            Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => {
+                format!("{} did not help", doing(rung))
+            }
+        };
+        format!(
+            "{}; {failing_alike} of {replicas} pods of {revision} fail in the same way: the ladder holds, {why}. It looks like a \
+             bad rollout, or something they all depend on; the container's own backoff goes on",
+            self.so_far()
+        )
     }
 
     /// Every rung was tried.
     pub(crate) fn exhausted(&self) -> String {
-        format!("{}; {}", self.so_far(), nothing_left(self.policy))
+        let next = match self.policy.on_exhausted {
+            OnExhausted::Hold => BACKOFF_GOES_ON,
+            OnExhausted::Fail => "the pod is ended as Failed",
+        };
+        format!("{}; {}", self.so_far(), nothing_left(self.policy, next))
     }
 
     /// No restart helps.
@@ -120,7 +160,7 @@ impl Story<'_> {
 
     /// After the end of the ladder.
     pub(crate) fn still(&self) -> String {
-        format!("{}; {}", self.subject(), nothing_left(self.policy))
+        format!("{}; {}", self.subject(), nothing_left(self.policy, BACKOFF_GOES_ON))
     }
 }
 
@@ -143,6 +183,16 @@ pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: &str) -> Strin
         }
     };
     format!("{} is due, held back by {budget} ({due})", doing(step.rung))
+}
+
+/// A new revision's image cannot be had.
+pub(crate) fn stuck_rollback(stuck: &str, target: &RollbackTarget) -> String {
+    format!("{stuck}: {}", rolling_back(target))
+}
+
+fn rolling_back(target: &RollbackTarget) -> String {
+    let RollbackTarget { deployment, revision } = target;
+    format!("rolling Deployment {deployment} back to revision {revision}, which was healthy")
 }
 
 /// A disruption budget, or the lack of another node, holds a request back that is made already.
@@ -185,27 +235,18 @@ pub(crate) fn cleared(policy: &Policy, since: Tick) -> String {
     )
 }
 
-fn nothing_left(policy: &Policy) -> String {
+fn nothing_left(policy: &Policy, whats_next: &str) -> String {
     let tried: Vec<String> = policy
         .steps
         .iter()
-        .filter(|step| step.support == Support::CarriedOut)
+        .filter(|step| step.rung != Rung::Rollback)
         .map(|step| format!("{} {}", step.rung, step.attempts))
         .collect();
     let tried = match tried.as_slice() {
-        [] => "no rung of the ladder is carried out here".to_owned(),
+        [] => "no rung of the ladder can be tried on it".to_owned(),
         list => format!("every rung was tried ({})", list.join(", ")),
     };
-    let not_yet: Vec<&str> = policy.unsupported().map(Rung::name).collect();
-    let skipped = match not_yet.as_slice() {
-        [] => String::new(),
-        list => format!("; {} passed over, not carried out by this version", list.join(", ")),
-    };
-    let on_exhausted = match policy.on_exhausted {
-        OnExhausted::Hold => "",
-        OnExhausted::Fail => "; onExhausted Fail not carried out by this version",
-    };
-    format!("{tried}{skipped}{on_exhausted}: only the container's own backoff goes on")
+    format!("{tried}: {whats_next}")
 }
 
 /// As a sentence names what a rung does.

@@ -10,6 +10,7 @@ use rekindle_ladder::{
     Action, Decision, Identity, Occupancy, PodRestartPlan, Policy, Severity as LadderSeverity,
     Situation, decide, ladder_status, select,
 };
+use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, PodRestartPhase, RestartLadder, RestartLedger, RestartLedgerSpec,
     RestartLedgerStatus,
@@ -17,6 +18,7 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use crate::ledgers::{self, Place};
+use crate::{peers, revisions};
 
 /// Says the events of the ladder.
 const COMPONENT: &str = "restart-ladder";
@@ -33,6 +35,8 @@ pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let restarts: Vec<&PodRestart> =
         restarts(view, &name.namespace).filter(|r| r.spec.pod_name == name.name).collect();
     let others = occupancy(view, ladder, pod, now);
+    let peers = peers::of(view, pod, &policy, now);
+    let rollback = revisions::target_of(view, pod);
     let decision = decide(&Situation {
         now,
         policy: &policy,
@@ -40,6 +44,8 @@ pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         ledger: place.ledger.and_then(|ledger| ledger.status.as_ref()),
         restarts: &restarts,
         others: &others,
+        peers: &peers,
+        rollback: rollback.as_ref(),
     });
     let spec = RestartLedgerSpec {
         ladder_name: policy.name.clone(),
@@ -57,6 +63,7 @@ pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     match &decision.action {
         Action::None => {}
         Action::Restart(restart) => plan.then(Write::Create(pod_restart(restart, pod, &place))),
+        Action::Fail { message } => plan.then(failed(pod, message)),
     }
     let about = Object::Pod(std::sync::Arc::clone(pod));
     for event in decision.events {
@@ -70,6 +77,16 @@ pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         plan.look_again(at);
     }
     plan
+}
+
+/// Ends the pod as Failed: the node ends what runs, with its grace period, and the object stays to be looked at.
+fn failed(pod: &Pod, message: &str) -> Write {
+    let id = ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata));
+    let patch = serde_json::json!({
+        "metadata": {"uid": pod.metadata.uid},
+        "status": {"phase": "Failed", "reason": LADDER_EXHAUSTED, "message": message},
+    });
+    Write::Patch { id, part: Part::Status, patch }
 }
 
 /// What brings the stored ledger to the decision's.
@@ -226,7 +243,7 @@ fn occupancy(view: &View, ladder: &RestartLadder, pod: &Pod, now: Tick) -> Occup
     Occupancy::of(now, restarts(view, namespace).filter(of_others), statuses)
 }
 
-fn ladders<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a RestartLadder> {
+pub(crate) fn ladders<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a RestartLadder> {
     view.in_namespace(Kind::RestartLadder, namespace).filter_map(|object| match object {
         Object::RestartLadder(ladder) => Some(ladder.as_ref()),
         _ => None,

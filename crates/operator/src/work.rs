@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use rekindle_controllers::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, affected, reconcile,
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, affected, owners, reconcile,
 };
 use rekindle_types::Tick;
 
-use crate::{ladder, ledgers};
+use crate::{ladder, ledgers, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +21,8 @@ pub(crate) enum Work {
     LadderStatus(NamespacedName),
     /// A ledger whose pod may be gone for good.
     OldLedger(NamespacedName),
+    /// A ReplicaSet that may be known to have been healthy.
+    Revision(NamespacedName),
 }
 
 impl Work {
@@ -31,6 +33,7 @@ impl Work {
             Work::Climb(name) => ObjectId::new(Kind::Pod, name.clone()),
             Work::LadderStatus(name) => ObjectId::new(Kind::RestartLadder, name.clone()),
             Work::OldLedger(name) => ObjectId::new(Kind::RestartLedger, name.clone()),
+            Work::Revision(name) => ObjectId::new(Kind::ReplicaSet, name.clone()),
         }
     }
 
@@ -41,6 +44,7 @@ impl Work {
             Work::Climb(pod) => ladder::climb(view, pod, now),
             Work::LadderStatus(name) => ladder::status(view, name, now),
             Work::OldLedger(name) => ladder::old_ledger(view, name, now),
+            Work::Revision(name) => revisions::prove(view, name, now),
         }
     }
 }
@@ -52,6 +56,7 @@ impl fmt::Display for Work {
             Work::Climb(name) => write!(f, "climb the ladder of Pod {name}"),
             Work::LadderStatus(name) => write!(f, "look at RestartLadder {name}"),
             Work::OldLedger(name) => write!(f, "look at RestartLedger {name}"),
+            Work::Revision(name) => write!(f, "look at the revision of ReplicaSet {name}"),
         }
     }
 }
@@ -69,6 +74,11 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
                 work.extend(left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))));
             }
             work.extend(ledgers::heirs_of(view, pod).map(Work::Climb));
+            let controller = owners::controller_of(&pod.metadata);
+            if let Some(owner) = controller.filter(|owner| owner.kind == "ReplicaSet") {
+                let set = NamespacedName::new(change.id.name.namespace.as_str(), owner.name.as_str());
+                work.insert(Work::Revision(set));
+            }
         }
         Object::RestartLedger(ledger) => {
             let pod = NamespacedName::new(name.namespace.as_str(), ledger.spec.pod_name.as_str());
@@ -88,6 +98,8 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         Object::RestartLadder(_) => {
             let pods = view.in_namespace(Kind::Pod, &name.namespace);
             work.extend(pods.map(|pod| Work::Climb(pod.id().name)));
+            let sets = view.in_namespace(Kind::ReplicaSet, &name.namespace);
+            work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));
         }
         Object::Deployment(_)

@@ -16,9 +16,6 @@ const UID_BYTES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 4096;
 const GRACE_SECONDS_MAX: i64 = i32::MAX as i64;
 
-/// The rungs that a request can ask for.
-const RUNGS: [&str; 5] = ["Container", "Containers", "Pod", "Recreate", "Reschedule"];
-
 impl ApiKind for PodRestart {
     const NAMES: Names = Names {
         singular: "podrestart",
@@ -68,16 +65,6 @@ impl ApiKind for PodRestart {
             errors.push(FieldError::too_long(field.child("podUID"), UID_BYTES_MAX));
         }
         let rung = spec.rung.unwrap_or(Rung::Pod);
-        match rung {
-            Rung::Container
-            | Rung::Containers
-            | Rung::Pod
-            | Rung::Recreate
-            | Rung::Reschedule => {}
-            Rung::Rollback => {
-                errors.push(FieldError::not_supported(field.child("rung"), rung.name(), &RUNGS));
-            }
-        }
         errors.extend(refresh::check(rung, spec.refresh.as_deref(), &field.child("refresh")));
         if text(spec.reason.as_ref()).len() > REASON_BYTES_MAX {
             errors.push(FieldError::too_long(field.child("reason"), REASON_BYTES_MAX));

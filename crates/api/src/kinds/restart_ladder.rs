@@ -61,20 +61,6 @@ impl ApiKind for RestartLadder {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (index, rung) in self.spec.rungs.iter().enumerate() {
-            match rung.rung {
-                Rung::Container
-                | Rung::Containers
-                | Rung::Pod
-                | Rung::Recreate
-                | Rung::Reschedule => {}
-                Rung::Rollback => {
-                    warnings.push(format!(
-                        "spec.rungs[{index}].rung: {}: accepted, but not carried out by this version of Rekindle: the \
-                         ladder passes over it",
-                        rung.rung
-                    ));
-                }
-            }
             let field = Path::new("spec").child("rungs").index(index).child("refresh");
             warnings.extend(refresh::warning(rung.refresh.as_deref(), &field));
         }

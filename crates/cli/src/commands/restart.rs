@@ -50,6 +50,7 @@ fn request(args: &Restart, pod: &Pod) -> PodRestart {
                 RungArg::Pod => Rung::Pod,
                 RungArg::Recreate => Rung::Recreate,
                 RungArg::Reschedule => Rung::Reschedule,
+                RungArg::Rollback => Rung::Rollback,
             }),
             refresh: None,
             reason: args.reason.clone(),

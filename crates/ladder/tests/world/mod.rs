@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::{
     ContainerStateWaiting, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use rekindle_ladder::{Action, Decision, Occupancy, Policy, Situation, decide};
+use rekindle_ladder::{
+    Action, Decision, Occupancy, Peers, Policy, RollbackTarget, Situation, decide,
+};
 use rekindle_types::v1alpha1::{
     PodRestart, PodRestartPhase, PodRestartStatus, RestartLedgerStatus,
 };
@@ -37,6 +39,8 @@ pub(crate) struct World {
     pub(crate) restarts: Vec<PodRestart>,
     pub(crate) ledger: Option<RestartLedgerStatus>,
     pub(crate) others: Occupancy,
+    pub(crate) peers: Peers,
+    pub(crate) rollback: Option<RollbackTarget>,
     /// Restarts that decisions asked for, by name: how often.
     pub(crate) asked: BTreeMap<String, u32>,
 }
@@ -92,6 +96,8 @@ impl World {
             restarts: Vec::new(),
             ledger: None,
             others: Occupancy::default(),
+            peers: Peers::default(),
+            rollback: None,
             asked: BTreeMap::new(),
         }
     }
@@ -203,6 +209,8 @@ impl World {
             ledger: self.ledger.as_ref(),
             restarts: &restarts,
             others: &self.others,
+            peers: &self.peers,
+            rollback: self.rollback.as_ref(),
         });
         if self.ledger.is_some() || decision.ledger != RestartLedgerStatus::default() {
             self.ledger = Some(decision.ledger.clone());

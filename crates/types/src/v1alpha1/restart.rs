@@ -89,6 +89,24 @@ pub struct PodRestartStatus {
     /// Of Recreate and Reschedule: how far the replacement of the pod is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<PodReplacement>,
+    /// Of Rollback: from where and to where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<RollbackStatus>,
+}
+
+/// From where and to where a Deployment is rolled back. Written before the Deployment is changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RollbackStatus")]
+pub struct RollbackStatus {
+    /// The Deployment.
+    pub deployment_name: String,
+    /// The ReplicaSet of the revision that failed.
+    pub from_replica_set: String,
+    /// The ReplicaSet of the revision before.
+    pub to_replica_set: String,
+    /// That revision's number when it was chosen.
+    pub to_revision: i64,
 }
 
 /// How far the replacement of a pod is, and what is needed to finish it whatever dies meanwhile. Written before the eviction.
