@@ -154,6 +154,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         (Subresource::Scale, Verb::Update) => subresources::scale::update(call),
         (Subresource::Scale, Verb::Patch) => subresources::scale::patch(call),
         (Subresource::Binding, Verb::Create) => subresources::binding::create(call),
+        (Subresource::Eviction, Verb::Create) => subresources::eviction::create(call),
         (Subresource::Finalize, Verb::Update) => verbs::update::update(call, Part::Finalize),
         (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
@@ -171,6 +172,7 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
             Subresource::Status
             | Subresource::Scale
             | Subresource::Binding
+            | Subresource::Eviction
             | Subresource::Finalize
             | Subresource::Log
             | Subresource::Exec

@@ -268,6 +268,12 @@ impl ApiError {
         Self::invalid_named(&entry.group_kind(), entry.group, entry.kind, name, errors)
     }
 
+    /// 422: an eviction is wrong; it is no kind that is stored.
+    pub fn invalid_eviction(name: &str, error: &FieldError) -> Self {
+        let errors = std::slice::from_ref(error);
+        Self::invalid_named("Eviction.policy", "policy", "Eviction", name, errors)
+    }
+
     /// 422: a patch is wrong; it has no kind and no name of its own.
     pub fn invalid_patch(error: &FieldError) -> Self {
         Self::invalid_named("", "", "", "", std::slice::from_ref(error))
@@ -324,6 +330,18 @@ impl ApiError {
         error.0.details =
             Some(Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() });
         error
+    }
+
+    /// 429: not as things are, and nobody knows when they will be otherwise.
+    pub fn refused_for_now(message: impl Into<String>) -> Self {
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        error.0.details = Some(Details::default());
+        error
+    }
+
+    /// 500 without a reason: what upstream answers where it returns a plain error.
+    pub fn failure(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// 500: it is our fault, or the disk's.

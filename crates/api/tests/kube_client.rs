@@ -13,8 +13,9 @@ use futures::{StreamExt, TryStreamExt};
 use harness::{deployment, pod};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Binding, ConfigMap, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{
-    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+    DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use kube::{Api, Client};
 use rekindle_api::auth::{Authorizer, UserInfo};
@@ -107,4 +108,28 @@ async fn a_pod_is_watched_bound_and_deleted() {
         seen,
         ["added p", "modified, going: false", "modified, going: true", "deleted from n"]
     );
+}
+
+#[tokio::test]
+async fn a_pod_is_evicted_as_far_as_its_budget_lets_it() {
+    let client = client();
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let mut web = pod("web");
+    web["metadata"]["labels"] = json!({"app": "web"});
+    pods.create(&PostParams::default(), &serde_json::from_value(web).unwrap()).await.unwrap();
+    let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
+    pods.patch_status("web", &PatchParams::default(), &running).await.unwrap();
+    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(client);
+    let budget = json!({"metadata": {"name": "web"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}});
+    budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    let seen = Patch::Merge(json!({"status": {"observedGeneration": 1}}));
+    budgets.patch_status("web", &PatchParams::default(), &seen).await.unwrap();
+    let refused = pods.evict("web", &EvictParams::default()).await.unwrap_err();
+    let kube::Error::Api(status) = refused else { panic!("{refused}") };
+    assert_eq!((status.code, status.reason.as_str()), (429, "TooManyRequests"));
+    assert_eq!(status.details.unwrap().causes[0].reason, "DisruptionBudget");
+    budgets.delete("web", &DeleteParams::default()).await.unwrap();
+    assert!(pods.evict("web", &EvictParams::default()).await.unwrap().is_success());
+    assert!(pods.get_opt("web").await.unwrap().is_none(), "it was on no node");
 }

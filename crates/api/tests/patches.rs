@@ -96,6 +96,14 @@ fn lists_and_maps_merge_as_the_document_says() {
 }
 
 #[test]
+fn the_selector_of_a_disruption_budget_is_replaced_as_a_whole() {
+    let old = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    let patch = json!({"selector": {"matchLabels": {"tier": "back"}}});
+    let new = strategic("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", old, patch);
+    assert_eq!(new, json!({"minAvailable": 1, "selector": {"matchLabels": {"tier": "back"}}}));
+}
+
+#[test]
 fn sets_of_plain_values_unite_and_lose_what_is_deleted() {
     let meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     let object = json!({"finalizers": ["a/x", "b/x"]});

@@ -8,8 +8,8 @@ use rekindle_types::Tick;
 use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
-    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, garbage,
-    namespace, pod_gc, pod_restart, replica_set, scheduler,
+    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, disruption,
+    garbage, namespace, pod_gc, pod_restart, replica_set, scheduler,
 };
 
 /// One thing to look at.
@@ -29,6 +29,10 @@ pub enum Key {
     PodGc(NamespacedName),
     /// The PodRestart controller at a PodRestart: requests that no node will answer, and old ones.
     PodRestart(NamespacedName),
+    /// The disruption controller at a PodDisruptionBudget.
+    Disruption(NamespacedName),
+    /// The disruption controller at a Pod that was to go and did not.
+    StaleDisruption(NamespacedName),
     /// An object that we wrote and that a list did not show: is it there?
     Doubt(ObjectId),
 }
@@ -40,7 +44,10 @@ impl Key {
         match self {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
-            Key::Schedule(name) | Key::PodGc(name) => id(Kind::Pod, name),
+            Key::Schedule(name) | Key::PodGc(name) | Key::StaleDisruption(name) => {
+                id(Kind::Pod, name)
+            }
+            Key::Disruption(name) => id(Kind::PodDisruptionBudget, name),
             Key::Namespace(name) => {
                 ObjectId::new(Kind::Namespace, NamespacedName::new("", name.as_str()))
             }
@@ -60,6 +67,8 @@ impl fmt::Display for Key {
             Key::Namespace(name) => write!(f, "empty Namespace {name}"),
             Key::PodGc(name) => write!(f, "clear away Pod {name}"),
             Key::PodRestart(name) => write!(f, "look after PodRestart {name}"),
+            Key::Disruption(name) => write!(f, "reconcile PodDisruptionBudget {name}"),
+            Key::StaleDisruption(name) => write!(f, "take DisruptionTarget back from Pod {name}"),
             Key::Doubt(object) => write!(f, "look for {object}"),
         }
     }
@@ -75,6 +84,8 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     namespace::affected(view, change, &mut keys);
     pod_gc::affected(view, change, &mut keys);
     pod_restart::affected(view, change, &mut keys);
+    disruption::affected(view, change, &mut keys);
+    disruption::affected_targets(change, &mut keys);
     keys
 }
 
@@ -91,6 +102,8 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         Key::Namespace(name) => namespace::reconcile(view, name, now),
         Key::PodGc(name) => pod_gc::reconcile(view, name, now),
         Key::PodRestart(name) => pod_restart::reconcile(view, name, now),
+        Key::Disruption(name) => disruption::reconcile(view, name, now),
+        Key::StaleDisruption(name) => disruption::reconcile_target(view, name, now),
         Key::Doubt(id) => resolve_doubt(view, id),
     }
 }

@@ -18,6 +18,8 @@ pub enum Kind {
     PodRestart,
     /// rekindle.dev/v1alpha1 RestartLedger.
     RestartLedger,
+    /// policy/v1 PodDisruptionBudget.
+    PodDisruptionBudget,
     /// v1 Service.
     Service,
     /// v1 ConfigMap.
@@ -76,13 +78,14 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Deployment,
         Kind::ReplicaSet,
         Kind::Pod,
         Kind::RestartLadder,
         Kind::PodRestart,
         Kind::RestartLedger,
+        Kind::PodDisruptionBudget,
         Kind::Service,
         Kind::ConfigMap,
         Kind::Secret,
@@ -103,6 +106,9 @@ impl Kind {
             Kind::RestartLadder => ours("RestartLadder", "restartladders"),
             Kind::PodRestart => ours("PodRestart", "podrestarts"),
             Kind::RestartLedger => ours("RestartLedger", "restartledgers"),
+            Kind::PodDisruptionBudget => {
+                namespaced("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", Whole)
+            }
             Kind::Service => namespaced("Service", "", "v1", "services", Metadata),
             Kind::ConfigMap => namespaced("ConfigMap", "", "v1", "configmaps", Metadata),
             Kind::Secret => namespaced("Secret", "", "v1", "secrets", Metadata),

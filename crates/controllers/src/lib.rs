@@ -19,6 +19,7 @@
 pub mod avoidance;
 pub mod change;
 pub mod deployment;
+pub mod disruption;
 pub mod events;
 pub mod garbage;
 pub mod key;

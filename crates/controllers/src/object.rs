@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
@@ -81,6 +82,8 @@ pub enum Object {
     PodRestart(Arc<PodRestart>),
     /// A RestartLedger.
     RestartLedger(Arc<RestartLedger>),
+    /// A PodDisruptionBudget.
+    PodDisruptionBudget(Arc<PodDisruptionBudget>),
     /// A Node.
     Node(Arc<Node>),
     /// A Namespace.
@@ -99,6 +102,7 @@ impl Object {
             Object::RestartLadder(_) => Kind::RestartLadder,
             Object::PodRestart(_) => Kind::PodRestart,
             Object::RestartLedger(_) => Kind::RestartLedger,
+            Object::PodDisruptionBudget(_) => Kind::PodDisruptionBudget,
             Object::Node(_) => Kind::Node,
             Object::Namespace(_) => Kind::Namespace,
             Object::Metadata(kind, _) => *kind,
@@ -114,6 +118,7 @@ impl Object {
             Object::RestartLadder(o) => &o.metadata,
             Object::PodRestart(o) => &o.metadata,
             Object::RestartLedger(o) => &o.metadata,
+            Object::PodDisruptionBudget(o) => &o.metadata,
             Object::Node(o) => &o.metadata,
             Object::Namespace(o) => &o.metadata,
             Object::Metadata(_, meta) => meta,
@@ -154,6 +159,7 @@ object_from!(
     RestartLadder,
     PodRestart,
     RestartLedger,
+    PodDisruptionBudget,
     Node,
     Namespace
 );

@@ -3,6 +3,7 @@
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
@@ -46,6 +47,9 @@ impl Feed {
                 Kind::RestartLadder => watches.spawn(whole::<RestartLadder>(kind, client, sender)),
                 Kind::PodRestart => watches.spawn(whole::<PodRestart>(kind, client, sender)),
                 Kind::RestartLedger => watches.spawn(whole::<RestartLedger>(kind, client, sender)),
+                Kind::PodDisruptionBudget => {
+                    watches.spawn(whole::<PodDisruptionBudget>(kind, client, sender))
+                }
                 Kind::Node => watches.spawn(whole::<Node>(kind, client, sender)),
                 Kind::Namespace => watches.spawn(whole::<Namespace>(kind, client, sender)),
                 Kind::Service

@@ -104,6 +104,7 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         }
         Object::Deployment(_)
         | Object::ReplicaSet(_)
+        | Object::PodDisruptionBudget(_)
         | Object::Node(_)
         | Object::Namespace(_)
         | Object::Metadata(..) => {}

@@ -3,6 +3,7 @@
 use http::{Method, Request};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::core::Status;
@@ -262,6 +263,7 @@ fn body(object: &Object) -> Value {
         Object::RestartLadder(o) => json!(o),
         Object::PodRestart(o) => json!(o),
         Object::RestartLedger(o) => json!(o),
+        Object::PodDisruptionBudget(o) => json!(o),
         Object::Node(o) => json!(o),
         Object::Namespace(o) => json!(o),
         Object::Metadata(kind, meta) => {
@@ -284,6 +286,7 @@ fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
         Kind::RestartLadder => typed::<RestartLadder>(value),
         Kind::PodRestart => typed::<PodRestart>(value),
         Kind::RestartLedger => typed::<RestartLedger>(value),
+        Kind::PodDisruptionBudget => typed::<PodDisruptionBudget>(value),
         Kind::Node => typed::<Node>(value),
         Kind::Namespace => typed::<Namespace>(value),
         Kind::Service

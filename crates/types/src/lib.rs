@@ -4,6 +4,7 @@
 
 pub mod exit;
 pub mod ids;
+pub mod int_or_percent;
 pub mod labels;
 pub mod log_options;
 pub mod quantity;

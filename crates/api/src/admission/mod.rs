@@ -1,5 +1,6 @@
 //! What is decided about a write by looking beyond the object itself.
 
+pub(crate) mod disruption_budgets;
 pub(crate) mod namespaces;
 pub(crate) mod service_accounts;
 
@@ -14,6 +15,11 @@ pub(crate) fn complete(entry: &KindEntry, object: &mut dyn AnyObject) {
     if namespaces::is_namespace(entry) {
         namespaces::complete(object);
     }
+}
+
+/// What deserves a Warning header because of other objects, beside what the kind itself says.
+pub(crate) fn warnings(call: &Call<'_>, object: &dyn AnyObject) -> Vec<String> {
+    disruption_budgets::warning(call, object).into_iter().collect()
 }
 
 /// Makes what comes with a new object.

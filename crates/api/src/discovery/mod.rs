@@ -148,6 +148,9 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
             &["get", "patch", "update"],
         ),
         Subresource::Binding => (Kind { group: "", version: "v1", kind: "Binding" }, &["create"]),
+        Subresource::Eviction => {
+            (Kind { group: "policy", version: "v1", kind: "Eviction" }, &["create"])
+        }
         Subresource::Log => (own, &["get"]),
         Subresource::Exec => (options("PodExecOptions"), &["create", "get"]),
         Subresource::Attach => (options("PodAttachOptions"), &["create", "get"]),

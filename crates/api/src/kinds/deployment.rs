@@ -11,7 +11,7 @@ use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
-use crate::validation::{Path, numbers, selector, text};
+use crate::validation::{Path, amounts, numbers, selector, text};
 
 impl ApiKind for Deployment {
     const NAMES: Names = Names {
@@ -146,66 +146,18 @@ fn strategy_errors(strategy: &DeploymentStrategy, field: &Path) -> Vec<FieldErro
 
 fn rolling_errors(rolling: &RollingUpdateDeployment, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let unavailable = rolling.max_unavailable.as_ref();
+    let (unavailable, surge) = (rolling.max_unavailable.as_ref(), rolling.max_surge.as_ref());
     let unavailable_field = field.child("maxUnavailable");
-    errors.extend(amount_errors(unavailable, &unavailable_field));
-    errors.extend(amount_errors(rolling.max_surge.as_ref(), &field.child("maxSurge")));
-    if is_zero(unavailable) && is_zero(rolling.max_surge.as_ref()) {
-        let shown = unavailable.map_or_else(|| "0".to_owned(), shown);
+    errors.extend(unavailable.and_then(|amount| amounts::check(amount, &unavailable_field)));
+    errors.extend(surge.and_then(|amount| amounts::check(amount, &field.child("maxSurge"))));
+    if unavailable.is_none_or(amounts::is_zero) && surge.is_none_or(amounts::is_zero) {
+        let shown = unavailable.map_or_else(|| "0".to_owned(), amounts::shown);
         errors.push(FieldError::invalid(
             &unavailable_field,
             shown,
             "may not be 0 when `maxSurge` is 0",
         ));
     }
-    if percent(unavailable).is_some_and(|percent| percent > 100) {
-        let shown = unavailable.map_or_else(String::new, shown);
-        errors.push(FieldError::invalid(
-            &unavailable_field,
-            shown,
-            "must not be greater than 100%",
-        ));
-    }
+    errors.extend(unavailable.and_then(|amount| amounts::at_most_all(amount, &unavailable_field)));
     errors
-}
-
-fn amount_errors(amount: Option<&IntOrString>, field: &Path) -> Option<FieldError> {
-    match amount? {
-        IntOrString::Int(count) => numbers::non_negative(*count, field),
-        text @ IntOrString::String(shown) => percent(Some(text)).is_none().then(|| {
-            FieldError::invalid(
-                field,
-                shown,
-                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex \
-                 used for validation is '[0-9]+%')",
-            )
-        }),
-    }
-}
-
-/// The figure of a percentage; beyond what a number holds, the most it holds.
-fn percent(amount: Option<&IntOrString>) -> Option<u32> {
-    match amount? {
-        IntOrString::Int(_) => None,
-        IntOrString::String(text) => {
-            let digits = text.strip_suffix('%')?;
-            let all_digits = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-            all_digits.then(|| digits.parse().unwrap_or(u32::MAX))
-        }
-    }
-}
-
-fn is_zero(amount: Option<&IntOrString>) -> bool {
-    match amount {
-        None => true,
-        Some(IntOrString::Int(count)) => *count == 0,
-        Some(text @ IntOrString::String(_)) => percent(Some(text)) == Some(0),
-    }
-}
-
-fn shown(amount: &IntOrString) -> String {
-    match amount {
-        IntOrString::Int(count) => count.to_string(),
-        IntOrString::String(text) => text.clone(),
-    }
 }

@@ -5,6 +5,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
@@ -18,6 +19,7 @@ mod lease;
 mod namespace;
 mod node;
 pub mod pod;
+pub(crate) mod pod_disruption_budget;
 mod pod_restart;
 mod refresh;
 mod replica_set;
@@ -39,6 +41,7 @@ pub fn all() -> Registry {
         .register::<Namespace>()
         .register::<Node>()
         .register::<Pod>()
+        .register::<PodDisruptionBudget>()
         .register::<PodRestart>()
         .register::<ReplicaSet>()
         .register::<RestartLadder>()

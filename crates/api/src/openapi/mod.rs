@@ -38,6 +38,7 @@ const RESOURCE_LIST: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceLis
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 const BINDING: &str = "io.k8s.api.core.v1.Binding";
+const EVICTION: &str = "io.k8s.api.policy.v1.Eviction";
 
 /// The name of the schema of a list of a kind.
 fn list_schema(kind_schema: &str) -> String {

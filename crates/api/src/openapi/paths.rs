@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    BINDING, DELETE_OPTIONS, PATCH, RESOURCE_LIST, SCALE, STATUS, list_schema, parameters,
-    reference,
+    BINDING, DELETE_OPTIONS, EVICTION, PATCH, RESOURCE_LIST, SCALE, STATUS, list_schema,
+    parameters, reference,
 };
 use crate::registry::{KindEntry, Scope, Subresource};
 
@@ -183,19 +183,10 @@ impl<'a> Resource<'a> {
                 ("scale", self.get_put_patch(&Subject { schema: SCALE, gvk, suffix: "Scale" }))
             }
             Subresource::Binding => {
-                let gvk = ["", "v1", "Binding"];
-                let subject = Subject { schema: BINDING, gvk, suffix: "Binding" };
-                let create = self.operation(
-                    "post",
-                    &subject,
-                    "create binding of a",
-                    json!({
-                        "parameters": parameters::write(),
-                        "requestBody": body(BINDING),
-                        "responses": answers(&[200, 201, 202], BINDING),
-                    }),
-                );
-                ("binding", json!({"post": create}))
+                ("binding", self.create_only(BINDING, ["", "v1", "Binding"], "Binding"))
+            }
+            Subresource::Eviction => {
+                ("eviction", self.create_only(EVICTION, ["policy", "v1", "Eviction"], "Eviction"))
             }
             Subresource::Log => {
                 let subject = Subject { suffix: "Log", ..own };
@@ -236,6 +227,18 @@ impl<'a> Resource<'a> {
         let own_parameters = operations["parameters"].as_array().cloned().unwrap_or_default();
         operations["parameters"] = json!([common, &own_parameters].concat());
         (name, operations)
+    }
+
+    /// A subresource to which objects of another kind are posted.
+    fn create_only(&self, schema: &str, gvk: [&str; 3], suffix: &str) -> Value {
+        let subject = Subject { schema, gvk, suffix };
+        let what = format!("create {} of a", suffix.to_lowercase());
+        let own = json!({
+            "parameters": parameters::write(),
+            "requestBody": body(schema),
+            "responses": answers(&[200, 201, 202], schema),
+        });
+        json!({"post": self.operation("post", &subject, &what, own)})
     }
 
     /// A subresource that both methods upgrade the connection for.

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Binding;
+use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     APIResourceList, DeleteOptions, ListMeta, Status,
 };
@@ -22,6 +23,9 @@ pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
     if serves(Subresource::Binding) {
         generator.subschema_for::<Binding>();
     }
+    if serves(Subresource::Eviction) {
+        generator.subschema_for::<Eviction>();
+    }
     if serves(Subresource::Scale) {
         generator.subschema_for::<Scale>();
     }
@@ -40,6 +44,7 @@ pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
     }
     mark(&mut schemas, super::SCALE, &["autoscaling", "v1", "Scale"]);
     mark(&mut schemas, super::BINDING, &["", "v1", "Binding"]);
+    mark(&mut schemas, super::EVICTION, &["policy", "v1", "Eviction"]);
     mark(&mut schemas, super::STATUS, &["", "v1", "Status"]);
     mark(&mut schemas, super::DELETE_OPTIONS, &["", "v1", "DeleteOptions"]);
     schemas.insert(
@@ -163,6 +168,7 @@ fn merge_marks(schemas: &mut Map<String, Value>, name: &str, fields: &[MergeFiel
             .and_then(|schema| schema.pointer_mut(&format!("/properties/{}", field.name)));
         let Some(Value::Object(property)) = property else { continue };
         let strategy = match (field.list, field.retain) {
+            (Some(ListMerge::Whole), _) => "replace",
             (Some(_), RetainKeys::Yes) => "merge,retainKeys",
             (Some(_), RetainKeys::No) => "merge",
             (None, RetainKeys::Yes) => "retainKeys",
@@ -178,7 +184,7 @@ fn merge_marks(schemas: &mut Map<String, Value>, name: &str, fields: &[MergeFiel
             Some(ListMerge::Set) => {
                 property.insert("x-kubernetes-list-type".to_owned(), json!("set"));
             }
-            None => {}
+            Some(ListMerge::Whole) | None => {}
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn merge(
     order: Order<'_>,
 ) -> Result<Vec<Value>, PatchError> {
     match by {
-        None => Ok(patch.iter().map(replaced).collect()),
+        None | Some(ListMerge::Whole) => Ok(patch.iter().map(replaced).collect()),
         Some(ListMerge::Set) => {
             let mut merged = old.clone();
             for item in patch {

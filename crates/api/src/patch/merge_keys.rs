@@ -4,13 +4,15 @@
 //! k8s-openapi's schemas carry none of them, so they stand here, by the schema's name and the field. A list that is not here
 //! is replaced as a whole. Tests compare every line with the schemas.
 
-/// How a list field merges.
+/// How a list field merges, or an object that does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListMerge {
     /// Entries are objects with this key; entries of the same key merge.
     ByKey(&'static str),
     /// Entries are plain values; the lists unite.
     Set,
+    /// Not at all, though it is an object: the patch's takes the place of the old one (patch strategy `replace`).
+    Whole,
 }
 
 /// A field through which merging goes on, or that merges in a way of its own.
@@ -20,7 +22,7 @@ pub struct MergeField {
     pub name: &'static str,
     /// The schema of the object in it, or of the entries of its list; empty when nothing inside merges in a way of its own.
     pub child: &'static str,
-    /// How its list merges; absent for an object.
+    /// How its list merges; absent for an object that merges as objects do.
     pub list: Option<ListMerge>,
     /// The keys of `x-kubernetes-list-map-keys`: more than the merge key where that alone is not unique.
     pub map_keys: &'static [&'static str],
@@ -84,6 +86,12 @@ const fn keyed_unions(name: &'static str, keys: &'static [&'static str]) -> Merg
 
 const fn set(name: &'static str) -> MergeField {
     let list = Some(ListMerge::Set);
+    MergeField { name, child: "", list, map_keys: &[], retain: RetainKeys::No }
+}
+
+/// An object that is replaced as a whole.
+const fn replaced(name: &'static str) -> MergeField {
+    let list = Some(ListMerge::Whole);
     MergeField { name, child: "", list, map_keys: &[], retain: RetainKeys::No }
 }
 
@@ -219,6 +227,16 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.core.v1.ServiceAccount", &[object("metadata", META), keyed("secrets", &["name"])]),
     ("io.k8s.api.core.v1.ServiceSpec", &[keyed("ports", &["port", "protocol"])]),
     ("io.k8s.api.core.v1.ServiceStatus", &[keyed("conditions", &["type"])]),
+    (
+        "io.k8s.api.policy.v1.PodDisruptionBudget",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.policy.v1.PodDisruptionBudgetSpec"),
+            object("status", "io.k8s.api.policy.v1.PodDisruptionBudgetStatus"),
+        ],
+    ),
+    ("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", &[replaced("selector")]),
+    ("io.k8s.api.policy.v1.PodDisruptionBudgetStatus", &[keyed("conditions", &["type"])]),
     (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
 ];
 
@@ -243,6 +261,7 @@ mod tests {
             ("io.k8s.api.core.v1.ServiceSpec", "ports", Some(ListMerge::ByKey("port"))),
             ("io.k8s.api.core.v1.NodeSpec", "taints", None),
             (META, "finalizers", Some(ListMerge::Set)),
+            ("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", "selector", Some(ListMerge::Whole)),
             (META, "ownerReferences", Some(ListMerge::ByKey("uid"))),
         ] {
             assert_eq!(merge_key(schema, field), expected, "{schema} {field}");

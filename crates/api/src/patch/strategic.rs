@@ -116,6 +116,8 @@ fn merge_values(
 ) -> Result<Value, PatchError> {
     match (old, patch) {
         (Value::Object(old), Value::Object(patch)) => {
+            let by = merge_field(schema, name).and_then(|field| field.list);
+            let old = if by == Some(ListMerge::Whole) { Map::new() } else { old };
             merge_objects(child(schema, name), old, patch).map(Value::Object)
         }
         (Value::Array(old), Value::Array(patch)) => {
@@ -188,6 +190,6 @@ pub(super) fn without_directives(patch: &Map<String, Value>) -> Map<String, Valu
 pub(super) fn key_of(by: Option<ListMerge>) -> Option<&'static str> {
     match by {
         Some(ListMerge::ByKey(key)) => Some(key),
-        Some(ListMerge::Set) | None => None,
+        Some(ListMerge::Set | ListMerge::Whole) | None => None,
     }
 }

@@ -28,6 +28,8 @@ pub trait AnyObject: Send + Sync + 'static {
     fn validate(&self) -> Vec<FieldError>;
     /// See [`ApiKind::validate_update`]. `old` must be of the same kind.
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_status`].
+    fn validate_status(&self) -> Vec<FieldError>;
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
     /// See [`ApiKind::selectable_fields`].
@@ -78,6 +80,9 @@ impl<K: ApiKind> AnyObject for K {
     }
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
         ApiKind::validate_update(self, same_kind(old))
+    }
+    fn validate_status(&self) -> Vec<FieldError> {
+        ApiKind::validate_status(self)
     }
     fn warnings(&self) -> Vec<String> {
         ApiKind::warnings(self)
@@ -224,6 +229,7 @@ impl Subresource {
             Self::Status => "status",
             Self::Scale => "scale",
             Self::Binding => "binding",
+            Self::Eviction => "eviction",
             Self::Log => "log",
             Self::Exec => "exec",
             Self::Attach => "attach",

@@ -57,6 +57,11 @@ pub trait ApiKind:
         Vec::new()
     }
 
+    /// Everything wrong with a status that is written through `/status`.
+    fn validate_status(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
     /// What was accepted but deserves a Warning header: fields that are not enforced yet (also in docs/compatibility.md),
     /// deprecated or surprising settings.
     fn warnings(&self) -> Vec<String> {
@@ -121,6 +126,8 @@ pub enum Subresource {
     Scale,
     /// `/binding` of a Pod: create.
     Binding,
+    /// `/eviction` of a Pod (policy/v1 Eviction): create.
+    Eviction,
     /// `/log` of a Pod: get, answered by the node.
     Log,
     /// `/exec` of a Pod: get and create, which both ask for an upgrade of the connection; answered by the node.

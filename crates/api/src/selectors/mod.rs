@@ -115,7 +115,8 @@ struct Labels {
     labels: BTreeMap<String, String>,
 }
 
-fn labels_of(json: &[u8]) -> BTreeMap<String, String> {
+/// The labels of a stored object.
+pub(crate) fn labels_of(json: &[u8]) -> BTreeMap<String, String> {
     // Stored objects are our own JSON; one that cannot be read has no labels.
     serde_json::from_slice::<Labelled>(json)
         .map(|object| object.metadata.labels)

@@ -1,6 +1,7 @@
 //! Field rules that several kinds share: names, labels, quantities. Wording is upstream's, so that people and
 //! tools recognise it.
 
+pub mod amounts;
 pub mod labels;
 pub mod names;
 pub mod numbers;

@@ -28,6 +28,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     object.prepare_for_create(&context);
     admission::service_accounts::complete_new(call, object.as_mut())?;
     warnings.extend(object.warnings());
+    warnings.extend(admission::warnings(call, object.as_ref()));
 
     let prefix = object.meta().generate_name.clone().unwrap_or_default();
     let generated = object_meta::name(object.as_ref()).is_empty() && !prefix.is_empty();

@@ -33,12 +33,13 @@ enum Propagation {
 
 /// The options of a delete, from body and query.
 #[derive(Clone, Debug)]
-struct Wish {
+pub(crate) struct Wish {
     grace_period_seconds: Option<i64>,
     propagation: Propagation,
     uid: Option<String>,
     resource_version: Option<String>,
-    dry_run: DryRun,
+    /// Whether it happens.
+    pub(crate) dry_run: DryRun,
 }
 
 pub(crate) fn delete(call: &Call<'_>) -> Result<Outcome, ApiError> {
@@ -102,6 +103,11 @@ impl Wish {
                 ApiError::bad_request(format!("DeleteOptions cannot be read: {error}"))
             })?
         };
+        Self::of_options(body, call)
+    }
+
+    /// The options of a body, completed from the query of the call.
+    pub(crate) fn of_options(body: DeleteOptions, call: &Call<'_>) -> Result<Self, ApiError> {
         let dry_run = match body.dry_run.as_ref().and_then(|list| list.first()) {
             Some(value) => options::dry_run(value)?,
             None => call.options.dry_run,
@@ -123,7 +129,8 @@ impl Wish {
         })
     }
 
-    fn check_preconditions(
+    /// The object must be the one that the client means.
+    pub(crate) fn check_preconditions(
         &self,
         call: &Call<'_>,
         object: &dyn AnyObject,
@@ -182,7 +189,7 @@ impl Propagation {
 }
 
 /// What a delete does to an object.
-enum Step {
+pub(crate) enum Step {
     /// It goes at once.
     Remove(Box<dyn AnyObject>),
     /// It gets (or changes) its deletion timestamp, and goes later.
@@ -192,7 +199,8 @@ enum Step {
 }
 
 impl Step {
-    fn decide(before: Box<dyn AnyObject>, wish: &Wish, now: Tick) -> Self {
+    /// What becomes of the object as it is.
+    pub(crate) fn decide(before: Box<dyn AnyObject>, wish: &Wish, now: Tick) -> Self {
         let mut object = before.boxed_clone();
         wish.propagation.apply(object.meta_mut());
         let grace = grace_seconds(object.as_ref(), wish);

@@ -46,6 +46,7 @@ pub(crate) fn change(
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         if part == Part::Main {
             proposal.warnings.extend(object.warnings());
+            proposal.warnings.extend(admission::warnings(call, object.as_ref()));
         }
         store_change(call, &stored, old.as_ref(), object, proposal.warnings)
     })
@@ -101,9 +102,13 @@ fn settle(
         call.entry.scope,
         &path,
     ));
-    if part == Part::Main {
-        errors.extend(object.validate());
-        errors.extend(object.validate_update(old));
+    match part {
+        Part::Main => {
+            errors.extend(object.validate());
+            errors.extend(object.validate_update(old));
+        }
+        Part::Status => errors.extend(object.validate_status()),
+        Part::Finalize => {}
     }
     if errors.is_empty() {
         Ok(object)

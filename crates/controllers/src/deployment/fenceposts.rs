@@ -5,6 +5,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::int_or_percent::{Rounding, scaled};
 
 /// Which way a Deployment changes its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,26 +56,6 @@ fn resolve(deployment: &Deployment) -> (i32, i32) {
     let surge = scaled(&surge, wanted, Rounding::Up);
     let unavailable = scaled(&unavailable, wanted, Rounding::Down);
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
-}
-
-#[derive(Clone, Copy)]
-enum Rounding {
-    Up,
-    Down,
-}
-
-/// A number as it is, a percentage of `total`. What is neither counts as 0; validation lets none in.
-fn scaled(value: &IntOrString, total: i32, rounding: Rounding) -> i32 {
-    let percent = match value {
-        IntOrString::Int(number) => return *number,
-        IntOrString::String(text) => text.strip_suffix('%').and_then(|p| p.parse::<i64>().ok()),
-    };
-    let product = percent.unwrap_or(0).saturating_mul(i64::from(total));
-    let rounded = match rounding {
-        Rounding::Up => product.saturating_add(99).div_euclid(100),
-        Rounding::Down => product.div_euclid(100),
-    };
-    i32::try_from(rounded).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

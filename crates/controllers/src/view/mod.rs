@@ -3,6 +3,7 @@
 //! Fed by watches ([`View::reset`], [`View::apply`], [`View::delete`]) and by the answers to our own writes
 //! ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows which keys are affected.
 
+mod covered;
 mod doubts;
 mod index;
 mod own_writes;
@@ -13,11 +14,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::scheduler::requests::Requests;
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
+use covered::Covered;
 pub use doubts::Doubt;
 use doubts::Doubts;
 use index::Index;
@@ -29,6 +32,7 @@ pub use settle::WriteFailure;
 pub struct View {
     objects: BTreeMap<ObjectId, Object>,
     index: Index,
+    covered: Covered,
     own: OwnWrites,
     doubts: Doubts,
     failures: BTreeMap<ObjectId, WriteFailure>,
@@ -117,6 +121,7 @@ impl View {
             self.index.remove(&id, before);
         }
         self.index.insert(&id, &object);
+        self.note_cover(before.as_ref(), &object);
         self.note_nodes(&object, Presence::Present);
         Some(Change { id, before, after: Some(object) })
     }
@@ -154,6 +159,7 @@ impl View {
     fn remove(&mut self, id: &ObjectId) -> Option<Change> {
         let before = self.objects.remove(id)?;
         self.index.remove(id, &before);
+        self.forget_cover(id);
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
         self.own.forget(id, before.uid());
@@ -318,6 +324,8 @@ typed_getters! {
     restart_ladder: RestartLadder;
     /// A RestartLedger by name.
     restart_ledger: RestartLedger;
+    /// A PodDisruptionBudget by name.
+    pod_disruption_budget: PodDisruptionBudget;
     /// A PodRestart by name.
     pod_restart: PodRestart;
 }

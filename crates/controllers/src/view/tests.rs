@@ -191,3 +191,70 @@ proptest! {
         }
     }
 }
+
+fn labelled(name: &str, uid: &str, version: u64, app: &str) -> Object {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": uid,
+            "resourceVersion": version.to_string(), "labels": {"app": app}},
+    }))
+    .unwrap();
+    pod.into()
+}
+
+fn budget(name: &str, version: u64, app: Option<&str>) -> Object {
+    let selector = match app {
+        Some(app) => json!({"matchLabels": {"app": app}}),
+        None => json!({}),
+    };
+    let budget: k8s_openapi::api::policy::v1::PodDisruptionBudget = serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": name,
+            "resourceVersion": version.to_string()},
+        "spec": {"minAvailable": 1, "selector": selector},
+    }))
+    .unwrap();
+    budget.into()
+}
+
+proptest! {
+    #[test]
+    fn a_budget_finds_the_pods_that_its_selector_matches_and_no_others(
+        events in prop::collection::vec((0..3u8, 0..5u8, 0..3usize, any::<bool>()), 0..80),
+    ) {
+        const APPS: [Option<&str>; 3] = [Some("web"), Some("db"), None];
+        let mut view = View::new();
+        for (version, (kind, name, app, is_there)) in events.into_iter().enumerate() {
+            let version = version as u64 + 1;
+            let is_pod = kind > 0;
+            let name = format!("o{}", if is_pod { name } else { name % 2 });
+            match (is_pod, is_there) {
+                (true, true) => {
+                    let app = APPS[app].unwrap_or("other");
+                    view.apply(labelled(&name, &format!("u{name}"), version, app));
+                }
+                (true, false) => {
+                    view.delete(&id(&name), &format!("u{name}"));
+                }
+                (false, true) => {
+                    view.apply(budget(&name, version, APPS[app]));
+                }
+                (false, false) => {
+                    let name_of = NamespacedName::new("shop", name.as_str());
+                    view.delete(&ObjectId::new(Kind::PodDisruptionBudget, name_of), &name);
+                }
+            }
+            for object in view.in_namespace(Kind::PodDisruptionBudget, "shop") {
+                let Object::PodDisruptionBudget(budget) = object else { continue };
+                let scanned: Vec<String> = view
+                    .in_namespace(Kind::Pod, "shop")
+                    .filter(|pod| crate::disruption::selects(budget, pod.meta().labels.as_ref()))
+                    .map(|pod| pod.id().name.name)
+                    .collect();
+                let found: Vec<String> = view
+                    .covered_by(&object.id().name)
+                    .map(|pod| pod.metadata.name.clone().unwrap())
+                    .collect();
+                prop_assert_eq!(found, scanned);
+            }
+        }
+    }
+}

@@ -5,6 +5,7 @@
 mod api;
 mod build;
 mod deployment;
+mod disruption;
 mod garbage;
 mod namespace;
 mod pod_restart;

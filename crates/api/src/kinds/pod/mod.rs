@@ -31,6 +31,7 @@ impl ApiKind for Pod {
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::Status,
         Subresource::Binding,
+        Subresource::Eviction,
         Subresource::Log,
         Subresource::Exec,
         Subresource::Attach,

@@ -1,0 +1,229 @@
+//! What the disruption budget of a pod says to its eviction.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use rekindle_store::{Expect, Object, Pending, RangeQuery};
+
+use crate::call::{Call, WriteFailure, decode_stored, put};
+use crate::keys;
+use crate::kinds::pod_disruption_budget::ALWAYS_ALLOW;
+use crate::kinds::pod_disruption_budget::deadlock::Deadlock;
+use crate::registry::KindEntry;
+use crate::request::options::DryRun;
+use crate::status::{ApiError, Cause};
+use crate::validation::{selector, text};
+
+/// Evictions that the budget's controller has not seen yet, at most (upstream's `MaxDisruptedPodSize`).
+const UNSEEN_MAX: usize = 2000;
+/// Seconds after which a client may ask a budget again that its controller has not looked at yet, as upstream.
+const PROCESSING_SECONDS: u32 = 10;
+/// The reason of the causes in a 429.
+const CAUSE: &str = "DisruptionBudget";
+const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+/// The condition of a budget that says whether it allows a disruption.
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+const SYNC_FAILED: &str = "SyncFailed";
+const INSUFFICIENT_PODS: &str = "InsufficientPods";
+
+/// The budget agrees.
+pub(super) enum Permit {
+    /// No budget counts this eviction (or it is a dry run).
+    Given,
+    /// One disruption was taken from it; this is the write.
+    Taken(Pending),
+}
+
+/// Asks the budget that covers the pod.
+pub(super) fn ask(call: &Call<'_>, pod: &Pod, dry_run: DryRun) -> Result<Permit, WriteFailure> {
+    let Some(entry) = call.api.registry.find("policy", "v1", "poddisruptionbudgets") else {
+        return Ok(Permit::Given);
+    };
+    let mut covering = covering(call, entry, pod)?.into_iter();
+    let Some((stored, mut budget)) = covering.next() else { return Ok(Permit::Given) };
+    if covering.next().is_some() {
+        return Err(ApiError::failure(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        )
+        .into());
+    }
+    match decide(&budget, Health::of(pod)) {
+        Ok(Decision::NotCounted) => Ok(Permit::Given),
+        Ok(Decision::Counted) if dry_run == DryRun::All => Ok(Permit::Given),
+        Ok(Decision::Counted) => {
+            take(&mut budget, text(pod.metadata.name.as_ref()), call.request.now.to_time());
+            let expect = Expect::Revision(stored.revision);
+            Ok(Permit::Taken(put(call.api, stored.key.as_str(), expect, Box::new(budget))?))
+        }
+        Err(refusal) => Err(refusal.into_error(&budget, pod).into()),
+    }
+}
+
+/// The budgets that cover the pod, as they newest are.
+fn covering(
+    call: &Call<'_>,
+    entry: &KindEntry,
+    pod: &Pod,
+) -> Result<Vec<(std::sync::Arc<Object>, PodDisruptionBudget)>, ApiError> {
+    let prefix = keys::collection(entry, &call.path.namespace);
+    let range = call.api.store.range(&RangeQuery { prefix, ..RangeQuery::default() })?;
+    let mut covering = Vec::new();
+    for visible in range.objects {
+        let Some(stored) = call.api.store.newest(visible.key.as_str()) else { continue };
+        let object = decode_stored(entry, &stored)?;
+        let Some(budget) = object.as_any().downcast_ref::<PodDisruptionBudget>() else { continue };
+        if covers(budget, pod) {
+            covering.push((stored, budget.clone()));
+        }
+    }
+    Ok(covering)
+}
+
+/// An absent selector covers nothing, an empty one every pod of the namespace.
+fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.is_some_and(|selector| selector::matches(selector, pod.metadata.labels.as_ref()))
+}
+
+/// Whether a pod counts among those that a budget wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Ready,
+    NotReady,
+}
+
+impl Health {
+    fn of(pod: &Pod) -> Self {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+        if is_ready { Self::Ready } else { Self::NotReady }
+    }
+}
+
+/// A budget that agrees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    /// One disruption less is left.
+    Counted,
+    /// The pod is not among those that are counted.
+    NotCounted,
+}
+
+/// A budget that does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// Its controller has not looked at it since it changed.
+    Processing,
+    /// Its status makes no sense.
+    Broken(&'static str),
+    /// No disruption is left. Carries the words of the cause.
+    Exhausted(String),
+}
+
+fn decide(budget: &PodDisruptionBudget, health: Health) -> Result<Decision, Refusal> {
+    let none = PodDisruptionBudgetStatus::default();
+    let status = budget.status.as_ref().unwrap_or(&none);
+    let (current, desired) =
+        (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0));
+    let policy = budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_ref());
+    if health == Health::NotReady {
+        let is_undisrupted = current >= desired && desired > 0;
+        if text(policy) == ALWAYS_ALLOW || is_undisrupted {
+            return Ok(Decision::NotCounted);
+        }
+    }
+    if status.observed_generation.unwrap_or(0) < budget.metadata.generation.unwrap_or(0) {
+        return Err(Refusal::Processing);
+    }
+    if status.disrupted_pods.as_ref().is_some_and(|pods| pods.len() > UNSEEN_MAX) {
+        return Err(Refusal::Broken(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ));
+    }
+    match status.disruptions_allowed.unwrap_or(0) {
+        ..0 => Err(Refusal::Broken("pdb disruptions allowed is negative")),
+        0 => Err(Refusal::Exhausted(why_exhausted(text(budget.metadata.name.as_ref()), status))),
+        1.. => Ok(Decision::Counted),
+    }
+}
+
+/// In upstream's words.
+fn why_exhausted(name: &str, status: &PodDisruptionBudgetStatus) -> String {
+    let conditions = status.conditions.iter().flatten();
+    let said = conditions
+        .into_iter()
+        .find(|c| c.type_ == DISRUPTION_ALLOWED && c.status == "False" && !c.message.is_empty());
+    let (current, desired) =
+        (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0));
+    match said {
+        // The counts of a budget that could not be calculated mean nothing.
+        Some(condition) if condition.reason == SYNC_FAILED => format!(
+            "The disruption budget {name} does not allow evicting pods currently because it failed sync: {}",
+            condition.message
+        ),
+        _ if current <= desired => format!(
+            "The disruption budget {name} needs {desired} healthy pods and has {current} currently"
+        ),
+        Some(condition) => format!(
+            "The disruption budget {name} does not allow evicting pods currently ({}): {}",
+            condition.reason, condition.message
+        ),
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
+    }
+}
+
+impl Refusal {
+    fn into_error(self, budget: &PodDisruptionBudget, pod: &Pod) -> ApiError {
+        let name = text(budget.metadata.name.as_ref());
+        let cause =
+            |message: String| Cause { reason: CAUSE.to_owned(), message, field: String::new() };
+        match self {
+            Self::Processing => ApiError::too_many_requests(REFUSED, PROCESSING_SECONDS)
+                .with_cause(cause(format!(
+                    "The disruption budget {name} is still being processed by the server."
+                ))),
+            Self::Broken(why) => {
+                let message = format!("poddisruptionbudget.policy {name:?} is forbidden: {why}");
+                ApiError::not_allowed("policy", "poddisruptionbudget", name, message)
+            }
+            Self::Exhausted(why) => {
+                let error = ApiError::refused_for_now(REFUSED).with_cause(cause(why));
+                match Deadlock::of_budget(budget, pod) {
+                    None => error,
+                    Some(deadlock) => error
+                        .with_cause(cause(deadlock.warning(name)))
+                        .with_warnings(vec![deadlock.warning(name)]),
+                }
+            }
+        }
+    }
+}
+
+/// Takes one disruption. The controller does not count the pod as healthy from now on, although it has not seen it go.
+fn take(budget: &mut PodDisruptionBudget, pod: &str, now: Time) {
+    let status = budget.status.get_or_insert_default();
+    let left = status.disruptions_allowed.unwrap_or(0) - 1;
+    status.disruptions_allowed = Some(left);
+    status.disrupted_pods.get_or_insert_default().insert(pod.to_owned(), now.clone());
+    if left > 0 {
+        return;
+    }
+    let conditions = status.conditions.get_or_insert_default();
+    let known = conditions.iter_mut().find(|condition| condition.type_ == DISRUPTION_ALLOWED);
+    let since = known.as_ref().filter(|known| known.status == "False");
+    let condition = Condition {
+        type_: DISRUPTION_ALLOWED.to_owned(),
+        status: "False".to_owned(),
+        reason: INSUFFICIENT_PODS.to_owned(),
+        message: String::new(),
+        last_transition_time: since.map_or(now, |known| known.last_transition_time.clone()),
+        observed_generation: status.observed_generation,
+    };
+    match known {
+        Some(known) => *known = condition,
+        None => conditions.push(condition),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! `pods/eviction`: a delete that asks the pod's disruption budget first. Source: "API-initiated Eviction" of the Kubernetes
+//! documentation, and upstream's `EvictionREST`.
+//!
+//! ```text
+//!  POST ─► pod as newest ─┬─ Pending, at its end or going already ──────────────────────┐
+//!                         ├─ no budget covers it ────────────────────────────────────────┤
+//!                         ├─ one does ─► ask it ─┬─ not Ready, and that is allowed ──────┤
+//!                         │                      ├─ one disruption less (a write) ───────┼─► condition and deletion (a write)
+//!                         │                      └─ none left: 429                       │
+//!                         └─ several do: 500                    somebody else wrote: once more, from the pod
+//! ```
+//!
+//! Both writes are compare-and-swaps on what was decided on, and the budget's comes first: two evictions at once never
+//! take one disruption twice. A crash between them leaves a disruption that was taken for a pod that stays; the budget's
+//! controller gives it back after two minutes.
+
+mod budget;
+mod request;
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use rekindle_store::{Expect, Object, Pending};
+use rekindle_types::Tick;
+
+use crate::call::{Call, WriteFailure, put, remove};
+use crate::object_meta;
+use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::registry::AnyObject;
+use crate::request::options::DryRun;
+use crate::status::{ApiError, Status};
+use crate::verbs::delete::{Step, Wish};
+use budget::Permit;
+use request::EvictionRequest;
+
+/// The condition that says why a pod goes.
+const CONDITION: &str = "DisruptionTarget";
+/// Its reason here, as upstream.
+const REASON: &str = "EvictionByEvictionAPI";
+/// Its message here, as upstream.
+const MESSAGE: &str = "Eviction API: evicting";
+
+/// Evicts the pod that the path names.
+pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let request = EvictionRequest::read(call)?;
+    let mut eviction = Eviction { call, wish: &request.wish, taken: None };
+    call.with_retries(|| eviction.attempt(&request.warnings))
+        .map_err(|error| error.with_warnings(request.warnings.clone()))
+}
+
+/// One eviction, over all its attempts.
+struct Eviction<'a> {
+    call: &'a Call<'a>,
+    wish: &'a Wish,
+    /// The disruption that was taken from a budget, and for which pod: another attempt does not take a second one.
+    taken: Option<Taken>,
+}
+
+struct Taken {
+    pod_uid: String,
+    write: Pending,
+}
+
+impl Eviction<'_> {
+    fn attempt(&mut self, warnings: &[String]) -> Result<Outcome, WriteFailure> {
+        let stored = self.call.newest()?;
+        let object = self.call.decode_stored(&stored)?;
+        self.wish.check_preconditions(self.call, object.as_ref(), &stored)?;
+        self.get_permit(object.as_ref())?;
+        let answer = Answer::status(&Status::created()).with_warnings(warnings.to_vec());
+        if self.wish.dry_run == DryRun::All {
+            return Ok(answer.into());
+        }
+        let mut writes = end(self.call, &stored, object, self.wish)?;
+        writes.extend(self.taken.take().map(|taken| taken.write));
+        Ok(Outcome::Write(WriteInFlight::new(writes, move |_| answer)))
+    }
+
+    /// Asks the pod's budget, unless it has no say or has agreed already.
+    fn get_permit(&mut self, object: &dyn AnyObject) -> Result<(), WriteFailure> {
+        let Some(pod) = object.as_any().downcast_ref::<Pod>() else {
+            return Err(ApiError::method_not_allowed().into());
+        };
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let has_one = self.taken.as_ref().is_some_and(|taken| taken.pod_uid == uid);
+        if has_one || no_budget_counts(pod) {
+            return Ok(());
+        }
+        match budget::ask(self.call, pod, self.wish.dry_run)? {
+            Permit::Given => {}
+            Permit::Taken(write) => self.taken = Some(Taken { pod_uid: uid, write }),
+        }
+        Ok(())
+    }
+}
+
+/// A pod that serves nobody yet, or no more, is no disruption.
+fn no_budget_counts(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Pending" | "Succeeded" | "Failed"))
+        || object_meta::is_being_deleted(&pod.metadata)
+}
+
+/// Marks the pod and deletes it, with the grace that the request asks for. What a watcher sees last of a pod that goes at
+/// once has the mark too.
+fn end(
+    call: &Call<'_>,
+    stored: &Object,
+    mut object: Box<dyn AnyObject>,
+    wish: &Wish,
+) -> Result<Vec<Pending>, WriteFailure> {
+    let key = stored.key.as_str();
+    let expect = Expect::Revision(stored.revision);
+    let marked = mark(object.as_mut(), call.request.now);
+    match (Step::decide(object.boxed_clone(), wish, call.request.now), marked) {
+        (Step::Mark(object), _) | (Step::Leave(object), Marked::Now) => {
+            Ok(vec![put(call.api, key, expect, object)?])
+        }
+        (Step::Leave(_), Marked::Before) => Ok(vec![call.api.store.barrier()?]),
+        (Step::Remove(_), Marked::Before) => Ok(vec![remove(call.api, stored)?]),
+        (Step::Remove(_), Marked::Now) => {
+            let mark = put(call.api, key, expect, object)?;
+            Ok(vec![mark, remove(call.api, &*call.newest()?)?])
+        }
+    }
+}
+
+/// Whether a pod carries the condition since just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marked {
+    Now,
+    Before,
+}
+
+fn mark(object: &mut dyn AnyObject, now: Tick) -> Marked {
+    let observed_generation = object.meta().generation;
+    let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else { return Marked::Before };
+    let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+    let known = conditions.iter_mut().find(|condition| condition.type_ == CONDITION);
+    let was_true = known.as_ref().is_some_and(|condition| condition.status == "True");
+    if was_true && known.as_ref().is_some_and(|known| known.reason.as_deref() == Some(REASON)) {
+        return Marked::Before;
+    }
+    let since = known.as_ref().filter(|_| was_true).and_then(|c| c.last_transition_time.clone());
+    let condition = PodCondition {
+        type_: CONDITION.to_owned(),
+        status: "True".to_owned(),
+        reason: Some(REASON.to_owned()),
+        message: Some(MESSAGE.to_owned()),
+        last_transition_time: since.or_else(|| Some(now.to_time())),
+        observed_generation,
+        ..PodCondition::default()
+    };
+    match known {
+        Some(known) => *known = condition,
+        None => conditions.push(condition),
+    }
+    Marked::Now
+}

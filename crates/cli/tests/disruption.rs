@@ -1,0 +1,231 @@
+//! Disruption budgets hold when a node is drained with the real kubectl, on real containers.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::json;
+use support::{Engine, TIMEOUT};
+
+const WEB: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {name: web, image: localhost/demo, args: [server, --port, '8080']}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec:
+  maxUnavailable: 1
+  selector: {matchLabels: {app: web}}
+";
+
+/// The engine with three pods that are Ready, of which one may go.
+fn three_pods_and_a_budget() -> Engine {
+    let engine = Engine::start();
+    engine.apply(WEB);
+    engine.kubectl(&["rollout", "status", "deployment/web", TIMEOUT]);
+    engine.wait_for("pdb/web", ".status.disruptionsAllowed", "1");
+    engine
+}
+
+fn pods(engine: &Engine) -> Vec<String> {
+    let names = engine.kubectl(&["get", "pods", "-l", "app=web", "-o", "name"]);
+    names.lines().map(|name| name.trim_start_matches("pod/").to_owned()).collect()
+}
+
+/// Asks for the eviction of a pod as a program does; answers kubectl's standard error, empty when it was granted.
+fn evict(engine: &Engine, pod: &str) -> String {
+    let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
+    let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
+    let output = engine.try_kubectl(&["create", "--raw", &path, "-f", "-"], &body.to_string());
+    let said = support::text(&output.stderr);
+    assert_eq!(output.status.success(), said.is_empty(), "{said}");
+    said
+}
+
+/// A kubectl that runs beside the test; ends with it.
+struct Beside {
+    child: Child,
+    lines: Box<dyn Iterator<Item = String>>,
+}
+
+impl Beside {
+    fn start(engine: &Engine, arguments: &[&str]) -> Self {
+        let mut child = engine
+            .kubectl_command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let (sender, lines) = std::sync::mpsc::channel();
+        let other = sender.clone();
+        std::thread::spawn(move || pass_on(out, &sender));
+        std::thread::spawn(move || pass_on(err, &other));
+        Self { child, lines: Box::new(lines.into_iter()) }
+    }
+
+    /// Everything it says until a line contains the text.
+    #[track_caller]
+    fn until(&mut self, text: &str) -> Vec<String> {
+        let mut said = Vec::new();
+        for line in self.lines.by_ref() {
+            let found = line.contains(text);
+            said.push(line);
+            if found {
+                return said;
+            }
+        }
+        panic!("it ended without {text:?}: {said:?}");
+    }
+
+    /// The rest of what it says, once it has ended well.
+    #[track_caller]
+    fn end(mut self) -> Vec<String> {
+        let said: Vec<String> = self.lines.by_ref().collect();
+        assert!(self.child.wait().unwrap().success(), "{said:?}");
+        said
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pass_on(from: impl std::io::Read, to: &std::sync::mpsc::Sender<String>) {
+    for line in BufReader::new(from).lines().map_while(Result::ok) {
+        if to.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_drain_goes_pod_by_pod_as_replacements_become_ready() {
+    let engine = three_pods_and_a_budget();
+    let before = pods(&engine);
+    let healthy = "jsonpath={.status.currentHealthy}{.metadata.annotations.seen}{'\\n'}";
+    let mut watch = Beside::start(&engine, &["get", "pdb/web", "--watch", "-o", healthy]);
+    watch.until("3");
+
+    // The only node is cordoned, so that the first replacement finds no place and the others have to wait.
+    let mut drain = Beside::start(&engine, &["drain", "node-1", "--timeout=120s"]);
+    drain.until("node/node-1 cordoned");
+    let said = drain.until("Cannot evict pod as it would violate the pod's disruption budget.");
+    assert!(said.iter().any(|line| line.contains("will retry after 5s")), "{said:?}");
+    let nodes = engine.kubectl(&["get", "nodes"]);
+    assert!(nodes.contains("Ready,SchedulingDisabled"), "{nodes}");
+    engine.wait_for("pdb/web", ".status.currentHealthy", "2");
+
+    engine.kubectl(&["uncordon", "node-1"]);
+    let said = drain.end();
+    let evicted = said.iter().filter(|line| line.ends_with(" evicted")).count();
+    assert!(said.iter().any(|line| line.contains("node/node-1 drained")), "{said:?}");
+    assert!(evicted >= 2, "one may have gone before: {said:?}");
+    engine.kubectl(&["rollout", "status", "deployment/web", TIMEOUT]);
+    engine.wait_for("pdb/web", ".status.currentHealthy", "3");
+    let after = pods(&engine);
+    assert!(after.iter().all(|pod| !before.contains(pod)), "{before:?} {after:?}");
+    let budget = engine.get("pdb/web");
+    assert_eq!(budget["status"]["disruptionsAllowed"], 1);
+
+    engine.kubectl(&["annotate", "pdb/web", "seen=all"]);
+    let seen = watch.until("all");
+    assert!(
+        seen.iter().all(|healthy| healthy.starts_with(['2', '3'])),
+        "never two at once: {seen:?}"
+    );
+}
+
+#[test]
+fn an_eviction_beyond_the_budget_is_refused_and_the_pod_stays() {
+    let engine = three_pods_and_a_budget();
+    engine.kubectl(&["cordon", "node-1"]);
+    let names = pods(&engine);
+    assert_eq!(evict(&engine, &names[0]), "");
+    assert_eq!(
+        evict(&engine, &names[1]),
+        "Error from server (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget.\n"
+    );
+    let stays = engine.get(&format!("pod/{}", names[1]));
+    assert_eq!(stays["metadata"].get("deletionTimestamp"), None);
+    engine.wait_for("pdb/web", ".status.currentHealthy", "2");
+    let table = engine.kubectl(&["get", "pdb"]);
+    assert!(
+        table.starts_with("NAME   MIN AVAILABLE   MAX UNAVAILABLE   ALLOWED DISRUPTIONS   AGE\nweb    N/A             1                 0"),
+        "{table}"
+    );
+    engine.kubectl(&["uncordon", "node-1"]);
+    engine.wait_for("pdb/web", ".status.disruptionsAllowed", "1");
+    assert_eq!(evict(&engine, &names[1]), "", "the replacement gave the disruption back");
+}
+
+#[test]
+fn a_drain_that_is_only_tried_changes_nothing() {
+    let engine = three_pods_and_a_budget();
+    let before = engine.get("pods");
+    let said = engine.kubectl(&["drain", "node-1", "--dry-run=server"]);
+    assert!(said.contains("node/node-1 cordoned (server dry run)"), "{said}");
+    assert!(said.contains("node/node-1 drained (server dry run)"), "{said}");
+    assert_eq!(engine.get("pods")["items"], before["items"]);
+    assert_eq!(engine.get("pdb/web")["status"]["disruptionsAllowed"], 1);
+    assert_eq!(engine.get("node/node-1")["spec"].get("unschedulable"), None);
+}
+
+#[test]
+fn a_budget_that_blocks_for_ever_is_named_when_it_is_made_and_when_it_refuses() {
+    let engine = Engine::start();
+    engine.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: alone, labels: {app: alone}}, spec: {terminationGracePeriodSeconds: 0,
+         containers: [{name: a, image: localhost/demo, args: [server, --port, '8080']}]}}",
+    );
+    engine.wait_ready("alone");
+    let made = engine
+        .try_kubectl(&["create", "pdb", "tight", "--selector=app=alone", "--min-available=1"], "");
+    let warning = "disruption budget \"tight\" lets no pod be evicted, so that the drain of a node waits for ever: \
+                   it wants 1 healthy pods, and covers 1";
+    let said = support::text(&made.stderr);
+    assert!(made.status.success() && said.contains(warning), "{said}");
+    engine.wait_for("pdb/tight", ".status.expectedPods", "1");
+    let said = evict(&engine, "alone");
+    assert!(said.contains(warning) && said.contains("TooManyRequests"), "{said}");
+    let described = engine.kubectl(&["describe", "pdb/tight"]);
+    assert!(described.contains("Allowed disruptions:  0"), "{described}");
+}
+
+#[test]
+fn a_pod_of_a_daemon_set_that_is_not_there_needs_force() {
+    let engine = Engine::start();
+    engine.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: agent, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet,
+         name: agents, uid: nobody, controller: true}]}, spec: {terminationGracePeriodSeconds: 0,
+         containers: [{name: a, image: localhost/demo, args: [server, --port, '8080']}]}}",
+    );
+    engine.wait_ready("agent");
+    let said = engine.kubectl_fails(&["drain", "node-1", "--ignore-daemonsets"], "");
+    assert!(said.contains("the server could not find the requested resource"), "{said}");
+    assert_eq!(engine.get("pod/agent")["metadata"].get("deletionTimestamp"), None);
+    let said = engine.kubectl(&["drain", "node-1", "--ignore-daemonsets", "--force", TIMEOUT]);
+    assert!(said.contains("pod/agent evicted"), "{said}");
+    engine.kubectl_fails(&["get", "pod", "agent"], "");
+}

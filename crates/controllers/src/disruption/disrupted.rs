@@ -1,0 +1,49 @@
+//! Pods whose eviction the API has granted and that were not seen to go yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_types::{Tick, TickDuration};
+
+use crate::pods;
+
+/// How long a granted eviction may take until the pod is seen as being deleted (upstream's `DeletionTimeout`).
+const DELETION_TIMEOUT: TickDuration = TickDuration::from_secs(2 * 60);
+
+/// The pods of a budget, by what has become of their evictions.
+pub(super) struct Disrupted<'a> {
+    /// Those that are still expected to go, with the time of their eviction.
+    pub(super) waiting: BTreeMap<String, Time>,
+    /// Those that should have gone by now: they are counted again.
+    pub(super) not_deleted: Vec<&'a Arc<Pod>>,
+    /// Ready, not going, and not expected to go.
+    pub(super) healthy: i32,
+    /// When the next one is counted again.
+    pub(super) again_at: Option<Tick>,
+}
+
+impl<'a> Disrupted<'a> {
+    /// Looks at the pods that a budget covers.
+    pub(super) fn of(budget: &PodDisruptionBudget, covered: &[&'a Arc<Pod>], now: Tick) -> Self {
+        let evicted = budget.status.as_ref().and_then(|status| status.disrupted_pods.as_ref());
+        let mut found =
+            Self { waiting: BTreeMap::new(), not_deleted: Vec::new(), healthy: 0, again_at: None };
+        for &pod in covered.iter().filter(|pod| !pods::is_terminating(pod)) {
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            if let Some(at) = evicted.and_then(|evicted| evicted.get(name)) {
+                let due = Tick::from(at) + DELETION_TIMEOUT;
+                if due > now {
+                    found.waiting.insert(name.to_owned(), at.clone());
+                    found.again_at = Some(found.again_at.map_or(due, |next| next.min(due)));
+                    continue;
+                }
+                found.not_deleted.push(pod);
+            }
+            found.healthy += i32::from(pods::is_ready(pod));
+        }
+        found
+    }
+}

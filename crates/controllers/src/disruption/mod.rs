@@ -1,0 +1,207 @@
+//! The disruption controller: how many pods of a budget may be evicted now.
+//!
+//! It calculates the status of a PodDisruptionBudget; the Eviction API counts `disruptionsAllowed` down by itself and notes
+//! the pod in `disruptedPods`, so that it is not taken for healthy before its deletion has been seen here. Both write with
+//! the resourceVersion that they decided on: whoever is late looks again. Source of behaviour: the API reference of policy/v1
+//! and upstream's controller (`pkg/controller/disruption`).
+//!
+//! ```text
+//!  allowed = healthy pods − desiredHealthy, at least 0; 0 when no pods are expected
+//!  healthy = Ready, not being deleted, not in disruptedPods (for 2 minutes)
+//! ```
+
+mod disrupted;
+mod expected;
+mod status;
+mod target;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use rekindle_types::{Tick, labels};
+
+use crate::events::{Note, Severity};
+use crate::plan::Write;
+use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, pods};
+use disrupted::Disrupted;
+pub(crate) use target::{affected as affected_targets, reconcile as reconcile_target};
+
+/// `source.component` of its events, as upstream.
+const COMPONENT: &str = "controllermanager";
+/// Pods about which one look at a budget says something, at most.
+const NOTES_MAX: usize = 20;
+
+/// The budgets that a change concerns.
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    match change.latest() {
+        Object::PodDisruptionBudget(_) if !change.is_removal() => {
+            keys.insert(Key::Disruption(change.id.name.clone()));
+        }
+        Object::Pod(_) if is_relevant(change) => {
+            for side in change.sides() {
+                keys.extend(covering(view, side.meta().labels.as_ref(), &change.id.name.namespace));
+            }
+        }
+        // What a controller wants is what a budget's percentage is of.
+        Object::ReplicaSet(set) => {
+            let template = set.spec.template.as_ref().and_then(|t| t.metadata.as_ref());
+            keys.extend(covering(
+                view,
+                template.and_then(|meta| meta.labels.as_ref()),
+                &change.id.name.namespace,
+            ));
+        }
+        Object::Deployment(deployment) => {
+            let template = deployment.spec.template.metadata.as_ref();
+            keys.extend(covering(
+                view,
+                template.and_then(|meta| meta.labels.as_ref()),
+                &change.id.name.namespace,
+            ));
+        }
+        Object::PodDisruptionBudget(_)
+        | Object::Pod(_)
+        | Object::RestartLadder(_)
+        | Object::PodRestart(_)
+        | Object::RestartLedger(_)
+        | Object::Node(_)
+        | Object::Namespace(_)
+        | Object::Metadata(..) => {}
+    }
+}
+
+/// True when something changed that a budget looks at.
+fn is_relevant(change: &Change) -> bool {
+    let seen = |side: Option<&Object>| match side {
+        Some(Object::Pod(pod)) => Some((
+            pods::is_ready(pod),
+            pods::is_terminating(pod),
+            pod.metadata.labels.clone(),
+            owners::controller_of(&pod.metadata).map(|owner| owner.uid.clone()),
+            pod.metadata.uid.clone(),
+        )),
+        _ => None,
+    };
+    seen(change.before.as_ref()) != seen(change.after.as_ref())
+}
+
+/// The budgets of a namespace whose selector matches the labels.
+fn covering<'a>(
+    view: &'a View,
+    labels: Option<&'a labels::Labels>,
+    namespace: &'a str,
+) -> impl Iterator<Item = Key> + 'a {
+    view.in_namespace(Kind::PodDisruptionBudget, namespace).filter_map(move |object| match object {
+        Object::PodDisruptionBudget(budget) if selects(budget, labels) => {
+            Some(Key::Disruption(NamespacedName::of(&budget.metadata)))
+        }
+        _ => None,
+    })
+}
+
+/// An absent selector selects nothing, an empty one every pod of the namespace.
+pub(crate) fn selects(budget: &PodDisruptionBudget, labels: Option<&labels::Labels>) -> bool {
+    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.is_some_and(|selector| labels::matches(selector, labels))
+}
+
+/// What is to be done for a budget: its status, when it is not as it should be.
+pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let Some(budget) = view.pod_disruption_budget(name) else { return plan };
+    if owners::is_terminating(&budget.metadata) {
+        return plan;
+    }
+    let covered: Vec<&Arc<Pod>> = view.covered_by(name).collect();
+    let (status, notes) = match expected::count(view, budget, &covered) {
+        Ok(counts) => {
+            let disrupted = Disrupted::of(budget, &covered, now);
+            if let Some(at) = disrupted.again_at {
+                plan.look_again(at);
+            }
+            let notes = notes(view, budget, &covered, &counts, &disrupted);
+            (status::calculated(budget, &counts, disrupted, now), notes)
+        }
+        Err(problem) => {
+            let text = format!("Failed to calculate the number of expected pods: {problem}");
+            let note = note(budget, Severity::Warning, "CalculateExpectedPodCountFailed", text);
+            (status::failed(budget, &problem.to_string(), now), vec![note])
+        }
+    };
+    if status::is_same(budget.status.as_ref(), &status) {
+        return plan; // what there is to say has been said
+    }
+    plan.notes = notes;
+    let mut updated = budget.as_ref().clone();
+    updated.status = Some(status);
+    plan.then(Write::UpdateStatus(updated.into()));
+    plan
+}
+
+/// What people should know about a budget that changed.
+fn notes(
+    view: &View,
+    budget: &Arc<PodDisruptionBudget>,
+    covered: &[&Arc<Pod>],
+    counts: &expected::Counts,
+    disrupted: &Disrupted<'_>,
+) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if covered.is_empty() {
+        notes.push(note(budget, Severity::Normal, "NoPods", "No matching pods found".to_owned()));
+    }
+    if counts.unmanaged > 0 {
+        let text = "Pods selected by this PodDisruptionBudget were found to be unmanaged. As a result, the status of \
+                    the PDB cannot be calculated correctly, which may result in undefined behavior. To account for \
+                    these pods please set \".spec.minAvailable\" field of the PDB to an integer value.";
+        notes.push(note(budget, Severity::Warning, "UnmanagedPods", text.to_owned()));
+    }
+    let name = NamespacedName::of(&budget.metadata);
+    for pod in disrupted.not_deleted.iter().take(NOTES_MAX) {
+        let text = format!("Pod was expected by PDB {name} to be deleted but it wasn't");
+        notes.push(pod_note(pod, "NotDeleted", text));
+    }
+    for pod in twice_covered(view, &name, covered).take(NOTES_MAX) {
+        let of = NamespacedName::of(&pod.metadata);
+        let text = format!(
+            "Pod {:?}/{:?} matches multiple PodDisruptionBudgets.  None of them lets it be evicted.",
+            of.namespace, of.name
+        );
+        notes.push(pod_note(pod, "MultiplePodDisruptionBudgets", text));
+    }
+    notes
+}
+
+/// The pods that another budget covers, too.
+fn twice_covered<'a>(
+    view: &'a View,
+    name: &'a NamespacedName,
+    covered: &'a [&'a Arc<Pod>],
+) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let others: Vec<&PodDisruptionBudget> = view
+        .in_namespace(Kind::PodDisruptionBudget, &name.namespace)
+        .filter_map(|object| match object {
+            Object::PodDisruptionBudget(other) if object.id().name != *name => Some(other.as_ref()),
+            _ => None,
+        })
+        .collect();
+    covered
+        .iter()
+        .copied()
+        .filter(move |pod| others.iter().any(|other| selects(other, pod.metadata.labels.as_ref())))
+}
+
+fn note(
+    budget: &Arc<PodDisruptionBudget>,
+    severity: Severity,
+    reason: &'static str,
+    text: String,
+) -> Note {
+    Note::new(&Object::from(budget.clone()), severity, reason, text, COMPONENT)
+}
+
+fn pod_note(pod: &Arc<Pod>, reason: &'static str, text: String) -> Note {
+    Note::new(&Object::from(pod.clone()), Severity::Warning, reason, text, COMPONENT)
+}
