@@ -45,6 +45,16 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 _ => None,
             }));
         }
+        // A budget that forbade an eviction may allow it now.
+        Object::PodDisruptionBudget(_) => {
+            let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+            keys.extend(restarts.filter_map(|object| match object {
+                Object::PodRestart(restart) if is_held(restart) => {
+                    Some(Key::PodRestart(NamespacedName::of(&restart.metadata)))
+                }
+                _ => None,
+            }));
+        }
         // A request that had nowhere to go may have somewhere now.
         Object::Node(_) => {
             let restarts = view.of_kind(Kind::PodRestart).filter_map(|(_, object)| match object {

@@ -4,7 +4,7 @@ use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
 use rekindle_types::v1alpha1::{CarriedOutBy, LedgerPhase, OnExhausted, Rung};
 
-use crate::budget::Room;
+use crate::budget::{self, Room};
 use crate::choice::{Turn, attempts_of, choose};
 use crate::correlation::{self, Correlation};
 use crate::decide::{Decider, Stuck, restart_name};
@@ -14,7 +14,7 @@ use crate::failures::{Excuse, Failure, Started};
 use crate::observation::backoff_after;
 use crate::policy::Step;
 use crate::sentence::{self, Story};
-use crate::{Severity, Situation, stability};
+use crate::{Severity, Situation, limits, stability};
 
 /// The failures of one look that a restart may help against.
 struct Curable<'f, 'a> {
@@ -165,7 +165,10 @@ impl<'a> Decider<'a> {
         let room = self.room();
         match room {
             Room::Free => self.restart(step, message),
-            Room::Concurrent { .. } | Room::Rate { .. } => {
+            Room::Concurrent { .. }
+            | Room::Rate { .. }
+            | Room::Workload { .. }
+            | Room::Bucket { .. } => {
                 let reason = sentence::held(self.situation.policy, step, room, message);
                 self.draft.ledger.held_rung = Some(step.rung);
                 self.draft.decide(LedgerPhase::Holding, None, &reason);
@@ -177,17 +180,26 @@ impl<'a> Decider<'a> {
     /// Asks the budget, and notes when to ask again.
     fn room(&mut self) -> Room {
         let Situation { now, policy, others, .. } = *self.situation;
-        let room = others.room(now, policy, &self.draft.ledger);
-        match room {
+        let mut room = others.room(now, policy, &self.draft.ledger);
+        if room == Room::Free {
+            let Situation { limits, crowd, .. } = *self.situation;
+            room = budget::room_in(now, limits, crowd, &self.draft.ledger);
+        }
+        match &mut room {
             Room::Free => {}
-            Room::Concurrent { at_the_latest, .. } => {
+            Room::Concurrent { at_the_latest, .. } | Room::Workload { at_the_latest, .. } => {
                 // When another restart ends is not known.
                 self.draft.ledger.next_attempt_at = None;
-                self.draft.wake(at_the_latest);
+                self.draft.wake(*at_the_latest);
+            }
+            Room::Bucket { bucket, free_at, .. } => {
+                *free_at = *free_at + limits::jitter(self.view.uid, bucket.interval());
+                self.draft.ledger.next_attempt_at = Some(free_at.to_micro_time());
+                self.draft.wake(*free_at);
             }
             Room::Rate { free_at, .. } => {
                 self.draft.ledger.next_attempt_at = Some(free_at.to_micro_time());
-                self.draft.wake(free_at);
+                self.draft.wake(*free_at);
             }
         }
         room
@@ -236,7 +248,10 @@ impl<'a> Decider<'a> {
         }
         match self.room() {
             Room::Free => self.restart(step, &sentence::held_restart(step, number)),
-            Room::Concurrent { .. } | Room::Rate { .. } => {}
+            Room::Concurrent { .. }
+            | Room::Rate { .. }
+            | Room::Workload { .. }
+            | Room::Bucket { .. } => {}
         }
     }
 

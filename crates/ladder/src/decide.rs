@@ -223,7 +223,7 @@ pub(crate) fn restart_name(view: &PodView<'_>, rung: Rung, failures_total: u64) 
 }
 
 /// 24 bits of a UID (FNV-1a): tells pods of the same name apart.
-fn fold(uid: &str) -> u32 {
+pub(crate) fn fold(uid: &str) -> u32 {
     let hash = uid
         .bytes()
         .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

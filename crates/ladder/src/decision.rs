@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Refresh, RestartLedgerStatus, Rung};
 
-use crate::{Occupancy, Peers, Policy};
+use crate::{Crowd, Limits, Occupancy, Peers, Policy};
 
 /// What is known when a decision is taken.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,10 @@ pub struct Situation<'a> {
     pub restarts: &'a [&'a PodRestart],
     /// What the ladder's other pods take of its budget.
     pub others: &'a Occupancy,
+    /// What restarts of other ladders' pods take of the limits.
+    pub crowd: &'a Crowd,
+    /// The limits over all ladders.
+    pub limits: &'a Limits,
     /// What the pod's peers do, when it fails itself.
     pub peers: &'a Peers,
     /// The revision that a Rollback would go back to; none when there is none that was healthy, or nothing to go back from.

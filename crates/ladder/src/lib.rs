@@ -45,6 +45,7 @@ mod draft;
 mod evidence;
 mod failures;
 mod identity;
+mod limits;
 mod observation;
 mod policy;
 mod requests;
@@ -54,7 +55,7 @@ mod stability;
 mod symptom;
 mod verdict;
 
-pub use budget::Occupancy;
+pub use budget::{Occupancy, decided_lately};
 pub use correlation::{NodeTrouble, Peers};
 pub use symptom::{Symptom, symptom_of};
 pub use decide::decide;
@@ -62,6 +63,7 @@ pub use decision::{
     Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
 };
 pub use identity::{Identity, Lineage, heir_of, identity};
+pub use limits::{Crowd, Limits, TokenBucket};
 pub use policy::{Policy, PolicyError, Step};
 pub use selection::select;
 pub use verdict::ladder_status;

@@ -5,7 +5,7 @@ use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::{NodeTrouble, Peers, Policy, RollbackTarget};
-use crate::budget::Room;
+use crate::budget::{Room, Scope};
 use crate::choice::{attempts_of, highest_tried};
 use crate::failures::Failure;
 use crate::policy::Step;
@@ -172,6 +172,21 @@ pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: &str) -> Strin
             format!(
                 "maxConcurrent {limit} of ladder {:?}: it waits for another pod's restart",
                 policy.name
+            )
+        }
+        Room::Workload { limit, .. } => format!(
+            "the limit of {limit} pods of a workload at once: it waits for another pod's restart"
+        ),
+        Room::Bucket { scope, bucket, free_at } => {
+            let whose = match scope {
+                Scope::Namespace => "the namespace",
+                Scope::Cluster => "the cluster",
+            };
+            format!(
+                "the limit of {whose}, {} restarts at once and {} a minute: it waits until {}",
+                bucket.burst(),
+                bucket.per_minute(),
+                clock(free_at)
             )
         }
         Room::Rate { limit, free_at } => {

@@ -19,6 +19,7 @@
 //! user restart NAME            somebody else makes a PodRestart
 //! restart held WORDS           the operator holds it back, as a disruption budget says
 //! others under-way=N decided=N
+//! crowd namespace=N cluster=N workload=N                     restarts of other ladders' pods, just now
 //! peers failing=N of=N [tried=RUNG]                          pods of the revision that fail alike
 //! node failing=N of=N          pods of the node that fail, while another node does better
 //! rollback N                   revision N was healthy
@@ -35,7 +36,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use rekindle_ladder::{Action, Decision, NodeTrouble, Policy, RollbackTarget};
+use rekindle_ladder::{Action, Crowd, Decision, NodeTrouble, Policy, RollbackTarget};
 use rekindle_types::v1alpha1::{
     LadderBudget, LadderRung, OnExhausted, PodReplacement, PodRestartPhase, PodRestartSpec,
     ReplacementStep, RestartLadder, Rung,
@@ -140,6 +141,20 @@ impl Player {
             ["sandbox", "False"] => self.world().sandbox = "False",
             ["restart", "held", ..] => self.hold(&rest_from(2)),
             ["restart", step] => self.restart(step),
+            ["crowd", options @ ..] => {
+                let options = options_of(options);
+                let world = self.world();
+                let now = world.now;
+                let times = |key: &str| {
+                    let count = options.get(key).map_or(0, |n| n.parse().expect("a number"));
+                    vec![now; count]
+                };
+                world.crowd = Crowd {
+                    namespace: times("namespace"),
+                    cluster: times("cluster"),
+                    workload: times("workload"),
+                };
+            }
             ["peers", options @ ..] => self.set_peers(&options_of(options)),
             ["node", options @ ..] => {
                 let options = options_of(options);

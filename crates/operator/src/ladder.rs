@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::plan::{Part, Propagation};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Plan, View, Write};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners};
 use rekindle_ladder::{
-    Action, Decision, Identity, Occupancy, PodRestartPlan, Policy, Severity as LadderSeverity,
-    Situation, decide, ladder_status, select,
+    Action, Crowd, Decision, Identity, Limits, Occupancy, PodRestartPlan, Policy, Severity as LadderSeverity,
+    Situation, decide, decided_lately, ladder_status, select,
 };
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
@@ -26,7 +26,7 @@ const COMPONENT: &str = "restart-ladder";
 const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 
 /// Decides for a pod. The ledger is written before the PodRestart that it speaks of.
-pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick, limits: &Limits) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name) else { return plan };
     let Some(ladder) = select(ladders(view, &name.namespace), pod) else { return plan };
@@ -35,6 +35,7 @@ pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let restarts: Vec<&PodRestart> =
         restarts(view, &name.namespace).filter(|r| r.spec.pod_name == name.name).collect();
     let others = occupancy(view, ladder, pod, now);
+    let crowd = crowd(view, pod, now);
     let peers = peers::of(view, pod, &policy, now);
     let rollback = revisions::target_of(view, pod);
     let decision = decide(&Situation {
@@ -44,6 +45,8 @@ pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         ledger: place.ledger.and_then(|ledger| ledger.status.as_ref()),
         restarts: &restarts,
         others: &others,
+        crowd: &crowd,
+        limits,
         peers: &peers,
         rollback: rollback.as_ref(),
     });
@@ -241,6 +244,44 @@ fn occupancy(view: &View, ladder: &RestartLadder, pod: &Pod, now: Tick) -> Occup
     };
     let statuses = others.iter().filter_map(|ledger| ledger.status.as_ref());
     Occupancy::of(now, restarts(view, namespace).filter(of_others), statuses)
+}
+
+/// What restarts of other pods take of the limits over all ladders.
+fn crowd(view: &View, pod: &Pod, now: Tick) -> Crowd {
+    let namespace = pod.metadata.namespace.as_deref();
+    let controller = owners::controller_of(&pod.metadata).map(|owner| owner.uid.as_str());
+    let mut crowd = Crowd::default();
+    for (id, object) in view.of_kind(Kind::RestartLedger) {
+        let Object::RestartLedger(ledger) = object else { continue };
+        let Some(status) = ledger.status.as_ref() else { continue };
+        if Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref() {
+            continue;
+        }
+        let decided = decided_lately(now, status);
+        if Some(id.name.namespace.as_str()) == namespace {
+            crowd.namespace.extend(&decided);
+            let owners = owners::references(&ledger.metadata);
+            if owners.iter().any(|owner| Some(owner.uid.as_str()) == controller) {
+                crowd.workload.extend(under_way(view, ledger, now));
+            }
+        }
+        crowd.cluster.extend(decided);
+    }
+    crowd.namespace.sort_unstable();
+    crowd.cluster.sort_unstable();
+    crowd.workload.sort_unstable();
+    crowd
+}
+
+/// Since when a restart of the ledger's pod is under way: one that is decided, or open.
+fn under_way(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Tick> {
+    let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
+    let own = restarts(view, namespace).filter(|restart| {
+        let replacement = restart.status.as_ref().and_then(|s| s.replacement.as_ref());
+        let new_pod = replacement.and_then(|replacement| replacement.new_pod_uid.as_ref());
+        restart.spec.pod_name == ledger.spec.pod_name || new_pod == Some(&ledger.spec.pod_uid)
+    });
+    Occupancy::of(now, own, ledger.status.iter()).under_way.first().copied()
 }
 
 pub(crate) fn ladders<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a RestartLadder> {

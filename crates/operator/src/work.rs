@@ -6,6 +6,7 @@ use std::fmt;
 use rekindle_controllers::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, affected, owners, reconcile,
 };
+use rekindle_ladder::Limits;
 use rekindle_types::Tick;
 
 use crate::{ladder, ledgers, revisions};
@@ -38,10 +39,10 @@ impl Work {
     }
 
     /// What is to be done.
-    pub(crate) fn plan(&self, view: &View, now: Tick) -> Plan {
+    pub(crate) fn plan(&self, view: &View, now: Tick, limits: &Limits) -> Plan {
         match self {
             Work::Controller(key) => reconcile(view, key, now),
-            Work::Climb(pod) => ladder::climb(view, pod, now),
+            Work::Climb(pod) => ladder::climb(view, pod, now, limits),
             Work::LadderStatus(name) => ladder::status(view, name, now),
             Work::OldLedger(name) => ladder::old_ledger(view, name, now),
             Work::Revision(name) => revisions::prove(view, name, now),

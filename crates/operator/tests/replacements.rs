@@ -14,10 +14,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::Api;
 use rekindle_types::v1alpha1::{
-    PodRestart, PodRestartPhase, RestartLadder, RestartLedger, Rung,
+    LedgerPhase, PodRestart, PodRestartPhase, ReplacementStep, RestartLadder, RestartLedger, Rung,
 };
 use serde_json::json;
 use world::{Fault, Health, Wire, World, create, watch};
@@ -52,6 +53,10 @@ impl Story {
             Rung::Reschedule => world.add_node("n2").await,
             Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate | Rung::Rollback => {}
         }
+        self.tell_on_one_node(world).await;
+    }
+
+    async fn tell_on_one_node(self, world: &World) {
         let ladders: Api<RestartLadder> = Api::default_namespaced(world.client());
         let ladder = json!({
             "metadata": {"name": "web"},
@@ -147,7 +152,6 @@ async fn finished(restarts: &Api<PodRestart>) -> Option<String> {
 struct End {
     /// Nodes of the pods.
     pods: Vec<String>,
-    evicted: usize,
     restarts: usize,
     /// Attempts above Container and failures, by ledger.
     ledgers: Vec<(usize, u64)>,
@@ -165,18 +169,91 @@ async fn end(world: &World) -> End {
         let above = attempts.iter().filter(|a| a.rung > Rung::Container).map(|a| a.at.len()).sum();
         (above, status.failures_total)
     });
-    let mut evicted = world.budget().granted();
-    evicted.dedup(); // the same pod twice is once
     End {
         pods: pods.list(&all).await.expect("list").items.into_iter().map(node).collect(),
-        evicted: evicted.len(),
         restarts: restarts.list(&all).await.expect("list").items.len(),
         ledgers: ledgers.collect(),
     }
 }
 
 fn one_pod_on(node: &str) -> End {
-    End { pods: vec![node.to_owned()], evicted: 1, restarts: 1, ledgers: vec![(1, 3)] }
+    End { pods: vec![node.to_owned()], restarts: 1, ledgers: vec![(1, 3)] }
+}
+
+/// Until the request is held back, in the budget's words; answers what the ledger says then.
+async fn until_held(world: &World) -> String {
+    let restarts: Api<PodRestart> = Api::default_namespaced(world.client());
+    let mut seen = watch(&restarts);
+    let message = loop {
+        let status = seen.next().await.expect("a watch without end").status.unwrap_or_default();
+        if status.replacement.is_some_and(|r| r.step == ReplacementStep::Held) {
+            assert_eq!(status.started_at, None, "nothing was begun");
+            break status.message.expect("why");
+        }
+    };
+    let ledgers: Api<RestartLedger> = Api::default_namespaced(world.client());
+    let mut seen = watch(&ledgers);
+    loop {
+        let status = seen.next().await.expect("a watch without end").status.unwrap_or_default();
+        let said = status.message.unwrap_or_default();
+        if status.phase == Some(LedgerPhase::Holding) && said.contains(&message) {
+            return said;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_disruption_budget_holds_the_eviction_until_it_allows_it() {
+    let world = World::new().await;
+    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(world.client());
+    let budget = json!({
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    });
+    create(&budgets, budget).await;
+    REPLACED.tell(&world).await;
+    let story = async {
+        let said = until_held(&world).await;
+        assert!(said.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{said}");
+        assert!(said.contains("The disruption budget web needs 1 healthy pods and has 0 currently"), "{said}");
+        let allow = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}});
+        let params = PatchParams::default();
+        budgets.patch("web", &params, &Patch::Merge(allow)).await.expect("a valid budget");
+        until_settled(&world).await;
+    };
+    let wire = Wire::sound();
+    let story = async {
+        tokio::select! {
+            () = story => {}
+            () = world.run_nodes(REPLACED.health) => {}
+            () = world.operate(&wire) => {}
+        }
+    };
+    tokio::time::timeout(PATIENCE, story).await.expect("the story");
+    assert_eq!(end(&world).await, one_pod_on("n1"));
+}
+
+#[tokio::test]
+async fn a_pod_that_has_no_other_node_is_not_evicted() {
+    let world = World::new().await;
+    let story = Story { health: Health::OnNode("n1"), rung: Rung::Reschedule, ..RECREATED };
+    story.tell_on_one_node(&world).await;
+    let wire = Wire::sound();
+    let told = async {
+        let said = until_held(&world).await;
+        assert!(said.contains("no node but n1 can take the pod"), "{said}");
+        world.add_node("n2").await;
+        until_settled(&world).await;
+    };
+    let told = async {
+        tokio::select! {
+            () = told => {}
+            () = world.run_nodes(story.health) => {}
+            () = world.operate(&wire) => {}
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.expect("the story");
+    assert_eq!(end(&world).await, one_pod_on("n2"));
 }
 
 #[tokio::test]

@@ -14,18 +14,19 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{
     PodReplacement, PodRestart, PodRestartPhase, ReplacementStep, Rung,
 };
-use rekindle_types::{Tick, TickDuration, span};
+use rekindle_types::{Tick, TickDuration, labels, span};
 
 use super::{again, finish, pod_of, successor};
 use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Evict, Refusal, Report, Step, Write};
-use crate::{NamespacedName, Object, Plan, View, owners, pods, scheduler};
+use crate::{Kind, NamespacedName, Object, Plan, View, owners, pods, scheduler};
 
 /// From the eviction to the new pod's readiness, the pod's grace period aside.
 const DEADLINE_DEFAULT: TickDuration = TickDuration::from_secs(600);
@@ -38,6 +39,8 @@ const WELL_AFTER: TickDuration = TickDuration::from_secs(10);
 /// What was refused is tried again after so long, doubling to the longest wait.
 const HELD_WAIT_MIN: TickDuration = TickDuration::from_secs(1);
 const HELD_WAIT_MAX: TickDuration = TickDuration::from_secs(30);
+/// … and to this one when what held it seems to be over.
+const FREED_WAIT_MAX: TickDuration = TickDuration::from_secs(5);
 /// `source.component` of its events.
 const COMPONENT: &str = "podrestart-controller";
 
@@ -211,11 +214,26 @@ impl Job<'_> {
             return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
         }
         let since = Tick::from(&replacement.since);
-        let due = since + since.since(asked).max(HELD_WAIT_MIN).min(HELD_WAIT_MAX);
+        let longest = if self.is_freed(pod) { FREED_WAIT_MAX } else { HELD_WAIT_MAX };
+        let due = since + since.since(asked).max(HELD_WAIT_MIN).min(longest);
         if due <= self.now {
             return self.begin(pod, plan);
         }
         plan.look_again(deadline.map_or(due, |deadline| deadline.min(due)));
+    }
+
+    /// True when what held it seems to be over: the pod's budgets allow a disruption, and there is a node.
+    fn is_freed(&self, pod: &Pod) -> bool {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let budgets = self.view.in_namespace(Kind::PodDisruptionBudget, namespace);
+        let allowed = budgets.filter_map(|object| match object {
+            Object::PodDisruptionBudget(budget) => allowed_by(budget, pod),
+            _ => None,
+        });
+        match allowed.min() {
+            Some(allowed) => allowed > 0 && self.nowhere_to_go(pod).is_none(),
+            None => self.rung == Rung::Reschedule && self.nowhere_to_go(pod).is_none(),
+        }
     }
 
     /// The eviction was or is to be asked for: until the new pod is there.
@@ -358,6 +376,14 @@ impl Job<'_> {
     fn note(&self, pod: &Arc<Pod>, severity: Severity, reason: &'static str, message: &str) -> Note {
         Note::new(&Object::Pod(pod.clone()), severity, reason, message, COMPONENT)
     }
+}
+
+/// How many disruptions a budget allows, if it is the pod's.
+fn allowed_by(budget: &PodDisruptionBudget, pod: &Pod) -> Option<i32> {
+    let selector = budget.spec.as_ref()?.selector.as_ref()?;
+    let is_over_pod = labels::matches(selector, pod.metadata.labels.as_ref());
+    let status = budget.status.as_ref().filter(|_| is_over_pod)?;
+    Some(status.disruptions_allowed.unwrap_or(0))
 }
 
 fn is_meant(pod: &Pod, replacement: &PodReplacement) -> bool {

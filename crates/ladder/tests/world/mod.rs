@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use rekindle_ladder::{
-    Action, Decision, Occupancy, Peers, Policy, RollbackTarget, Situation, decide,
+    Action, Crowd, Decision, Limits, Occupancy, Peers, Policy, RollbackTarget, Situation, decide,
 };
 use rekindle_types::v1alpha1::{
     PodRestart, PodRestartPhase, PodRestartStatus, RestartLedgerStatus,
@@ -39,6 +39,7 @@ pub(crate) struct World {
     pub(crate) restarts: Vec<PodRestart>,
     pub(crate) ledger: Option<RestartLedgerStatus>,
     pub(crate) others: Occupancy,
+    pub(crate) crowd: Crowd,
     pub(crate) peers: Peers,
     pub(crate) rollback: Option<RollbackTarget>,
     /// Restarts that decisions asked for, by name: how often.
@@ -96,6 +97,7 @@ impl World {
             restarts: Vec::new(),
             ledger: None,
             others: Occupancy::default(),
+            crowd: Crowd::default(),
             peers: Peers::default(),
             rollback: None,
             asked: BTreeMap::new(),
@@ -209,6 +211,8 @@ impl World {
             ledger: self.ledger.as_ref(),
             restarts: &restarts,
             others: &self.others,
+            crowd: &self.crowd,
+            limits: &Limits::default(),
             peers: &self.peers,
             rollback: self.rollback.as_ref(),
         });

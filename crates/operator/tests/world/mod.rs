@@ -2,8 +2,6 @@
 //! breaks at a chosen write.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-mod eviction;
-
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
@@ -20,24 +18,22 @@ use kube::client::Body;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use rekindle_api::auth::{Authorizer, UserInfo};
-use rekindle_api::http::{Front, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock};
+use rekindle_api::http::{Front, FrontBody, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock};
 use rekindle_api::{ApiParts, kinds};
+use rekindle_operator::Limits;
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::Store;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::Service;
 
-pub use eviction::Budget;
-use eviction::{AnswerBody, Eviction};
-use http_body_util::BodyExt;
-
 /// The API with one node.
 pub struct World {
     front: Front,
     clock: SystemClock,
-    budget: Budget,
+    /// Of the operators that run from now on.
+    pub limits: Limits,
 }
 
 /// When containers of the world's pods crash.
@@ -55,7 +51,7 @@ impl World {
     pub async fn new() -> Self {
         let clock = SystemClock::start();
         let (store, committer) =
-            Store::open(MemoryDisk::new(), Limits::default()).expect("an empty disk");
+            Store::open(MemoryDisk::new(), rekindle_store::Limits::default()).expect("an empty disk");
         std::thread::spawn(move || committer.run());
         let api = rekindle_api::Api::new(ApiParts {
             registry: kinds::all(),
@@ -68,7 +64,7 @@ impl World {
             pending.wait().expect("a memory disk");
         }
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
-        let world = Self { front, clock, budget: Budget::default() };
+        let world = Self { front, clock, limits: Limits::default() };
         world.add_node("n1").await;
         world
     }
@@ -88,11 +84,6 @@ impl World {
         nodes.patch_status(name, &PatchParams::default(), &status).await.expect("node status");
     }
 
-    /// The disruption budget of all pods.
-    pub fn budget(&self) -> &Budget {
-        &self.budget
-    }
-
     /// A client that nothing breaks.
     pub fn client(&self) -> Client {
         Client::new(self.front.in_process_service(UserInfo::internal("test")), "default")
@@ -101,12 +92,10 @@ impl World {
     /// Runs an operator until its wire cuts it off; without a fault, until the future is dropped.
     pub async fn operate(&self, wire: &Wire) {
         let inner = self.front.in_process_service(UserInfo::internal("operator"));
-        let tapped =
-            Tapped { inner, wire: wire.clone(), budget: self.budget.clone(), plain: self.client() };
-        let client = Client::new(tapped, "default");
+        let client = Client::new(Tapped { inner, wire: wire.clone() }, "default");
         let dead = wire.dead.clone();
-        rekindle_operator::run(client, self.clock.shared(), async move { dead.notified().await })
-            .await;
+        let (clock, limits) = (self.clock.shared(), self.limits);
+        rekindle_operator::run(client, clock, limits, async move { dead.notified().await }).await;
     }
 
     /// Shows a pod as one that waits after its third crash.
@@ -320,12 +309,10 @@ impl Wire {
 struct Tapped {
     inner: InProcess,
     wire: Wire,
-    budget: Budget,
-    plain: Client,
 }
 
 impl Service<Request<Body>> for Tapped {
-    type Response = Response<AnswerBody>;
+    type Response = Response<FrontBody>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -337,18 +324,14 @@ impl Service<Request<Body>> for Tapped {
         let fate = self.wire.fate(&request);
         let dead = self.wire.dead.clone();
         let mut inner = self.inner.clone();
-        let (budget, plain) = (self.budget.clone(), self.plain.clone());
         Box::pin(async move {
             if fate == Some(Fault::DiesBefore) {
                 dead.notify_one();
                 std::future::pending::<Infallible>().await;
             }
-            let answer = match Eviction::of(&request) {
-                Some(eviction) => eviction.carry_out(&budget, plain, request).await,
-                None => match inner.call(request).await {
-                    Ok(answer) => answer.map(|body| body.map_err(Into::into).boxed_unsync()),
-                    Err(never) => match never {},
-                },
+            let answer = match inner.call(request).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
             };
             match fate {
                 None | Some(Fault::DiesBefore) => Ok(answer),
