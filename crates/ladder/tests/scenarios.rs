@@ -289,13 +289,8 @@ impl Player {
 
     fn recreate(&mut self) {
         let world = self.world();
-        let number: u32 = world.uid["uid-".len()..].parse().expect("a number");
-        world.uid = format!("uid-{}", number + 1);
-        world.created = world.now;
+        world.replace();
         world.restarts.clear();
-        for container in &mut world.containers {
-            container.ends.clear();
-        }
         world.run_all();
     }
 

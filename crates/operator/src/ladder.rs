@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::plan::{Part, Propagation};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods};
 use rekindle_ladder::{
-    Action, Crowd, Decision, Identity, Limits, Occupancy, PodRestartPlan, Policy, Severity as LadderSeverity,
-    Situation, decide, decided_lately, ladder_status, select,
+    Action, Crowd, Decision, Identity, Limits, Occupancy, Peers, PodRestartPlan, Policy, RollbackTarget, Severity as LadderSeverity,
+    Situation, decide, decided_lately, ladder_status, select, symptom_of,
 };
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
@@ -34,21 +34,18 @@ pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick, limits: &Limi
     let place = ledgers::place_of(view, pod);
     let restarts: Vec<&PodRestart> =
         restarts(view, &name.namespace).filter(|r| r.spec.pod_name == name.name).collect();
-    let others = occupancy(view, ladder, pod, now);
-    let crowd = crowd(view, pod, now);
-    let peers = peers::of(view, pod, &policy, now);
-    let rollback = revisions::target_of(view, pod);
+    let around = Surroundings::of(view, ladder, &policy, pod, place.ledger, now);
     let decision = decide(&Situation {
         now,
         policy: &policy,
         pod,
         ledger: place.ledger.and_then(|ledger| ledger.status.as_ref()),
         restarts: &restarts,
-        others: &others,
-        crowd: &crowd,
+        others: &around.others,
+        crowd: &around.crowd,
         limits,
-        peers: &peers,
-        rollback: rollback.as_ref(),
+        peers: &around.peers,
+        rollback: around.rollback.as_ref(),
     });
     let spec = RestartLedgerSpec {
         ladder_name: policy.name.clone(),
@@ -90,6 +87,40 @@ fn failed(pod: &Pod, message: &str) -> Write {
         "status": {"phase": "Failed", "reason": LADDER_EXHAUSTED, "message": message},
     });
     Write::Patch { id, part: Part::Status, patch }
+}
+
+/// What a decision to restart a pod looks at beside the pod.
+#[derive(Default)]
+struct Surroundings {
+    others: Occupancy,
+    crowd: Crowd,
+    peers: Peers,
+    rollback: Option<RollbackTarget>,
+}
+
+impl Surroundings {
+    /// Nothing for a pod that is ready, does not fail and waits for no restart: nothing is restarted then, and most pods are so.
+    fn of(
+        view: &View,
+        ladder: &RestartLadder,
+        policy: &Policy,
+        pod: &Pod,
+        ledger: Option<&std::sync::Arc<RestartLedger>>,
+        now: Tick,
+    ) -> Self {
+        let status = ledger.and_then(|ledger| ledger.status.as_ref());
+        let is_held = status.is_some_and(|status| status.held_rung.is_some());
+        let fails = || symptom_of(pod, now, policy.window).is_some();
+        if pods::is_ready(pod) && !is_held && !fails() {
+            return Self::default();
+        }
+        Self {
+            others: occupancy(view, ladder, pod, now),
+            crowd: crowd(view, pod, now),
+            peers: peers::of(view, pod, policy, now),
+            rollback: revisions::target_of(view, pod),
+        }
+    }
 }
 
 /// What brings the stored ledger to the decision's.

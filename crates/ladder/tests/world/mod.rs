@@ -173,6 +173,18 @@ impl World {
         }
     }
 
+    /// The pod is another one of the same name, and nothing runs yet.
+    pub(crate) fn replace(&mut self) {
+        let number: u32 = self.uid["uid-".len()..].parse().expect("a number");
+        self.uid = format!("uid-{}", number + 1);
+        self.created = self.now;
+        for container in &mut self.containers {
+            container.ends.clear();
+            container.now =
+                Doing::Waiting { reason: "ContainerCreating".to_owned(), message: String::new() };
+        }
+    }
+
     /// Sets the status of the restart that was asked for last.
     pub(crate) fn report(&mut self, phase: PodRestartPhase) {
         let now = stamp(self.now);
