@@ -139,6 +139,9 @@ spec:
     let pod = engine.get("pod/sick");
     assert_eq!(pod["status"]["reason"], "LadderExhausted", "{:#}", pod["status"]);
     let message = pod["status"]["message"].as_str().unwrap();
-    assert!(message.contains("every rung was tried (Container 1): the pod is ended as Failed"), "{message}");
+    assert!(
+        message.contains("every rung was tried (Container 1): the pod is ended as Failed"),
+        "{message}"
+    );
     assert!(pod["metadata"]["deletionTimestamp"].is_null(), "it stays to be looked at");
 }

@@ -63,7 +63,8 @@ pub(crate) fn exclude(pod: &mut Pod, nodes: &Avoided) {
     pod.metadata.annotations.get_or_insert_default().insert(ANNOTATION.to_owned(), text);
     let spec = pod.spec.get_or_insert_default();
     let affinity = spec.affinity.get_or_insert_default().node_affinity.get_or_insert_default();
-    let required = affinity.required_during_scheduling_ignored_during_execution.get_or_insert_default();
+    let required =
+        affinity.required_during_scheduling_ignored_during_execution.get_or_insert_default();
     if required.node_selector_terms.is_empty() {
         required.node_selector_terms.push(NodeSelectorTerm::default());
     } else {

@@ -92,9 +92,8 @@ fn concerned(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             CarriedOutBy::Operator if is_finished(restart) => false,
             CarriedOutBy::Operator => {
                 let replacement = restart.status.as_ref().and_then(|s| s.replacement.as_ref());
-                let is_of_workload = replacement.is_some_and(|r| {
-                    r.workload_uid.is_some() && r.workload_uid == workload
-                });
+                let is_of_workload = replacement
+                    .is_some_and(|r| r.workload_uid.is_some() && r.workload_uid == workload);
                 is_named || is_of_workload
             }
         };
@@ -200,12 +199,7 @@ fn impossible(restart: &PodRestart, pod: Option<&Arc<Pod>>) -> Option<Impossible
 }
 
 /// True when it was refused.
-fn refuse_impossible(
-    view: &View,
-    restart: &Arc<PodRestart>,
-    now: Tick,
-    plan: &mut Plan,
-) -> bool {
+fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) -> bool {
     let pod_name = pod_of(restart);
     let Some(why) = impossible(restart, view.pod(&pod_name)) else { return false };
     let message = match why {

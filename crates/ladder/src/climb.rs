@@ -102,12 +102,10 @@ impl<'a> Decider<'a> {
                     return;
                 }
                 let step = match common {
-                    Some(common) if common.forbids(step.rung) => {
-                        match self.rollback_step() {
-                            Some(rollback) => rollback,
-                            None => return self.hold_common(&story.common(common, step.rung)),
-                        }
-                    }
+                    Some(common) if common.forbids(step.rung) => match self.rollback_step() {
+                        Some(rollback) => rollback,
+                        None => return self.hold_common(&story.common(common, step.rung)),
+                    },
                     Some(_) | None => step,
                 };
                 let number = attempts_of(&self.draft.ledger, step.rung) + 1;

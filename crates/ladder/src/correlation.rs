@@ -95,9 +95,14 @@ mod tests {
     #[test]
     fn a_revision_is_sick_when_more_than_half_and_at_least_two_fail_alike() {
         let all = policy(&[Rung::Pod, Rung::Reschedule]);
-        for (failing_alike, replicas, expected) in
-            [(1, 1, false), (1, 3, false), (2, 4, false), (2, 3, true), (2, 2, true), (51, 100, true)]
-        {
+        for (failing_alike, replicas, expected) in [
+            (1, 1, false),
+            (1, 3, false),
+            (2, 4, false),
+            (2, 3, true),
+            (2, 2, true),
+            (51, 100, true),
+        ] {
             let peers = Peers { failing_alike, replicas, ..Peers::default() };
             let is_sick = matches!(read(&peers, &all), Correlation::OfRevision(_));
             assert_eq!(is_sick, expected, "{failing_alike} of {replicas}");

@@ -57,7 +57,6 @@ mod verdict;
 
 pub use budget::{Occupancy, decided_lately};
 pub use correlation::{NodeTrouble, Peers};
-pub use symptom::{Symptom, symptom_of};
 pub use decide::decide;
 pub use decision::{
     Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
@@ -66,4 +65,5 @@ pub use identity::{Identity, Lineage, heir_of, identity};
 pub use limits::{Crowd, Limits, TokenBucket};
 pub use policy::{Policy, PolicyError, Step};
 pub use selection::select;
+pub use symptom::{Symptom, symptom_of};
 pub use verdict::ladder_status;

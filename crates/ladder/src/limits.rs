@@ -128,7 +128,8 @@ mod tests {
             }
         }
         for first in &granted {
-            let minute = granted.iter().filter(|at| *at >= first && at.since(*first).as_secs() < 60);
+            let minute =
+                granted.iter().filter(|at| *at >= first && at.since(*first).as_secs() < 60);
             assert!(minute.count() <= 35);
         }
         assert!((300..=350).contains(&granted.len()), "{}", granted.len());

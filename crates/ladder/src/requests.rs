@@ -10,9 +10,7 @@
 //! counts of its own. Until then the pod is its request's: nothing else is decided for it.
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep, Rung,
-};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep, Rung};
 
 use crate::budget::GIVEN_UP_AFTER;
 use crate::observation::End;

@@ -4,11 +4,11 @@ use rekindle_types::span::show;
 use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::{NodeTrouble, Peers, Policy, RollbackTarget};
 use crate::budget::{Room, Scope};
 use crate::choice::{attempts_of, highest_tried};
 use crate::failures::Failure;
 use crate::policy::Step;
+use crate::{NodeTrouble, Peers, Policy, RollbackTarget};
 
 /// After the last rung.
 const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";
@@ -217,11 +217,7 @@ pub(crate) fn held_request(rung: Rung, request: &str, why: &str) -> String {
 
 /// A budget held a restart back, and there is room now.
 pub(crate) fn held_restart(step: &Step, number: u32) -> String {
-    format!(
-        "there is room in the budget: {} ({number} of {})",
-        doing(step.rung),
-        step.attempts
-    )
+    format!("there is room in the budget: {} ({number} of {})", doing(step.rung), step.attempts)
 }
 
 /// What keeps a container from starting.

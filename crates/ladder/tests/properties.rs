@@ -138,7 +138,9 @@ impl Trial {
 
     /// The node carries out the restart that was asked for last, if it has not yet.
     fn carry_out(&mut self) {
-        let Some(restart) = self.world.restarts.last().filter(|r| r.status.is_none()) else { return };
+        let Some(restart) = self.world.restarts.last().filter(|r| r.status.is_none()) else {
+            return;
+        };
         if restart.spec.rung == Some(Rung::Recreate) {
             self.world.report(PodRestartPhase::Running);
             self.world.replace();

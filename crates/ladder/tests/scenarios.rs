@@ -275,7 +275,8 @@ impl Player {
         let tried = options.get("tried").map(|name| rung_named(name));
         let peers = &mut self.world().peers;
         peers.revision = "ReplicaSet web-5d4f".to_owned();
-        (peers.failing_alike, peers.replicas, peers.tried) = (number("failing"), number("of"), tried);
+        (peers.failing_alike, peers.replicas, peers.tried) =
+            (number("failing"), number("of"), tried);
     }
 
     fn others(&mut self, options: &BTreeMap<String, String>) {
@@ -347,7 +348,11 @@ fn print(decision: &Decision, now: Tick, out: &mut String) {
     match &decision.action {
         Action::None => {}
         Action::Fail { message: why } => {
-            let _ = writeln!(out, "  do: the pod is Failed: {}", if why == message { "why" } else { why });
+            let _ = writeln!(
+                out,
+                "  do: the pod is Failed: {}",
+                if why == message { "why" } else { why }
+            );
         }
         Action::Restart(plan) => {
             let _ =

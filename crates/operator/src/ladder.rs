@@ -5,10 +5,13 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::plan::{Part, Propagation};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods};
+use rekindle_controllers::{
+    Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods,
+};
 use rekindle_ladder::{
-    Action, Crowd, Decision, Identity, Limits, Occupancy, Peers, PodRestartPlan, Policy, RollbackTarget, Severity as LadderSeverity,
-    Situation, decide, decided_lately, ladder_status, select, symptom_of,
+    Action, Crowd, Decision, Identity, Limits, Occupancy, Peers, PodRestartPlan, Policy,
+    RollbackTarget, Severity as LadderSeverity, Situation, decide, decided_lately, ladder_status,
+    select, symptom_of,
 };
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
@@ -315,7 +318,10 @@ fn under_way(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Tick> {
     Occupancy::of(now, own, ledger.status.iter()).under_way.first().copied()
 }
 
-pub(crate) fn ladders<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a RestartLadder> {
+pub(crate) fn ladders<'a>(
+    view: &'a View,
+    namespace: &'a str,
+) -> impl Iterator<Item = &'a RestartLadder> {
     view.in_namespace(Kind::RestartLadder, namespace).filter_map(|object| match object {
         Object::RestartLadder(ladder) => Some(ladder.as_ref()),
         _ => None,

@@ -95,9 +95,9 @@ fn inherited<'a>(view: &'a View, pod: &'a Pod) -> Option<&'a Arc<RestartLedger>>
         return Some(own);
     }
     let orphans = ledgers.iter().filter(|ledger| !has_living_pod(view, ledger));
-    let heirs = view.pods_of(&controller.uid).filter(|heir| {
-        pods::is_active(heir) && !ledgers.iter().any(|ledger| is_of(ledger, heir))
-    });
+    let heirs = view
+        .pods_of(&controller.uid)
+        .filter(|heir| pods::is_active(heir) && !ledgers.iter().any(|ledger| is_of(ledger, heir)));
     let name = heir_of(pod, heirs.map(Arc::as_ref), orphans.map(|ledger| ledger.as_ref()))?
         .metadata
         .name

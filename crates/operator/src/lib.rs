@@ -34,12 +34,7 @@ use rekindle_types::Tick;
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
 
 /// Runs until `stop` resolves; `limits` hold over all ladders. Dropping the future stops it at any point; whatever was begun is put right by the next run.
-pub async fn run(
-    client: Client,
-    clock: Clock,
-    limits: Limits,
-    stop: impl Future<Output = ()>,
-) {
+pub async fn run(client: Client, clock: Clock, limits: Limits, stop: impl Future<Output = ()>) {
     tokio::select! {
         () = engine::Engine::new(client, clock, limits).run() => {}
         () = stop => {}

@@ -24,14 +24,17 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
         };
         peers.failing_alike += 1;
         let ledger = ledger_of(view, &controller.uid, peer);
-        peers.tried = peers.tried.max(ledger.and_then(|ledger| tried_in_vain(ledger, at?, now, window)));
+        peers.tried =
+            peers.tried.max(ledger.and_then(|ledger| tried_in_vain(ledger, at?, now, window)));
     }
     peers
 }
 
 fn ledger_of<'a>(view: &'a View, controller: &'a str, pod: &Pod) -> Option<&'a Arc<RestartLedger>> {
     view.dependents(controller).find_map(|object| match object {
-        Object::RestartLedger(ledger) if Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref() => {
+        Object::RestartLedger(ledger)
+            if Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref() =>
+        {
             Some(ledger)
         }
         _ => None,

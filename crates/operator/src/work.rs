@@ -72,12 +72,15 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
             work.insert(Work::Climb(name.clone()));
             if change.is_removal() {
                 let left = ledgers::of_pod_named(view, &name);
-                work.extend(left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))));
+                work.extend(
+                    left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))),
+                );
             }
             work.extend(ledgers::heirs_of(view, pod).map(Work::Climb));
             let controller = owners::controller_of(&pod.metadata);
             if let Some(owner) = controller.filter(|owner| owner.kind == "ReplicaSet") {
-                let set = NamespacedName::new(change.id.name.namespace.as_str(), owner.name.as_str());
+                let set =
+                    NamespacedName::new(change.id.name.namespace.as_str(), owner.name.as_str());
                 work.insert(Work::Revision(set));
             }
         }
@@ -90,7 +93,9 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
             let pod = NamespacedName::new(name.namespace.as_str(), restart.spec.pod_name.as_str());
             if view.pod(&pod).is_none() {
                 let left = ledgers::of_pod_named(view, &pod);
-                work.extend(left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))));
+                work.extend(
+                    left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))),
+                );
             }
             work.insert(Work::Climb(pod));
             // A finished restart makes room in a budget.

@@ -99,11 +99,15 @@ async fn a_hundred_pods_that_fail_together_are_spread_over_time() {
             () = world.operate(&wire) => unreachable!("nothing ends the operator"),
         }
     };
-    let decided = tokio::time::timeout(Duration::from_secs(60), decided).await.expect("all restarts");
+    let decided =
+        tokio::time::timeout(Duration::from_secs(60), decided).await.expect("all restarts");
     let second = rekindle_types::TickDuration::from_secs(1);
     for first in &decided {
         let within = decided.iter().filter(|at| *at >= first && at.since(*first) < second).count();
-        assert!(within <= 20, "{within} restarts within a second: 10 at once and 10 a second may be");
+        assert!(
+            within <= 20,
+            "{within} restarts within a second: 10 at once and 10 a second may be"
+        );
     }
     let (first, last) = (decided.iter().min().expect("some"), decided.iter().max().expect("some"));
     assert!(last.since(*first).as_secs() >= 8, "the last ninety take a tenth of a second each");

@@ -15,8 +15,8 @@ use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{ListParams, Patch, PatchParams};
 use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
 use rekindle_types::v1alpha1::{
     LedgerPhase, PodRestart, PodRestartPhase, ReplacementStep, RestartLadder, RestartLedger, Rung,
 };
@@ -67,7 +67,8 @@ impl Story {
         });
         create(&ladders, ladder).await;
         let spec = json!({"containers": [{"name": "app", "image": "localhost/demo"}]});
-        let metadata = json!({"name": "web", "labels": {"app": "web"}, "annotations": {"kept": "yes"}});
+        let metadata =
+            json!({"name": "web", "labels": {"app": "web"}, "annotations": {"kept": "yes"}});
         match self.owner {
             Owner::Nobody => {
                 let pods: Api<Pod> = Api::default_namespaced(world.client());
@@ -112,7 +113,8 @@ impl Story {
             for write in 1..=sound.writes() {
                 let wire = Wire::broken_at(write, fault);
                 let end = tokio::time::timeout(PATIENCE, self.run(wire)).await;
-                let end = end.unwrap_or_else(|_| panic!("{self:?}: {fault:?} at write {write}: no end"));
+                let end =
+                    end.unwrap_or_else(|_| panic!("{self:?}: {fault:?} at write {write}: no end"));
                 assert_eq!(end, expected, "{self:?}: {fault:?} at write {write}");
             }
         }
@@ -214,8 +216,14 @@ async fn a_disruption_budget_holds_the_eviction_until_it_allows_it() {
     REPLACED.tell(&world).await;
     let story = async {
         let said = until_held(&world).await;
-        assert!(said.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{said}");
-        assert!(said.contains("The disruption budget web needs 1 healthy pods and has 0 currently"), "{said}");
+        assert!(
+            said.contains("Cannot evict pod as it would violate the pod's disruption budget."),
+            "{said}"
+        );
+        assert!(
+            said.contains("The disruption budget web needs 1 healthy pods and has 0 currently"),
+            "{said}"
+        );
         let allow = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}});
         let params = PatchParams::default();
         budgets.patch("web", &params, &Patch::Merge(allow)).await.expect("a valid budget");

@@ -11,9 +11,7 @@ fn pod(affinity: Value) -> Pod {
 }
 
 fn nodes(list: &[(&str, u64)]) -> Avoided {
-    list.iter()
-        .map(|(node, secs)| ((*node).to_owned(), Tick::from_secs(*secs).to_time()))
-        .collect()
+    list.iter().map(|(node, secs)| ((*node).to_owned(), Tick::from_secs(*secs).to_time())).collect()
 }
 
 fn terms(pod: &Pod) -> Value {

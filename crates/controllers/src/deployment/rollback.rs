@@ -36,8 +36,8 @@ pub fn target<'a>(view: &'a View, from: &'a ReplicaSet) -> Option<Rollback<'a>> 
     let owner = owners::controller_of(&from.metadata)?;
     let Some(Object::Deployment(deployment)) = view.by_uid(&owner.uid) else { return None };
     let is_present = has_template(from, &deployment.spec.template);
-    let is_stopped = deployment.spec.paused == Some(true)
-        || owners::is_terminating(&deployment.metadata);
+    let is_stopped =
+        deployment.spec.paused == Some(true) || owners::is_terminating(&deployment.metadata);
     if !is_present || is_stopped || was_healthy(from) {
         return None;
     }

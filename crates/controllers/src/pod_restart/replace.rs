@@ -111,9 +111,9 @@ impl Job<'_> {
             Some(_) if pods::is_finished(pod) => {
                 Some(format!("pod {name} has finished (phase {})", pods::phase(pod)))
             }
-            Some(owner) if self.rung == Rung::Reschedule && owner.kind == "DaemonSet" => Some(
-                format!("pod {name} is of DaemonSet {}: it has no other node", owner.name),
-            ),
+            Some(owner) if self.rung == Rung::Reschedule && owner.kind == "DaemonSet" => {
+                Some(format!("pod {name} is of DaemonSet {}: it has no other node", owner.name))
+            }
             Some(_) | None => None,
         }
     }
@@ -242,7 +242,8 @@ impl Job<'_> {
         let pod = self.view.pod(&name).filter(|pod| is_meant(pod, replacement));
         if let Some(pod) = pod.filter(|pod| !pods::is_terminating(pod)) {
             if let Some(message) = self.refused_eviction() {
-                return plan.then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
+                return plan
+                    .then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
             }
             return plan.then_all(vec![self.eviction(pod)]);
         }
@@ -373,7 +374,13 @@ impl Job<'_> {
         again(self.restart, format!("pod {name} is starting in its place"), started, replacement)
     }
 
-    fn note(&self, pod: &Arc<Pod>, severity: Severity, reason: &'static str, message: &str) -> Note {
+    fn note(
+        &self,
+        pod: &Arc<Pod>,
+        severity: Severity,
+        reason: &'static str,
+        message: &str,
+    ) -> Note {
         Note::new(&Object::Pod(pod.clone()), severity, reason, message, COMPONENT)
     }
 }

@@ -84,7 +84,8 @@ fn go_on(
     };
     match (deployment, to) {
         (Some(deployment), Some(to)) if rollback::is_at(deployment, to) => {
-            let message = format!("Deployment {deployment_name} is at revision {to_revision} again");
+            let message =
+                format!("Deployment {deployment_name} is at revision {to_revision} again");
             plan.then(finish(restart, PodRestartPhase::Succeeded, message, now));
         }
         (Some(deployment), Some(to)) if is_at(deployment, from) => {

@@ -17,9 +17,9 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, TickDuration, labels};
 
+use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
-use crate::avoidance::{self, Avoided};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, names, owners, pods};
 pub(crate) use claim::{Claim, claim, references_patch};
 pub(crate) use status::REPLICA_FAILURE;

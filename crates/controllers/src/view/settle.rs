@@ -101,9 +101,10 @@ impl View {
                 settled.notes.push(report.failure.clone().with_detail(message));
                 let refusal = match outcome {
                     Outcome::Refused { refusal, .. } => Some(*refusal),
-                    Outcome::Stored(_) | Outcome::Done | Outcome::Gone | Outcome::Unknown { .. } => {
-                        None
-                    }
+                    Outcome::Stored(_)
+                    | Outcome::Done
+                    | Outcome::Gone
+                    | Outcome::Unknown { .. } => None,
                 };
                 let reason = report.failure.reason;
                 let failure = WriteFailure { reason, message: message.clone(), refusal };
@@ -129,10 +130,8 @@ impl View {
                 self.doubts.add(delete.id.clone(), Doubt::Changed, key_object);
             }
             // These are refused or without effect when they are done a second time.
-            Write::Bind { .. }
-            | Write::Evict(_)
-            | Write::DeleteAll { .. }
-            | Write::Finalize(_) => {}
+            Write::Bind { .. } | Write::Evict(_) | Write::DeleteAll { .. } | Write::Finalize(_) => {
+            }
             Write::CheckAbsent { .. } | Write::CheckEmpty { .. } => {}
         }
     }

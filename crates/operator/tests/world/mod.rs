@@ -21,8 +21,8 @@ use rekindle_api::auth::{Authorizer, UserInfo};
 use rekindle_api::http::{Front, FrontBody, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock};
 use rekindle_api::{ApiParts, kinds};
 use rekindle_operator::Limits;
-use rekindle_store::memory::MemoryDisk;
 use rekindle_store::Store;
+use rekindle_store::memory::MemoryDisk;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -50,8 +50,8 @@ pub enum Health {
 impl World {
     pub async fn new() -> Self {
         let clock = SystemClock::start();
-        let (store, committer) =
-            Store::open(MemoryDisk::new(), rekindle_store::Limits::default()).expect("an empty disk");
+        let (store, committer) = Store::open(MemoryDisk::new(), rekindle_store::Limits::default())
+            .expect("an empty disk");
         std::thread::spawn(move || committer.run());
         let api = rekindle_api::Api::new(ApiParts {
             registry: kinds::all(),
