@@ -293,6 +293,9 @@ impl Job<'_> {
             avoided.insert(replacement.node_name.clone(), until.clone());
         }
         avoidance::exclude(&mut pod, &avoided);
+        // whatever the status says, the pod is the one that was asked for, in the request's own namespace
+        pod.metadata.name = Some(self.restart.spec.pod_name.clone());
+        pod.metadata.namespace.clone_from(&self.restart.metadata.namespace);
         let id = Object::from(pod.clone()).id();
         plan.then(Write::CheckAbsent { id, uid: Some(replacement.pod_uid.clone()) });
         plan.then(Write::Create(Object::from(pod)));
