@@ -134,8 +134,8 @@ spec:
 ",
     );
     engine.wait_for("pod/sick", ".status.phase", "Failed");
-    let status = ".status.containerStatuses[?(@.name==\"other\")].state.terminated.exitCode";
-    engine.wait_for("pod/sick", status, "5"); // it heard SIGTERM and had its time
+    let other = ".status.containerStatuses[1].state.terminated.exitCode";
+    engine.wait_for("pod/sick", other, "5"); // it heard SIGTERM and had its time
     let pod = engine.get("pod/sick");
     assert_eq!(pod["status"]["reason"], "LadderExhausted", "{:#}", pod["status"]);
     let message = pod["status"]["message"].as_str().unwrap();
