@@ -130,7 +130,7 @@ pub struct Restart {
     /// The namespace
     #[arg(short, long, default_value = "default")]
     pub namespace: String,
-    /// How much of it: its containers, or the whole pod with a fresh network, cgroup and emptyDir
+    /// How much of it: its containers, the whole pod in place with a fresh network, cgroup and emptyDir, or a new pod
     #[arg(long, value_enum, default_value_t = RungArg::Pod)]
     pub rung: RungArg,
     /// Seconds the containers get to end [default: the pod's own]
@@ -155,6 +155,12 @@ pub enum RungArg {
     Containers,
     /// Also the sandbox and the contents of emptyDir volumes.
     Pod,
+    /// The pod is evicted, as disruption budgets allow, and a new one takes its place.
+    Recreate,
+    /// The same, on another node.
+    Reschedule,
+    /// The pod's Deployment goes back to the revision before, when that was healthy.
+    Rollback,
 }
 
 /// `rekindle image`.

@@ -16,6 +16,7 @@
 //! - **Absence is checked at the server** before anything is deleted because of it ([`Write::CheckAbsent`]).
 #![forbid(unsafe_code)]
 
+pub mod avoidance;
 pub mod change;
 pub mod deployment;
 pub mod disruption;

@@ -2,11 +2,18 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use crate::Kind;
+use crate::{Kind, Object, View};
 
 /// The reference that says which controller manages the object.
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     references(meta).iter().find(|reference| reference.controller == Some(true))
+}
+
+/// The UID of the workload that an object belongs to: of its controller's controller, else of its controller, else its own.
+pub fn root_uid(view: &View, object: &Object) -> String {
+    let Some(controller) = controller_of(object.meta()) else { return object.uid().to_owned() };
+    let above = view.by_uid(&controller.uid).and_then(|object| controller_of(object.meta()));
+    above.unwrap_or(controller).uid.clone()
 }
 
 /// All owner references.

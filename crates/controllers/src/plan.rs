@@ -71,6 +71,8 @@ pub enum Write {
         /// The node.
         node: String,
     },
+    /// Evict a pod (subresource `eviction`, policy/v1): disruption budgets hold. Harmless when it is evicted already.
+    Evict(Evict),
     /// Write a namespace's finalizers (subresource `finalize`).
     Finalize(Box<Namespace>),
     /// Succeeds when the server has no object of this id (with this UID, when given).
@@ -107,6 +109,17 @@ pub struct Delete {
     pub propagation: Propagation,
     /// How much grace it gets.
     pub grace: Grace,
+}
+
+/// An eviction with what it must find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evict {
+    /// The pod.
+    pub pod: ObjectId,
+    /// Its UID: another pod of that name is not evicted.
+    pub uid: String,
+    /// Seconds its containers get to end; absent for the pod's own grace period.
+    pub grace_seconds: Option<i64>,
 }
 
 /// What becomes of the dependents of a deleted object.
@@ -165,7 +178,9 @@ pub enum Refusal {
     StillThere,
     /// The namespace is being deleted: nothing can be created in it.
     NamespaceTerminating,
-    /// Anything else: invalid, forbidden, too many requests, …
+    /// A disruption budget allows no eviction now (429).
+    Budget,
+    /// Anything else: invalid, forbidden, …
     Other,
 }
 

@@ -1,17 +1,27 @@
-//! Looks after PodRestarts that no node will answer, and clears away old ones.
+//! Looks after PodRestarts that no node will answer, carries out those that replace the pod, and clears away old ones.
 //!
-//! A request for a pod that does not exist, has another UID or is on no node is Refused here; everything else is the
-//! node's to answer. A finished request is deleted ten minutes after it finished, unless a ledger still has to read it.
+//! A request for a pod that does not exist, has another UID or is on no node is Refused here. Restarts in place are the node's
+//! to answer; Recreate, Reschedule ([`replace`]) and Rollback ([`rollback`]) are carried out here. A finished request is deleted ten minutes after it
+//! finished, unless a ledger still has to read it or a node is avoided because of it.
+
+mod replace;
+mod rollback;
+mod successor;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_types::v1alpha1::{
+    CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, ReplacementStep, Rung,
+};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::plan::{Propagation, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
+use crate::{
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, owners, pods,
+};
 
 /// How long a finished request stays to be looked at.
 pub const TTL_AFTER_FINISH: TickDuration = TickDuration::from_secs(10 * 60);
@@ -21,15 +31,37 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         Object::PodRestart(_) if !change.is_removal() => {
             keys.insert(Key::PodRestart(change.id.name.clone()));
         }
-        // The node answers for its pods; a request is ours only when its pod is gone.
-        Object::Pod(_) if change.is_removal() => {
+        Object::Pod(_) => concerned(view, change, keys),
+        // A Deployment that goes back, or is changed by somebody else.
+        Object::Deployment(deployment) => {
+            let name = deployment.metadata.name.as_deref();
             let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
             keys.extend(restarts.filter_map(|object| match object {
-                Object::PodRestart(restart) if restart.spec.pod_name == change.id.name.name => {
+                Object::PodRestart(restart) if !is_finished(restart) => {
+                    let rollback = restart.status.as_ref()?.rollback.as_ref()?;
+                    let concerns = Some(rollback.deployment_name.as_str()) == name;
+                    concerns.then(|| Key::PodRestart(NamespacedName::of(&restart.metadata)))
+                }
+                _ => None,
+            }));
+        }
+        // A budget that forbade an eviction may allow it now.
+        Object::PodDisruptionBudget(_) => {
+            let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+            keys.extend(restarts.filter_map(|object| match object {
+                Object::PodRestart(restart) if is_held(restart) => {
                     Some(Key::PodRestart(NamespacedName::of(&restart.metadata)))
                 }
                 _ => None,
             }));
+        }
+        // A request that had nowhere to go may have somewhere now.
+        Object::Node(_) => {
+            let restarts = view.of_kind(Kind::PodRestart).filter_map(|(_, object)| match object {
+                Object::PodRestart(restart) if is_held(restart) => Some(restart),
+                _ => None,
+            });
+            keys.extend(restarts.map(|r| Key::PodRestart(NamespacedName::of(&r.metadata))));
         }
         Object::RestartLedger(ledger) => {
             let pending = ledger.status.as_ref().and_then(|s| s.pending_restart.clone());
@@ -47,16 +79,74 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
+/// The requests that a change of a pod concerns. The node answers for its pods; a request of its is ours only when its pod is
+/// gone.
+fn concerned(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    let pod = change.latest();
+    let workload = owners::controller_of(pod.meta()).map(|_| owners::root_uid(view, pod));
+    for object in view.in_namespace(Kind::PodRestart, &change.id.name.namespace) {
+        let Object::PodRestart(restart) = object else { continue };
+        let is_named = restart.spec.pod_name == change.id.name.name;
+        let concerns = match carried_out_by(restart) {
+            CarriedOutBy::Node => is_named && change.is_removal(),
+            CarriedOutBy::Operator if is_finished(restart) => false,
+            CarriedOutBy::Operator => {
+                let replacement = restart.status.as_ref().and_then(|s| s.replacement.as_ref());
+                let is_of_workload = replacement
+                    .is_some_and(|r| r.workload_uid.is_some() && r.workload_uid == workload);
+                is_named || is_of_workload
+            }
+        };
+        if concerns {
+            keys.insert(Key::PodRestart(NamespacedName::of(&restart.metadata)));
+        }
+    }
+}
+
+fn carried_out_by(restart: &PodRestart) -> CarriedOutBy {
+    restart.spec.rung.unwrap_or(Rung::Pod).carried_out_by()
+}
+
+fn is_finished(restart: &PodRestart) -> bool {
+    let phase = restart.status.as_ref().and_then(|status| status.phase);
+    phase.is_some_and(PodRestartPhase::is_final)
+}
+
+/// True when it waits for a budget or a node.
+fn is_held(restart: &PodRestart) -> bool {
+    let replacement = restart.status.as_ref().and_then(|status| status.replacement.as_ref());
+    !is_finished(restart) && replacement.is_some_and(|r| r.step == ReplacementStep::Held)
+}
+
 /// What is to be done for a request.
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(restart) = view.pod_restart(name) else { return plan };
     match restart.status.as_ref().and_then(|status| status.phase) {
         Some(phase) if phase.is_final() => expire(view, restart, now, &mut plan),
-        None => refuse_impossible(view, restart, now, &mut plan),
-        Some(_) => fail_abandoned(view, restart, now, &mut plan),
+        None => {
+            if !refuse_impossible(view, restart, now, &mut plan) {
+                return match carried_out_by(restart) {
+                    CarriedOutBy::Node => plan,
+                    CarriedOutBy::Operator => carry_out(view, restart, now),
+                };
+            }
+        }
+        Some(_) => match carried_out_by(restart) {
+            CarriedOutBy::Node => fail_abandoned(view, restart, now, &mut plan),
+            CarriedOutBy::Operator => return carry_out(view, restart, now),
+        },
     }
     plan
+}
+
+/// What is to be done for a request that no node carries out.
+fn carry_out(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
+    match restart.spec.rung.unwrap_or(Rung::Pod) {
+        Rung::Rollback => rollback::reconcile(view, restart, now),
+        Rung::Recreate | Rung::Reschedule => replace::reconcile(view, restart, now),
+        Rung::Container | Rung::Containers | Rung::Pod => Plan::default(),
+    }
 }
 
 /// Deletes it when it is old enough and nobody has to read it any more.
@@ -67,7 +157,8 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     if is_awaited(view, restart) {
         return; // the ledger's next write brings us here again
     }
-    let due = finished + TTL_AFTER_FINISH;
+    let avoided = avoidance::of_restart(restart).map(|(_, until)| Tick::from(until));
+    let due = (finished + TTL_AFTER_FINISH).max(avoided.unwrap_or(Tick::ZERO));
     if due > now {
         plan.look_again(due);
     } else {
@@ -78,12 +169,13 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
 /// True when a ledger waits for its end.
 fn is_awaited(view: &View, restart: &PodRestart) -> bool {
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
-    let ledger =
-        view.restart_ledger(&NamespacedName::new(namespace, restart.spec.pod_name.as_str()));
-    ledger
-        .and_then(|ledger| ledger.status.as_ref())
-        .and_then(|status| status.pending_restart.as_ref())
-        .is_some_and(|pending| Some(pending) == restart.metadata.name.as_ref())
+    view.in_namespace(Kind::RestartLedger, namespace).any(|object| match object {
+        Object::RestartLedger(ledger) => {
+            let pending = ledger.status.as_ref().and_then(|status| status.pending_restart.as_ref());
+            pending.is_some() && pending == restart.metadata.name.as_ref()
+        }
+        _ => false,
+    })
 }
 
 /// Why no node will ever take a request up.
@@ -106,9 +198,10 @@ fn impossible(restart: &PodRestart, pod: Option<&Arc<Pod>>) -> Option<Impossible
     }
 }
 
-fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+/// True when it was refused.
+fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) -> bool {
     let pod_name = pod_of(restart);
-    let Some(why) = impossible(restart, view.pod(&pod_name)) else { return };
+    let Some(why) = impossible(restart, view.pod(&pod_name)) else { return false };
     let message = match why {
         Impossible::NoPod => {
             let id = ObjectId::new(Kind::Pod, pod_name.clone());
@@ -126,6 +219,7 @@ fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &m
         }
     };
     plan.then(finish(restart, PodRestartPhase::Refused, message, now));
+    true
 }
 
 /// A request that was begun and whose pod is gone will not be finished.
@@ -143,11 +237,30 @@ fn pod_of(restart: &PodRestart) -> NamespacedName {
     NamespacedName::new(namespace, restart.spec.pod_name.as_str())
 }
 
+/// The request as it goes on.
+fn again(
+    restart: &PodRestart,
+    message: String,
+    started_at: Option<Time>,
+    replacement: PodReplacement,
+) -> Write {
+    let mut restart = restart.clone();
+    let status = restart.status.get_or_insert_default();
+    status.phase = Some(PodRestartPhase::Running);
+    status.message = Some(message);
+    status.started_at = started_at;
+    status.replacement = Some(replacement);
+    Write::UpdateStatus(restart.into())
+}
+
 fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Tick) -> Write {
     let mut restart = restart.clone();
     let status = restart.status.get_or_insert_default();
     status.phase = Some(phase);
     status.message = Some(message);
     status.finished_at = Some(pods::whole_seconds(now));
+    if let Some(replacement) = &mut status.replacement {
+        replacement.pod = None; // it is not created again any more
+    }
     Write::UpdateStatus(restart.into())
 }

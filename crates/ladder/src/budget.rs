@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::Policy;
+use crate::{Crowd, Limits, Policy, TokenBucket};
 
 const MINUTE: TickDuration = TickDuration::from_secs(60);
 /// A restart that has not finished after this takes no room any more: its node is gone, or its pod never runs again. It must
@@ -30,6 +30,51 @@ pub(crate) enum Room {
     Concurrent { limit: u32, at_the_latest: Tick },
     /// `perMinute` restarts were decided; the next one may be then.
     Rate { limit: u32, free_at: Tick },
+    /// As many pods of the controller as may be are being restarted; at the latest then there is room.
+    Workload { limit: usize, at_the_latest: Tick },
+    /// The bucket of the namespace or the cluster is empty; the next token is there then.
+    Bucket { scope: Scope, bucket: TokenBucket, free_at: Tick },
+}
+
+/// Whose bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Namespace,
+    Cluster,
+}
+
+/// Whether the limits over all ladders leave room, for a pod with this ledger.
+pub(crate) fn room_in(
+    now: Tick,
+    limits: &Limits,
+    crowd: &Crowd,
+    own: &RestartLedgerStatus,
+) -> Room {
+    if let Some(surplus) = crowd.workload.len().checked_sub(limits.per_workload)
+        && let Some(oldest_needed) = crowd.workload.get(surplus)
+    {
+        let at_the_latest = *oldest_needed + GIVEN_UP_AFTER;
+        return Room::Workload { limit: limits.per_workload, at_the_latest };
+    }
+    let of_own = decided_lately(now, own);
+    for (scope, bucket, others) in [
+        (Scope::Namespace, limits.namespace, &crowd.namespace),
+        (Scope::Cluster, limits.cluster, &crowd.cluster),
+    ] {
+        let mut all: Vec<Tick> = others.iter().chain(&of_own).copied().collect();
+        all.sort_unstable();
+        if let Some(free_at) = bucket.free_at(now, &all) {
+            return Room::Bucket { scope, bucket, free_at };
+        }
+    }
+    Room::Free
+}
+
+/// When restarts above Container were decided within the last minute, as a ledger tells.
+pub fn decided_lately(now: Tick, ledger: &RestartLedgerStatus) -> Vec<Tick> {
+    let attempts = ledger.attempts.iter().flatten().filter(|a| a.rung > Rung::Container);
+    let ticks = attempts.flat_map(|a| a.at.iter().map(Tick::from));
+    ticks.filter(|at| now.since(*at) < MINUTE).collect()
 }
 
 impl Occupancy {

@@ -3,8 +3,8 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{RestartLedgerStatus, Rung};
 
-use crate::Policy;
-use crate::policy::{Step, Support};
+use crate::policy::Step;
+use crate::{Policy, RollbackTarget};
 
 /// What the next failures lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,13 +31,15 @@ pub(crate) enum Turn<'a> {
 pub(crate) fn choose<'a>(
     policy: &'a Policy,
     ledger: &RestartLedgerStatus,
+    rollback: Option<&RollbackTarget>,
     from: Rung,
     failures: u32,
 ) -> Choice<'a> {
     let start = highest_tried(ledger).unwrap_or(Rung::Container).max(from);
     let mut open = failures;
     let mut container_attempts = 0;
-    for step in policy.steps.iter().filter(|s| s.rung >= start && s.support == Support::InPlace) {
+    let is_possible = |step: &&Step| step.rung != Rung::Rollback || rollback.is_some();
+    for step in policy.steps.iter().filter(|step| step.rung >= start).filter(is_possible) {
         let left = step.attempts.saturating_sub(attempts_of(ledger, step.rung));
         match step.rung {
             Rung::Container => {

@@ -2,18 +2,19 @@
 
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
-use rekindle_types::v1alpha1::{LedgerPhase, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, LedgerPhase, OnExhausted, Rung};
 
-use crate::budget::Room;
+use crate::budget::{self, Room};
 use crate::choice::{Turn, attempts_of, choose};
-use crate::decide::{Decider, restart_name};
+use crate::correlation::{self, Correlation};
+use crate::decide::{Decider, Stuck, restart_name};
 use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
-use crate::evidence::Verdict;
+use crate::evidence::{StuckCause, Verdict};
 use crate::failures::{Excuse, Failure, Started};
 use crate::observation::backoff_after;
 use crate::policy::Step;
 use crate::sentence::{self, Story};
-use crate::{Severity, Situation, stability};
+use crate::{Severity, Situation, limits, stability};
 
 /// The failures of one look that a restart may help against.
 struct Curable<'f, 'a> {
@@ -34,7 +35,14 @@ impl<'a> Decider<'a> {
         self.draft.ledger.next_attempt_at = None;
         self.draft.ledger.failures_total = before.failures_total.saturating_add(u64::from(all));
         self.draft.condition(RECOVERED, Holds::No, policy, "a container failed again");
-        let story = |failure, failures| Story { now, policy, ledger: &before, failure, failures };
+        let story = |failure, failures| Story {
+            now,
+            policy,
+            ledger: &before,
+            failure,
+            failures,
+            elsewhere: None,
+        };
         if self.is_exhausted() {
             let message = story(first, all).still();
             self.draft.decide(LedgerPhase::Exhausted, None, &message);
@@ -58,13 +66,27 @@ impl<'a> Decider<'a> {
     /// Failures that a restart from `from` on may help against.
     fn climb(&mut self, story: &Story<'_>, from: Rung, failures: u32) {
         let Situation { now, policy, .. } = *self.situation;
+        if self.requests.held().is_some() {
+            return; // noted below, in the words of what holds it
+        }
         if let Some(name) = self.on_its_way() {
             let message = story.on_its_way(&name);
             self.draft.decide(LedgerPhase::Climbing, None, &message);
             return;
         }
         self.draft.condition(EXHAUSTED, Holds::No, policy, "the ladder was edited");
-        let choice = choose(policy, &self.draft.ledger, from, failures);
+        let mut from = from;
+        let (mut story, mut common) = (*story, None);
+        match correlation::read(self.situation.peers, policy) {
+            Correlation::None => {}
+            Correlation::OfNode(trouble) => {
+                from = from.max(Rung::Reschedule);
+                story.elsewhere = Some(trouble);
+            }
+            Correlation::OfRevision(revision) => common = Some(revision),
+        }
+        let rollback = self.situation.rollback;
+        let choice = choose(policy, &self.draft.ledger, rollback, from, failures);
         let before = attempts_of(&self.draft.ledger, Rung::Container);
         self.draft.attempt(Rung::Container, choice.container_attempts);
         match choice.turn {
@@ -79,8 +101,15 @@ impl<'a> Decider<'a> {
                     self.draft.decide(LedgerPhase::Climbing, None, &story.runs_again(since));
                     return;
                 }
+                let step = match common {
+                    Some(common) if common.forbids(step.rung) => match self.rollback_step() {
+                        Some(rollback) => rollback,
+                        None => return self.hold_common(&story.common(common, step.rung)),
+                    },
+                    Some(_) | None => step,
+                };
                 let number = attempts_of(&self.draft.ledger, step.rung) + 1;
-                self.restart_or_hold(step, &story.restart(step, number));
+                self.restart_or_hold(step, &story.restart(step, number, rollback));
             }
             Turn::Nobody => self.exhaust(&story.exhausted()),
         }
@@ -93,7 +122,28 @@ impl<'a> Decider<'a> {
         self.draft.tell(Severity::Normal, LADDER_STEP, message);
     }
 
+    /// The rung Rollback, when it is listed, possible, and not tried yet.
+    fn rollback_step(&self) -> Option<&'a Step> {
+        let policy: &'a crate::Policy = self.situation.policy;
+        let step = policy.step(Rung::Rollback)?;
+        let is_left = attempts_of(&self.draft.ledger, Rung::Rollback) < step.attempts;
+        self.situation.rollback.filter(|_| is_left).map(|_| step)
+    }
+
+    /// Most replicas fail alike: restarting one after the other would not help, and make it worse.
+    fn hold_common(&mut self, message: &str) {
+        self.draft.ledger.held_rung = None;
+        self.draft.decide(LedgerPhase::Holding, None, message);
+        self.draft.tell(Severity::Warning, LADDER_HOLD, message);
+    }
+
     fn exhaust(&mut self, message: &str) {
+        match self.situation.policy.on_exhausted {
+            OnExhausted::Hold => {}
+            OnExhausted::Fail => {
+                self.draft.ledger.failing_pod_uid = Some(self.view.uid.to_owned());
+            }
+        }
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Exhausted, None, message);
         self.draft.condition(EXHAUSTED, Holds::Yes, self.situation.policy, message);
@@ -102,7 +152,8 @@ impl<'a> Decider<'a> {
 
     /// A restart that is decided and that nobody has taken up yet: it comes before anything else.
     fn on_its_way(&self) -> Option<String> {
-        let waiting = self.requests.waiting().and_then(|r| r.metadata.name.clone());
+        let open = self.requests.waiting().or(self.requests.replacing());
+        let waiting = open.and_then(|r| r.metadata.name.clone());
         self.draft.ledger.pending_restart.clone().or(waiting)
     }
 
@@ -112,7 +163,10 @@ impl<'a> Decider<'a> {
         let room = self.room();
         match room {
             Room::Free => self.restart(step, message),
-            Room::Concurrent { .. } | Room::Rate { .. } => {
+            Room::Concurrent { .. }
+            | Room::Rate { .. }
+            | Room::Workload { .. }
+            | Room::Bucket { .. } => {
                 let reason = sentence::held(self.situation.policy, step, room, message);
                 self.draft.ledger.held_rung = Some(step.rung);
                 self.draft.decide(LedgerPhase::Holding, None, &reason);
@@ -124,17 +178,26 @@ impl<'a> Decider<'a> {
     /// Asks the budget, and notes when to ask again.
     fn room(&mut self) -> Room {
         let Situation { now, policy, others, .. } = *self.situation;
-        let room = others.room(now, policy, &self.draft.ledger);
-        match room {
+        let mut room = others.room(now, policy, &self.draft.ledger);
+        if room == Room::Free {
+            let Situation { limits, crowd, .. } = *self.situation;
+            room = budget::room_in(now, limits, crowd, &self.draft.ledger);
+        }
+        match &mut room {
             Room::Free => {}
-            Room::Concurrent { at_the_latest, .. } => {
+            Room::Concurrent { at_the_latest, .. } | Room::Workload { at_the_latest, .. } => {
                 // When another restart ends is not known.
                 self.draft.ledger.next_attempt_at = None;
-                self.draft.wake(at_the_latest);
+                self.draft.wake(*at_the_latest);
+            }
+            Room::Bucket { bucket, free_at, .. } => {
+                *free_at = *free_at + limits::jitter(self.view.uid, bucket.interval());
+                self.draft.ledger.next_attempt_at = Some(free_at.to_micro_time());
+                self.draft.wake(*free_at);
             }
             Room::Rate { free_at, .. } => {
                 self.draft.ledger.next_attempt_at = Some(free_at.to_micro_time());
-                self.draft.wake(free_at);
+                self.draft.wake(*free_at);
             }
         }
         room
@@ -148,8 +211,24 @@ impl<'a> Decider<'a> {
         self.draft.decide(LedgerPhase::Climbing, Some(step.rung), message);
         self.draft.ask_for(&name);
         self.draft.tell(Severity::Warning, LADDER_STEP, message);
-        self.draft.ledger.excused_by = Some(name);
-        self.observe_with(Excuse::Running(Started::AnyTime));
+        match step.rung.carried_out_by() {
+            CarriedOutBy::Node => {
+                self.draft.ledger.excused_by = Some(name);
+                self.observe_with(Excuse::Running(Started::AnyTime));
+            }
+            CarriedOutBy::Operator => {}
+        }
+    }
+
+    /// A budget or the lack of another node holds the pod's replacement back: said in the ledger; the event is the request's.
+    pub(crate) fn note_held_request(&mut self) {
+        let Some((request, why)) = self.requests.held() else { return };
+        let rung = request.spec.rung.unwrap_or(Rung::Recreate);
+        let name = request.metadata.name.as_deref().unwrap_or_default();
+        let message = sentence::held_request(rung, name, why);
+        if self.draft.ledger.message.as_deref() != Some(draft::cut(&message)) {
+            self.draft.decide(LedgerPhase::Holding, None, &message);
+        }
     }
 
     /// Nothing failed since, and a budget held a restart back: is there room now?
@@ -167,12 +246,33 @@ impl<'a> Decider<'a> {
         }
         match self.room() {
             Room::Free => self.restart(step, &sentence::held_restart(step, number)),
-            Room::Concurrent { .. } | Room::Rate { .. } => {}
+            Room::Concurrent { .. }
+            | Room::Rate { .. }
+            | Room::Workload { .. }
+            | Room::Bucket { .. } => {}
+        }
+    }
+
+    /// Something keeps a container from starting. A new revision whose image cannot be had is rolled back, when the ladder lists that.
+    pub(crate) fn answer_stuck(&mut self, stuck: &Stuck) {
+        if self.on_its_way().is_some() {
+            return;
+        }
+        let rollback = match stuck.cause {
+            StuckCause::NoImage => self.rollback_step().filter(|_| !self.is_exhausted()),
+            StuckCause::Other => None,
+        };
+        match (rollback, self.situation.rollback) {
+            (Some(step), Some(target)) => {
+                let message = sentence::stuck_rollback(&stuck.message, target);
+                self.restart_or_hold(step, &message);
+            }
+            (Some(_) | None, _) => self.hold_stuck(&stuck.message),
         }
     }
 
     /// Said once: what keeps a container from starting is a state and no event.
-    pub(crate) fn hold_stuck(&mut self, message: &str) {
+    fn hold_stuck(&mut self, message: &str) {
         let is_new = self.draft.ledger.message.as_deref() != Some(draft::cut(message));
         if is_new && !self.is_exhausted() {
             self.draft.decide(LedgerPhase::Holding, None, message);

@@ -5,7 +5,7 @@ use rekindle_types::v1alpha1::{LedgerPhase, Rung};
 
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::Draft;
-use crate::evidence::{self, Verdict};
+use crate::evidence::{self, StuckCause, Verdict};
 use crate::failures::{self, Excuse, Failure, Since, Started};
 use crate::observation::{Course, PodView};
 use crate::requests::Requests;
@@ -27,6 +27,13 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
             Decider { situation, view, requests, draft }.run()
         }
     }
+}
+
+/// What keeps a container from starting.
+pub(crate) struct Stuck {
+    /// As a sentence.
+    pub(crate) message: String,
+    pub(crate) cause: StuckCause,
 }
 
 /// A decision and what it rests on.
@@ -52,10 +59,12 @@ impl<'a> Decider<'a> {
             self.respond(&failures);
         } else if let Some(rung) = self.draft.ledger.held_rung {
             self.retry_held(rung);
-        } else if let Some(message) = stuck {
-            self.hold_stuck(&message);
+        } else if let Some(stuck) = &stuck {
+            self.answer_stuck(stuck);
         }
+        self.note_held_request();
         self.ask_again();
+        self.fail_pod();
         if let Some(at) = self.requests.awaited_until() {
             self.draft.wake(at);
         }
@@ -76,6 +85,7 @@ impl<'a> Decider<'a> {
             ledger.pending_restart = None;
             ledger.held_rung = None;
             ledger.excused_by = None;
+            ledger.failing_pod_uid = None;
         }
         if ledger.pending_restart.as_ref().is_some_and(|name| self.requests.contains(name)) {
             ledger.pending_restart = None;
@@ -97,7 +107,7 @@ impl<'a> Decider<'a> {
     /// Writes down how far everything was counted, and which running attempts a restart of somebody else is about to end. That is
     /// noted once: when the request is still shown as waiting, its new containers may be running already.
     fn observe(&mut self) {
-        let waiting = self.requests.waiting();
+        let waiting = self.requests.waiting_in_place();
         let name = waiting.and_then(|request| request.metadata.name.clone());
         let created = waiting.and_then(|r| r.metadata.creation_timestamp.as_ref()).map(Tick::from);
         let excuse = match created {
@@ -124,17 +134,27 @@ impl<'a> Decider<'a> {
         ledger.pod_uid = Some(self.view.uid.to_owned());
     }
 
-    /// The first container that something keeps from starting, as a sentence.
-    fn stuck(&self) -> Option<String> {
+    /// The first container that something keeps from starting.
+    fn stuck(&self) -> Option<Stuck> {
         self.view.containers.iter().find_map(|container| {
             let diagnosis = evidence::of_waiting(container)?;
             match diagnosis.verdict {
-                Verdict::Futile { because } => {
-                    Some(sentence::cannot_start(container.name, &diagnosis.what, because))
-                }
+                Verdict::Futile { because } => Some(Stuck {
+                    message: sentence::cannot_start(container.name, &diagnosis.what, because),
+                    cause: evidence::cause_of_waiting(container),
+                }),
                 Verdict::Helps { .. } => None,
             }
         })
+    }
+
+    /// The ladder was exhausted by this pod, and says that it is to fail: asked for until it has.
+    fn fail_pod(&mut self) {
+        let ledger = &self.draft.ledger;
+        if ledger.failing_pod_uid.as_deref() == Some(self.view.uid) {
+            let message = ledger.message.clone().unwrap_or_default();
+            self.draft.action = Action::Fail { message };
+        }
     }
 
     /// A restart that was decided and is not in the API: it is asked for until it is seen.
@@ -157,6 +177,8 @@ impl<'a> Decider<'a> {
                     pod_uid: self.view.uid.to_owned(),
                     rung: step.rung,
                     refresh: step.refresh.clone(),
+                    avoid_node_for: step.avoid_node_for.clone(),
+                    ladder_name: self.situation.policy.name.clone(),
                     reason,
                 });
             }
@@ -201,7 +223,7 @@ pub(crate) fn restart_name(view: &PodView<'_>, rung: Rung, failures_total: u64) 
 }
 
 /// 24 bits of a UID (FNV-1a): tells pods of the same name apart.
-fn fold(uid: &str) -> u32 {
+pub(crate) fn fold(uid: &str) -> u32 {
     let hash = uid
         .bytes()
         .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

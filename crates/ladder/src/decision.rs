@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Refresh, RestartLedgerStatus, Rung};
 
-use crate::{Occupancy, Policy};
+use crate::{Crowd, Limits, Occupancy, Peers, Policy};
 
 /// What is known when a decision is taken.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,23 @@ pub struct Situation<'a> {
     pub restarts: &'a [&'a PodRestart],
     /// What the ladder's other pods take of its budget.
     pub others: &'a Occupancy,
+    /// What restarts of other ladders' pods take of the limits.
+    pub crowd: &'a Crowd,
+    /// The limits over all ladders.
+    pub limits: &'a Limits,
+    /// What the pod's peers do, when it fails itself.
+    pub peers: &'a Peers,
+    /// The revision that a Rollback would go back to; none when there is none that was healthy, or nothing to go back from.
+    pub rollback: Option<&'a RollbackTarget>,
+}
+
+/// A revision of a Deployment that was healthy, before the one that the pod is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollbackTarget {
+    /// The Deployment.
+    pub deployment: String,
+    /// The number of the revision.
+    pub revision: i64,
 }
 
 /// What was decided.
@@ -44,6 +61,11 @@ pub enum Action {
     None,
     /// Create this PodRestart.
     Restart(PodRestartPlan),
+    /// End the pod as Failed, with this message and reason `LadderExhausted`.
+    Fail {
+        /// For people.
+        message: String,
+    },
 }
 
 /// A PodRestart to create.
@@ -59,6 +81,10 @@ pub struct PodRestartPlan {
     pub rung: Rung,
     /// Of a Pod restart: what is made new. Empty for other rungs.
     pub refresh: Vec<Refresh>,
+    /// Of a Reschedule: how long the node is avoided; absent for the default.
+    pub avoid_node_for: Option<String>,
+    /// The ladder that asks.
+    pub ladder_name: String,
     /// Why, for people.
     pub reason: String,
 }
@@ -79,7 +105,10 @@ impl PodRestartPlan {
                 | Rung::Rollback => None,
             },
             reason: Some(self.reason.clone()),
+            avoid_node_for: self.avoid_node_for.clone(),
+            ladder_name: Some(self.ladder_name.clone()),
             grace_period_seconds: None,
+            deadline_seconds: None,
         }
     }
 }

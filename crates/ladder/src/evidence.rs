@@ -104,6 +104,27 @@ pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
     Some(Diagnosis { what, verdict: Verdict::Futile { because } })
 }
 
+/// Why a container does not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StuckCause {
+    /// Its image cannot be had, and the node has tried more than once or does not try at all.
+    NoImage,
+    /// Anything else.
+    Other,
+}
+
+/// Why a container that waits does not start.
+pub(crate) fn cause_of_waiting(container: &ContainerView<'_>) -> StuckCause {
+    match container.waiting.map(|waiting| waiting.reason) {
+        Some(
+            waiting::IMAGE_PULL_BACK_OFF
+            | waiting::ERR_IMAGE_NEVER_PULL
+            | waiting::INVALID_IMAGE_NAME,
+        ) => StuckCause::NoImage,
+        Some(_) | None => StuckCause::Other,
+    }
+}
+
 /// One line, cut to a length that leaves room for our own words.
 fn quote(text: &str) -> String {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -107,7 +107,7 @@ fn before_window(
 
 /// An end that the container's restart policy did not expect. Exit 0 under Always counts: the node restarts such a container with
 /// backoff as if it had crashed.
-fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
+pub(crate) fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
     match container.restarts {
         RestartPolicy::Always => true,
         RestartPolicy::OnFailure | RestartPolicy::Never => end.exit_code != 0,

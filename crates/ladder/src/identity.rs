@@ -1,17 +1,22 @@
-//! Whose history a ledger holds, and with what it goes.
+//! Whose history a ledger holds, with what it goes, and who takes it over.
 //!
-//! A ledger is named like its pod. Pod names are unique in a namespace, a StatefulSet's pod comes back under its name, and so
-//! does a naked pod that is created again, so their histories go on. The pods of a Deployment (a Job, a DaemonSet, …) never come
-//! back under their name: several replicas may fail at once, each has its own place on the ladder, and its ledger goes with it.
-//! As no rung carried out here creates such a pod anew, nothing is forgotten that is needed.
+//! A ledger is made for a pod and named like it. Pod names are unique in a namespace, a StatefulSet's pod comes back under its
+//! name, and so does a naked pod that is created again, so their histories go on under the same name. The pods of a Deployment
+//! (a Job, a DaemonSet, …) come back under other names: several replicas may fail at once, each has its own place on the ladder,
+//! and when a pod goes, the pod that comes after it takes its ledger over. The API does not say which pod comes after which;
+//! taken is the order of creation among the pods of the same controller, which are of the same template ([`heir_of`]). The
+//! ledger keeps its name; its `spec` says whose it is now.
 //!
-//! The owner makes the garbage collector remove the ledger: the StatefulSet for its pods, otherwise the pod itself if a
-//! controller made it. A naked pod's ledger has no owner, for it outlives the pod: whoever drives the ladder removes it when the
-//! pod is gone and [`Identity::outlives_pod_by`] has passed since the ledger's last decision.
+//! The owner makes the garbage collector remove the ledger: the pod's controller, if it has one. A naked pod's ledger has no
+//! owner, for it outlives the pod. A ledger without a pod that nobody takes over is removed by whoever drives the ladder when
+//! [`Identity::outlives_pod_by`] has passed since its last decision.
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use rekindle_types::TickDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use rekindle_types::v1alpha1::RestartLedger;
+use rekindle_types::{Tick, TickDuration};
 
 use crate::Policy;
 
@@ -22,6 +27,17 @@ pub struct Identity {
     pub ledger_name: String,
     /// With what the ledger goes; none for a naked pod.
     pub owner: Option<OwnerReference>,
+    /// By what the pod that comes after this one is known.
+    pub lineage: Lineage,
+}
+
+/// By what the pod that comes after another one is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lineage {
+    /// It has the same name.
+    Name,
+    /// It has the same controller.
+    Controller,
 }
 
 /// The identity of a pod.
@@ -30,24 +46,57 @@ pub fn identity(pod: &Pod) -> Identity {
     let controller =
         meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     let name = meta.name.clone().unwrap_or_default();
-    let owner = controller.map(|controller| match controller.kind.as_str() {
-        "StatefulSet" => {
-            OwnerReference { controller: None, block_owner_deletion: None, ..controller.clone() }
-        }
-        _ => OwnerReference {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            name: name.clone(),
-            uid: meta.uid.clone().unwrap_or_default(),
-            controller: None,
-            block_owner_deletion: None,
-        },
+    let lineage = match controller.map(|controller| controller.kind.as_str()) {
+        None | Some("StatefulSet") => Lineage::Name,
+        Some(_) => Lineage::Controller,
+    };
+    let owner = controller.map(|controller| OwnerReference {
+        controller: None,
+        block_owner_deletion: None,
+        ..controller.clone()
     });
-    Identity { ledger_name: name, owner }
+    Identity { ledger_name: name, owner, lineage }
+}
+
+/// The ledger that a pod without one takes over, if there is one: of the ledgers without a living pod, the oldest goes to the
+/// oldest pod that was made after the ledger's last decision, and so on. `pods` are all living pods of the controller that have
+/// no ledger, `ledgers` those of the controller whose pod lives no more.
+pub fn heir_of<'a>(
+    pod: &Pod,
+    pods: impl Iterator<Item = &'a Pod>,
+    ledgers: impl Iterator<Item = &'a RestartLedger>,
+) -> Option<&'a RestartLedger> {
+    let mut left: Vec<&RestartLedger> = ledgers.collect();
+    left.sort_by_key(|ledger| (born(&ledger.metadata), ledger.metadata.name.as_deref()));
+    let mut heirs: Vec<&Pod> = pods.collect();
+    heirs.sort_by_key(|pod| (born(&pod.metadata), pod.metadata.name.as_deref()));
+    let mut taken: BTreeSet<Option<&str>> = BTreeSet::new();
+    for heir in heirs {
+        let mut free = left.iter().filter(|l| !taken.contains(&l.metadata.name.as_deref()));
+        let Some(ledger) = free.find(|ledger| last_word(ledger) <= born(&heir.metadata)) else {
+            continue;
+        };
+        if heir.metadata.uid == pod.metadata.uid {
+            return Some(ledger);
+        }
+        taken.insert(ledger.metadata.name.as_deref());
+    }
+    None
+}
+
+fn born(meta: &ObjectMeta) -> Tick {
+    meta.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
+}
+
+/// The second of the ledger's last decision about its pod, which lived then. Creations are told in whole seconds.
+fn last_word(ledger: &RestartLedger) -> Tick {
+    let decisions = ledger.status.iter().flat_map(|status| status.decisions.iter().flatten());
+    let last = decisions.map(|decision| Tick::from(&decision.at)).max().unwrap_or(Tick::ZERO);
+    Tick::from_secs(last.as_micros() / 1_000_000)
 }
 
 impl Identity {
-    /// How long after its last decision the ledger of a naked pod that is gone is worth keeping: the window, after which its
+    /// How long after its last decision the ledger of a pod that is gone is worth keeping: the window, after which its
     /// attempts would not count any more.
     pub fn outlives_pod_by(policy: &Policy) -> TickDuration {
         policy.window

@@ -15,7 +15,7 @@
 //! # The climb
 //! ```text
 //!                 a container failed                 attempts used up, or evidence that the rung cannot help
-//!  Healthy ───────────────────────────► Climbing: Container ─────────► Containers ─────────► Pod ─────────► Exhausted
+//!  Healthy ──────────────► Climbing: Container ───► Containers ───► Pod ───► Recreate ───► Reschedule ───► Exhausted
 //!     ▲                                     │ ▲                                                                 │
 //!     │                    budget, evidence ▼ │ slot free, another failure                                      │
 //!     │                                   Holding                                                               │
@@ -30,29 +30,40 @@
 //!   whole-pod restart would multiply the attempts and delay the end.
 //! - Exhausted stays until everything has been running for as long as the window, or the ladder is edited; it does not end when
 //!   the attempts leave the window: otherwise a pod that cannot heal would be restarted for ever, a few times each window.
+//! - Rollback is tried only where there is a revision to go back to that was healthy ([`Situation::rollback`]); elsewhere it is
+//!   passed over.
+//! - What the other pods of the workload and of the node do is evidence too: see `correlation.rs`.
 #![forbid(unsafe_code)]
 
 mod budget;
 mod choice;
 mod climb;
+mod correlation;
 mod decide;
 mod decision;
 mod draft;
 mod evidence;
 mod failures;
 mod identity;
+mod limits;
 mod observation;
 mod policy;
 mod requests;
 mod selection;
 mod sentence;
 mod stability;
+mod symptom;
 mod verdict;
 
-pub use budget::Occupancy;
+pub use budget::{Occupancy, decided_lately};
+pub use correlation::{NodeTrouble, Peers};
 pub use decide::decide;
-pub use decision::{Action, Decision, LadderEvent, PodRestartPlan, Severity, Situation};
-pub use identity::{Identity, identity};
-pub use policy::{Policy, PolicyError, Step, Support};
+pub use decision::{
+    Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
+};
+pub use identity::{Identity, Lineage, heir_of, identity};
+pub use limits::{Crowd, Limits, TokenBucket};
+pub use policy::{Policy, PolicyError, Step};
 pub use selection::select;
+pub use symptom::{Symptom, symptom_of};
 pub use verdict::ladder_status;

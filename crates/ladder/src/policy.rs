@@ -34,17 +34,8 @@ pub struct Step {
     pub attempts: u32,
     /// Of a Pod rung: what is made new.
     pub refresh: Vec<Refresh>,
-    /// Whether it is carried out.
-    pub support: Support,
-}
-
-/// Whether this version of Rekindle carries a rung out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Support {
-    /// It does.
-    InPlace,
-    /// It is accepted and passed over.
-    NotYet,
+    /// Of a Reschedule rung: how long the node is avoided, as the ladder says it.
+    pub avoid_node_for: Option<String>,
 }
 
 /// Why a ladder cannot be decided by. The API refuses such a spec; on another cluster it may have got in.
@@ -121,24 +112,9 @@ impl Policy {
         })
     }
 
-    /// The rungs that are named and not carried out here.
-    pub fn unsupported(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.steps.iter().filter(|step| step.support == Support::NotYet).map(|step| step.rung)
-    }
-
-    /// A rung of this ladder that is carried out here.
+    /// A rung of this ladder.
     pub(crate) fn step(&self, rung: Rung) -> Option<&Step> {
-        self.steps.iter().find(|step| step.rung == rung && step.support == Support::InPlace)
-    }
-}
-
-impl Support {
-    /// Of a rung.
-    pub const fn of(rung: Rung) -> Self {
-        match rung {
-            Rung::Container | Rung::Containers | Rung::Pod => Support::InPlace,
-            Rung::Recreate | Rung::Reschedule | Rung::Rollback => Support::NotYet,
-        }
+        self.steps.iter().find(|step| step.rung == rung)
     }
 }
 
@@ -155,7 +131,8 @@ fn step(rung: &LadderRung, ladder: &str) -> Result<Step, PolicyError> {
             _,
         ) => Vec::new(),
     };
-    Ok(Step { rung: rung.rung, attempts, refresh, support: Support::of(rung.rung) })
+    let avoid_node_for = rung.avoid_node_for.clone();
+    Ok(Step { rung: rung.rung, attempts, refresh, avoid_node_for })
 }
 
 #[cfg(test)]

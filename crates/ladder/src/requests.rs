@@ -5,9 +5,12 @@
 //! and an end is the restart's when the attempt had started before the restart began and ended while it was carried out. The
 //! second way is for restarts whose request was never seen waiting. What starts after a restart has begun is on its own again:
 //! a pod that crashes before all its containers ran has failed, although its PodRestart is still Running.
+//!
+//! A request that replaces the pod ends nothing that is counted: what is evicted is terminating, and its successor begins with
+//! counts of its own. Until then the pod is its request's: nothing else is decided for it.
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep, Rung};
 
 use crate::budget::GIVEN_UP_AFTER;
 use crate::observation::End;
@@ -21,8 +24,11 @@ pub(crate) struct Requests<'a> {
 
 impl<'a> Requests<'a> {
     pub(crate) fn of(now: Tick, pod_uid: &str, restarts: &[&'a PodRestart]) -> Self {
-        let is_for_pod =
-            |r: &&&'a PodRestart| r.spec.pod_uid.as_deref().is_none_or(|uid| uid == pod_uid);
+        let is_for_pod = |r: &&&'a PodRestart| {
+            let replacement = r.status.as_ref().and_then(|status| status.replacement.as_ref());
+            let taken_up = replacement.map(|replacement| replacement.pod_uid.as_str());
+            taken_up.or(r.spec.pod_uid.as_deref()).is_none_or(|uid| uid == pod_uid)
+        };
         Self { list: restarts.iter().filter(is_for_pod).copied().collect(), now }
     }
 
@@ -35,6 +41,24 @@ impl<'a> Requests<'a> {
         self.open().find(|r| phase(r).is_none())
     }
 
+    /// One of those that the node has to carry out, which it has not taken up yet.
+    pub(crate) fn waiting_in_place(&self) -> Option<&'a PodRestart> {
+        self.open().find(|r| phase(r).is_none() && carried_out_by(r) == CarriedOutBy::Node)
+    }
+
+    /// One that replaces the pod.
+    pub(crate) fn replacing(&self) -> Option<&'a PodRestart> {
+        self.open().find(|r| carried_out_by(r) == CarriedOutBy::Operator)
+    }
+
+    /// What holds the replacement of the pod back, in the words of the budget or the scheduler.
+    pub(crate) fn held(&self) -> Option<(&'a PodRestart, &'a str)> {
+        let request = self.replacing()?;
+        let status = request.status.as_ref()?;
+        let is_held = status.replacement.as_ref()?.step == ReplacementStep::Held;
+        Some((request, status.message.as_deref()?)).filter(|_| is_held)
+    }
+
     /// Until when the restarts that are not finished are waited for; none when all are.
     pub(crate) fn awaited_until(&self) -> Option<Tick> {
         self.open().map(|request| self.created(request) + GIVEN_UP_AFTER).max()
@@ -43,7 +67,12 @@ impl<'a> Requests<'a> {
     fn open(&self) -> impl Iterator<Item = &'a PodRestart> + '_ {
         self.list.iter().copied().filter(|request| {
             let is_final = phase(request).is_some_and(PodRestartPhase::is_final);
-            !is_final && self.now.since(self.created(request)) < GIVEN_UP_AFTER
+            let is_given_up = match carried_out_by(request) {
+                CarriedOutBy::Node => self.now.since(self.created(request)) >= GIVEN_UP_AFTER,
+                // a budget may hold it back for as long as it likes; it is always answered
+                CarriedOutBy::Operator => false,
+            };
+            !is_final && !is_given_up
         })
     }
 
@@ -71,12 +100,17 @@ impl<'a> Requests<'a> {
                 (None, Some(PodRestartPhase::Running)) => self.now,
                 (None, _) => return false,
             };
-            status.phase != Some(PodRestartPhase::Refused)
+            carried_out_by(r) == CarriedOutBy::Node
+                && status.phase != Some(PodRestartPhase::Refused)
                 && started < began
                 && began <= finished
                 && finished <= over
         })
     }
+}
+
+fn carried_out_by(restart: &PodRestart) -> CarriedOutBy {
+    restart.spec.rung.unwrap_or(Rung::Pod).carried_out_by()
 }
 
 fn phase(restart: &PodRestart) -> Option<PodRestartPhase> {

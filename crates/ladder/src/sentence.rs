@@ -4,11 +4,14 @@ use rekindle_types::span::show;
 use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::Policy;
-use crate::budget::Room;
+use crate::budget::{Room, Scope};
 use crate::choice::{attempts_of, highest_tried};
 use crate::failures::Failure;
-use crate::policy::{Step, Support};
+use crate::policy::Step;
+use crate::{NodeTrouble, Peers, Policy, RollbackTarget};
+
+/// After the last rung.
+const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";
 
 /// What failed, and what was tried against it so far. The ledger is the one before this decision, pruned to the window.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct Story<'a> {
     pub(crate) failure: &'a Failure<'a>,
     /// How many failures there are in all containers together.
     pub(crate) failures: u32,
+    /// The node that is to be left, because most of its pods fail.
+    pub(crate) elsewhere: Option<&'a NodeTrouble>,
 }
 
 impl Story<'_> {
@@ -58,7 +63,7 @@ impl Story<'_> {
                 };
                 let of = self.policy.step(rung).map_or(0, |step| step.attempts);
                 let used = attempts_of(self.ledger, rung);
-                format!("{subject} again, {ago} restarting {} ({used} of {of})", what(rung))
+                format!("{subject} again, {ago} {} ({used} of {of})", doing(rung))
             }
         }
     }
@@ -77,6 +82,7 @@ impl Story<'_> {
         };
         let container = self.policy.step(Rung::Container);
         let verdict = match (self.failure.diagnosis.verdict, container) {
+            (_, _) if self.elsewhere.is_some() => String::new(),
             (crate::evidence::Verdict::Helps { from }, _) if from > Rung::Container => {
                 " together with its sandbox; restarting the container cannot help".to_owned()
             }
@@ -90,13 +96,47 @@ impl Story<'_> {
     }
 
     /// A restart above Container, the `number`th of its rung.
-    pub(crate) fn restart(&self, step: &Step, number: u32) -> String {
-        format!("{}: restarting {} ({number} of {})", self.so_far(), what(step.rung), step.attempts)
+    pub(crate) fn restart(
+        &self,
+        step: &Step,
+        number: u32,
+        rollback: Option<&RollbackTarget>,
+    ) -> String {
+        let doing = match (step.rung, rollback) {
+            (Rung::Rollback, Some(target)) => rolling_back(target),
+            (rung, _) => doing(rung).to_owned(),
+        };
+        let node = self.elsewhere.map(|node| {
+            let NodeTrouble { name, pods, failing } = node;
+            format!("; {failing} of {pods} pods of node {name} fail, nothing in place would help")
+        });
+        let node = node.unwrap_or_default();
+        format!("{}{node}: {doing} ({number} of {})", self.so_far(), step.attempts)
+    }
+
+    /// Most pods of the revision fail alike.
+    pub(crate) fn common(&self, peers: &Peers, rung: Rung) -> String {
+        let Peers { revision, replicas, failing_alike, .. } = peers;
+        let why = match rung {
+            Rung::Recreate | Rung::Reschedule => "a new pod would be the same".to_owned(),
+            Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => {
+                format!("{} did not help", doing(rung))
+            }
+        };
+        format!(
+            "{}; {failing_alike} of {replicas} pods of {revision} fail in the same way: the ladder holds, {why}. It looks like a \
+             bad rollout, or something they all depend on; the container's own backoff goes on",
+            self.so_far()
+        )
     }
 
     /// Every rung was tried.
     pub(crate) fn exhausted(&self) -> String {
-        format!("{}; {}", self.so_far(), nothing_left(self.policy))
+        let next = match self.policy.on_exhausted {
+            OnExhausted::Hold => BACKOFF_GOES_ON,
+            OnExhausted::Fail => "the pod is ended as Failed",
+        };
+        format!("{}; {}", self.so_far(), nothing_left(self.policy, next))
     }
 
     /// No restart helps.
@@ -120,7 +160,7 @@ impl Story<'_> {
 
     /// After the end of the ladder.
     pub(crate) fn still(&self) -> String {
-        format!("{}; {}", self.subject(), nothing_left(self.policy))
+        format!("{}; {}", self.subject(), nothing_left(self.policy, BACKOFF_GOES_ON))
     }
 }
 
@@ -134,6 +174,21 @@ pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: &str) -> Strin
                 policy.name
             )
         }
+        Room::Workload { limit, .. } => format!(
+            "the limit of {limit} pods of a workload at once: it waits for another pod's restart"
+        ),
+        Room::Bucket { scope, bucket, free_at } => {
+            let whose = match scope {
+                Scope::Namespace => "the namespace",
+                Scope::Cluster => "the cluster",
+            };
+            format!(
+                "the limit of {whose}, {} restarts at once and {} a minute: it waits until {}",
+                bucket.burst(),
+                bucket.per_minute(),
+                clock(free_at)
+            )
+        }
         Room::Rate { limit, free_at } => {
             format!(
                 "perMinute {limit} of ladder {:?}: it waits until {}",
@@ -142,16 +197,27 @@ pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: &str) -> Strin
             )
         }
     };
-    format!("restarting {} is due, held back by {budget} ({due})", what(step.rung))
+    format!("{} is due, held back by {budget} ({due})", doing(step.rung))
+}
+
+/// A new revision's image cannot be had.
+pub(crate) fn stuck_rollback(stuck: &str, target: &RollbackTarget) -> String {
+    format!("{stuck}: {}", rolling_back(target))
+}
+
+fn rolling_back(target: &RollbackTarget) -> String {
+    let RollbackTarget { deployment, revision } = target;
+    format!("rolling Deployment {deployment} back to revision {revision}, which was healthy")
+}
+
+/// A disruption budget, or the lack of another node, holds a request back that is made already.
+pub(crate) fn held_request(rung: Rung, request: &str, why: &str) -> String {
+    format!("{} is held back: {why} (PodRestart {request} waits)", doing(rung))
 }
 
 /// A budget held a restart back, and there is room now.
 pub(crate) fn held_restart(step: &Step, number: u32) -> String {
-    format!(
-        "there is room in the budget: restarting {} ({number} of {})",
-        what(step.rung),
-        step.attempts
-    )
+    format!("there is room in the budget: {} ({number} of {})", doing(step.rung), step.attempts)
 }
 
 /// What keeps a container from starting.
@@ -165,7 +231,7 @@ pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick
         None => String::new(),
         Some(rung) => {
             let of = policy.step(rung).map_or(0, |step| step.attempts);
-            format!(", after restarting {} ({} of {of})", what(rung), attempts_of(ledger, rung))
+            format!(", after {} ({} of {of})", doing(rung), attempts_of(ledger, rung))
         }
     };
     format!("running since {}{after}; cleared at {}", clock(since), clock(since + policy.window))
@@ -180,38 +246,29 @@ pub(crate) fn cleared(policy: &Policy, since: Tick) -> String {
     )
 }
 
-fn nothing_left(policy: &Policy) -> String {
+fn nothing_left(policy: &Policy, whats_next: &str) -> String {
     let tried: Vec<String> = policy
         .steps
         .iter()
-        .filter(|step| step.support == Support::InPlace)
+        .filter(|step| step.rung != Rung::Rollback)
         .map(|step| format!("{} {}", step.rung, step.attempts))
         .collect();
     let tried = match tried.as_slice() {
-        [] => "no rung of the ladder is carried out here".to_owned(),
+        [] => "no rung of the ladder can be tried on it".to_owned(),
         list => format!("every rung was tried ({})", list.join(", ")),
     };
-    let not_yet: Vec<&str> = policy.unsupported().map(Rung::name).collect();
-    let skipped = match not_yet.as_slice() {
-        [] => String::new(),
-        list => format!("; {} passed over, not carried out by this version", list.join(", ")),
-    };
-    let on_exhausted = match policy.on_exhausted {
-        OnExhausted::Hold => "",
-        OnExhausted::Fail => "; onExhausted Fail not carried out by this version",
-    };
-    format!("{tried}{skipped}{on_exhausted}: only the container's own backoff goes on")
+    format!("{tried}: {whats_next}")
 }
 
-/// As a sentence names what a rung restarts.
-fn what(rung: Rung) -> &'static str {
+/// As a sentence names what a rung does.
+fn doing(rung: Rung) -> &'static str {
     match rung {
-        Rung::Container => "the container",
-        Rung::Containers => "all containers",
-        Rung::Pod => "the whole pod",
-        Rung::Recreate => "the pod object",
-        Rung::Reschedule => "the pod on another node",
-        Rung::Rollback => "the revision before",
+        Rung::Container => "restarting the container",
+        Rung::Containers => "restarting all containers",
+        Rung::Pod => "restarting the whole pod",
+        Rung::Recreate => "replacing the pod by a new one",
+        Rung::Reschedule => "replacing the pod by one on another node",
+        Rung::Rollback => "rolling back to the revision before",
     }
 }
 

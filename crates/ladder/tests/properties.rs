@@ -44,8 +44,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn policy() -> impl Strategy<Value = Policy> {
     let attempts = || proptest::option::of(1..4u32);
-    (attempts(), attempts(), 1..4u32, 20..1200u64).prop_map(
-        |(container, containers, pod, window)| {
+    (attempts(), attempts(), 1..4u32, attempts(), 20..1200u64).prop_map(
+        |(container, containers, pod, recreate, window)| {
             let rung = |rung, attempts: Option<u32>| {
                 attempts.map(|_| LadderRung { rung, attempts, refresh: None, avoid_node_for: None })
             };
@@ -56,6 +56,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 rung(Rung::Container, container),
                 rung(Rung::Containers, containers),
                 rung(Rung::Pod, Some(pod)),
+                rung(Rung::Recreate, recreate),
             ]
             .into_iter()
             .flatten()
@@ -137,7 +138,15 @@ impl Trial {
 
     /// The node carries out the restart that was asked for last, if it has not yet.
     fn carry_out(&mut self) {
-        if self.world.restarts.last().is_some_and(|r| r.status.is_none()) {
+        let Some(restart) = self.world.restarts.last().filter(|r| r.status.is_none()) else {
+            return;
+        };
+        if restart.spec.rung == Some(Rung::Recreate) {
+            self.world.report(PodRestartPhase::Running);
+            self.world.replace();
+            self.world.run_all();
+            self.world.report(PodRestartPhase::Succeeded);
+        } else {
             self.world.report(PodRestartPhase::Running);
             self.killed += (0..2).filter(|container| self.runs(*container)).count() as u64;
             self.world.kill_all();
@@ -170,6 +179,17 @@ impl Trial {
         if let Action::Restart(plan) = &decision.action {
             let is_new = self.asked.iter().all(|(name, ..)| *name != plan.name);
             if is_new {
+                let open = self.world.restarts.iter().any(|restart| {
+                    let created = restart.metadata.creation_timestamp.as_ref().expect("shown");
+                    let age = self.world.now.since(Tick::from(created));
+                    // a node that says nothing for ten minutes is not waited for
+                    let is_waited_for =
+                        restart.spec.rung == Some(Rung::Recreate) || age.as_secs() < 599;
+                    restart.status.is_none()
+                        && is_waited_for
+                        && restart.spec.pod_uid.as_ref() == Some(&plan.pod_uid)
+                });
+                prop_assert!(!open, "two restarts of a pod at once");
                 let failed_anew = ledger.failures_total > before.failures_total;
                 prop_assert!(
                     failed_anew || before.held_rung.is_some(),

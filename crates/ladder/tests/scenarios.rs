@@ -17,7 +17,12 @@
 //! restart done                 … and is carried out: what runs is ended, everything runs again
 //! restart running | killed | refused | succeeded
 //! user restart NAME            somebody else makes a PodRestart
+//! restart held WORDS           the operator holds it back, as a disruption budget says
 //! others under-way=N decided=N
+//! crowd namespace=N cluster=N workload=N                     restarts of other ladders' pods, just now
+//! peers failing=N of=N [tried=RUNG]                          pods of the revision that fail alike
+//! node failing=N of=N          pods of the node that fail, while another node does better
+//! rollback N                   revision N was healthy
 //! recreated                    the pod comes back under the same name with another UID
 //! delete | phase Failed
 //! decide                       prints the decision
@@ -31,12 +36,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use rekindle_ladder::{Action, Decision, Policy};
+use rekindle_ladder::{Action, Crowd, Decision, NodeTrouble, Policy, RollbackTarget};
 use rekindle_types::v1alpha1::{
-    LadderBudget, LadderRung, OnExhausted, PodRestartPhase, PodRestartSpec, RestartLadder, Rung,
+    LadderBudget, LadderRung, OnExhausted, PodReplacement, PodRestartPhase, PodRestartSpec,
+    ReplacementStep, RestartLadder, Rung,
 };
 use rekindle_types::{Tick, TickDuration};
-use world::{DAWN, Role, World};
+use world::{DAWN, Role, World, stamp};
 
 #[test]
 fn scenarios_go_as_written() {
@@ -133,7 +139,35 @@ impl Player {
             ["waiting", name, reason, ..] => self.world().wait(name, reason, &rest_from(3)),
             ["sandbox", "True"] => self.world().sandbox = "True",
             ["sandbox", "False"] => self.world().sandbox = "False",
+            ["restart", "held", ..] => self.hold(&rest_from(2)),
             ["restart", step] => self.restart(step),
+            ["crowd", options @ ..] => {
+                let options = options_of(options);
+                let world = self.world();
+                let now = world.now;
+                let times = |key: &str| {
+                    let count = options.get(key).map_or(0, |n| n.parse().expect("a number"));
+                    vec![now; count]
+                };
+                world.crowd = Crowd {
+                    namespace: times("namespace"),
+                    cluster: times("cluster"),
+                    workload: times("workload"),
+                };
+            }
+            ["peers", options @ ..] => self.set_peers(&options_of(options)),
+            ["node", options @ ..] => {
+                let options = options_of(options);
+                let number = |key: &str| options[key].parse().expect("a number");
+                let (failing, pods) = (number("failing"), number("of"));
+                let name = "n1".to_owned();
+                self.world().peers.node = Some(NodeTrouble { name, pods, failing });
+            }
+            ["rollback", revision] => {
+                let revision = revision.parse().expect("a number");
+                let deployment = "web".to_owned();
+                self.world().rollback = Some(RollbackTarget { deployment, revision });
+            }
             ["user", "restart", name] => {
                 let spec =
                     PodRestartSpec { pod_name: "web-0".to_owned(), ..PodRestartSpec::default() };
@@ -192,7 +226,7 @@ impl Player {
     fn restart(&mut self, step: &str) {
         let plan = match self.last.as_ref().map(|d| &d.action) {
             Some(Action::Restart(plan)) => Some((plan.name.clone(), plan.spec())),
-            Some(Action::None) | None => None,
+            Some(Action::None | Action::Fail { .. }) | None => None,
         };
         let world = self.world();
         if let Some((name, spec)) = plan {
@@ -214,6 +248,37 @@ impl Player {
         }
     }
 
+    fn hold(&mut self, why: &str) {
+        self.restart("running");
+        let world = self.world();
+        let (since, pod_uid) = (stamp(world.now), world.uid.clone());
+        let status = world.restarts.last_mut().and_then(|r| r.status.as_mut());
+        let status = status.expect("it was taken up");
+        status.message = Some(why.to_owned());
+        status.started_at = None;
+        status.replacement = Some(PodReplacement {
+            step: ReplacementStep::Held,
+            since,
+            pod_uid,
+            node_name: "n1".to_owned(),
+            workload_uid: None,
+            avoid_node_until: None,
+            pod: None,
+            new_pod_name: None,
+            new_pod_uid: None,
+        });
+    }
+
+    fn set_peers(&mut self, options: &BTreeMap<String, String>) {
+        let number =
+            |key: &str| options.get(key).map_or(0, |n| n.parse::<usize>().expect("a number"));
+        let tried = options.get("tried").map(|name| rung_named(name));
+        let peers = &mut self.world().peers;
+        peers.revision = "ReplicaSet web-5d4f".to_owned();
+        (peers.failing_alike, peers.replicas, peers.tried) =
+            (number("failing"), number("of"), tried);
+    }
+
     fn others(&mut self, options: &BTreeMap<String, String>) {
         let number =
             |key: &str| options.get(key).map_or(0, |n| n.parse::<usize>().expect("a number"));
@@ -225,12 +290,8 @@ impl Player {
 
     fn recreate(&mut self) {
         let world = self.world();
-        world.uid = "uid-2".to_owned();
-        world.created = world.now;
+        world.replace();
         world.restarts.clear();
-        for container in &mut world.containers {
-            container.ends.clear();
-        }
         world.run_all();
     }
 
@@ -286,6 +347,13 @@ fn print(decision: &Decision, now: Tick, out: &mut String) {
     }
     match &decision.action {
         Action::None => {}
+        Action::Fail { message: why } => {
+            let _ = writeln!(
+                out,
+                "  do: the pod is Failed: {}",
+                if why == message { "why" } else { why }
+            );
+        }
         Action::Restart(plan) => {
             let _ =
                 writeln!(out, "  do: PodRestart {} {} {:?}", plan.name, plan.rung, plan.refresh);
@@ -315,6 +383,15 @@ fn options_of(words: &[&str]) -> BTreeMap<String, String> {
 
 fn rung_of(word: &str) -> LadderRung {
     let (name, attempts) = word.split_once(':').expect("a rung is Name:attempts");
+    LadderRung {
+        rung: rung_named(name),
+        attempts: Some(attempts.parse().expect("a number")),
+        refresh: None,
+        avoid_node_for: None,
+    }
+}
+
+fn rung_named(name: &str) -> Rung {
     let all = [
         Rung::Container,
         Rung::Containers,
@@ -323,12 +400,7 @@ fn rung_of(word: &str) -> LadderRung {
         Rung::Reschedule,
         Rung::Rollback,
     ];
-    LadderRung {
-        rung: all.into_iter().find(|rung| rung.name() == name).expect("a rung"),
-        attempts: Some(attempts.parse().expect("a number")),
-        refresh: None,
-        avoid_node_for: None,
-    }
+    all.into_iter().find(|rung| rung.name() == name).expect("a rung")
 }
 
 fn span_of(text: &str) -> TickDuration {

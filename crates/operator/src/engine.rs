@@ -6,6 +6,7 @@ use kube::Client;
 use rekindle_controllers::events::{Note, Recorder};
 use rekindle_controllers::plan::Verdict;
 use rekindle_controllers::{Change, Key, Kind, Outcome, Plan, Settled, Step, View};
+use rekindle_ladder::Limits;
 use rekindle_types::Tick;
 use tokio::task::JoinSet;
 
@@ -19,6 +20,7 @@ use crate::writer::Writer;
 /// Controllers and ladder at work.
 pub(crate) struct Engine {
     clock: Clock,
+    limits: Limits,
     feed: Feed,
     writer: Writer,
     view: View,
@@ -57,11 +59,12 @@ enum Wake {
 }
 
 impl Engine {
-    pub(crate) fn new(client: Client, clock: Clock) -> Self {
+    pub(crate) fn new(client: Client, clock: Clock, limits: Limits) -> Self {
         Self {
             feed: Feed::start(&client),
             writer: Writer::new(client),
             clock,
+            limits,
             view: View::new(),
             queue: Queue::default(),
             turns: Turns::default(),
@@ -168,7 +171,7 @@ impl Engine {
     }
 
     fn begin(&mut self, work: Work, now: Tick) {
-        let plan = work.plan(&self.view, now);
+        let plan = work.plan(&self.view, now, &self.limits);
         if self.turns.ask(&work, &plan) == Leave::Waits {
             return;
         }

@@ -16,7 +16,10 @@
 mod engine;
 mod feed;
 mod ladder;
+mod ledgers;
+mod peers;
 mod queue;
+mod revisions;
 mod turns;
 mod work;
 mod writer;
@@ -24,15 +27,16 @@ mod writer;
 use std::sync::Arc;
 
 use kube::Client;
+pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
 
-/// Runs until `stop` resolves. Dropping the future stops it at any point; whatever was begun is put right by the next run.
-pub async fn run(client: Client, clock: Clock, stop: impl Future<Output = ()>) {
+/// Runs until `stop` resolves; `limits` hold over all ladders. Dropping the future stops it at any point; whatever was begun is put right by the next run.
+pub async fn run(client: Client, clock: Clock, limits: Limits, stop: impl Future<Output = ()>) {
     tokio::select! {
-        () = engine::Engine::new(client, clock).run() => {}
+        () = engine::Engine::new(client, clock, limits).run() => {}
         () = stop => {}
     }
 }

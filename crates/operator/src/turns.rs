@@ -69,6 +69,7 @@ fn restarts_a_pod(plan: &Plan) -> bool {
         | Write::Delete(_)
         | Write::DeleteAll { .. }
         | Write::Bind { .. }
+        | Write::Evict(_)
         | Write::Finalize(_)
         | Write::CheckAbsent { .. }
         | Write::CheckEmpty { .. } => false,

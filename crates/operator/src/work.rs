@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use rekindle_controllers::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, reconcile,
-    turn,
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, owners,
+    reconcile, turn,
 };
+use rekindle_ladder::Limits;
 use rekindle_types::Tick;
 
-use crate::ladder;
+use crate::{ladder, ledgers, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +23,8 @@ pub(crate) enum Work {
     LadderStatus(NamespacedName),
     /// A ledger whose pod may be gone for good.
     OldLedger(NamespacedName),
+    /// A ReplicaSet that may be known to have been healthy.
+    Revision(NamespacedName),
 }
 
 impl Work {
@@ -32,6 +35,7 @@ impl Work {
             Work::Climb(name) => ObjectId::new(Kind::Pod, name.clone()),
             Work::LadderStatus(name) => ObjectId::new(Kind::RestartLadder, name.clone()),
             Work::OldLedger(name) => ObjectId::new(Kind::RestartLedger, name.clone()),
+            Work::Revision(name) => ObjectId::new(Kind::ReplicaSet, name.clone()),
         }
     }
 
@@ -39,17 +43,20 @@ impl Work {
     pub(crate) fn turn(&self, view: &View) -> Turn {
         match self {
             Work::Controller(key) => turn(view, key),
-            Work::Climb(_) | Work::LadderStatus(_) | Work::OldLedger(_) => Turn::default(),
+            Work::Climb(_) | Work::LadderStatus(_) | Work::OldLedger(_) | Work::Revision(_) => {
+                Turn::default()
+            }
         }
     }
 
     /// What is to be done.
-    pub(crate) fn plan(&self, view: &View, now: Tick) -> Plan {
+    pub(crate) fn plan(&self, view: &View, now: Tick, limits: &Limits) -> Plan {
         match self {
             Work::Controller(key) => reconcile(view, key, now),
-            Work::Climb(pod) => ladder::climb(view, pod, now),
+            Work::Climb(pod) => ladder::climb(view, pod, now, limits),
             Work::LadderStatus(name) => ladder::status(view, name, now),
             Work::OldLedger(name) => ladder::old_ledger(view, name, now),
+            Work::Revision(name) => revisions::prove(view, name, now),
         }
     }
 }
@@ -61,6 +68,7 @@ impl fmt::Display for Work {
             Work::Climb(name) => write!(f, "climb the ladder of Pod {name}"),
             Work::LadderStatus(name) => write!(f, "look at RestartLadder {name}"),
             Work::OldLedger(name) => write!(f, "look at RestartLedger {name}"),
+            Work::Revision(name) => write!(f, "look at the revision of ReplicaSet {name}"),
         }
     }
 }
@@ -71,27 +79,44 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         affected(view, change).into_iter().map(Work::Controller).collect();
     let name = change.id.name.clone();
     match change.latest() {
-        Object::Pod(_) => {
+        Object::Pod(pod) => {
             work.insert(Work::Climb(name.clone()));
             if change.is_removal() {
-                work.insert(Work::OldLedger(name)); // a ledger is called as its pod
+                let left = ledgers::of_pod_named(view, &name);
+                work.extend(
+                    left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))),
+                );
+            }
+            work.extend(ledgers::heirs_of(view, pod).map(Work::Climb));
+            let controller = owners::controller_of(&pod.metadata);
+            if let Some(owner) = controller.filter(|owner| owner.kind == "ReplicaSet") {
+                let set =
+                    NamespacedName::new(change.id.name.namespace.as_str(), owner.name.as_str());
+                work.insert(Work::Revision(set));
             }
         }
-        Object::RestartLedger(_) => {
-            work.insert(Work::Climb(name.clone()));
+        Object::RestartLedger(ledger) => {
+            let pod = NamespacedName::new(name.namespace.as_str(), ledger.spec.pod_name.as_str());
+            work.insert(Work::Climb(pod));
             work.insert(Work::OldLedger(name));
         }
         Object::PodRestart(restart) => {
-            work.insert(Work::Climb(NamespacedName::new(
-                name.namespace.clone(),
-                restart.spec.pod_name.clone(),
-            )));
+            let pod = NamespacedName::new(name.namespace.as_str(), restart.spec.pod_name.as_str());
+            if view.pod(&pod).is_none() {
+                let left = ledgers::of_pod_named(view, &pod);
+                work.extend(
+                    left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))),
+                );
+            }
+            work.insert(Work::Climb(pod));
             // A finished restart makes room in a budget.
             work.extend(ladder::held_back(view, &name.namespace).map(Work::Climb));
         }
         Object::RestartLadder(_) => {
             let pods = view.in_namespace(Kind::Pod, &name.namespace);
             work.extend(pods.map(|pod| Work::Climb(pod.id().name)));
+            let sets = view.in_namespace(Kind::ReplicaSet, &name.namespace);
+            work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));
         }
         Object::Deployment(_)

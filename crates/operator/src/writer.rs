@@ -9,7 +9,7 @@ use kube::Client;
 use kube::core::Status;
 use rekindle_controllers::events::EventWrite;
 use rekindle_controllers::kind::Scope;
-use rekindle_controllers::plan::{Delete, Grace, Part, Propagation};
+use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde::Serialize;
@@ -65,6 +65,7 @@ impl Writer {
                 done(self.send(Method::DELETE, &collection(of), JSON, &options).await)
             }
             Write::Bind { pod, uid, node } => self.bind(pod, uid, node).await,
+            Write::Evict(evict) => self.evict(evict).await,
             Write::Finalize(namespace) => self.finalize(namespace).await,
             Write::CheckAbsent { id, uid } => self.check_absent(id, uid.as_deref()).await,
             Write::CheckEmpty { of } => self.check_empty(of).await,
@@ -136,6 +137,20 @@ impl Writer {
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
         done(self.send(Method::POST, &path(pod, "/binding"), JSON, &binding).await)
+    }
+
+    async fn evict(&self, evict: &Evict) -> Outcome {
+        let mut options = json!({"preconditions": {"uid": evict.uid}});
+        if let Some(seconds) = evict.grace_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        let eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": evict.pod.name.name, "namespace": evict.pod.name.namespace},
+            "deleteOptions": options,
+        });
+        done(self.send(Method::POST, &path(&evict.pod, "/eviction"), JSON, &eviction).await)
     }
 
     async fn finalize(&self, namespace: &Namespace) -> Outcome {
@@ -328,7 +343,21 @@ fn refused(status: Status) -> Outcome {
         (404, _) => return Outcome::Gone,
         (_, "AlreadyExists") => Refusal::AlreadyExists,
         (409, _) => Refusal::Conflict,
+        (429, _) => Refusal::Budget,
         _ => Refusal::Other,
     };
-    Outcome::Refused { refusal, message: status.message }
+    // A budget is named by the causes alone.
+    let details: Vec<&str> = match refusal {
+        Refusal::Budget => causes.iter().map(|cause| cause.message.as_str()).collect(),
+        Refusal::Conflict
+        | Refusal::AlreadyExists
+        | Refusal::StillThere
+        | Refusal::NamespaceTerminating
+        | Refusal::Other => Vec::new(),
+    };
+    let message = match details.as_slice() {
+        [] => status.message,
+        details => format!("{} {}", status.message, details.join("; ")),
+    };
+    Outcome::Refused { refusal, message }
 }

@@ -8,14 +8,16 @@
 
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
-use rekindle_types::v1alpha1::{PodRestart, RestartLadder};
+use rekindle_operator::{Limits, TokenBucket};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde_json::json;
 use world::{Wire, World, create};
 
@@ -57,6 +59,72 @@ async fn pods_that_fail_together_are_restarted_a_few_at_a_time() {
     };
     let most = tokio::time::timeout(Duration::from_secs(60), most).await.expect("all restarts");
     assert!(most <= AT_ONCE, "{most} restarts at once, {AT_ONCE} are allowed");
+}
+
+/// The bucket of the namespace: so many at once, then one every tenth of a second.
+const BURST: u32 = 10;
+const A_MINUTE: u32 = 600;
+
+#[tokio::test]
+async fn a_hundred_pods_that_fail_together_are_spread_over_time() {
+    let mut world = World::new().await;
+    world.limits = Limits {
+        namespace: TokenBucket::new(BURST, A_MINUTE),
+        cluster: TokenBucket::new(BURST, A_MINUTE),
+        ..Limits::default()
+    };
+    let ladders: Api<RestartLadder> = Api::default_namespaced(world.client());
+    let ladder = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "rungs": [{"rung": "Pod", "attempts": 1}],
+        },
+    });
+    create(&ladders, ladder).await;
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    for number in 0..100 {
+        let pod = json!({
+            "metadata": {"name": format!("web-{number}"), "labels": {"app": "web"}},
+            "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "localhost/demo"}]},
+        });
+        create(&pods, pod).await;
+        world.crash(&format!("web-{number}")).await;
+    }
+    let wire = Wire::sound();
+    let decided = async {
+        tokio::select! {
+            decided = decisions(&world, 100) => decided,
+            () = world.run_node() => unreachable!("the node runs for ever"),
+            () = world.operate(&wire) => unreachable!("nothing ends the operator"),
+        }
+    };
+    let decided =
+        tokio::time::timeout(Duration::from_secs(60), decided).await.expect("all restarts");
+    let second = rekindle_types::TickDuration::from_secs(1);
+    for first in &decided {
+        let within = decided.iter().filter(|at| *at >= first && at.since(*first) < second).count();
+        assert!(
+            within <= 20,
+            "{within} restarts within a second: 10 at once and 10 a second may be"
+        );
+    }
+    let (first, last) = (decided.iter().min().expect("some"), decided.iter().max().expect("some"));
+    assert!(last.since(*first).as_secs() >= 8, "the last ninety take a tenth of a second each");
+}
+
+/// When the restarts of so many pods were decided, as their ledgers tell.
+async fn decisions(world: &World, count: usize) -> Vec<Tick> {
+    let ledgers: Api<RestartLedger> = Api::default_namespaced(world.client());
+    let mut seen = world::watch(&ledgers);
+    let mut decided: BTreeMap<String, Tick> = BTreeMap::new();
+    while decided.len() < count {
+        let ledger = seen.next().await.expect("a watch without end");
+        let attempts = ledger.status.clone().and_then(|status| status.attempts);
+        let at = attempts.iter().flatten().flat_map(|attempts| &attempts.at).next();
+        decided.extend(at.map(|at| (ledger.name_any(), Tick::from(at))));
+    }
+    decided.into_values().collect()
 }
 
 /// The most PodRestarts that were open at any moment, as their watch shows it, until every pod had its restart.

@@ -34,6 +34,8 @@ pub mod event {
     pub const POD_RESTARTED: &str = "PodRestarted";
     /// Ours: a PodRestart began.
     pub const POD_RESTARTING: &str = "PodRestarting";
+    /// Ours: a PodRestart that replaces the pod waits for a budget or for another node.
+    pub const POD_RESTART_HELD: &str = "PodRestartHeld";
     /// Ours: the ladder chose a rung.
     pub const LADDER_STEP: &str = "LadderStep";
     /// Ours: the ladder waits, because a restart would not help or a budget forbids it.

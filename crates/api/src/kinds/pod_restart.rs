@@ -1,10 +1,11 @@
 //! PodRestart (rekindle.dev/v1alpha1).
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{API_VERSION, PodRestart, Rung};
+use rekindle_types::v1alpha1::{API_VERSION, PodRestart, PodRestartSpec, Rung};
 
 use super::fill;
 use super::refresh;
+use super::restart_ladder::{AVOID_NODE_DEFAULT, span_error};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, wide};
@@ -14,9 +15,6 @@ const REASON_BYTES_MAX: usize = 1024;
 const UID_BYTES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 4096;
 const GRACE_SECONDS_MAX: i64 = i32::MAX as i64;
-
-/// The rungs that a request can ask for: those that keep the Pod object.
-const IN_PLACE: [&str; 3] = ["Container", "Containers", "Pod"];
 
 impl ApiKind for PodRestart {
     const NAMES: Names = Names {
@@ -40,7 +38,10 @@ impl ApiKind for PodRestart {
         API_VERSION.clone_into(&mut self.api_version);
         "PodRestart".clone_into(&mut self.kind);
         fill::drop_empty_text(&mut self.spec.pod_uid);
-        self.spec.rung.get_or_insert(Rung::Pod);
+        let rung = *self.spec.rung.get_or_insert(Rung::Pod);
+        if rung == Rung::Reschedule {
+            fill::text(&mut self.spec.avoid_node_for, AVOID_NODE_DEFAULT);
+        }
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
@@ -64,12 +65,6 @@ impl ApiKind for PodRestart {
             errors.push(FieldError::too_long(field.child("podUID"), UID_BYTES_MAX));
         }
         let rung = spec.rung.unwrap_or(Rung::Pod);
-        match rung {
-            Rung::Container | Rung::Containers | Rung::Pod => {}
-            Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
-                errors.push(FieldError::not_supported(field.child("rung"), rung.name(), &IN_PLACE))
-            }
-        }
         errors.extend(refresh::check(rung, spec.refresh.as_deref(), &field.child("refresh")));
         if text(spec.reason.as_ref()).len() > REASON_BYTES_MAX {
             errors.push(FieldError::too_long(field.child("reason"), REASON_BYTES_MAX));
@@ -78,6 +73,7 @@ impl ApiKind for PodRestart {
             let field = field.child("gracePeriodSeconds");
             errors.extend(numbers::in_range(seconds, 0, GRACE_SECONDS_MAX, &field));
         }
+        errors.extend(replacement_errors(spec, rung, &field));
         let message = self.status.as_ref().and_then(|status| status.message.as_ref());
         if text(message).len() > MESSAGE_BYTES_MAX {
             errors.push(FieldError::too_long("status.message", MESSAGE_BYTES_MAX));
@@ -116,6 +112,27 @@ impl ApiKind for PodRestart {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
+}
+
+/// What belongs to the rungs that make a new pod.
+fn replacement_errors(spec: &PodRestartSpec, rung: Rung, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let makes_new_pod = matches!(rung, Rung::Recreate | Rung::Reschedule);
+    if let Some(seconds) = spec.deadline_seconds {
+        let field = field.child("deadlineSeconds");
+        if makes_new_pod {
+            errors.extend(numbers::in_range(seconds, 1, GRACE_SECONDS_MAX, &field));
+        } else {
+            let why = "may only be set on the rungs Recreate and Reschedule";
+            errors.push(FieldError::forbidden(field, why));
+        }
+    }
+    let avoid = field.child("avoidNodeFor");
+    if spec.avoid_node_for.is_some() && rung != Rung::Reschedule {
+        errors.push(FieldError::forbidden(&avoid, "may only be set on the rung Reschedule"));
+    }
+    errors.extend(span_error(spec.avoid_node_for.as_ref(), &avoid));
+    errors
 }
 
 /// The phase as text; empty while nobody has taken the request up.

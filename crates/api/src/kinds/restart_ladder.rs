@@ -13,7 +13,7 @@ use crate::table::{AGE, NAME, age, column, list_or_none};
 use crate::validation::{Path, numbers, selector, text};
 
 const WINDOW_DEFAULT: &str = "10m";
-const AVOID_NODE_DEFAULT: &str = "30m";
+pub(super) const AVOID_NODE_DEFAULT: &str = "30m";
 const ATTEMPTS_MAX: u32 = 1000;
 /// Neither a window nor an avoidance makes sense beyond this.
 const SPAN_MAX: TickDuration = TickDuration::from_secs(30 * 24 * 3600);
@@ -61,16 +61,6 @@ impl ApiKind for RestartLadder {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (index, rung) in self.spec.rungs.iter().enumerate() {
-            match rung.rung {
-                Rung::Container | Rung::Containers | Rung::Pod => {}
-                Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
-                    warnings.push(format!(
-                        "spec.rungs[{index}].rung: {}: accepted, but not carried out by this version of Rekindle: the \
-                         ladder passes over it",
-                        rung.rung
-                    ));
-                }
-            }
             let field = Path::new("spec").child("rungs").index(index).child("refresh");
             warnings.extend(refresh::warning(rung.refresh.as_deref(), &field));
         }
@@ -158,7 +148,7 @@ fn rung_errors(rung: &LadderRung, before: &[LadderRung], field: &Path) -> Vec<Fi
     errors
 }
 
-fn span_error(text: Option<&String>, field: &Path) -> Option<FieldError> {
+pub(super) fn span_error(text: Option<&String>, field: &Path) -> Option<FieldError> {
     let text = text?;
     match span::parse(text) {
         Err(error) => Some(FieldError::invalid(field, text, error.to_string())),

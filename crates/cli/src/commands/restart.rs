@@ -48,10 +48,14 @@ fn request(args: &Restart, pod: &Pod) -> PodRestart {
                 RungArg::Container => Rung::Container,
                 RungArg::Containers => Rung::Containers,
                 RungArg::Pod => Rung::Pod,
+                RungArg::Recreate => Rung::Recreate,
+                RungArg::Reschedule => Rung::Reschedule,
+                RungArg::Rollback => Rung::Rollback,
             }),
             refresh: None,
             reason: args.reason.clone(),
             grace_period_seconds: args.grace_period.map(i64::from),
+            ..Default::default()
         },
         ..Default::default()
     }

@@ -137,6 +137,7 @@ impl Engine {
         let operator = tokio::spawn(rekindle_operator::run(
             internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
             clock.shared(),
+            rekindle_operator::Limits::default(),
             stopped(stopping),
         ));
         let client = internal_client(&front, "system:rekindle-up");

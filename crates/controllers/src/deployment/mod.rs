@@ -15,6 +15,7 @@ mod fenceposts;
 mod history;
 mod new_set;
 mod recreate;
+pub mod rollback;
 mod rolling;
 mod rollout;
 mod scaling;

@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, TickDuration, labels};
 
+use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, names, owners, pods};
@@ -117,7 +118,7 @@ fn manage(view: &View, rs: &Arc<ReplicaSet>, active: &[&Arc<Pod>], now: Tick, pl
     }
     let wanted = usize::try_from(wanted(rs)).unwrap_or(0);
     if active.len() < wanted {
-        create(view, rs, (wanted - active.len()).min(BURST), plan);
+        create(view, rs, (wanted - active.len()).min(BURST), now, plan);
     } else if active.len() > wanted {
         let count = (active.len() - wanted).min(BURST);
         let doomed = ranking::least_valuable(view, rs, active, count, now);
@@ -130,13 +131,16 @@ pub(crate) fn wanted(rs: &ReplicaSet) -> i32 {
     rs.spec.replicas.unwrap_or(1)
 }
 
-fn create(view: &View, rs: &Arc<ReplicaSet>, missing: usize, plan: &mut Plan) {
+fn create(view: &View, rs: &Arc<ReplicaSet>, missing: usize, now: Tick, plan: &mut Plan) {
+    let namespace = rs.metadata.namespace.as_deref().unwrap_or_default();
+    let workload = owners::root_uid(view, &Object::ReplicaSet(rs.clone()));
+    let avoided = avoidance::of_workload(view, namespace, &workload, now);
     let mut names = free_names(view, rs);
     let mut left = missing;
     let mut batch_size = 1;
     while left > 0 {
         let size = left.min(batch_size);
-        plan.then_all(names.by_ref().take(size).map(|name| creation(rs, name)).collect());
+        plan.then_all(names.by_ref().take(size).map(|name| creation(rs, name, &avoided)).collect());
         left -= size;
         batch_size *= 2;
     }
@@ -163,11 +167,11 @@ fn name_base(owner: &str) -> &str {
     owner[..end].trim_end_matches(['-', '.'])
 }
 
-fn creation(rs: &Arc<ReplicaSet>, name: String) -> Step {
+fn creation(rs: &Arc<ReplicaSet>, name: String, avoided: &Avoided) -> Step {
     let about = Object::ReplicaSet(rs.clone());
     let template = rs.spec.template.clone().unwrap_or_default();
     let from = template.metadata.unwrap_or_default();
-    let pod = Pod {
+    let mut pod = Pod {
         metadata: ObjectMeta {
             generate_name: rs.metadata.name.as_ref().map(|name| format!("{name}-")),
             name: Some(name.clone()),
@@ -184,6 +188,7 @@ fn creation(rs: &Arc<ReplicaSet>, name: String) -> Step {
         spec: template.spec,
         status: None,
     };
+    avoidance::exclude(&mut pod, avoided);
     let success = Note::new(
         &about,
         Severity::Normal,

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
 use requests::Requests;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
@@ -108,12 +108,36 @@ pub(crate) fn turn(view: &View, name: &NamespacedName) -> Turn {
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name).filter(|pod| is_waiting(pod)) else { return plan };
+    match best_node(view, &avoidance::as_of(pod, now), None) {
+        Ok(node) => bind(pod, node, &mut plan),
+        Err(message) => {
+            refuse(pod, &message, now, &mut plan);
+            if let Some(at) = avoidance::next_end(pod, now) {
+                plan.look_again(at);
+            }
+        }
+    }
+    plan
+}
+
+/// The best node for the pod, or why there is none; `except` is left out.
+///
+/// # Errors
+/// The reasons of all nodes together.
+pub(crate) fn best_node<'a>(
+    view: &'a View,
+    pod: &Pod,
+    except: Option<&str>,
+) -> Result<&'a Arc<Node>, String> {
     let requests = Requests::of(pod);
     let mut best: Option<(i64, &Arc<Node>)> = None;
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
     let mut node_count = 0;
     for (id, object) in view.of_kind(Kind::Node) {
         let Object::Node(node) = object else { continue };
+        if except == Some(id.name.name.as_str()) {
+            continue;
+        }
         node_count += 1;
         let used = view.requested_on(&id.name.name);
         let reasons = filter::reasons_against(pod, &requests, node, &used);
@@ -127,11 +151,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
             *refusals.entry(reason).or_insert(0) += 1;
         }
     }
-    match best {
-        Some((_, node)) => bind(pod, node, &mut plan),
-        None => refuse(pod, &explain(node_count, &refusals), now, &mut plan),
-    }
-    plan
+    best.map(|(_, node)| node).ok_or_else(|| explain(node_count, &refusals))
 }
 
 fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {

@@ -74,7 +74,7 @@ impl View {
         }
         self.own.confirm(&id, &object);
         self.doubts.shown(&id);
-        let object = self.own.with_assumed_node(object);
+        let object = self.own.with_assumptions(object);
         self.put(id, object)
     }
 

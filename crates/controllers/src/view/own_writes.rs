@@ -6,12 +6,15 @@
 //! - an object we deleted does not come back through an older event, and one that a watch saw go does not come back through a
 //!   late answer;
 //! - a list that does not show an object we wrote does not remove it, but makes it doubtful;
-//! - a pod we bound (or are binding) counts on its node although its object does not say so yet.
+//! - a pod we bound (or are binding) counts on its node although its object does not say so yet, and one we evicted counts as
+//!   terminating: an older event must not make its replacement look like one pod too many.
 //!
 //! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our store guarantees.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+
+use rekindle_types::Tick;
 
 use crate::{Kind, Object, ObjectId, pods};
 
@@ -29,6 +32,8 @@ pub(super) struct OwnWrites {
     departed: VecDeque<String>,
     /// Pod UID → node, from the moment the binding is decided until a watch shows it.
     assumed_nodes: BTreeMap<String, String>,
+    /// Pod UID → when its eviction was granted, until a watch shows that it terminates.
+    evicted: BTreeMap<String, Tick>,
 }
 
 impl OwnWrites {
@@ -61,6 +66,7 @@ impl OwnWrites {
     pub(super) fn deletion_seen(&mut self, uid: &str) {
         self.deleted.remove(uid);
         self.assumed_nodes.remove(uid);
+        self.evicted.remove(uid);
     }
 
     /// True when an object with this UID was in the view and left it.
@@ -81,6 +87,7 @@ impl OwnWrites {
         self.departed.push_back(uid.to_owned());
         self.unconfirmed.remove(id);
         self.assumed_nodes.remove(uid);
+        self.evicted.remove(uid);
     }
 
     pub(super) fn assume_node(&mut self, pod_uid: &str, node: &str) {
@@ -92,8 +99,31 @@ impl OwnWrites {
         self.assumed_nodes.remove(pod_uid).is_some()
     }
 
-    /// The object with the node that it is assumed to be on; unchanged when a watch shows a node.
-    pub(super) fn with_assumed_node(&mut self, object: Object) -> Object {
+    pub(super) fn assume_evicted(&mut self, pod_uid: &str, now: Tick) {
+        self.evicted.insert(pod_uid.to_owned(), now);
+    }
+
+    /// The object with what is assumed of it.
+    pub(super) fn with_assumptions(&mut self, object: Object) -> Object {
+        let object = self.with_assumed_end(object);
+        self.with_assumed_node(object)
+    }
+
+    /// Terminating, when its eviction was granted; unchanged when a watch shows that it is.
+    fn with_assumed_end(&mut self, object: Object) -> Object {
+        let Object::Pod(pod) = &object else { return object };
+        if pods::is_terminating(pod) {
+            self.evicted.remove(object.uid());
+            return object;
+        }
+        let Some(at) = self.evicted.get(object.uid()) else { return object };
+        let mut pod = pod.as_ref().clone();
+        pod.metadata.deletion_timestamp = Some(pods::whole_seconds(*at));
+        Object::from(pod)
+    }
+
+    /// On the node that it is assumed to be on; unchanged when a watch shows a node.
+    fn with_assumed_node(&mut self, object: Object) -> Object {
         let Object::Pod(pod) = &object else { return object };
         let uid = object.uid();
         if pods::node(pod).is_some() {

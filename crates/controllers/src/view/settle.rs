@@ -28,6 +28,8 @@ pub struct WriteFailure {
     pub reason: &'static str,
     /// The server's message.
     pub message: String,
+    /// How it was refused; absent when nobody knows how it went.
+    pub refusal: Option<Refusal>,
 }
 
 impl View {
@@ -58,6 +60,7 @@ impl View {
                     Refusal::Conflict
                     | Refusal::AlreadyExists
                     | Refusal::StillThere
+                    | Refusal::Budget
                     | Refusal::Other => Verdict::Retry,
                 };
             }
@@ -90,11 +93,21 @@ impl View {
             // The view is a step behind; the next look at the key puts it right. Not the user's concern.
             Outcome::Refused { refusal: Refusal::Conflict | Refusal::AlreadyExists, .. } => {}
             Outcome::Refused { refusal: Refusal::NamespaceTerminating, .. } => {}
-            Outcome::Refused { refusal: Refusal::StillThere | Refusal::Other, message }
+            Outcome::Refused {
+                refusal: Refusal::StillThere | Refusal::Budget | Refusal::Other,
+                message,
+            }
             | Outcome::Unknown { message } => {
                 settled.notes.push(report.failure.clone().with_detail(message));
-                let failure =
-                    WriteFailure { reason: report.failure.reason, message: message.clone() };
+                let refusal = match outcome {
+                    Outcome::Refused { refusal, .. } => Some(*refusal),
+                    Outcome::Stored(_)
+                    | Outcome::Done
+                    | Outcome::Gone
+                    | Outcome::Unknown { .. } => None,
+                };
+                let reason = report.failure.reason;
+                let failure = WriteFailure { reason, message: message.clone(), refusal };
                 if self.failures.get(key_object) != Some(&failure)
                     && self.objects.contains_key(key_object)
                 {
@@ -117,7 +130,8 @@ impl View {
                 self.doubts.add(delete.id.clone(), Doubt::Changed, key_object);
             }
             // These are refused or without effect when they are done a second time.
-            Write::Bind { .. } | Write::DeleteAll { .. } | Write::Finalize(_) => {}
+            Write::Bind { .. } | Write::Evict(_) | Write::DeleteAll { .. } | Write::Finalize(_) => {
+            }
             Write::CheckAbsent { .. } | Write::CheckEmpty { .. } => {}
         }
     }
@@ -153,12 +167,13 @@ impl View {
         if !already_seen {
             self.own.wrote(id.clone(), object);
         }
-        let object = self.own.with_assumed_node(object.clone());
+        let object = self.own.with_assumptions(object.clone());
         self.put(id, object).into_iter().collect()
     }
 
     fn done(&mut self, write: &Write, changes: &mut Vec<Change>) {
         match write {
+            Write::Evict(evict) => changes.extend(self.evicted(&evict.pod, &evict.uid)),
             Write::CheckAbsent { id, uid } => {
                 self.doubts.resolved(id);
                 let known = self.objects.get(id);
@@ -180,6 +195,18 @@ impl View {
         }
     }
 
+    /// An eviction was granted: the pod is terminating, although no watch has shown it yet.
+    fn evicted(&mut self, id: &ObjectId, uid: &str) -> Option<Change> {
+        let Some(Object::Pod(pod)) = self.objects.get(id) else { return None };
+        if pod.metadata.uid.as_deref() != Some(uid) || pod.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let pod = Object::Pod(pod.clone());
+        self.own.assume_evicted(uid, self.now);
+        let pod = self.own.with_assumptions(pod);
+        self.put(id.clone(), pod)
+    }
+
     fn gone(&mut self, write: &Write) -> Vec<Change> {
         let (id, uid) = match write {
             Write::Delete(delete) => (delete.id.clone(), delete.uid.clone()),
@@ -196,6 +223,7 @@ impl View {
                 None => return Vec::new(),
             },
             Write::Create(_)
+            | Write::Evict(_)
             | Write::DeleteAll { .. }
             | Write::CheckAbsent { .. }
             | Write::CheckEmpty { .. } => return Vec::new(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_controllers::plan::{Delete, Grace, Part, Propagation};
+use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
 use rekindle_types::Tick;
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ pub(crate) struct FakeApi {
     pub(crate) now: Tick,
     /// Creations of kinds listed here are refused with this message.
     pub(crate) refuse_creation: Option<(Kind, String)>,
+    /// Evictions are refused with this message, as a disruption budget does.
+    pub(crate) refuse_eviction: Option<String>,
 }
 
 impl FakeApi {
@@ -47,6 +49,7 @@ impl FakeApi {
             }
             Write::Bind { pod, uid, node } => self.bind(pod, uid, node),
             Write::Finalize(namespace) => self.finalize(namespace),
+            Write::Evict(evict) => self.evict(evict),
             Write::CheckAbsent { id, uid } => match self.objects.get(id) {
                 Some(object) if uid.as_deref().is_none_or(|uid| uid == object.uid()) => {
                     refuse(Refusal::StillThere, "still there")
@@ -138,6 +141,18 @@ impl FakeApi {
         let patched = decode(id.kind, value);
         let merged = merge_part(&current, &patched, part);
         Outcome::Stored(self.store(merged))
+    }
+
+    fn evict(&mut self, evict: &Evict) -> Outcome {
+        if let Some(message) = &self.refuse_eviction {
+            return refuse(Refusal::Budget, message);
+        }
+        let (id, uid) = (evict.pod.clone(), evict.uid.clone());
+        let (propagation, grace) = (Propagation::Default, Grace::Own);
+        match self.delete(&Delete { id, uid, propagation, grace }) {
+            Outcome::Stored(_) | Outcome::Gone => Outcome::Done,
+            other => other,
+        }
     }
 
     fn delete(&mut self, delete: &Delete) -> Outcome {

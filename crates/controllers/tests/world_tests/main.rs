@@ -10,6 +10,7 @@ mod garbage;
 mod namespace;
 mod pod_restart;
 mod random;
+mod replacement;
 mod replica_set;
 mod scheduler;
 mod world;

@@ -18,12 +18,12 @@ fn pod(owner: Option<(&str, &str)>) -> Pod {
 }
 
 #[test]
-fn a_ledger_goes_with_what_cannot_come_back() {
+fn a_ledger_goes_with_the_controller() {
     for (owner, expected) in [
         (None, None),
         (Some(("StatefulSet", "sts-uid")), Some(("StatefulSet", "sts-uid"))),
-        (Some(("ReplicaSet", "rs-uid")), Some(("Pod", "uid-1"))),
-        (Some(("Job", "job-uid")), Some(("Pod", "uid-1"))),
+        (Some(("ReplicaSet", "rs-uid")), Some(("ReplicaSet", "rs-uid"))),
+        (Some(("Job", "job-uid")), Some(("Job", "job-uid"))),
     ] {
         let identity = identity(&pod(owner));
         assert_eq!(identity.ledger_name, "web-0");
@@ -31,4 +31,46 @@ fn a_ledger_goes_with_what_cannot_come_back() {
         assert_eq!(found, expected, "{owner:?}");
         assert_eq!(identity.owner.and_then(|owner| owner.controller), None);
     }
+}
+
+fn made(name: &str, secs: u64) -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.name = Some(name.to_owned());
+    pod.metadata.uid = Some(format!("uid of {name}"));
+    pod.metadata.creation_timestamp = Some(Tick::from_secs(secs).to_time());
+    pod
+}
+
+/// A ledger that was made at `secs` and decided for the last time half a second after `last`.
+fn ledger(name: &str, secs: u64, last: u64) -> RestartLedger {
+    let mut ledger = RestartLedger::default();
+    ledger.metadata.name = Some(name.to_owned());
+    ledger.metadata.creation_timestamp = Some(Tick::from_secs(secs).to_time());
+    let at = Tick::from_secs(last) + TickDuration::from_millis(500);
+    let decision = rekindle_types::v1alpha1::LedgerDecision {
+        at: at.to_micro_time(),
+        rung: None,
+        reason: String::new(),
+        count: 1,
+        pod_restart: None,
+    };
+    ledger.status = Some(rekindle_types::v1alpha1::RestartLedgerStatus {
+        decisions: Some(vec![decision]),
+        ..Default::default()
+    });
+    ledger
+}
+
+#[test]
+fn each_ledger_has_one_heir_in_the_order_of_creation() {
+    let ledgers = [ledger("b", 20, 40), ledger("a", 10, 50)];
+    let pods = [made("old", 30), made("one", 50), made("two", 50), made("three", 60)];
+    let heir = |pod: &Pod| {
+        let ledger = heir_of(pod, pods.iter(), ledgers.iter())?;
+        ledger.metadata.name.clone()
+    };
+    assert_eq!(heir(&pods[0]), None, "it lived when the ledgers' pods did");
+    assert_eq!(heir(&pods[1]).as_deref(), Some("a"), "in the very second of the last decision");
+    assert_eq!(heir(&pods[2]).as_deref(), Some("b"));
+    assert_eq!(heir(&pods[3]), None, "there is none left");
 }

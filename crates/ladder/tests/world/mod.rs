@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::{
     ContainerStateWaiting, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use rekindle_ladder::{Action, Decision, Occupancy, Policy, Situation, decide};
+use rekindle_ladder::{
+    Action, Crowd, Decision, Limits, Occupancy, Peers, Policy, RollbackTarget, Situation, decide,
+};
 use rekindle_types::v1alpha1::{
     PodRestart, PodRestartPhase, PodRestartStatus, RestartLedgerStatus,
 };
@@ -37,6 +39,9 @@ pub(crate) struct World {
     pub(crate) restarts: Vec<PodRestart>,
     pub(crate) ledger: Option<RestartLedgerStatus>,
     pub(crate) others: Occupancy,
+    pub(crate) crowd: Crowd,
+    pub(crate) peers: Peers,
+    pub(crate) rollback: Option<RollbackTarget>,
     /// Restarts that decisions asked for, by name: how often.
     pub(crate) asked: BTreeMap<String, u32>,
 }
@@ -92,6 +97,9 @@ impl World {
             restarts: Vec::new(),
             ledger: None,
             others: Occupancy::default(),
+            crowd: Crowd::default(),
+            peers: Peers::default(),
+            rollback: None,
             asked: BTreeMap::new(),
         }
     }
@@ -165,6 +173,18 @@ impl World {
         }
     }
 
+    /// The pod is another one of the same name, and nothing runs yet.
+    pub(crate) fn replace(&mut self) {
+        let number: u32 = self.uid["uid-".len()..].parse().expect("a number");
+        self.uid = format!("uid-{}", number + 1);
+        self.created = self.now;
+        for container in &mut self.containers {
+            container.ends.clear();
+            container.now =
+                Doing::Waiting { reason: "ContainerCreating".to_owned(), message: String::new() };
+        }
+    }
+
     /// Sets the status of the restart that was asked for last.
     pub(crate) fn report(&mut self, phase: PodRestartPhase) {
         let now = stamp(self.now);
@@ -203,6 +223,10 @@ impl World {
             ledger: self.ledger.as_ref(),
             restarts: &restarts,
             others: &self.others,
+            crowd: &self.crowd,
+            limits: &Limits::default(),
+            peers: &self.peers,
+            rollback: self.rollback.as_ref(),
         });
         if self.ledger.is_some() || decision.ledger != RestartLedgerStatus::default() {
             self.ledger = Some(decision.ledger.clone());

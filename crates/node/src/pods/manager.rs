@@ -16,7 +16,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use rekindle_pod::Eviction;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
-use rekindle_types::v1alpha1::PodRestart;
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung};
 use rekindle_types::{PodRef, PodUid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -473,6 +473,10 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn restart_seen(&mut self, restart: PodRestart) {
         let Some(id) = restart.metadata.uid.clone() else { return };
+        match restart.spec.rung.unwrap_or(Rung::Pod).carried_out_by() {
+            CarriedOutBy::Node => {}
+            CarriedOutBy::Operator => return,
+        }
         let restart = Arc::new(restart);
         if let Some(uid) = self.target_of(&restart) {
             self.tell(&uid, Input::Restart(restart.clone()));

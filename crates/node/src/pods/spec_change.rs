@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
 /// True when anything but the node's own part of the status, the version and the bookkeeping of writers differs. Conditions of
-/// others count: a readiness gate waits for one.
+/// others count: a readiness gate waits for one. So does a final phase: somebody else may have declared the pod finished.
 pub(crate) fn concerns_core(old: &Pod, new: &Pod) -> bool {
     let (a, b) = (&old.metadata, &new.metadata);
     a.labels != b.labels
@@ -13,6 +13,12 @@ pub(crate) fn concerns_core(old: &Pod, new: &Pod) -> bool {
         || a.generation != b.generation
         || old.spec != new.spec
         || !conditions_of_others(old).eq(conditions_of_others(new))
+        || (is_finished(new) && !is_finished(old))
+}
+
+fn is_finished(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn conditions_of_others(pod: &Pod) -> impl Iterator<Item = &PodCondition> {

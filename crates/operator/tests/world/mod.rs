@@ -2,6 +2,7 @@
 //! breaks at a chosen write.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
@@ -12,16 +13,17 @@ use std::task::{Context, Poll};
 use futures::StreamExt;
 use http::{Method, Request, Response};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use rekindle_api::auth::{Authorizer, UserInfo};
 use rekindle_api::http::{Front, FrontBody, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock};
 use rekindle_api::{ApiParts, kinds};
+use rekindle_operator::Limits;
+use rekindle_store::Store;
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
-use rekindle_types::v1alpha1::PodRestart;
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::Service;
@@ -30,13 +32,26 @@ use tower::Service;
 pub struct World {
     front: Front,
     clock: SystemClock,
+    /// Of the operators that run from now on.
+    pub limits: Limits,
+}
+
+/// When containers of the world's pods crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Each pod's, until it is restarted in place.
+    UntilRestarted,
+    /// Those of the first so many pods, whatever is done in place.
+    OfTheFirst(usize),
+    /// Those on this node.
+    OnNode(&'static str),
 }
 
 impl World {
     pub async fn new() -> Self {
         let clock = SystemClock::start();
-        let (store, committer) =
-            Store::open(MemoryDisk::new(), Limits::default()).expect("an empty disk");
+        let (store, committer) = Store::open(MemoryDisk::new(), rekindle_store::Limits::default())
+            .expect("an empty disk");
         std::thread::spawn(move || committer.run());
         let api = rekindle_api::Api::new(ApiParts {
             registry: kinds::all(),
@@ -49,19 +64,24 @@ impl World {
             pending.wait().expect("a memory disk");
         }
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
-        let world = Self { front, clock };
+        let world = Self { front, clock, limits: Limits::default() };
+        world.add_node("n1").await;
+        world
+    }
+
+    /// Another node.
+    pub async fn add_node(&self, name: &str) {
         let node = json!({
-            "metadata": {"name": "n1"},
+            "metadata": {"name": name},
             "status": {
                 "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         });
-        let nodes: Api<Node> = Api::all(world.client());
+        let nodes: Api<Node> = Api::all(self.client());
         create(&nodes, node.clone()).await;
         let status = Patch::Merge(json!({"status": node["status"]}));
-        nodes.patch_status("n1", &PatchParams::default(), &status).await.expect("node status");
-        world
+        nodes.patch_status(name, &PatchParams::default(), &status).await.expect("node status");
     }
 
     /// A client that nothing breaks.
@@ -74,8 +94,8 @@ impl World {
         let inner = self.front.in_process_service(UserInfo::internal("operator"));
         let client = Client::new(Tapped { inner, wire: wire.clone() }, "default");
         let dead = wire.dead.clone();
-        rekindle_operator::run(client, self.clock.shared(), async move { dead.notified().await })
-            .await;
+        let (clock, limits) = (self.clock.shared(), self.limits);
+        rekindle_operator::run(client, clock, limits, async move { dead.notified().await }).await;
     }
 
     /// Shows a pod as one that waits after its third crash.
@@ -85,13 +105,39 @@ impl World {
 
     /// The node: each pod that it is given crashes for the third time, and runs once it was restarted as a whole.
     pub async fn run_node(&self) {
+        self.run_nodes(Health::UntilRestarted).await;
+    }
+
+    /// The nodes: pods that they are given crash for the third time or run, and end when they are deleted.
+    pub async fn run_nodes(&self, health: Health) {
+        let mut first: BTreeSet<String> = BTreeSet::new();
         let pods: Api<Pod> = Api::default_namespaced(self.client());
         let restarts: Api<PodRestart> = Api::default_namespaced(self.client());
         let mut seen_pods = watch(&pods);
         let mut seen_restarts = watch(&restarts);
         loop {
             tokio::select! {
-                Some(pod) = seen_pods.next() => crash(&pods, &pod).await,
+                Some(pod) = seen_pods.next() => {
+                    let uid = pod.uid().unwrap_or_default();
+                    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+                    let crashes = match health {
+                        Health::UntilRestarted => true,
+                        Health::OfTheFirst(count) => {
+                            if first.len() < count && node.is_some() {
+                                first.insert(uid.clone());
+                            }
+                            first.contains(&uid)
+                        }
+                        Health::OnNode(bad) => node.as_deref() == Some(bad),
+                    };
+                    if pod.metadata.deletion_timestamp.is_some() {
+                        end(&pods, &pod).await;
+                    } else if crashes {
+                        crash(&pods, &pod).await;
+                    } else {
+                        start(&pods, &pod).await;
+                    }
+                },
                 Some(restart) = seen_restarts.next() => restarted(&pods, &restarts, &restart).await,
             }
         }
@@ -123,10 +169,33 @@ where
     api.create(&PostParams::default(), &object).await.expect("a valid object");
 }
 
-async fn crash(pods: &Api<Pod>, pod: &Pod) {
+/// The kubelet's last word about a pod that was deleted.
+async fn end(pods: &Api<Pod>, pod: &Pod) {
+    let now = DeleteParams::default().grace_period(0);
+    let only = now.preconditions(Preconditions { uid: pod.uid(), resource_version: None });
+    match pods.delete(&pod.name_any(), &only).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
+        Err(error) => panic!("end pod {}: {error}", pod.name_any()),
+    }
+}
+
+/// A pod that is new to its node runs.
+async fn start(pods: &Api<Pod>, pod: &Pod) {
+    if !is_new(pod) {
+        return;
+    }
+    show(pods, &pod.name_any(), json!({"running": {"startedAt": now()}}), 0, Readiness::Yes).await;
+}
+
+fn is_new(pod: &Pod) -> bool {
     let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let reported = pod.status.as_ref().is_some_and(|s| s.container_statuses.is_some());
-    if !bound || reported {
+    bound && !reported
+}
+
+async fn crash(pods: &Api<Pod>, pod: &Pod) {
+    if !is_new(pod) {
         return;
     }
     show_crash(pods, &pod.name_any()).await;
@@ -138,7 +207,9 @@ async fn show_crash(pods: &Api<Pod>, name: &str) {
 }
 
 async fn restarted(pods: &Api<Pod>, restarts: &Api<PodRestart>, restart: &PodRestart) {
-    if restart.status.as_ref().and_then(|status| status.phase).is_some() {
+    let is_taken_up = restart.status.as_ref().and_then(|status| status.phase).is_some();
+    let rung = restart.spec.rung.unwrap_or(Rung::Pod);
+    if is_taken_up || rung.carried_out_by() == CarriedOutBy::Operator {
         return;
     }
     let running = json!({"running": {"startedAt": now()}});
@@ -172,11 +243,16 @@ async fn show(pods: &Api<Pod>, name: &str, state: Value, restarts: u32, ready: R
         "conditions": [{"type": "Ready", "status": condition}],
         "containerStatuses": [{
             "name": "app", "image": "i", "imageID": "", "ready": ready, "started": ready,
-            "restartCount": restarts, "state": state, "lastState": ended,
+            "restartCount": restarts, "state": state,
+            "lastState": if restarts > 0 { ended } else { json!({}) },
         }],
     }});
     let patch = Patch::Merge(status);
-    pods.patch_status(name, &PatchParams::default(), &patch).await.expect("the status of a pod");
+    match pods.patch_status(name, &PatchParams::default(), &patch).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {} // it went meanwhile
+        Err(error) => panic!("the status of pod {name}: {error}"),
+    }
 }
 
 fn now() -> String {

@@ -154,7 +154,24 @@ pub struct RestartLadderStatus {
     pub conditions: Option<Vec<Condition>>,
 }
 
+/// Who carries a rung out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CarriedOutBy {
+    /// The node that runs the pod: the Pod object stays.
+    Node,
+    /// The operator, through the API.
+    Operator,
+}
+
 impl Rung {
+    /// Who carries it out.
+    pub const fn carried_out_by(self) -> CarriedOutBy {
+        match self {
+            Rung::Container | Rung::Containers | Rung::Pod => CarriedOutBy::Node,
+            Rung::Recreate | Rung::Reschedule | Rung::Rollback => CarriedOutBy::Operator,
+        }
+    }
+
     /// The name as the API spells it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -85,6 +85,10 @@ pub struct RestartLedgerStatus {
     /// so that a decision outlives a crash between its two writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_restart: Option<String>,
+    /// The UID of the pod that is ended as Failed because the ladder was exhausted (`onExhausted: Fail`). A pod that takes the
+    /// ledger over is not: it would be replaced and ended again without a pause.
+    #[serde(default, rename = "failingPodUID", skip_serializing_if = "Option::is_none")]
+    pub failing_pod_uid: Option<String>,
     /// The rung that is due and that a budget holds back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_rung: Option<Rung>,

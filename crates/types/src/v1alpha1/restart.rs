@@ -1,13 +1,15 @@
-//! PodRestart: a request to restart a pod in place, and how it went. Idempotent by its name.
+//! PodRestart: a request to restart a pod, in place or as a new object, and how it went. Idempotent by its name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Refresh, Rung, api_object};
 
-/// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and so does the ladder. The
-/// node that runs the pod carries it out once; status tells how it went.
+/// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and so does the ladder. It is
+/// carried out once: Container, Containers and Pod by the node that runs the pod, Recreate, Reschedule and Rollback by the
+/// operator. Status tells how it went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestart")]
@@ -41,7 +43,7 @@ pub struct PodRestartSpec {
     /// When given, only the pod with this UID is restarted: a re-created one of the same name is left alone.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
-    /// What is restarted: Container, Containers or Pod. Default Pod.
+    /// What is restarted. Default Pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rung: Option<Rung>,
     /// Of a Pod restart: what is made new. Default: all of it.
@@ -53,6 +55,18 @@ pub struct PodRestartSpec {
     /// Seconds the containers get to end, in place of the pod's terminationGracePeriodSeconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
+    /// Of Recreate and Reschedule: seconds from the eviction until the new pod has to be ready, or the restart has failed. When
+    /// given, it also ends a request that a budget has held back for so long. Default: 600 and the pod's grace period, and no
+    /// end while a budget holds it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_seconds: Option<i64>,
+    /// Of Reschedule: how long the node is avoided. A duration; default 30m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avoid_node_for: Option<String>,
+    /// The ladder that asks; absent for a person's request. A ladder's request to replace a pod is withdrawn when the pod is well
+    /// again before it was evicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ladder_name: Option<String>,
 }
 
 /// How a restart went.
@@ -66,23 +80,88 @@ pub struct PodRestartStatus {
     /// What happened, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When the node began to stop containers.
+    /// When the node began to stop containers, or the pod's eviction was asked for. Absent while a budget holds it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When every container that had to be was running again, or it was given up.
+    /// When every container that had to be was running again, or the new pod was ready, or it was given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// Of Recreate and Reschedule: how far the replacement of the pod is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<PodReplacement>,
+    /// Of Rollback: from where and to where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<RollbackStatus>,
+}
+
+/// From where and to where a Deployment is rolled back. Written before the Deployment is changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RollbackStatus")]
+pub struct RollbackStatus {
+    /// The Deployment.
+    pub deployment_name: String,
+    /// The ReplicaSet of the revision that failed.
+    pub from_replica_set: String,
+    /// The ReplicaSet of the revision before.
+    pub to_replica_set: String,
+    /// That revision's number when it was chosen.
+    pub to_revision: i64,
+}
+
+/// How far the replacement of a pod is, and what is needed to finish it whatever dies meanwhile. Written before the eviction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.PodReplacement")]
+pub struct PodReplacement {
+    /// What is being done.
+    pub step: ReplacementStep,
+    /// Since when.
+    pub since: Time,
+    /// The pod that is replaced.
+    #[serde(rename = "podUID")]
+    pub pod_uid: String,
+    /// The node it was on.
+    pub node_name: String,
+    /// The workload that makes the new pod: the UID of the pod's controller, or of that one's controller. Absent for a pod without
+    /// one, which is created again from `pod`.
+    #[serde(default, rename = "workloadUID", skip_serializing_if = "Option::is_none")]
+    pub workload_uid: Option<String>,
+    /// Until when new pods of the workload keep away from the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avoid_node_until: Option<Time>,
+    /// The pod as it is created again: its name, labels, annotations and spec. Dropped when the new pod is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<RawExtension>,
+    /// The new pod's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_pod_name: Option<String>,
+    /// Its UID.
+    #[serde(default, rename = "newPodUID", skip_serializing_if = "Option::is_none")]
+    pub new_pod_uid: Option<String>,
+}
+
+/// The steps of a replacement: Held ⇄ Evicting → Starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dev.rekindle.v1alpha1.ReplacementStep")]
+pub enum ReplacementStep {
+    /// A disruption budget forbids the eviction, or there is no other node: it is tried again.
+    Held,
+    /// The pod is evicted: it ends with its grace period, and the new one is made.
+    Evicting,
+    /// The new pod is there and not ready yet.
+    Starting,
 }
 
 /// Where a restart is: absent (pending) → Running → Succeeded or Failed; Refused at once when it cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestartPhase")]
 pub enum PodRestartPhase {
-    /// The node carries it out.
+    /// The node, or the operator, carries it out.
     Running,
-    /// All containers that had to be are running again.
+    /// All containers that had to be are running again, or the new pod is ready.
     Succeeded,
-    /// It was begun and not finished: the pod was deleted or its node lost meanwhile.
+    /// It was begun and not finished: the pod was deleted or its node lost meanwhile, or its deadline passed.
     Failed,
     /// It cannot be done; the message says why (no such pod, another UID, terminating, a static pod, …).
     Refused,

@@ -1,0 +1,75 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn pod(affinity: Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "app"}], "affinity": affinity},
+    }))
+    .unwrap()
+}
+
+fn nodes(list: &[(&str, u64)]) -> Avoided {
+    list.iter().map(|(node, secs)| ((*node).to_owned(), Tick::from_secs(*secs).to_time())).collect()
+}
+
+fn terms(pod: &Pod) -> Value {
+    let affinity = &json!(pod)["spec"]["affinity"]["nodeAffinity"];
+    affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"].clone()
+}
+
+#[test]
+fn every_alternative_of_the_pods_own_affinity_excludes_the_node() {
+    let own = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]},
+            {},
+        ],
+    }}});
+    let before = pod(own);
+    let mut after = before.clone();
+    exclude(&mut after, &nodes(&[("n1", 100)]));
+    let not_n1 = json!({"key": "metadata.name", "operator": "NotIn", "values": ["n1"]});
+    let n2 = json!({"key": "metadata.name", "operator": "In", "values": ["n2"]});
+    assert_eq!(
+        terms(&after),
+        json!([
+            {"matchExpressions": [{"key": "disk", "operator": "Exists"}], "matchFields": [not_n1]},
+            {"matchFields": [n2, not_n1]},
+        ]),
+        "a term that matches nothing does not begin to match"
+    );
+}
+
+#[test]
+fn what_was_excluded_is_taken_out_without_a_trace() {
+    for own in [
+        Value::Null,
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}],
+        }}}),
+        json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}),
+    ] {
+        let before = pod(own);
+        let mut after = before.clone();
+        exclude(&mut after, &nodes(&[("n1", 100), ("n2", 200)]));
+        assert_ne!(after, before);
+        let mut lifted = without_exclusions(after);
+        lifted.metadata.annotations.take_if(|all| all.is_empty());
+        assert_eq!(lifted, before);
+    }
+}
+
+#[test]
+fn an_exclusion_ends_with_its_time() {
+    let mut pod = pod(Value::Null);
+    exclude(&mut pod, &nodes(&[("n1", 100), ("n2", 200)]));
+    assert_eq!(*as_of(&pod, Tick::from_secs(99)), pod);
+    assert_eq!(next_end(&pod, Tick::from_secs(99)), Some(Tick::from_secs(100)));
+    let not_n2 = json!({"key": "metadata.name", "operator": "NotIn", "values": ["n2"]});
+    assert_eq!(terms(&as_of(&pod, Tick::from_secs(100))), json!([{"matchFields": [not_n2]}]));
+    assert_eq!(terms(&as_of(&pod, Tick::from_secs(200))), Value::Null);
+    assert_eq!(next_end(&pod, Tick::from_secs(200)), None);
+}

@@ -1,0 +1,71 @@
+//! Going back to the revision before, as `kubectl rollout undo` does: the Deployment gets its template again.
+//!
+//! Only a revision with evidence is gone back to: its ReplicaSet carries [`HEALTHY`], which says that all its replicas had been
+//! ready for as long as a ladder's window. A revision that was healthy itself is not gone back from: what fails then is not the
+//! rollout.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+
+use super::annotations;
+use super::template::{HASH_LABEL, has_template};
+use crate::{Object, View, owners};
+
+/// Of a ReplicaSet: since when it is known that the revision can be healthy.
+pub const HEALTHY: &str = "rekindle.dev/healthy-since";
+
+/// From where and to where.
+#[derive(Clone, Copy, Debug)]
+pub struct Rollback<'a> {
+    /// The Deployment.
+    pub deployment: &'a Arc<Deployment>,
+    /// The revision to go back to.
+    pub to: &'a Arc<ReplicaSet>,
+}
+
+impl Rollback<'_> {
+    /// The number of the revision that is gone back to.
+    pub fn revision(&self) -> i64 {
+        annotations::revision(self.to)
+    }
+}
+
+/// The newest healthy revision before this one, when this one is the Deployment's present one and never was healthy.
+pub fn target<'a>(view: &'a View, from: &'a ReplicaSet) -> Option<Rollback<'a>> {
+    let owner = owners::controller_of(&from.metadata)?;
+    let Some(Object::Deployment(deployment)) = view.by_uid(&owner.uid) else { return None };
+    let is_present = has_template(from, &deployment.spec.template);
+    let is_stopped =
+        deployment.spec.paused == Some(true) || owners::is_terminating(&deployment.metadata);
+    if !is_present || is_stopped || was_healthy(from) {
+        return None;
+    }
+    let before = annotations::revision(from);
+    view.replica_sets_of(&owner.uid)
+        .filter(|set| annotations::revision(set) < before && was_healthy(set))
+        .filter(|set| !owners::is_terminating(&set.metadata))
+        .max_by_key(|set| annotations::revision(set))
+        .map(|to| Rollback { deployment, to })
+}
+
+/// True when the revision is known to have been healthy.
+pub fn was_healthy(set: &ReplicaSet) -> bool {
+    set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(HEALTHY))
+}
+
+/// True when the Deployment has this revision's template.
+pub(crate) fn is_at(deployment: &Deployment, set: &ReplicaSet) -> bool {
+    has_template(set, &deployment.spec.template)
+}
+
+/// The Deployment with this revision's template.
+pub(crate) fn at(deployment: &Deployment, set: &ReplicaSet) -> Deployment {
+    let mut deployment = deployment.clone();
+    let mut template = set.spec.template.clone().unwrap_or_default();
+    if let Some(labels) = template.metadata.as_mut().and_then(|meta| meta.labels.as_mut()) {
+        labels.remove(HASH_LABEL);
+    }
+    deployment.spec.template = template;
+    deployment
+}

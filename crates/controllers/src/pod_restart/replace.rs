@@ -1,0 +1,435 @@
+//! Recreate and Reschedule: the pod is evicted and a new one takes its place.
+//!
+//! ```text
+//!   asked ─► Held ⇄ Evicting ─► Starting ─► Succeeded
+//!     │        │        │           │
+//!     └────────┴────────┴───────────┴─────► Refused (nothing was done), Failed
+//! ```
+//! Every step is written before what it leads to, so that whoever comes after a crash goes on from it:
+//! - *Evicting* is written, with the pod as it is to be created again, before the eviction is asked for. From then on a pod that
+//!   is gone was evicted; asking twice does no harm. A pod that goes while the request is *Held* was deleted by somebody else.
+//! - A pod without a controller is created again under its name, which the API gives once only: nothing is doubled.
+//! - The new pod of a controller is told by the workload and the order of creation ([`super::successor`]).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use rekindle_types::reasons::event;
+use rekindle_types::v1alpha1::{
+    PodReplacement, PodRestart, PodRestartPhase, ReplacementStep, Rung,
+};
+use rekindle_types::{Tick, TickDuration, labels, span};
+
+use super::{again, finish, pod_of, successor};
+use crate::avoidance::{self, Avoided};
+use crate::events::{Note, Severity};
+use crate::plan::{Evict, Refusal, Report, Step, Write};
+use crate::{Kind, NamespacedName, Object, Plan, View, owners, pods, scheduler};
+
+/// From the eviction to the new pod's readiness, the pod's grace period aside.
+const DEADLINE_DEFAULT: TickDuration = TickDuration::from_secs(600);
+/// A Reschedule avoids its node so long.
+const AVOID_DEFAULT: TickDuration = TickDuration::from_secs(30 * 60);
+/// The grace period of a pod that names none.
+const GRACE_DEFAULT_SECS: i64 = 30;
+/// A pod that has been ready so long is well again. It is the kubelet's first delay between two restarts.
+const WELL_AFTER: TickDuration = TickDuration::from_secs(10);
+/// What was refused is tried again after so long, doubling to the longest wait.
+const HELD_WAIT_MIN: TickDuration = TickDuration::from_secs(1);
+const HELD_WAIT_MAX: TickDuration = TickDuration::from_secs(30);
+/// … and to this one when what held it seems to be over.
+const FREED_WAIT_MAX: TickDuration = TickDuration::from_secs(5);
+/// `source.component` of its events.
+const COMPONENT: &str = "podrestart-controller";
+
+/// What is to be done for a request of rung Recreate or Reschedule that is not finished.
+pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let status = restart.status.as_ref();
+    let job = Job { view, restart, rung: restart.spec.rung.unwrap_or(Rung::Pod), now };
+    match status.and_then(|status| status.replacement.as_ref()) {
+        None => job.take_up(&mut plan),
+        Some(replacement) => match replacement.step {
+            ReplacementStep::Held => job.try_again(replacement, &mut plan),
+            ReplacementStep::Evicting => job.replace(replacement, &mut plan),
+            ReplacementStep::Starting => job.await_readiness(replacement, &mut plan),
+        },
+    }
+    plan
+}
+
+/// A request and what is known around it.
+struct Job<'a> {
+    view: &'a View,
+    restart: &'a Arc<PodRestart>,
+    rung: Rung,
+    now: Tick,
+}
+
+impl Job<'_> {
+    /// Begins. That the pod is there, with the right UID and on a node, was looked at before.
+    fn take_up(&self, plan: &mut Plan) {
+        let Some(pod) = self.view.pod(&pod_of(self.restart)) else { return };
+        if let Some(message) = self.refusal(pod).or_else(|| self.withdrawal(pod)) {
+            return plan.then(finish(self.restart, PodRestartPhase::Refused, message, self.now));
+        }
+        self.begin(pod, plan);
+    }
+
+    /// Evicts the pod, or holds the request when it would have nowhere to go.
+    fn begin(&self, pod: &Arc<Pod>, plan: &mut Plan) {
+        match self.nowhere_to_go(pod) {
+            Some(message) => {
+                let is_told = self.message() == Some(message.as_str());
+                plan.then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
+                if !is_told {
+                    let waits = format!("{} waits: {message}", doing(self.rung));
+                    let note = self.note(pod, Severity::Warning, event::POD_RESTART_HELD, &waits);
+                    plan.notes.push(note);
+                }
+            }
+            None => {
+                plan.then(self.evicting(self.replacement(pod, ReplacementStep::Evicting)));
+                plan.then_all(vec![self.eviction(pod)]);
+            }
+        }
+    }
+
+    fn refusal(&self, pod: &Pod) -> Option<String> {
+        let name = NamespacedName::of(&pod.metadata);
+        let controller = owners::controller_of(&pod.metadata);
+        let annotations = pod.metadata.annotations.as_ref();
+        if pods::is_terminating(pod) {
+            return Some(format!("pod {name} is terminating"));
+        }
+        if annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")) {
+            return Some(format!("pod {name} is a static pod: its node alone can replace it"));
+        }
+        match controller {
+            Some(_) if pods::is_finished(pod) => {
+                Some(format!("pod {name} has finished (phase {})", pods::phase(pod)))
+            }
+            Some(owner) if self.rung == Rung::Reschedule && owner.kind == "DaemonSet" => {
+                Some(format!("pod {name} is of DaemonSet {}: it has no other node", owner.name))
+            }
+            Some(_) | None => None,
+        }
+    }
+
+    /// A ladder's request is not needed any more when the pod is well again.
+    fn withdrawal(&self, pod: &Pod) -> Option<String> {
+        let ladder = self.restart.spec.ladder_name.as_ref()?;
+        let ready = pods::condition(pod, "Ready").filter(|c| c.status == "True")?;
+        let since = Tick::from(ready.last_transition_time.as_ref()?);
+        (self.now.since(since) >= WELL_AFTER).then(|| {
+            let name = NamespacedName::of(&pod.metadata);
+            format!("pod {name} is ready again: ladder {ladder} leaves it alone")
+        })
+    }
+
+    /// Why no other node would take the pod.
+    fn nowhere_to_go(&self, pod: &Pod) -> Option<String> {
+        match self.rung {
+            Rung::Reschedule => {}
+            Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate | Rung::Rollback => {
+                return None;
+            }
+        }
+        let refusal = scheduler::best_node(self.view, pod, pods::node(pod)).err()?;
+        let node = pods::node(pod).unwrap_or_default();
+        Some(format!("no node but {node} can take the pod: {refusal}"))
+    }
+
+    fn replacement(&self, pod: &Arc<Pod>, step: ReplacementStep) -> PodReplacement {
+        let workload = owners::controller_of(&pod.metadata)
+            .map(|_| owners::root_uid(self.view, &Object::Pod(pod.clone())));
+        let naked = match (&workload, step) {
+            (None, ReplacementStep::Evicting) => Some(saved(pod)),
+            (None, ReplacementStep::Held | ReplacementStep::Starting) | (Some(_), _) => None,
+        };
+        let avoid_until = match (self.rung, step) {
+            (Rung::Reschedule, ReplacementStep::Evicting) => Some(self.now + self.avoid_for()),
+            _ => None,
+        };
+        PodReplacement {
+            step,
+            since: pods::whole_seconds(self.now),
+            pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
+            node_name: pods::node(pod).unwrap_or_default().to_owned(),
+            workload_uid: workload,
+            avoid_node_until: avoid_until.map(pods::whole_seconds),
+            pod: naked,
+            new_pod_name: None,
+            new_pod_uid: None,
+        }
+    }
+
+    fn avoid_for(&self) -> TickDuration {
+        let text = self.restart.spec.avoid_node_for.as_deref();
+        text.and_then(|text| span::parse(text).ok()).unwrap_or(AVOID_DEFAULT)
+    }
+
+    fn eviction(&self, pod: &Arc<Pod>) -> Step {
+        let about = Object::Pod(pod.clone());
+        let why = self.restart.spec.reason.as_deref().unwrap_or("asked for");
+        let going = format!("{} ({why})", doing(self.rung));
+        Step {
+            write: Write::Evict(Evict {
+                pod: about.id(),
+                uid: about.uid().to_owned(),
+                grace_seconds: self.restart.spec.grace_period_seconds,
+            }),
+            report: Some(Report {
+                success: self.note(pod, Severity::Normal, event::POD_RESTARTING, &going),
+                failure: self.note(
+                    pod,
+                    Severity::Warning,
+                    event::POD_RESTART_HELD,
+                    &format!("{} waits: ", doing(self.rung)),
+                ),
+            }),
+        }
+    }
+
+    /// Held back: is it over?
+    fn try_again(&self, replacement: &PodReplacement, plan: &mut Plan) {
+        let name = pod_of(self.restart);
+        let pod = match self.view.pod(&name) {
+            Some(pod) if is_meant(pod, replacement) && !pods::is_terminating(pod) => pod,
+            Some(_) | None => {
+                let message = format!("pod {name} was deleted meanwhile");
+                return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
+            }
+        };
+        if let Some(message) = self.withdrawal(pod) {
+            return plan.then(finish(self.restart, PodRestartPhase::Refused, message, self.now));
+        }
+        let asked = self.restart.metadata.creation_timestamp.as_ref().map_or(self.now, Tick::from);
+        let deadline = self.restart.spec.deadline_seconds.map(|seconds| asked + secs(seconds));
+        if deadline.is_some_and(|deadline| deadline <= self.now) {
+            let held = self.message().unwrap_or_default();
+            let message = format!("held back until its deadline: {held}");
+            return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
+        }
+        let since = Tick::from(&replacement.since);
+        let longest = if self.is_freed(pod) { FREED_WAIT_MAX } else { HELD_WAIT_MAX };
+        let due = since + since.since(asked).max(HELD_WAIT_MIN).min(longest);
+        if due <= self.now {
+            return self.begin(pod, plan);
+        }
+        plan.look_again(deadline.map_or(due, |deadline| deadline.min(due)));
+    }
+
+    /// True when what held it seems to be over: the pod's budgets allow a disruption, and there is a node.
+    fn is_freed(&self, pod: &Pod) -> bool {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let budgets = self.view.in_namespace(Kind::PodDisruptionBudget, namespace);
+        let allowed = budgets.filter_map(|object| match object {
+            Object::PodDisruptionBudget(budget) => allowed_by(budget, pod),
+            _ => None,
+        });
+        match allowed.min() {
+            Some(allowed) => allowed > 0 && self.nowhere_to_go(pod).is_none(),
+            None => self.rung == Rung::Reschedule && self.nowhere_to_go(pod).is_none(),
+        }
+    }
+
+    /// The eviction was or is to be asked for: until the new pod is there.
+    fn replace(&self, replacement: &PodReplacement, plan: &mut Plan) {
+        let name = pod_of(self.restart);
+        let pod = self.view.pod(&name).filter(|pod| is_meant(pod, replacement));
+        if let Some(pod) = pod.filter(|pod| !pods::is_terminating(pod)) {
+            if let Some(message) = self.refused_eviction() {
+                return plan
+                    .then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
+            }
+            return plan.then_all(vec![self.eviction(pod)]);
+        }
+        let new_pod = match &replacement.workload_uid {
+            Some(workload) => successor::of(self.view, self.restart, replacement, workload),
+            None => self.view.pod(&name).filter(|pod| !is_meant(pod, replacement)),
+        };
+        if let Some(new_pod) = new_pod {
+            return plan.then(self.starting(replacement, new_pod));
+        }
+        match (&replacement.workload_uid, &replacement.pod) {
+            (Some(_), _) => {
+                self.fail_when_overdue(replacement, "nothing took the pod's place in time", plan);
+            }
+            // However long it takes: nobody else would create it again.
+            (None, Some(saved)) if pod.is_none() => self.create_again(replacement, saved, plan),
+            (None, Some(_) | None) => {}
+        }
+    }
+
+    /// What the server said to the eviction, if it said no. A conflict or a lost answer says nothing.
+    fn refused_eviction(&self) -> Option<String> {
+        let id = Object::PodRestart(self.restart.clone()).id();
+        let failure = self.view.failure(&id)?;
+        let is_final = match failure.refusal? {
+            Refusal::Budget | Refusal::Other => true,
+            Refusal::Conflict
+            | Refusal::AlreadyExists
+            | Refusal::StillThere
+            | Refusal::NamespaceTerminating => false,
+        };
+        is_final.then(|| failure.message.clone())
+    }
+
+    fn create_again(&self, replacement: &PodReplacement, saved: &RawExtension, plan: &mut Plan) {
+        let mut pod: Pod = match serde_json::from_value(saved.0.clone()) {
+            Ok(pod) => pod,
+            Err(error) => {
+                let message = format!("the pod that was kept to be created again: {error}");
+                return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
+            }
+        };
+        let mut avoided: Avoided = avoidance::of_pod(&pod);
+        pod = avoidance::without_exclusions(pod);
+        avoided.retain(|_, until| Tick::from(&*until) > self.now);
+        if let Some(until) = &replacement.avoid_node_until {
+            avoided.insert(replacement.node_name.clone(), until.clone());
+        }
+        avoidance::exclude(&mut pod, &avoided);
+        // whatever the status says, the pod is the one that was asked for, in the request's own namespace
+        pod.metadata.name = Some(self.restart.spec.pod_name.clone());
+        pod.metadata.namespace.clone_from(&self.restart.metadata.namespace);
+        let id = Object::from(pod.clone()).id();
+        plan.then(Write::CheckAbsent { id, uid: Some(replacement.pod_uid.clone()) });
+        plan.then(Write::Create(Object::from(pod)));
+    }
+
+    /// The new pod is there: until it is ready.
+    fn await_readiness(&self, replacement: &PodReplacement, plan: &mut Plan) {
+        let uid = replacement.new_pod_uid.as_deref().unwrap_or_default();
+        let name = replacement.new_pod_name.as_deref().unwrap_or_default();
+        let Some(Object::Pod(pod)) = self.view.by_uid(uid) else {
+            let message = format!("pod {name}, which took its place, was deleted meanwhile");
+            return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
+        };
+        let node = pods::node(pod).unwrap_or("no node");
+        if pods::is_ready(pod) || pods::phase(pod) == "Succeeded" {
+            let message = format!("pod {name} on {node} took its place");
+            let note = self.note(pod, Severity::Normal, event::POD_RESTARTED, &message);
+            plan.notes.push(note);
+            return plan.then(finish(self.restart, PodRestartPhase::Succeeded, message, self.now));
+        }
+        if pods::is_finished(pod) || pods::is_terminating(pod) {
+            let message = format!("pod {name}, which took its place, ended before it was ready");
+            return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
+        }
+        let late = format!("pod {name}, which took its place on {node}, was not ready in time");
+        self.fail_when_overdue(replacement, &late, plan);
+    }
+
+    /// Fails the request when its deadline has passed, or looks again then.
+    fn fail_when_overdue(&self, replacement: &PodReplacement, late: &str, plan: &mut Plan) {
+        let started = self.restart.status.as_ref().and_then(|s| s.started_at.as_ref());
+        let started = started.map_or(Tick::from(&replacement.since), Tick::from);
+        let deadline = started
+            + match self.restart.spec.deadline_seconds {
+                Some(seconds) => secs(seconds),
+                None => DEADLINE_DEFAULT + self.grace(),
+            };
+        if deadline <= self.now {
+            plan.then(finish(self.restart, PodRestartPhase::Failed, late.to_owned(), self.now));
+        } else {
+            plan.look_again(deadline);
+        }
+    }
+
+    fn grace(&self) -> TickDuration {
+        let of_pod = self.view.pod(&pod_of(self.restart)).and_then(|pod| pod.spec.as_ref());
+        let seconds = self
+            .restart
+            .spec
+            .grace_period_seconds
+            .or_else(|| of_pod.and_then(|spec| spec.termination_grace_period_seconds));
+        secs(seconds.unwrap_or(GRACE_DEFAULT_SECS))
+    }
+
+    fn message(&self) -> Option<&str> {
+        self.restart.status.as_ref()?.message.as_deref()
+    }
+
+    fn held(&self, replacement: PodReplacement, why: &str) -> Write {
+        again(self.restart, why.to_owned(), None, replacement)
+    }
+
+    fn evicting(&self, replacement: PodReplacement) -> Write {
+        let started = pods::whole_seconds(self.now);
+        again(self.restart, doing(self.rung).to_owned(), Some(started), replacement)
+    }
+
+    fn starting(&self, before: &PodReplacement, pod: &Pod) -> Write {
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        let replacement = PodReplacement {
+            step: ReplacementStep::Starting,
+            since: pods::whole_seconds(self.now),
+            pod: None,
+            new_pod_name: Some(name.clone()),
+            new_pod_uid: pod.metadata.uid.clone(),
+            ..before.clone()
+        };
+        let started = self.restart.status.as_ref().and_then(|status| status.started_at.clone());
+        again(self.restart, format!("pod {name} is starting in its place"), started, replacement)
+    }
+
+    fn note(
+        &self,
+        pod: &Arc<Pod>,
+        severity: Severity,
+        reason: &'static str,
+        message: &str,
+    ) -> Note {
+        Note::new(&Object::Pod(pod.clone()), severity, reason, message, COMPONENT)
+    }
+}
+
+/// How many disruptions a budget allows, if it is the pod's.
+fn allowed_by(budget: &PodDisruptionBudget, pod: &Pod) -> Option<i32> {
+    let selector = budget.spec.as_ref()?.selector.as_ref()?;
+    let is_over_pod = labels::matches(selector, pod.metadata.labels.as_ref());
+    let status = budget.status.as_ref().filter(|_| is_over_pod)?;
+    Some(status.disruptions_allowed.unwrap_or(0))
+}
+
+fn is_meant(pod: &Pod, replacement: &PodReplacement) -> bool {
+    pod.metadata.uid.as_ref() == Some(&replacement.pod_uid)
+}
+
+/// What a pod needs to be created again: nothing that the server, the scheduler or the node added for this very object.
+fn saved(pod: &Pod) -> RawExtension {
+    let mut again = Pod {
+        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            name: pod.metadata.name.clone(),
+            namespace: pod.metadata.namespace.clone(),
+            labels: pod.metadata.labels.clone(),
+            annotations: pod.metadata.annotations.clone(),
+            owner_references: pod.metadata.owner_references.clone(),
+            ..Default::default()
+        },
+        spec: pod.spec.clone(),
+        status: None,
+    };
+    if let Some(spec) = &mut again.spec {
+        spec.node_name = None;
+        spec.ephemeral_containers = None;
+    }
+    RawExtension(serde_json::to_value(again).expect("a pod has string keys only, so it encodes"))
+}
+
+fn secs(seconds: i64) -> TickDuration {
+    TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+fn doing(rung: Rung) -> &'static str {
+    match rung {
+        Rung::Reschedule => "Evicting the pod, to be created on another node",
+        Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate | Rung::Rollback => {
+            "Evicting the pod, to be created again"
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Rollback: the Deployment of the pod goes back to the revision before, once.
+//!
+//! From where and to where is written first; then the Deployment is changed, if it is still where it was. Whoever comes after a
+//! crash finds it at the one or the other revision, or at a third one that somebody else gave it, and that is left alone.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RollbackStatus};
+
+use super::{finish, pod_of};
+use crate::deployment::rollback;
+use crate::events::{Note, Severity};
+use crate::plan::{Report, Step, Write};
+use crate::{NamespacedName, Object, Plan, View, owners, pods};
+
+/// The event about a Deployment that goes back, as kubectl's users know it.
+const ROLLED_BACK: &str = "DeploymentRollback";
+/// The event when it could not be changed.
+const NOT_ROLLED_BACK: &str = "DeploymentRollbackFailed";
+/// `source.component` of its events.
+const COMPONENT: &str = "podrestart-controller";
+
+/// What is to be done for a request of rung Rollback that is not finished.
+pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let status = restart.status.as_ref().and_then(|status| status.rollback.as_ref());
+    match status {
+        None => take_up(view, restart, now, &mut plan),
+        Some(status) => go_on(view, restart, status, now, &mut plan),
+    }
+    plan
+}
+
+fn take_up(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+    let name = pod_of(restart);
+    let owner = view.pod(&name).and_then(|pod| owners::controller_of(&pod.metadata));
+    let from = owner.and_then(|owner| match view.by_uid(&owner.uid) {
+        Some(Object::ReplicaSet(set)) => Some(set),
+        _ => None,
+    });
+    let Some((from, target)) = from.and_then(|from| Some((from, rollback::target(view, from)?)))
+    else {
+        let message = format!(
+            "pod {name} is not of a Deployment's present revision, or no revision before it is known to have been healthy"
+        );
+        return plan.then(finish(restart, PodRestartPhase::Refused, message, now));
+    };
+    let text = |name: &Option<String>| name.clone().unwrap_or_default();
+    let mut restart = restart.as_ref().clone();
+    let status = restart.status.get_or_insert_default();
+    status.phase = Some(PodRestartPhase::Running);
+    status.started_at = Some(pods::whole_seconds(now));
+    status.message = Some(format!(
+        "rolling Deployment {} back to revision {}",
+        text(&target.deployment.metadata.name),
+        target.revision()
+    ));
+    status.rollback = Some(RollbackStatus {
+        deployment_name: text(&target.deployment.metadata.name),
+        from_replica_set: text(&from.metadata.name),
+        to_replica_set: text(&target.to.metadata.name),
+        to_revision: target.revision(),
+    });
+    plan.then(Write::UpdateStatus(restart.into()));
+}
+
+fn go_on(
+    view: &View,
+    restart: &Arc<PodRestart>,
+    status: &RollbackStatus,
+    now: Tick,
+    plan: &mut Plan,
+) {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    let named = |name: &str| NamespacedName::new(namespace, name);
+    let RollbackStatus { deployment_name, from_replica_set, to_replica_set, to_revision } = status;
+    let deployment = view.deployment(&named(deployment_name));
+    let (from, to) =
+        (view.replica_set(&named(from_replica_set)), view.replica_set(&named(to_replica_set)));
+    let is_at = |deployment: &Deployment, set: Option<&Arc<ReplicaSet>>| {
+        set.is_some_and(|set| rollback::is_at(deployment, set))
+    };
+    match (deployment, to) {
+        (Some(deployment), Some(to)) if rollback::is_at(deployment, to) => {
+            let message =
+                format!("Deployment {deployment_name} is at revision {to_revision} again");
+            plan.then(finish(restart, PodRestartPhase::Succeeded, message, now));
+        }
+        (Some(deployment), Some(to)) if is_at(deployment, from) => {
+            plan.then_all(vec![change(deployment, to, *to_revision)]);
+        }
+        (_, _) => {
+            let message = format!("Deployment {deployment_name} was changed or deleted meanwhile");
+            plan.then(finish(restart, PodRestartPhase::Failed, message, now));
+        }
+    }
+}
+
+fn change(deployment: &Arc<Deployment>, to: &ReplicaSet, revision: i64) -> Step {
+    let about = Object::Deployment(deployment.clone());
+    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+    let success = format!("Rolled back deployment \"{name}\" to revision {revision}");
+    let failure = format!("Rolling back deployment \"{name}\" to revision {revision}: ");
+    let note = |severity, reason, message| Note::new(&about, severity, reason, message, COMPONENT);
+    Step {
+        write: Write::Update(rollback::at(deployment, to).into()),
+        report: Some(Report {
+            success: note(Severity::Normal, ROLLED_BACK, success),
+            failure: note(Severity::Warning, NOT_ROLLED_BACK, failure),
+        }),
+    }
+}

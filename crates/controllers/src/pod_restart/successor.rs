@@ -1,0 +1,68 @@
+//! Which pod of a workload takes the place of an evicted one.
+//!
+//! Nothing in the API says so: a ReplicaSet makes a pod because one is missing, not because that one is. Taken is the order of
+//! creation: the first eviction of the workload gets the first pod that was made since, the second the second, and so on.
+//! A pod that another request has already is left out. Whichever way round two of them are, each has one of its own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodReplacement, PodRestart, ReplacementStep};
+
+use crate::{Kind, Object, View, owners, pods};
+
+/// The new pod, if it is there.
+pub(super) fn of<'a>(
+    view: &'a View,
+    restart: &'a PodRestart,
+    replacement: &PodReplacement,
+    workload: &'a str,
+) -> Option<&'a Arc<Pod>> {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    let since = Tick::from(&replacement.since);
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut earlier = 0;
+    for object in view.in_namespace(Kind::PodRestart, namespace) {
+        let Object::PodRestart(other) = object else { continue };
+        let Some(theirs) = other.status.as_ref().and_then(|s| s.replacement.as_ref()) else {
+            continue;
+        };
+        taken.insert(theirs.pod_uid.as_str());
+        taken.extend(theirs.new_pod_uid.as_deref());
+        let is_waiting = theirs.step == ReplacementStep::Evicting
+            && !is_finished(other)
+            && theirs.workload_uid.as_deref() == Some(workload);
+        let order = |r: &PodReplacement, p: &PodRestart| (r.since.clone(), p.metadata.name.clone());
+        if is_waiting && order(theirs, other) < order(replacement, restart) {
+            earlier += 1;
+        }
+    }
+    let mut new: Vec<&Arc<Pod>> = pods_of(view, namespace, workload)
+        .filter(|pod| pods::is_active(pod) && created(pod) >= since)
+        .filter(|pod| !taken.contains(pod.metadata.uid.as_deref().unwrap_or_default()))
+        .collect();
+    new.sort_by_key(|pod| (created(pod), pod.metadata.name.clone()));
+    new.get(earlier).copied()
+}
+
+fn pods_of<'a>(
+    view: &'a View,
+    namespace: &'a str,
+    workload: &'a str,
+) -> impl Iterator<Item = &'a Arc<Pod>> {
+    view.in_namespace(Kind::Pod, namespace).filter_map(move |object| match object {
+        Object::Pod(pod) if owners::root_uid(view, object) == workload => Some(pod),
+        _ => None,
+    })
+}
+
+fn created(pod: &Pod) -> Tick {
+    pod.metadata.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
+}
+
+fn is_finished(restart: &PodRestart) -> bool {
+    let phase = restart.status.as_ref().and_then(|status| status.phase);
+    phase.is_some_and(rekindle_types::v1alpha1::PodRestartPhase::is_final)
+}

@@ -1,0 +1,306 @@
+//! PodRestarts of the rungs Recreate, Reschedule and Rollback.
+
+use rekindle_controllers::deployment::rollback::HEALTHY;
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, Object, ObjectId, Write, pods};
+use rekindle_types::TickDuration;
+use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus, ReplacementStep};
+use serde_json::{Value, json};
+
+use crate::build::{deployment, pod, replica_set};
+use crate::world::{World, id};
+
+const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+fn restart(name: &str, spec: Value) -> Value {
+    json!({"kind": "PodRestart", "metadata": {"name": name}, "spec": spec})
+}
+
+fn status(world: &World, id: &ObjectId) -> PodRestartStatus {
+    match &world.api.objects[id] {
+        Object::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn step(world: &World, id: &ObjectId) -> Option<ReplacementStep> {
+    status(world, id).replacement.map(|replacement| replacement.step)
+}
+
+/// Name and node of each pod.
+fn places(world: &World) -> Vec<(String, String)> {
+    let place = |pod: &&k8s_openapi::api::core::v1::Pod| {
+        (pod.metadata.name.clone().unwrap(), pods::node(pod).unwrap_or("-").to_owned())
+    };
+    world.api.pods().iter().map(place).collect()
+}
+
+fn evictions(world: &World) -> usize {
+    world.writes.iter().filter(|write| matches!(write, Write::Evict(_))).count()
+}
+
+fn with_nodes(names: &[&str]) -> World {
+    let mut world = World::new();
+    for name in names {
+        world.api.add_node(name, "100", "100Gi", "1000");
+    }
+    world
+}
+
+#[test]
+fn a_pod_without_a_controller_comes_back_under_its_name_with_all_that_was_its_own() {
+    let mut world = World::with_node();
+    let mut naked = pod("web", json!({"app": "web"}));
+    naked["metadata"]["annotations"] = json!({"team": "shop"});
+    let web = world.create(naked);
+    world.converge();
+    let before = world.api.objects[&web].clone();
+    let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
+    world.converge();
+    let (Object::Pod(before), Object::Pod(after)) = (&before, &world.api.objects[&web]) else {
+        panic!("pods")
+    };
+    assert_ne!(before.metadata.uid, after.metadata.uid);
+    assert_eq!(before.metadata.labels, after.metadata.labels);
+    assert_eq!(before.metadata.annotations, after.metadata.annotations);
+    assert_eq!(before.spec, after.spec);
+    let status = status(&world, &request);
+    assert_eq!(status.phase, Some(PodRestartPhase::Succeeded));
+    assert_eq!(status.message.as_deref(), Some("pod web on node-1 took its place"));
+    let replacement = status.replacement.unwrap();
+    assert_eq!(replacement.new_pod_uid, after.metadata.uid);
+    assert_eq!(replacement.pod, None, "the kept pod is not needed any more");
+}
+
+#[test]
+fn what_cannot_be_replaced_is_refused_with_the_reason() {
+    let mut world = World::with_node();
+    let mut mirror = pod("mirror", json!({}));
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    world.create(mirror);
+    let mut daemon = pod("daemon", json!({}));
+    daemon["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet",
+        "name": "agent", "uid": "daemon-set", "controller": true}]);
+    world.create(daemon);
+    let going = world.create(pod("going", json!({})));
+    world.converge();
+    world.api.user_deletes(&going, Propagation::Default);
+    for (pod, rung, message) in [
+        ("mirror", "Recreate", "pod shop/mirror is a static pod: its node alone can replace it"),
+        ("daemon", "Reschedule", "pod shop/daemon is of DaemonSet agent: it has no other node"),
+        ("going", "Recreate", "pod shop/going is terminating"),
+        (
+            "mirror",
+            "Rollback",
+            "pod shop/mirror is not of a Deployment's present revision, or no revision before it is known to have been healthy",
+        ),
+    ] {
+        let name = format!("{pod}-{}", rung.to_lowercase());
+        let request = world.create(restart(&name, json!({"podName": pod, "rung": rung})));
+        world.settle();
+        let status = status(&world, &request);
+        assert_eq!(status.phase, Some(PodRestartPhase::Refused), "{pod}");
+        assert_eq!(status.message.as_deref(), Some(message));
+    }
+    assert_eq!(evictions(&world), 0);
+}
+
+#[test]
+fn a_refused_eviction_is_tried_again_ever_more_rarely_until_it_is_granted() {
+    let mut world = World::with_node();
+    world.create(pod("web", json!({})));
+    world.converge();
+    world.api.refuse_eviction = Some(BUDGET.to_owned());
+    let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
+    world.advance(TickDuration::from_millis(600_500));
+    let held = status(&world, &request);
+    assert_eq!(held.phase, Some(PodRestartPhase::Running));
+    assert_eq!((held.message.as_deref(), held.started_at), (Some(BUDGET), None));
+    assert_eq!(step(&world, &request), Some(ReplacementStep::Held));
+    assert!((20..=40).contains(&evictions(&world)), "{} evictions", evictions(&world));
+    world.api.refuse_eviction = None;
+    world.converge();
+    world.advance(TickDuration::from_secs(31));
+    world.converge();
+    assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Succeeded));
+}
+
+#[test]
+fn a_held_request_ends_when_its_pod_is_deleted_and_does_not_bring_it_back() {
+    let mut world = World::with_node();
+    let web = world.create(pod("web", json!({})));
+    world.converge();
+    world.api.refuse_eviction = Some(BUDGET.to_owned());
+    let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
+    world.advance(TickDuration::from_millis(500));
+    assert_eq!(step(&world, &request), Some(ReplacementStep::Held));
+    world.api.user_deletes(&web, Propagation::Default);
+    world.converge();
+    assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Failed));
+    assert_eq!(places(&world), []);
+}
+
+#[test]
+fn a_held_request_of_a_ladder_is_withdrawn_when_the_pod_is_well_and_a_persons_is_not() {
+    for (ladder, expected) in
+        [(json!("web"), PodRestartPhase::Refused), (Value::Null, PodRestartPhase::Running)]
+    {
+        let mut world = World::with_node();
+        let web = world.create(pod("web", json!({})));
+        world.converge();
+        world.set_ready(&web, "False");
+        world.api.refuse_eviction = Some(BUDGET.to_owned());
+        let spec = json!({"podName": "web", "rung": "Recreate", "ladderName": ladder});
+        let request = world.create(restart("again", spec));
+        world.advance(TickDuration::from_millis(5_500));
+        assert_eq!(step(&world, &request), Some(ReplacementStep::Held));
+        world.set_ready(&web, "True");
+        world.advance(TickDuration::from_secs(60));
+        assert_eq!(status(&world, &request).phase, Some(expected), "{ladder}");
+    }
+}
+
+#[test]
+fn a_request_fails_at_its_deadline() {
+    let mut world = World::with_node();
+    world.create(pod("web", json!({})));
+    world.converge();
+    world.api.refuse_eviction = Some(BUDGET.to_owned());
+    let spec = json!({"podName": "web", "rung": "Recreate", "deadlineSeconds": 20});
+    let request = world.create(restart("held", spec));
+    world.advance(TickDuration::from_secs(21));
+    let held = status(&world, &request);
+    assert_eq!(held.phase, Some(PodRestartPhase::Failed));
+    assert_eq!(held.message, Some(format!("held back until its deadline: {BUDGET}")));
+
+    world.api.refuse_eviction = None;
+    let spec = json!({"podName": "web", "rung": "Recreate", "deadlineSeconds": 20});
+    let request = world.create(restart("slow", spec));
+    world.settle();
+    world.kubelet(); // the old pod ends, the new one never gets ready
+    world.advance(TickDuration::from_secs(21));
+    let slow = status(&world, &request);
+    assert_eq!(slow.phase, Some(PodRestartPhase::Failed));
+    let late = "pod web, which took its place on node-1, was not ready in time";
+    assert_eq!(slow.message.as_deref(), Some(late));
+}
+
+#[test]
+fn two_pods_of_a_set_that_are_evicted_together_get_a_successor_each() {
+    let mut world = World::with_node();
+    world.create(replica_set("web", 3));
+    world.converge();
+    let old: Vec<String> = places(&world).into_iter().map(|(name, _)| name).collect();
+    let requests: Vec<ObjectId> = old[..2]
+        .iter()
+        .map(|name| world.create(restart(name, json!({"podName": name, "rung": "Recreate"}))))
+        .collect();
+    world.converge();
+    let new: Vec<Option<String>> = requests
+        .iter()
+        .map(|request| {
+            let status = status(&world, request);
+            assert_eq!(status.phase, Some(PodRestartPhase::Succeeded), "{:?}", status.message);
+            status.replacement.unwrap().new_pod_name
+        })
+        .collect();
+    assert_ne!(new[0], new[1]);
+    let left: Vec<String> = places(&world).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(left.len(), 3);
+    assert!(left.contains(&old[2]), "the third pod was left alone");
+    assert!(new.iter().flatten().all(|name| left.contains(name) && !old.contains(name)));
+}
+
+#[test]
+fn a_node_is_avoided_by_the_whole_workload_until_the_time_is_over() {
+    let mut world = with_nodes(&["bad", "good"]);
+    world.create(replica_set("web", 1));
+    world.converge();
+    assert_eq!(places(&world)[0].1, "bad", "the first by name");
+    let old = places(&world)[0].0.clone();
+    let spec = json!({"podName": old, "rung": "Reschedule", "avoidNodeFor": "20m"});
+    let request = world.create(restart("away", spec));
+    world.converge();
+    assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Succeeded));
+    assert_eq!(places(&world)[0].1, "good");
+
+    world.advance(TickDuration::from_secs(11 * 60)); // longer than a finished request stays
+    world.api.change(&id(Kind::ReplicaSet, "web"), |set| set["spec"]["replicas"] = json!(3));
+    world.converge();
+    assert!(places(&world).iter().all(|(_, node)| node == "good"), "{:?}", places(&world));
+
+    world.advance(TickDuration::from_secs(10 * 60));
+    assert!(!world.api.objects.contains_key(&request), "it is not needed any more");
+    world.api.change(&id(Kind::ReplicaSet, "web"), |set| set["spec"]["replicas"] = json!(4));
+    world.converge();
+    assert!(places(&world).iter().any(|(_, node)| node == "bad"), "{:?}", places(&world));
+}
+
+#[test]
+fn a_pod_whose_only_other_node_went_waits_no_longer_than_the_avoidance() {
+    let mut world = with_nodes(&["bad", "good"]);
+    let web = world.create(pod("web", json!({})));
+    world.converge();
+    let spec = json!({"podName": "web", "rung": "Reschedule", "avoidNodeFor": "5m"});
+    world.create(restart("away", spec));
+    world.settle(); // evicted; it still ends
+    let good = ObjectId::new(Kind::Node, rekindle_controllers::NamespacedName::new("", "good"));
+    world.api.user_deletes(&good, Propagation::Default);
+    world.converge();
+    assert_eq!(places(&world), [("web".to_owned(), "-".to_owned())]);
+    world.advance(TickDuration::from_secs(5 * 60));
+    world.converge();
+    assert_eq!(places(&world), [("web".to_owned(), "bad".to_owned())]);
+    // a later restart does not carry the exclusion on
+    world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
+    world.converge();
+    let Object::Pod(pod) = &world.api.objects[&web] else { panic!("a pod") };
+    assert_eq!(pod.spec.as_ref().unwrap().affinity, None);
+}
+
+/// A Deployment whose first revision was healthy, or not, and whose second one is rolled out; answers a pod of the second.
+fn rolled_out(first: Option<&str>) -> (World, String) {
+    let mut world = World::with_node();
+    let web = world.create(deployment("web", 1, "one"));
+    world.converge();
+    let set = world.api.ids(Kind::ReplicaSet, "shop").remove(0);
+    if let Some(since) = first {
+        world.api.change(&set, |set| set["metadata"]["annotations"][HEALTHY] = json!(since));
+    }
+    world.api.change(&web, |web| {
+        web["spec"]["template"]["spec"]["containers"][0]["image"] = json!("two");
+    });
+    world.converge();
+    let pod = places(&world).remove(0).0;
+    (world, pod)
+}
+
+fn image(world: &World) -> String {
+    let spec = world.deployment("web").spec.template.spec.clone().unwrap();
+    spec.containers[0].image.clone().unwrap()
+}
+
+#[test]
+fn a_rollback_gives_the_template_of_a_healthy_revision_again_once() {
+    let (mut world, pod) = rolled_out(Some("2026-01-01T00:00:00Z"));
+    let spec = json!({"podName": pod, "rung": "Rollback"});
+    let request = world.create(restart("back", spec.clone()));
+    let second = world.create(restart("back-too", spec));
+    world.converge();
+    assert_eq!(image(&world), "one");
+    let done = status(&world, &request);
+    assert_eq!(done.phase, Some(PodRestartPhase::Succeeded), "{:?}", done.message);
+    let second = status(&world, &second).phase;
+    assert!(second.is_some_and(PodRestartPhase::is_final), "another pod's request goes no further");
+    let templates = world.replica_sets().len();
+    assert_eq!(templates, 2, "no revision was made for it");
+}
+
+#[test]
+fn a_revision_that_was_never_healthy_is_not_gone_back_to() {
+    let (mut world, pod) = rolled_out(None);
+    let request = world.create(restart("back", json!({"podName": pod, "rung": "Rollback"})));
+    world.converge();
+    assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Refused));
+    assert_eq!(image(&world), "two");
+}

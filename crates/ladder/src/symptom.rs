@@ -1,0 +1,67 @@
+//! How a pod fails, so far as two pods can be said to fail in the same way.
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::{Tick, TickDuration};
+
+use crate::evidence;
+use crate::failures;
+use crate::observation::{ContainerView, Course, PodView, Role};
+
+/// What has been running and ready so long does not fail any more, whatever was before.
+const WELL_AFTER: TickDuration = TickDuration::from_secs(10);
+
+/// How a pod fails: which container, and with what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symptom {
+    container: String,
+    sign: Sign,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sign {
+    /// It ended: the reason and the code. The message is left out: it may name the pod or the time.
+    Ended { reason: String, exit_code: i32 },
+    /// It does not start: the reason.
+    Waits { reason: String },
+}
+
+/// How the pod fails now, if it does, and when it did last: the first container that does not start, or that failed inside the
+/// window and is not well again. A container that does not start has no time.
+pub fn symptom_of(pod: &Pod, now: Tick, window: TickDuration) -> Option<(Symptom, Option<Tick>)> {
+    let view = PodView::of(pod);
+    match view.course {
+        Course::Over => return None,
+        Course::Open => {}
+    }
+    view.containers.iter().find_map(|container| {
+        let (sign, at) = sign_of(container, now, window)?;
+        Some((Symptom { container: container.name.to_owned(), sign }, at))
+    })
+}
+
+fn sign_of(
+    container: &ContainerView<'_>,
+    now: Tick,
+    window: TickDuration,
+) -> Option<(Sign, Option<Tick>)> {
+    if evidence::of_waiting(container).is_some() {
+        // a pull that failed and one that waits to be tried again are the same
+        let reason = match evidence::cause_of_waiting(container) {
+            evidence::StuckCause::NoImage => "NoImage",
+            evidence::StuckCause::Other => container.waiting?.reason,
+        };
+        return Some((Sign::Waits { reason: reason.to_owned() }, None));
+    }
+    let is_well = match (container.live, container.role) {
+        (Some(live), _) => {
+            let since = live.started_at.map_or(TickDuration::ZERO, |at| now.since(at));
+            container.ready && since >= WELL_AFTER
+        }
+        (None, Role::Init) => container.is_done(),
+        (None, Role::Sidecar | Role::Regular) => container.is_done(),
+    };
+    let end = container.last_end.filter(|_| !is_well)?;
+    let is_recent = end.finished_at.is_some_and(|at| now.since(at) < window);
+    let sign = Sign::Ended { reason: end.reason.to_owned(), exit_code: end.exit_code };
+    (is_recent && failures::is_failure(&end, container)).then_some((sign, end.finished_at))
+}

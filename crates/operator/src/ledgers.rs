@@ -1,0 +1,118 @@
+//! Which ledger is a pod's: its own, or the one it takes over from a pod that went before it. Pure, as the controllers are.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_controllers::{Kind, NamespacedName, Object, View, owners, pods};
+use rekindle_ladder::{Identity, Lineage, heir_of, identity};
+use rekindle_types::v1alpha1::RestartLedger;
+
+/// Where a pod's history is written.
+pub(crate) struct Place<'a> {
+    /// The ledger's name.
+    pub(crate) name: NamespacedName,
+    /// Whose it is.
+    pub(crate) identity: Identity,
+    /// The ledger as it stands, if there is one.
+    pub(crate) ledger: Option<&'a Arc<RestartLedger>>,
+}
+
+/// The place of a pod's history.
+pub(crate) fn place_of<'a>(view: &'a View, pod: &'a Pod) -> Place<'a> {
+    let identity = identity(pod);
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let by_name = NamespacedName::new(namespace, identity.ledger_name.as_str());
+    let named = view.restart_ledger(&by_name);
+    match identity.lineage {
+        Lineage::Name => Place { name: by_name, identity, ledger: named },
+        Lineage::Controller => {
+            let own = named.filter(|ledger| is_of(ledger, pod)).or_else(|| inherited(view, pod));
+            let name = match (own, named) {
+                (Some(ledger), _) => NamespacedName::of(&ledger.metadata),
+                (None, None) => by_name,
+                // an earlier pod had the name, and a later one has its ledger
+                (None, Some(_)) => second_name(namespace, pod),
+            };
+            Place { ledger: view.restart_ledger(&name), name, identity }
+        }
+    }
+}
+
+/// The ledger that speaks of the pod of this name now.
+pub(crate) fn of_pod_named<'a>(
+    view: &'a View,
+    pod: &'a NamespacedName,
+) -> impl Iterator<Item = &'a Arc<RestartLedger>> {
+    view.in_namespace(Kind::RestartLedger, &pod.namespace).filter_map(|object| match object {
+        Object::RestartLedger(ledger) if ledger.spec.pod_name == pod.name => Some(ledger),
+        _ => None,
+    })
+}
+
+/// True when the pod that the ledger speaks of is there.
+pub(crate) fn has_pod(view: &View, ledger: &RestartLedger) -> bool {
+    pod_of(view, ledger).is_some()
+}
+
+/// True when it is there and is not going.
+fn has_living_pod(view: &View, ledger: &RestartLedger) -> bool {
+    pod_of(view, ledger).is_some_and(|pod| pods::is_active(pod))
+}
+
+fn pod_of<'a>(view: &'a View, ledger: &RestartLedger) -> Option<&'a Arc<Pod>> {
+    let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
+    let pod = view.pod(&NamespacedName::new(namespace, ledger.spec.pod_name.as_str()));
+    pod.filter(|pod| is_of(ledger, pod))
+}
+
+/// The pods that may take a ledger over now that this pod is going: those of its controller.
+pub(crate) fn heirs_of<'a>(
+    view: &'a View,
+    pod: &'a Pod,
+) -> impl Iterator<Item = NamespacedName> + 'a {
+    let controller = owners::controller_of(&pod.metadata).filter(|_| !pods::is_active(pod));
+    let left_one = controller.filter(|controller| {
+        view.dependents(&controller.uid)
+            .any(|object| matches!(object, Object::RestartLedger(ledger) if is_of(ledger, pod)))
+    });
+    left_one
+        .into_iter()
+        .flat_map(|controller| view.pods_of(&controller.uid))
+        .map(|pod| NamespacedName::of(&pod.metadata))
+}
+
+/// A ledger of the same controller that is this pod's already, or becomes it.
+fn inherited<'a>(view: &'a View, pod: &'a Pod) -> Option<&'a Arc<RestartLedger>> {
+    let controller = owners::controller_of(&pod.metadata)?;
+    let ledgers: Vec<&Arc<RestartLedger>> = view
+        .dependents(&controller.uid)
+        .filter_map(|object| match object {
+            Object::RestartLedger(ledger) => Some(ledger),
+            _ => None,
+        })
+        .collect();
+    if let Some(own) = ledgers.iter().find(|ledger| is_of(ledger, pod)) {
+        return Some(own);
+    }
+    let orphans = ledgers.iter().filter(|ledger| !has_living_pod(view, ledger));
+    let heirs = view
+        .pods_of(&controller.uid)
+        .filter(|heir| pods::is_active(heir) && !ledgers.iter().any(|ledger| is_of(ledger, heir)));
+    let name = heir_of(pod, heirs.map(Arc::as_ref), orphans.map(|ledger| ledger.as_ref()))?
+        .metadata
+        .name
+        .as_ref();
+    ledgers.iter().find(|ledger| ledger.metadata.name.as_ref() == name).copied()
+}
+
+fn is_of(ledger: &RestartLedger, pod: &Pod) -> bool {
+    Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref()
+}
+
+/// Not the name of any pod of that controller: their suffixes have five letters.
+fn second_name(namespace: &str, pod: &Pod) -> NamespacedName {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    let suffix = rekindle_controllers::names::short_hash(&[uid]);
+    NamespacedName::new(namespace, format!("{name}-{suffix}"))
+}
