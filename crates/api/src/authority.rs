@@ -14,7 +14,7 @@ use crate::auth::rbac::Policies;
 use crate::auth::rbac::policies::{Change, Gone};
 use crate::auth::user::MASTERS;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
-use crate::call::decode_stored;
+use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::rbac::GROUP;
 use crate::registry::{KindEntry, Registry};

@@ -13,6 +13,7 @@ use crate::represent::Renderer;
 use crate::request::accept::{self, Representation};
 use crate::request::{Options, Request, ResourcePath};
 use crate::shared::Shared;
+use crate::stored::decode_stored;
 use crate::status::ApiError;
 use crate::{expiry, keys};
 
@@ -179,18 +180,6 @@ impl From<StoreError> for WriteFailure {
             other => Self::Api(other.into()),
         }
     }
-}
-
-/// Reads an object that this API wrote.
-pub(crate) fn decode_stored(
-    entry: &KindEntry,
-    object: &Object,
-) -> Result<Box<dyn AnyObject>, ApiError> {
-    let mut decoded = (entry.decode_stored)(&object.value).map_err(|error| {
-        ApiError::internal(format!("read {} at {}: {error}", entry.kind, object.key))
-    })?;
-    decoded.meta_mut().resource_version = Some(object.revision.to_string());
-    Ok(decoded)
 }
 
 /// Queues the write of an object; its `resourceVersion` becomes the revision of the write.

@@ -43,6 +43,7 @@ mod revision;
 pub mod selectors;
 mod shared;
 pub mod status;
+mod stored;
 mod subresources;
 pub mod table;
 mod tokens;

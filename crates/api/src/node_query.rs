@@ -3,6 +3,8 @@
 use rekindle_types::PodUid;
 use rekindle_types::log_options::LogOptions;
 
+use crate::selectors::LabelSelector;
+
 /// Which part of which container's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogQuery {
@@ -23,6 +25,23 @@ pub struct NodeGet {
     pub path: String,
     /// What follows the `?`; empty when there is none.
     pub query: String,
+}
+
+/// Which figures are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsQuery {
+    pub(crate) kind: Measured,
+    pub(crate) namespace: String,
+    /// Empty: all of them.
+    pub(crate) name: String,
+    pub(crate) selector: LabelSelector,
+}
+
+/// Whose figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measured {
+    Node,
+    Pod,
 }
 
 /// What a client wants to stream.

@@ -9,8 +9,7 @@ use http::StatusCode;
 use rekindle_store::{Pending, StoreError, Written};
 
 use crate::event_stream::EventStream;
-use crate::node_query::{LogQuery, NodeGet, StreamQuery};
-use crate::resource_metrics::MetricsQuery;
+use crate::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use crate::status::{ApiError, Status};
 
 /// What becomes of a request.

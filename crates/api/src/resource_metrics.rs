@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
+use crate::node_query::{Measured, MetricsQuery};
 use crate::outcome::{Answer, Outcome};
 use crate::registry::Scope;
 use crate::request::{Options, Request, ResourcePath};
@@ -68,22 +69,6 @@ pub struct Figures {
     pub memory_bytes: u64,
 }
 
-/// Which figures are asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetricsQuery {
-    kind: Kind,
-    namespace: String,
-    /// Empty: all of them.
-    name: String,
-    selector: LabelSelector,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Node,
-    Pod,
-}
-
 /// Reads the question; none when the path names something else.
 pub(crate) fn query(
     request: &Request,
@@ -95,8 +80,8 @@ pub(crate) fn query(
     }
     let named = path.version == VERSION && path.subresource.is_empty();
     let kind = match (path.resource.as_str(), path.namespace.is_empty()) {
-        ("nodes", true) if named => Kind::Node,
-        ("pods", of_all) if named && (!of_all || path.name.is_empty()) => Kind::Pod,
+        ("nodes", true) if named => Measured::Node,
+        ("pods", of_all) if named && (!of_all || path.name.is_empty()) => Measured::Pod,
         _ => return Err(ApiError::no_such_path()),
     };
     if request.method != Method::GET || options.watch {
@@ -115,13 +100,13 @@ impl MetricsQuery {
         node_labels: impl Fn(&str) -> BTreeMap<String, String>,
     ) -> Answer {
         let items: Vec<Value> = match self.kind {
-            Kind::Node => nodes
+            Measured::Node => nodes
                 .iter()
                 .map(|node| (node, node_labels(&node.name)))
                 .filter(|(node, labels)| self.wants("", &node.name, labels))
                 .map(|(node, labels)| node_metrics(node, &labels))
                 .collect(),
-            Kind::Pod => nodes
+            Measured::Pod => nodes
                 .iter()
                 .flat_map(|node| node.pods.iter().map(move |pod| (node, pod)))
                 .filter(|(_, pod)| self.wants(&pod.namespace, &pod.name, &pod.labels))
@@ -129,8 +114,8 @@ impl MetricsQuery {
                 .collect(),
         };
         let kind = match self.kind {
-            Kind::Node => "NodeMetrics",
-            Kind::Pod => "PodMetrics",
+            Measured::Node => "NodeMetrics",
+            Measured::Pod => "PodMetrics",
         };
         let api_version = format!("{GROUP}/{VERSION}");
         if self.name.is_empty() {
@@ -156,8 +141,8 @@ impl MetricsQuery {
 
     fn not_found(&self) -> Answer {
         let (plural, name) = match self.kind {
-            Kind::Node => ("nodes", self.name.clone()),
-            Kind::Pod => ("pods", format!("{}/{}", self.namespace, self.name)),
+            Measured::Node => ("nodes", self.name.clone()),
+            Measured::Pod => ("pods", format!("{}/{}", self.namespace, self.name)),
         };
         ApiError::absent(GROUP, plural, &name).into()
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::auth::token::{Bound, Claims, Private, TokenError, TokenKey};
 use crate::auth::{Identity, UserInfo, service_account};
-use crate::call::decode_stored;
+use crate::stored::decode_stored;
 use crate::keys;
 use crate::outcome::Answer;
 use crate::shared::Shared;

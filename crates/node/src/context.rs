@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use tokio::sync::Notify;
 
-use crate::agent::ApiAddresses;
+use crate::config::ApiAddresses;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::env::Allocatable;

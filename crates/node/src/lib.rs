@@ -19,6 +19,7 @@
 
 pub mod agent;
 pub mod clock;
+mod config;
 mod container_spec;
 mod context;
 mod counters;
@@ -46,8 +47,9 @@ mod tokens;
 pub mod usage;
 mod volumes;
 
-pub use agent::{ApiAddresses, Config, Duty, Handle, Node, NodeError, StopMode};
+pub use agent::{Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
+pub use config::{ApiAddresses, Config, Duty};
 pub use eviction::EvictionPolicy;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};

@@ -4,7 +4,8 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use rekindle_store::{Expect, RangeQuery, StoreError};
 
-use crate::call::{decode_stored, put};
+use crate::call::put;
+use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::rbac::GROUP;
 use crate::registry::AnyObject;

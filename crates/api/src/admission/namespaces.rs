@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_store::{Expect, Pending, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
-use crate::call::{Call, decode_stored, put};
+use crate::call::{Call, put};
+use crate::stored::decode_stored;
 use crate::registry::{AnyObject, Context, KindEntry, Scope};
 use crate::selectors::names_of_key;
 use crate::shared::Shared;

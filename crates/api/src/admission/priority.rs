@@ -11,7 +11,8 @@ use rekindle_store::{Object, Pending, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
 use super::namespaces;
-use crate::call::{Call, decode_stored};
+use crate::call::Call;
+use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::priority_class::{PREEMPTION_POLICY, SYSTEM_CLASSES};
 use crate::registry::{AnyObject, KindEntry};

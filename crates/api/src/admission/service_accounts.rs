@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::namespaces::CA_BUNDLE;
-use crate::call::{Call, decode_stored};
+use crate::call::Call;
+use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::pod::is_mirror;
 use crate::registry::AnyObject;

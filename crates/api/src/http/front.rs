@@ -27,7 +27,7 @@ use crate::decode::BODY_BYTES_MAX;
 use crate::node_query::{LogQuery, NodeGet, StreamQuery};
 use crate::outcome::{Answer, Outcome};
 use crate::request::Request;
-use crate::resource_metrics::MetricsQuery;
+use crate::node_query::MetricsQuery;
 use crate::status::ApiError;
 
 /// How long a client may take to send a body.

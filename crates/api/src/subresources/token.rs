@@ -129,7 +129,7 @@ fn bind(
 fn node_of(call: &Call<'_>, key: &str) -> Result<Option<Bound>, ApiError> {
     let entry = call.api.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_path)?;
     let Some(stored) = call.api.store.get(key) else { return Ok(None) };
-    let object = crate::call::decode_stored(entry, &stored)?;
+    let object = crate::stored::decode_stored(entry, &stored)?;
     let pod = object.as_any().downcast_ref::<Pod>();
     let Some(spec) = pod.and_then(|pod| pod.spec.as_ref()) else { return Ok(None) };
     if text(spec.service_account_name.as_ref()) != call.path.name {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::Config;
+use crate::config::Config;
 
 pub(super) fn configz(config: &Config) -> Value {
     let seconds = config.max_container_restart_period.to_std().as_secs();

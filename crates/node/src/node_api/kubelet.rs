@@ -6,7 +6,7 @@ use std::fs;
 use rekindle_runtime::{ContainerState, SandboxSnapshot, SandboxState};
 use rekindle_types::metrics::{Kind, ProcessFiles, Text};
 
-use crate::agent::Config;
+use crate::config::Config;
 use crate::counters::Counters;
 
 /// Reads about this process. Blocks, shortly.

@@ -28,7 +28,7 @@ use futures::future::BoxFuture;
 use rekindle_runtime::{Runtime, RuntimeError};
 use rekindle_types::{PodRef, TickDuration, metrics};
 
-use crate::agent::Config;
+use crate::config::Config;
 use crate::counters::Counters;
 use crate::pods::PodIndex;
 use crate::usage::{Rates, Scope, UsageReader, Who};

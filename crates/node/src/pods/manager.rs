@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
 use super::worker::{Input, Source, Worker, WorkerStart};
-use crate::agent::Duty;
+use crate::config::Duty;
 use crate::context::NodeContext;
 use crate::eviction::{Order, Standing};
 use crate::network::PodNetwork;

@@ -33,7 +33,7 @@ use super::shown_by::ShownBy;
 use super::snapshot::snapshot_of;
 use super::spec_change::{concerns_core, concerns_downward_files, concerns_references};
 use super::termination_message::read_message;
-use crate::agent::Duty;
+use crate::config::Duty;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
 use crate::layout::PodDirs;

@@ -15,7 +15,7 @@ use super::conditions::{Fitness, Shown, conditions};
 use super::lease;
 use super::machine::MachineFacts;
 use super::object::{labels, node_object, node_status};
-use crate::agent::Config;
+use crate::config::Config;
 use crate::eviction::Standing;
 
 /// Between two heartbeats.

@@ -6,7 +6,7 @@ use std::fs;
 use k8s_openapi::api::core::v1::NodeSystemInfo;
 use rekindle_types::Quantity;
 
-use crate::agent::Config;
+use crate::config::Config;
 use crate::env::Allocatable;
 use crate::eviction::{EvictionPolicy, Signal};
 

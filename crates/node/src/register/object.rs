@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Quantity;
 
 use super::machine::{MachineFacts, architecture};
-use crate::agent::Config;
+use crate::config::Config;
 
 /// The labels that every node carries, and those of the configuration.
 pub(crate) fn labels(config: &Config) -> BTreeMap<String, String> {

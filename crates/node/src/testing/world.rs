@@ -6,7 +6,8 @@ use rekindle_types::Tick;
 use serde_json::Value;
 
 use super::{FakeApi, FakeNetwork, Machine, TestFolder};
-use crate::agent::{Config, Handle, Node};
+use crate::agent::{Handle, Node};
+use crate::config::Config;
 use crate::clock::Clock;
 use crate::eviction::EvictionPolicy;
 

@@ -5,7 +5,8 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rekindle_store::{Expect, Object, Pending, RangeQuery};
 
-use crate::call::{Call, WriteFailure, decode_stored, put};
+use crate::call::{Call, WriteFailure, put};
+use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::pod_disruption_budget::ALWAYS_ALLOW;
 use crate::kinds::pod_disruption_budget::deadlock::Deadlock;

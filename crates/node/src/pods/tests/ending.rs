@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rekindle_types::ExitStatus;
 
 use super::pod_with_scratch;
-use crate::agent::{Duty, Handle, Node, StopMode};
+use crate::agent::{Handle, Node, StopMode};
+use crate::config::Duty;
 use crate::testing::{World, container, pod};
 
 async fn agent_to_end_pods(world: &World) -> Handle {

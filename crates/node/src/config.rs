@@ -1,0 +1,106 @@
+//! What a node agent is given.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use rekindle_types::TickDuration;
+
+use crate::clock::Clock;
+use crate::eviction::EvictionPolicy;
+use crate::images::ImageGcPolicy;
+use crate::shutdown::ShutdownPolicy;
+
+/// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
+/// that hangs stops every pod of the node.
+const PARALLEL_IMAGE_PULLS: usize = 3;
+
+/// What a node agent is given.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The Node object's name.
+    pub name: String,
+    /// Where the agent keeps its own things, beneath `node/`.
+    pub data_dir: PathBuf,
+    /// Where container logs go. It belongs to this node alone: logs of pods that are not here are removed.
+    pub log_dir: PathBuf,
+    /// InternalIP addresses of the node, and `status.hostIP` of its pods: usually the bridge's gateway.
+    pub addresses: Vec<IpAddr>,
+    /// Where containers reach the API; without it they are not told.
+    pub api: Option<ApiAddresses>,
+    /// The subnet that pods get addresses from, for `spec.podCIDR`.
+    pub pod_cidr: Option<String>,
+    /// Amounts that replace what the machine has, by resource name (`cpu`, `memory`, `pods`, …): several nodes on one machine
+    /// share it by this.
+    pub capacity: BTreeMap<String, String>,
+    /// Labels of the node beside the usual ones.
+    pub labels: BTreeMap<String, String>,
+    /// The kubelet's `crashLoopBackOff.maxContainerRestartPeriod`.
+    pub max_container_restart_period: TickDuration,
+    /// Images that are pulled at the same time; the kubelet's `maxParallelImagePulls`, 1 being its `serializeImagePulls`.
+    pub max_parallel_image_pulls: usize,
+    /// Processes and threads of one pod at most; the kubelet's `podPidsLimit`. `None` is no limit.
+    pub pod_pids_limit: Option<u64>,
+    /// When unused images are removed.
+    pub image_gc: ImageGcPolicy,
+    /// When pods are evicted because the node runs out of something.
+    pub eviction: EvictionPolicy,
+    /// The time that pods get when the node is shut down; none: its end is no shutdown, and the pods come back with it.
+    pub shutdown: ShutdownPolicy,
+    /// The domain of services, for /etc/hosts: `cluster.local`.
+    pub cluster_domain: String,
+    /// Shown as the node's kubelet version: `v1.37.0+rekindle.0.1.0`.
+    pub version: String,
+    /// Where ticks come from; the same clock as the runtime's.
+    pub clock: Clock,
+    /// The folder of static pods' manifests, which exists; the kubelet's `staticPodPath`.
+    pub static_pods: Option<PathBuf>,
+    /// What the agent is started for.
+    pub duty: Duty,
+}
+
+/// Where containers reach the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApiAddresses {
+    /// Those with a network of their own.
+    pub of_pods: SocketAddr,
+    /// Those on the node's network.
+    pub of_the_node: SocketAddr,
+}
+
+/// What an agent is started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// To run the pods of its node.
+    Serve,
+    /// To end what an agent that was killed left running, gracefully, and to start nothing: told to stop with `EndPods`, it
+    /// returns when that is done.
+    EndPods,
+}
+
+impl Config {
+    /// The usual node of this name on these folders.
+    pub fn new(name: &str, data_dir: &Path, log_dir: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            data_dir: data_dir.to_owned(),
+            log_dir: log_dir.to_owned(),
+            addresses: Vec::new(),
+            api: None,
+            pod_cidr: None,
+            capacity: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            max_container_restart_period: TickDuration::from_secs(300),
+            max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
+            pod_pids_limit: None,
+            image_gc: ImageGcPolicy::default(),
+            eviction: EvictionPolicy::default(),
+            shutdown: ShutdownPolicy::default(),
+            cluster_domain: "cluster.local".to_owned(),
+            version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
+            clock: Clock::system(),
+            static_pods: None,
+            duty: Duty::Serve,
+        }
+    }
+}
