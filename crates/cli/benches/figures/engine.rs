@@ -23,7 +23,19 @@ pub struct Engine {
 impl Engine {
     /// Starts it and waits until the API listens.
     pub async fn start() -> anyhow::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("rekindle-bench-").tempdir()?;
+        Self::start_in(tempfile::Builder::new().prefix("rekindle-bench-").tempdir()?).await
+    }
+
+    /// `kill -9`, and another engine on what it left.
+    pub async fn kill_and_start(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        let dir = std::mem::replace(&mut self.dir, tempfile::tempdir()?);
+        *self = Self::start_in(dir).await?;
+        Ok(())
+    }
+
+    async fn start_in(dir: tempfile::TempDir) -> anyhow::Result<Self> {
         let started = Instant::now();
         let mut child = Command::new(env!("CARGO_BIN_EXE_rekindle"))
             .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])

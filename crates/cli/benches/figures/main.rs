@@ -9,6 +9,7 @@
 )]
 
 mod api_load;
+mod crowd;
 mod engine;
 mod idle;
 mod machine;
@@ -23,7 +24,8 @@ use engine::Engine;
 use sample::Report;
 
 /// What can be measured by itself.
-const PARTS: [&str; 7] = ["startup", "restarts", "idle", "probes", "node-api", "load", "peers"];
+const PARTS: [&str; 8] =
+    ["startup", "restarts", "idle", "crowd", "probes", "node-api", "load", "peers"];
 
 fn main() -> anyhow::Result<()> {
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
@@ -48,6 +50,9 @@ fn main() -> anyhow::Result<()> {
             if wanted("idle") {
                 idle::measure(&engine, &mut report).await?;
             }
+        }
+        if wanted("crowd") {
+            crowd::measure(&mut report).await?;
         }
         if wanted("probes") {
             probes::measure(&mut report).await?;

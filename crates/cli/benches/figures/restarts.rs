@@ -24,11 +24,11 @@ const OBSERVE_EVERY: Duration = Duration::from_micros(100);
 pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()> {
     let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
     // The first pod of an image prepares the image; that is not what is measured.
-    create(&pods, "warm-up").await?;
+    create(&pods, &pod("warm-up")?).await?;
 
     let mut created = Vec::new();
     for number in 0..SAMPLES {
-        created.push(create(&pods, &format!("created-{number}")).await?);
+        created.push(create(&pods, &pod(&format!("created-{number}"))?).await?);
     }
     report.durations(CREATE, "≤ 20 ms", created);
 
@@ -40,6 +40,18 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
     }
     report.durations(KILL, "≤ 4 ms", running);
     report.durations("container killed → restart visible in the API", "≤ 10 ms", visible);
+
+    let mut guarded = Vec::new();
+    for number in 0..SAMPLES {
+        let pod = guarded_pod(&format!("guarded-{number}"))?;
+        create(&pods, &pod).await?;
+        guarded.push(kill(&pods, &pod.name_any()).await?.0);
+    }
+    report.durations(
+        "the same with a liveness probe, a postStart and a preStop hook",
+        "≤ 4 ms",
+        guarded,
+    );
 
     let restarts = Api::<PodRestart>::namespaced(engine.client.clone(), "default");
     let mut whole = Vec::new();
@@ -78,14 +90,28 @@ pub fn pod(name: &str) -> anyhow::Result<Pod> {
     }))?)
 }
 
+/// The same, with a probe and hooks that the first container has to be started and ended by.
+fn guarded_pod(name: &str) -> anyhow::Result<Pod> {
+    let mut pod = pod(name)?;
+    let containers = pod.spec.as_mut().map(|spec| &mut spec.containers);
+    let one = containers.and_then(|all| all.first_mut()).context("a container")?;
+    one.liveness_probe = Some(serde_json::from_value(json!({
+        "exec": {"command": ["/rekindle", "--version"]}, "periodSeconds": 10,
+    }))?);
+    let nothing = json!({"sleep": {"seconds": 0}});
+    one.lifecycle = Some(serde_json::from_value(json!({"postStart": nothing, "preStop": nothing}))?);
+    Ok(pod)
+}
+
 /// Creates the pod and waits until a watch shows both containers running.
-async fn create(pods: &Api<Pod>, name: &str) -> anyhow::Result<Duration> {
+async fn create(pods: &Api<Pod>, pod: &Pod) -> anyhow::Result<Duration> {
+    let name = pod.name_any();
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut seen = Box::pin(watcher(pods.clone(), config));
     // the watch stands before the pod is created
     while !matches!(seen.try_next().await?, Some(watcher::Event::InitDone)) {}
     let start = Instant::now();
-    pods.create(&PostParams::default(), &pod(name)?).await?;
+    pods.create(&PostParams::default(), pod).await?;
     tokio::time::timeout(DEADLINE, async {
         loop {
             if let Some(watcher::Event::Apply(pod)) = seen.try_next().await?
