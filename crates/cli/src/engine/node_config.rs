@@ -68,7 +68,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("node.yaml");
         for (text, error) in [
-            ("[]", "it is no KubeletConfiguration"),
+            ("[]", "a document is not an object"),
             ("maxPods: 3", "unknown field `maxPods`"),
             ("a: 1\n---\nb: 2\n", "more than one document"),
         ] {
