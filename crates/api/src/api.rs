@@ -11,7 +11,6 @@ use crate::admission;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Identity};
 use crate::call::{Call, Part};
-use crate::stored::decode_stored;
 use crate::discovery::Discovery;
 use crate::impersonation::{self, Impersonation};
 use crate::keys;
@@ -23,6 +22,7 @@ use crate::reviews;
 use crate::selectors::FieldSelector;
 use crate::shared::{ApiParts, Shared};
 use crate::status::ApiError;
+use crate::stored::decode_stored;
 use crate::subresources;
 use crate::verbs;
 

@@ -14,12 +14,12 @@ use crate::auth::rbac::Policies;
 use crate::auth::rbac::policies::{Change, Gone};
 use crate::auth::user::MASTERS;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
-use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::rbac::GROUP;
 use crate::registry::{KindEntry, Registry};
 use crate::selectors::names_of_key;
 use crate::status::ApiError;
+use crate::stored::decode_stored;
 
 /// The kinds that decisions are made from.
 const KINDS: [&str; 4] = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];

@@ -13,8 +13,8 @@ use crate::represent::Renderer;
 use crate::request::accept::{self, Representation};
 use crate::request::{Options, Request, ResourcePath};
 use crate::shared::Shared;
-use crate::stored::decode_stored;
 use crate::status::ApiError;
+use crate::stored::decode_stored;
 use crate::{expiry, keys};
 
 /// One request to one kind, with everything that its handling needs.

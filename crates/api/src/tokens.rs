@@ -9,11 +9,11 @@ use serde_json::json;
 
 use crate::auth::token::{Bound, Claims, Private, TokenError, TokenKey};
 use crate::auth::{Identity, UserInfo, service_account};
-use crate::stored::decode_stored;
 use crate::keys;
 use crate::outcome::Answer;
 use crate::shared::Shared;
 use crate::status::ApiError;
+use crate::stored::decode_stored;
 
 /// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm gives to clusters.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";

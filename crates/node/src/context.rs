@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use tokio::sync::Notify;
 
-use crate::config::ApiAddresses;
 use crate::clock::Clock;
+use crate::config::ApiAddresses;
 use crate::counters::Counters;
 use crate::env::Allocatable;
 use crate::images::NodeImages;

@@ -5,12 +5,12 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use rekindle_store::{Expect, RangeQuery, StoreError};
 
 use crate::call::put;
-use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::rbac::GROUP;
 use crate::registry::AnyObject;
 use crate::shared::Shared;
 use crate::status::ApiError;
+use crate::stored::decode_stored;
 use crate::validation::{items, selector, text};
 
 /// Brings every aggregated role that is stored up to date.

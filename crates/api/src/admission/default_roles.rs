@@ -9,10 +9,10 @@ use super::aggregation;
 use crate::auth::rbac::defaults::{self, AUTO_UPDATE};
 use crate::auth::rbac::missing;
 use crate::call::put;
-use crate::stored::decode_stored;
 use crate::kinds::rbac::GROUP;
 use crate::registry::{AnyObject, KindEntry};
 use crate::shared::Shared;
+use crate::stored::decode_stored;
 use crate::validation::items;
 use crate::{keys, object_meta};
 

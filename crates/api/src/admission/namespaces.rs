@@ -8,11 +8,11 @@ use rekindle_store::{Expect, Pending, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
 use crate::call::{Call, put};
-use crate::stored::decode_stored;
 use crate::registry::{AnyObject, Context, KindEntry, Scope};
 use crate::selectors::names_of_key;
 use crate::shared::Shared;
 use crate::status::{ApiError, Cause};
+use crate::stored::decode_stored;
 use crate::{keys, object_meta};
 
 /// The namespaces that every cluster has.

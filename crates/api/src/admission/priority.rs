@@ -12,12 +12,12 @@ use rekindle_types::Tick;
 
 use super::namespaces;
 use crate::call::Call;
-use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::priority_class::{PREEMPTION_POLICY, SYSTEM_CLASSES};
 use crate::registry::{AnyObject, KindEntry};
 use crate::shared::Shared;
 use crate::status::ApiError;
+use crate::stored::decode_stored;
 use crate::validation::text;
 
 const GROUP: &str = "scheduling.k8s.io";

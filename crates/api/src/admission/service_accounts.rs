@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::{
 
 use super::namespaces::CA_BUNDLE;
 use crate::call::Call;
-use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::pod::is_mirror;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
+use crate::stored::decode_stored;
 use crate::validation::{items, text};
 
 /// The account of pods that name none.

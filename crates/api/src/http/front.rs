@@ -24,10 +24,10 @@ use super::streams::{NoStreams, NodeStreams, Streams};
 use crate::api::Api;
 use crate::auth::{Identity, UserInfo};
 use crate::decode::BODY_BYTES_MAX;
+use crate::node_query::MetricsQuery;
 use crate::node_query::{LogQuery, NodeGet, StreamQuery};
 use crate::outcome::{Answer, Outcome};
 use crate::request::Request;
-use crate::node_query::MetricsQuery;
 use crate::status::ApiError;
 
 /// How long a client may take to send a body.

@@ -99,7 +99,8 @@ fn guarded_pod(name: &str) -> anyhow::Result<Pod> {
         "exec": {"command": ["/rekindle", "--version"]}, "periodSeconds": 10,
     }))?);
     let nothing = json!({"sleep": {"seconds": 0}});
-    one.lifecycle = Some(serde_json::from_value(json!({"postStart": nothing, "preStop": nothing}))?);
+    one.lifecycle =
+        Some(serde_json::from_value(json!({"postStart": nothing, "preStop": nothing}))?);
     Ok(pod)
 }
 

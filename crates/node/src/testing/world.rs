@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{FakeApi, FakeNetwork, Machine, TestFolder};
 use crate::agent::{Handle, Node};
-use crate::config::Config;
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::eviction::EvictionPolicy;
 
 /// API, machine, network and disk of one node, `node-a`.

@@ -6,13 +6,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rekindle_store::{Expect, Object, Pending, RangeQuery};
 
 use crate::call::{Call, WriteFailure, put};
-use crate::stored::decode_stored;
 use crate::keys;
 use crate::kinds::pod_disruption_budget::ALWAYS_ALLOW;
 use crate::kinds::pod_disruption_budget::deadlock::Deadlock;
 use crate::registry::KindEntry;
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Cause};
+use crate::stored::decode_stored;
 use crate::validation::{selector, text};
 
 /// Evictions that the budget's controller has not seen yet, at most (upstream's `MaxDisruptedPodSize`).
