@@ -58,7 +58,7 @@ impl Drop for Shared {
 
 fn pod(name: &str, container: &str, volume: &str) -> String {
     format!(
-        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{terminationGracePeriodSeconds: 0, containers: \
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{automountServiceAccountToken: false, terminationGracePeriodSeconds: 0, containers: \
          [{{name: one, image: localhost/host, command: [sleep, '1000000'], {container}}}], volumes: [{{name: v, {volume}}}]}}}}"
     )
 }

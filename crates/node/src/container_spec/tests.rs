@@ -272,7 +272,7 @@ fn only_what_the_spec_names_is_shared_with_the_node() {
     let own = Namespaces::default();
     for (spec, expected) in [
         (json!({}), own),
-        (json!({ "hostNetwork": false, "hostIPC": false, "hostPID": true }), own),
+        (json!({ "hostNetwork": false, "hostIPC": false, "hostPID": false }), own),
         (json!({ "hostNetwork": true }), Namespaces { network: Namespace::Host, ..own }),
         (json!({ "hostIPC": true }), Namespaces { ipc: Namespace::Host, ..own }),
         (json!({ "hostPID": true }), Namespaces { processes: Processes::Host, ..own }),

@@ -92,6 +92,8 @@ impl ApiKind for Pod {
 
     fn prepare_for_resize(&mut self, old: &Self) {
         resize::keep_all_but_resources(self, old);
+        let desired = Desired::compare(&self.spec, &old.spec);
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
     }
 
     fn prepare_for_ephemeral_update(&mut self, old: &Self, _ctx: &Context<'_>) {

@@ -4,12 +4,11 @@
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use rekindle_types::resources::{is_sidecar, qos_class};
 
+use super::is_mirror;
 use crate::registry::field_error::FieldError;
 use crate::validation::quantities::ResourceList;
 use crate::validation::{Path, items};
 
-/// Marks the API's image of a static pod.
-const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 const IMMUTABLE: &str = "only cpu and memory resources are mutable";
 
 /// Takes everything but the resources from `old`. Containers that do not match are left for validation to name.
@@ -46,8 +45,7 @@ pub(super) fn validate(new: &Pod, old: &Pod) -> Vec<FieldError> {
     let refused = |why: &str| vec![FieldError::forbidden("", why)];
     let (empty, field) = (PodSpec::default(), Path::new("spec"));
     let (to, from) = (new.spec.as_ref().unwrap_or(&empty), old.spec.as_ref().unwrap_or(&empty));
-    let annotations = old.metadata.annotations.as_ref();
-    if annotations.is_some_and(|annotations| annotations.contains_key(MIRROR_ANNOTATION)) {
+    if is_mirror(old) {
         return refused("static pods cannot be resized");
     }
     if from.os.as_ref().is_some_and(|os| os.name == "windows") {

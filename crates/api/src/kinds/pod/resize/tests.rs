@@ -123,7 +123,8 @@ fn what_else_a_resize_changes_is_dropped() {
 #[test]
 fn static_pods_are_not_resized() {
     let mut old = pod(spec(json!({}), json!({}), cpu("1")));
-    old.metadata.annotations = Some([(MIRROR_ANNOTATION.to_owned(), "x".to_owned())].into());
+    old.metadata.annotations =
+        Some([("kubernetes.io/config.mirror".to_owned(), "x".to_owned())].into());
     let mut new = pod(spec(json!({}), json!({}), cpu("2")));
     new.prepare_for_resize(&old);
     let errors: Vec<String> = new.validate_resize(&old).iter().map(ToString::to_string).collect();
