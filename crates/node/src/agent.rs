@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::context::NodeContext;
 use crate::images::{ImageGcPolicy, Keeper, NodeImages};
 use crate::layout::NodeDirs;
+use crate::local_path::Provisioner;
 use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
 use crate::objects::ObjectCache;
@@ -173,6 +174,7 @@ pub struct Handle {
     spares: Option<SpareKeeper>,
     keeper: Keeper,
     static_pods: Option<JoinHandle<()>>,
+    provisioner: Option<JoinHandle<()>>,
 }
 
 impl Node {
@@ -230,6 +232,10 @@ impl Node {
         let keeper = Keeper::start(node.clone(), config.image_gc, shown);
         let heartbeat = Heartbeat::start(client, &config, machine, images);
         let (statics, listings, static_pods) = follow_static_pods(&config, &node);
+        let provisioner = match config.duty {
+            Duty::Serve => Some(Provisioner::start(&node)),
+            Duty::EndPods => None,
+        };
         let (stop, stop_receiver) = mpsc::channel(1);
         let manager = Manager::new(node, found, statics, config.duty);
         let manager = tokio::spawn(manager.run(stop_receiver, listings));
@@ -244,6 +250,7 @@ impl Node {
             spares,
             keeper,
             static_pods,
+            provisioner,
         })
     }
 }
@@ -286,8 +293,8 @@ impl Handle {
         if self.stop.send(manager_mode).await.is_err() {
             tracing::error!(node = self.name, "the node agent had ended before it was told to");
         }
-        if let Some(static_pods) = &self.static_pods {
-            static_pods.abort();
+        for task in self.static_pods.iter().chain(&self.provisioner) {
+            task.abort();
         }
         self.keeper.stop().await;
         if let Err(error) = (&mut self.manager).await {
@@ -306,8 +313,8 @@ impl Drop for Handle {
         if let Some(spares) = &self.spares {
             spares.abort();
         }
-        if let Some(static_pods) = &self.static_pods {
-            static_pods.abort();
+        for task in self.static_pods.iter().chain(&self.provisioner) {
+            task.abort();
         }
         self.heartbeat.stop();
     }

@@ -4,9 +4,10 @@
 //! <data_dir>/node/                    0700
 //!   pods/<uid>/journal.json           the pod core's durable state
 //!             /pod.json               the pod as last seen, so that it can be ended when the API has forgotten it
-//!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files
+//!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files, links to volumes of claims
 //!             /files/                 a small tmpfs: /etc/hosts and its like, termination messages
 //!   trash/                            what is being deleted in the background
+//! <data_dir>/local-path/<volume>/     0700 above: volumes of the class local-path
 //! <log_dir>/<ns>_<pod>_<uid>/<container>/<attempt>.log
 //! ```
 
@@ -19,6 +20,7 @@ use rekindle_types::{ContainerAttempt, PodRef, PodUid};
 pub(crate) struct NodeDirs {
     root: PathBuf,
     logs: PathBuf,
+    local_path: PathBuf,
 }
 
 /// The folders of one pod.
@@ -32,7 +34,11 @@ pub(crate) struct PodDirs {
 impl NodeDirs {
     /// Beneath `data_dir`; the logs beneath `log_dir`, which belongs to this node alone.
     pub(crate) fn new(data_dir: &Path, log_dir: &Path) -> Self {
-        Self { root: data_dir.join("node"), logs: log_dir.to_owned() }
+        Self {
+            root: data_dir.join("node"),
+            logs: log_dir.to_owned(),
+            local_path: data_dir.join("local-path"),
+        }
     }
 
     /// The folder of everything but logs.
@@ -48,6 +54,11 @@ impl NodeDirs {
     /// What waits for deletion.
     pub(crate) fn trash(&self) -> PathBuf {
         self.root.join("trash")
+    }
+
+    /// The folder of the volumes of class local-path, on the same file system.
+    pub(crate) fn local_path(&self) -> PathBuf {
+        self.local_path.clone()
     }
 
     /// The folder of all logs.

@@ -6,6 +6,7 @@ pub(crate) mod disruption_budgets;
 mod escalation;
 pub(crate) mod namespaces;
 pub(crate) mod service_accounts;
+pub(crate) mod storage_classes;
 
 use rekindle_store::Pending;
 

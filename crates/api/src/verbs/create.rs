@@ -27,6 +27,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     object.set_defaults();
     object.prepare_for_create(&context);
     admission::service_accounts::complete_new(call, object.as_mut())?;
+    admission::storage_classes::complete_new(call, object.as_mut())?;
     warnings.extend(object.warnings());
     warnings.extend(admission::warnings(call, object.as_ref()));
 

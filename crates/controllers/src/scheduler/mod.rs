@@ -3,11 +3,12 @@
 //! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
 //! less loaded. Nothing is polled. Of the nodes that fit, the least allocated one is taken, then the first by name.
 //!
-//! Not here yet: preemption, inter-pod affinity, topology spread, volumes' node affinity. The API warns about those fields.
+//! Not here yet: preemption, inter-pod affinity, topology spread. The API warns about those fields.
 
 pub mod requests;
 
 mod affinity;
+mod claims;
 mod filter;
 mod taints;
 
@@ -21,7 +22,9 @@ use serde_json::json;
 
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods, volumes};
+pub(crate) use affinity::fits_volume;
+use claims::Claims;
 use requests::Requests;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
@@ -58,8 +61,23 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 keys.extend(waiting(view));
             }
         }
+        (
+            _,
+            Some(
+                Object::PersistentVolumeClaim(_)
+                | Object::PersistentVolume(_)
+                | Object::StorageClass(_),
+            ),
+        ) => keys.extend(waiting_for_volumes(view)),
         _ => {}
     }
+}
+
+/// The pods without a node that use claims.
+fn waiting_for_volumes(view: &View) -> impl Iterator<Item = Key> {
+    view.unscheduled()
+        .filter(|pod| is_waiting(pod) && volumes::claims_of(pod).next().is_some())
+        .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
 }
 
 /// True when its resources were changed in place; looked at only when somebody waits for room.
@@ -95,6 +113,14 @@ fn is_waiting(pod: &Pod) -> bool {
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name).filter(|pod| is_waiting(pod)) else { return plan };
+    let claims = match Claims::of(view, pod) {
+        Ok(claims) => claims,
+        Err(reason) => {
+            let nodes = view.of_kind(Kind::Node).count();
+            refuse(pod, &format!("0/{nodes} nodes are available: {reason}."), now, &mut plan);
+            return plan;
+        }
+    };
     let requests = Requests::of(pod);
     let mut best: Option<(i64, &Arc<Node>)> = None;
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
@@ -103,7 +129,10 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         let Object::Node(node) = object else { continue };
         node_count += 1;
         let used = view.requested_on(&id.name.name);
-        let reasons = filter::reasons_against(pod, &requests, node, &used);
+        let mut reasons = filter::reasons_against(pod, &requests, node, &used);
+        if reasons.is_empty() {
+            reasons.extend(claims.reason_against(node));
+        }
         if reasons.is_empty() {
             let score = filter::free_share(node, &used, &requests);
             if best.is_none_or(|(best_score, _)| score > best_score) {
@@ -115,7 +144,9 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         }
     }
     match best {
-        Some((_, node)) => bind(pod, node, &mut plan),
+        Some((_, node)) if claims.is_ready() => bind(pod, node, &mut plan),
+        // The pod is bound when its volumes are there.
+        Some((_, node)) => plan.then_all(claims.select(node).map(Step::from).collect()),
         None => refuse(pod, &explain(node_count, &refusals), now, &mut plan),
     }
     plan

@@ -12,4 +12,5 @@ mod pod_restart;
 mod random;
 mod replica_set;
 mod scheduler;
+mod volumes;
 mod world;

@@ -1,4 +1,4 @@
-//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath.
+//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath, and those behind claims.
 //!
 //! | kind | stands on | refresh | update |
 //! |---|---|---|---|
@@ -6,10 +6,12 @@
 //! | configMap | a folder | stays | swapped atomically when the object changes |
 //! | secret, projected, downwardAPI | a tmpfs | stays | the same |
 //! | hostPath | the host's own path | never touched | – |
+//! | persistentVolumeClaim, ephemeral | a link to the volume's own folder | never touched | – |
 //!
 //! Nothing here follows a link that a pod may have made.
 
 mod atomic_writer;
+mod claims;
 mod empty_dir;
 mod error;
 mod host_path;
@@ -21,6 +23,8 @@ mod sub_path;
 mod tests;
 mod tmpfs;
 
+pub(crate) use claims::{is_used, link_claims, look_up};
+pub(crate) use empty_dir::move_to_trash;
 pub(crate) use error::{VolumeError, VolumeProblem};
 pub(crate) use mount::{
     Contents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes, update_payloads,

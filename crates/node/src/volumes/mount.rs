@@ -9,9 +9,9 @@ use rekindle_runtime::Access;
 use super::atomic_writer::write_payload;
 use super::empty_dir::{EmptyDir, move_to_trash};
 use super::error::{VolumeError, VolumeProblem};
-use super::host_path;
 use super::payload::{PayloadInputs, payload};
 use super::tmpfs::{FILES_TMPFS, PAYLOAD_TMPFS, ensure_tmpfs, make_folder, unmount_tmpfs};
+use super::{claims, host_path};
 use crate::container_spec::resources::pod_resources;
 use crate::container_spec::{VolumePath, fs_group};
 use crate::env::{Allocatable, PodFacts};
@@ -99,6 +99,7 @@ pub(crate) fn volume_paths(dirs: &PodDirs, pod: &Pod) -> BTreeMap<String, Volume
                 Some(source) => {
                     VolumePath { path: PathBuf::from(&source.path), access: Access::ReadWrite }
                 }
+                None if claims::is_claimed(volume) => claimed_path(dirs, volume),
                 None => VolumePath {
                     path: volume_folder(dirs, volume),
                     access: if is_payload(volume) { Access::ReadOnly } else { Access::ReadWrite },
@@ -107,6 +108,17 @@ pub(crate) fn volume_paths(dirs: &PodDirs, pod: &Pod) -> BTreeMap<String, Volume
             (volume.name.clone(), place)
         })
         .collect()
+}
+
+/// The volume behind a claim itself; before it has been looked up, a place at which nothing is.
+fn claimed_path(dirs: &PodDirs, volume: &Volume) -> VolumePath {
+    let folder = volume_folder(dirs, volume);
+    let claim = volume.persistent_volume_claim.as_ref();
+    let read_only = claim.and_then(|claim| claim.read_only) == Some(true);
+    VolumePath {
+        path: claims::linked(&folder).unwrap_or(folder),
+        access: if read_only { Access::ReadOnly } else { Access::ReadWrite },
+    }
 }
 
 fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
@@ -143,6 +155,9 @@ fn mount_volume(inputs: VolumeInputs<'_>, volume: &Volume) -> Result<(), VolumeP
     }
     if let Some(source) = &volume.host_path {
         return host_path::ensure(source);
+    }
+    if claims::is_claimed(volume) {
+        return claims::check(&volume_folder(inputs.dirs, volume));
     }
     if is_payload(volume) { write_volume(inputs, volume) } else { Err(VolumeProblem::Unsupported) }
 }

@@ -291,6 +291,9 @@ fn volumes_are_mounted_or_refused() {
         let source = match name {
             "hostPath" => json!({"path": "/x"}),
             "secret" => json!({"secretName": "x"}),
+            "ephemeral" => json!({"volumeClaimTemplate": {"spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}),
+            "persistentVolumeClaim" => json!({"claimName": "x"}),
             _ => json!({"name": "x"}),
         };
         let volume = json!({"name": "v", name: source});
