@@ -136,8 +136,8 @@ spec: {storageClassName: kept, accessModes: [ReadWriteOncePod], resources: {requ
 #[test]
 fn a_static_volume_is_mounted_read_only_when_asked_and_an_ephemeral_one_goes_with_its_pod() {
     let engine = Engine::start();
-    let disk = engine.data_dir().parent().unwrap().join("disk");
-    std::fs::create_dir(&disk).unwrap();
+    let disk = tempfile::tempdir().unwrap();
+    let disk = disk.path();
     std::fs::write(disk.join("file"), "given").unwrap();
     engine.apply(&format!(
         "
