@@ -46,7 +46,7 @@ impl Api {
 
     /// Makes what every cluster has and this one lacks: the namespaces default, kube-system, kube-public and
     /// kube-node-lease, each with its default ServiceAccount and its kube-root-ca.crt; the roles and bindings that
-    /// users expect; the system's priority classes.
+    /// users expect; the system's priority classes; the storage class local-path.
     ///
     /// # Errors
     /// When the store refuses. The caller waits for what is returned.
@@ -54,6 +54,7 @@ impl Api {
         let mut pending = admission::namespaces::bootstrap(&self.shared, now)?;
         pending.extend(admission::default_roles::bootstrap(&self.shared, now)?);
         pending.extend(admission::priority::bootstrap(&self.shared, now)?);
+        pending.extend(admission::storage_classes::bootstrap(&self.shared, now)?);
         Ok(pending)
     }
 

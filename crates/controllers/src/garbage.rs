@@ -235,7 +235,8 @@ fn without_owner(object: &Object, owner_uid: &str) -> Write {
     crate::replica_set::references_patch(object, json!(left))
 }
 
-fn without_finalizer(object: &Object, finalizer: &str) -> Write {
+/// A patch that takes a finalizer away, if the object is still as it was looked at.
+pub(crate) fn without_finalizer(object: &Object, finalizer: &str) -> Write {
     let meta = object.meta();
     let left: Vec<_> = meta.finalizers.iter().flatten().filter(|f| *f != finalizer).collect();
     Write::Patch {

@@ -9,7 +9,7 @@ use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
     Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, disruption,
-    garbage, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
+    garbage, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler, volumes,
 };
 
 /// One thing to look at.
@@ -35,6 +35,12 @@ pub enum Key {
     StaleDisruption(NamespacedName),
     /// The taints of a Node that lacks something.
     NodeLifecycle(String),
+    /// The binder at a PersistentVolumeClaim.
+    Claim(NamespacedName),
+    /// The binder at a PersistentVolume.
+    Volume(String),
+    /// The maker of claims that a Pod brings along, at the Pod.
+    EphemeralClaims(NamespacedName),
     /// An object that we wrote and that a list did not show: is it there?
     Doubt(ObjectId),
 }
@@ -46,8 +52,13 @@ impl Key {
         match self {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
-            Key::Schedule(name) | Key::PodGc(name) | Key::StaleDisruption(name) => {
-                id(Kind::Pod, name)
+            Key::Schedule(name)
+            | Key::PodGc(name)
+            | Key::StaleDisruption(name)
+            | Key::EphemeralClaims(name) => id(Kind::Pod, name),
+            Key::Claim(name) => id(Kind::PersistentVolumeClaim, name),
+            Key::Volume(name) => {
+                ObjectId::new(Kind::PersistentVolume, NamespacedName::new("", name.as_str()))
             }
             Key::Disruption(name) => id(Kind::PodDisruptionBudget, name),
             Key::Namespace(name) => {
@@ -73,6 +84,9 @@ impl fmt::Display for Key {
             Key::PodGc(name) => write!(f, "clear away Pod {name}"),
             Key::PodRestart(name) => write!(f, "look after PodRestart {name}"),
             Key::Disruption(name) => write!(f, "reconcile PodDisruptionBudget {name}"),
+            Key::Claim(name) => write!(f, "bind PersistentVolumeClaim {name}"),
+            Key::Volume(name) => write!(f, "look after PersistentVolume {name}"),
+            Key::EphemeralClaims(name) => write!(f, "make the claims of Pod {name}"),
             Key::StaleDisruption(name) => write!(f, "take DisruptionTarget back from Pod {name}"),
             Key::NodeLifecycle(name) => write!(f, "taint Node {name}"),
             Key::Doubt(object) => write!(f, "look for {object}"),
@@ -93,6 +107,7 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     disruption::affected(view, change, &mut keys);
     disruption::affected_targets(change, &mut keys);
     node_lifecycle::affected(view, change, &mut keys);
+    volumes::affected(view, change, &mut keys);
     keys
 }
 
@@ -109,6 +124,9 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
         | Key::Disruption(_)
         | Key::StaleDisruption(_)
         | Key::NodeLifecycle(_)
+        | Key::Claim(_)
+        | Key::Volume(_)
+        | Key::EphemeralClaims(_)
         | Key::Doubt(_) => scheduler::Turn::default(),
     }
 }
@@ -129,6 +147,9 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         Key::Disruption(name) => disruption::reconcile(view, name, now),
         Key::StaleDisruption(name) => disruption::reconcile_target(view, name, now),
         Key::NodeLifecycle(name) => node_lifecycle::reconcile(view, name),
+        Key::Claim(name) => volumes::reconcile_claim(view, name),
+        Key::Volume(name) => volumes::reconcile_volume(view, name, now),
+        Key::EphemeralClaims(name) => volumes::reconcile_ephemeral(view, name),
         Key::Doubt(id) => resolve_doubt(view, id),
     }
 }

@@ -20,6 +20,8 @@ pub enum Kind {
     RestartLedger,
     /// policy/v1 PodDisruptionBudget.
     PodDisruptionBudget,
+    /// v1 PersistentVolumeClaim.
+    PersistentVolumeClaim,
     /// v1 Service.
     Service,
     /// v1 ConfigMap.
@@ -36,6 +38,10 @@ pub enum Kind {
     Lease,
     /// v1 Event.
     Event,
+    /// v1 PersistentVolume.
+    PersistentVolume,
+    /// storage.k8s.io/v1 StorageClass.
+    StorageClass,
     /// v1 Node.
     Node,
     /// v1 Namespace.
@@ -82,7 +88,7 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Deployment,
         Kind::ReplicaSet,
         Kind::Pod,
@@ -90,6 +96,7 @@ impl Kind {
         Kind::PodRestart,
         Kind::RestartLedger,
         Kind::PodDisruptionBudget,
+        Kind::PersistentVolumeClaim,
         Kind::Service,
         Kind::ConfigMap,
         Kind::Secret,
@@ -98,6 +105,8 @@ impl Kind {
         Kind::Role,
         Kind::Lease,
         Kind::Event,
+        Kind::PersistentVolume,
+        Kind::StorageClass,
         Kind::Node,
         Kind::Namespace,
     ];
@@ -115,6 +124,9 @@ impl Kind {
             Kind::PodDisruptionBudget => {
                 namespaced("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", Whole)
             }
+            Kind::PersistentVolumeClaim => {
+                namespaced("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", Whole)
+            }
             Kind::Service => namespaced("Service", "", "v1", "services", Metadata),
             Kind::ConfigMap => namespaced("ConfigMap", "", "v1", "configmaps", Metadata),
             Kind::Secret => namespaced("Secret", "", "v1", "secrets", Metadata),
@@ -125,6 +137,10 @@ impl Kind {
             Kind::Role => rbac("Role", "roles"),
             Kind::Lease => namespaced("Lease", "coordination.k8s.io", "v1", "leases", Metadata),
             Kind::Event => namespaced("Event", "", "v1", "events", Nothing),
+            Kind::PersistentVolume => cluster("PersistentVolume", "persistentvolumes"),
+            Kind::StorageClass => {
+                KindInfo { group: "storage.k8s.io", ..cluster("StorageClass", "storageclasses") }
+            }
             Kind::Node => cluster("Node", "nodes"),
             Kind::Namespace => cluster("Namespace", "namespaces"),
         }

@@ -36,6 +36,7 @@ pub mod pods;
 pub mod replica_set;
 pub mod scheduler;
 pub mod view;
+pub mod volumes;
 
 pub use change::Change;
 pub use key::{Key, affected, reconcile, turn};

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
@@ -84,6 +85,12 @@ pub enum Object {
     RestartLedger(Arc<RestartLedger>),
     /// A PodDisruptionBudget.
     PodDisruptionBudget(Arc<PodDisruptionBudget>),
+    /// A PersistentVolumeClaim.
+    PersistentVolumeClaim(Arc<PersistentVolumeClaim>),
+    /// A PersistentVolume.
+    PersistentVolume(Arc<PersistentVolume>),
+    /// A StorageClass.
+    StorageClass(Arc<StorageClass>),
     /// A Node.
     Node(Arc<Node>),
     /// A Namespace.
@@ -103,6 +110,9 @@ impl Object {
             Object::PodRestart(_) => Kind::PodRestart,
             Object::RestartLedger(_) => Kind::RestartLedger,
             Object::PodDisruptionBudget(_) => Kind::PodDisruptionBudget,
+            Object::PersistentVolumeClaim(_) => Kind::PersistentVolumeClaim,
+            Object::PersistentVolume(_) => Kind::PersistentVolume,
+            Object::StorageClass(_) => Kind::StorageClass,
             Object::Node(_) => Kind::Node,
             Object::Namespace(_) => Kind::Namespace,
             Object::Metadata(kind, _) => *kind,
@@ -119,6 +129,9 @@ impl Object {
             Object::PodRestart(o) => &o.metadata,
             Object::RestartLedger(o) => &o.metadata,
             Object::PodDisruptionBudget(o) => &o.metadata,
+            Object::PersistentVolumeClaim(o) => &o.metadata,
+            Object::PersistentVolume(o) => &o.metadata,
+            Object::StorageClass(o) => &o.metadata,
             Object::Node(o) => &o.metadata,
             Object::Namespace(o) => &o.metadata,
             Object::Metadata(_, meta) => meta,
@@ -160,6 +173,9 @@ object_from!(
     PodRestart,
     RestartLedger,
     PodDisruptionBudget,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
     Node,
     Namespace
 );

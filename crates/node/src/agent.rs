@@ -18,6 +18,7 @@ use crate::counters::Counters;
 use crate::eviction::EvictionManager;
 use crate::images::{Keeper, NodeImages};
 use crate::layout::NodeDirs;
+use crate::local_path::Provisioner;
 use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
 use crate::node_api::{NodeApi, NodeApiParts};
@@ -94,6 +95,7 @@ pub struct Handle {
     static_pods: Option<JoinHandle<()>>,
     /// `None` in an agent that only ends pods.
     evictions: Option<EvictionManager>,
+    provisioner: Option<JoinHandle<()>>,
 }
 
 impl Node {
@@ -147,6 +149,10 @@ impl Node {
         let (under, pressures) = watch::channel(BTreeSet::new());
         let heartbeat = Heartbeat::start(client, &config, machine, images, pressures.clone());
         let (statics, listings, static_pods) = follow_static_pods(&config, &node);
+        let provisioner = match config.duty {
+            Duty::Serve => Some(Provisioner::start(&node)),
+            Duty::EndPods => None,
+        };
         let (stop, stop_receiver) = mpsc::channel(1);
         let (orders, ordered) = mpsc::unbounded_channel();
         let evictions = match config.duty {
@@ -174,6 +180,7 @@ impl Node {
             keeper,
             static_pods,
             evictions,
+            provisioner,
         })
     }
 }
@@ -248,8 +255,8 @@ impl Handle {
         if self.stop.send(manager_mode).await.is_err() {
             tracing::error!(node = self.name, "the node agent had ended before it was told to");
         }
-        if let Some(static_pods) = &self.static_pods {
-            static_pods.abort();
+        for task in self.static_pods.iter().chain(&self.provisioner) {
+            task.abort();
         }
         self.keeper.stop().await;
         if let Some(evictions) = &mut self.evictions {
@@ -271,8 +278,8 @@ impl Drop for Handle {
         if let Some(spares) = &self.spares {
             spares.abort();
         }
-        if let Some(static_pods) = &self.static_pods {
-            static_pods.abort();
+        for task in self.static_pods.iter().chain(&self.provisioner) {
+            task.abort();
         }
         self.heartbeat.stop();
     }

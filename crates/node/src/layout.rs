@@ -4,10 +4,11 @@
 //! <data_dir>/node/                    0700
 //!   pods/<uid>/journal.json           the pod core's durable state
 //!             /pod.json               the pod as last seen, so that it can be ended when the API has forgotten it
-//!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files
+//!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files, links to volumes of claims
 //!             /files/                 a small tmpfs: /etc/hosts and its like, termination messages
 //!   trash/                            what is being deleted in the background
 //! <data_dir>/seccomp/                 profiles of the node's own; whoever runs it puts them there
+//! <data_dir>/local-path/<volume>/     0700 above: volumes of the class local-path
 //! <log_dir>/<ns>_<pod>_<uid>/<container>/<attempt>.log
 //! ```
 
@@ -21,6 +22,7 @@ pub(crate) struct NodeDirs {
     root: PathBuf,
     seccomp_profiles: PathBuf,
     logs: PathBuf,
+    local_path: PathBuf,
 }
 
 /// The folders of one pod.
@@ -38,6 +40,7 @@ impl NodeDirs {
             root: data_dir.join("node"),
             seccomp_profiles: data_dir.join("seccomp"),
             logs: log_dir.to_owned(),
+            local_path: data_dir.join("local-path"),
         }
     }
 
@@ -59,6 +62,11 @@ impl NodeDirs {
     /// What waits for deletion.
     pub(crate) fn trash(&self) -> PathBuf {
         self.root.join("trash")
+    }
+
+    /// The folder of the volumes of class local-path, on the same file system.
+    pub(crate) fn local_path(&self) -> PathBuf {
+        self.local_path.clone()
     }
 
     /// The folder of all logs.

@@ -29,6 +29,7 @@ mod folder_watch;
 mod hooks;
 mod images;
 mod layout;
+mod local_path;
 pub mod logs;
 pub mod network;
 pub mod node_api;

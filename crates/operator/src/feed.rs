@@ -2,8 +2,9 @@
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
@@ -50,6 +51,13 @@ impl Feed {
                 Kind::PodDisruptionBudget => {
                     watches.spawn(whole::<PodDisruptionBudget>(kind, client, sender))
                 }
+                Kind::PersistentVolumeClaim => {
+                    watches.spawn(whole::<PersistentVolumeClaim>(kind, client, sender))
+                }
+                Kind::PersistentVolume => {
+                    watches.spawn(whole::<PersistentVolume>(kind, client, sender))
+                }
+                Kind::StorageClass => watches.spawn(whole::<StorageClass>(kind, client, sender)),
                 Kind::Node => watches.spawn(whole::<Node>(kind, client, sender)),
                 Kind::Namespace => watches.spawn(whole::<Namespace>(kind, client, sender)),
                 Kind::Service

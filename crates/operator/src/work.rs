@@ -122,6 +122,9 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         Object::Deployment(_)
         | Object::ReplicaSet(_)
         | Object::PodDisruptionBudget(_)
+        | Object::PersistentVolumeClaim(_)
+        | Object::PersistentVolume(_)
+        | Object::StorageClass(_)
         | Object::Node(_)
         | Object::Namespace(_)
         | Object::Metadata(..) => {}

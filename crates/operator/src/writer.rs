@@ -2,8 +2,9 @@
 
 use http::{Method, Request};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::core::Status;
@@ -264,6 +265,9 @@ fn body(object: &Object) -> Value {
         Object::PodRestart(o) => json!(o),
         Object::RestartLedger(o) => json!(o),
         Object::PodDisruptionBudget(o) => json!(o),
+        Object::PersistentVolumeClaim(o) => json!(o),
+        Object::PersistentVolume(o) => json!(o),
+        Object::StorageClass(o) => json!(o),
         Object::Node(o) => json!(o),
         Object::Namespace(o) => json!(o),
         Object::Metadata(kind, meta) => {
@@ -287,6 +291,9 @@ fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
         Kind::PodRestart => typed::<PodRestart>(value),
         Kind::RestartLedger => typed::<RestartLedger>(value),
         Kind::PodDisruptionBudget => typed::<PodDisruptionBudget>(value),
+        Kind::PersistentVolumeClaim => typed::<PersistentVolumeClaim>(value),
+        Kind::PersistentVolume => typed::<PersistentVolume>(value),
+        Kind::StorageClass => typed::<StorageClass>(value),
         Kind::Node => typed::<Node>(value),
         Kind::Namespace => typed::<Namespace>(value),
         Kind::Service

@@ -7,6 +7,7 @@ pub mod exit;
 pub mod ids;
 pub mod int_or_percent;
 pub mod labels;
+pub mod local_path;
 pub mod log_options;
 pub mod metrics;
 pub mod quantity;

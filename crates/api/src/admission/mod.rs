@@ -7,6 +7,7 @@ mod escalation;
 pub(crate) mod namespaces;
 pub(crate) mod priority;
 pub(crate) mod service_accounts;
+pub(crate) mod storage_classes;
 
 use rekindle_store::Pending;
 

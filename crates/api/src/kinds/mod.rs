@@ -3,11 +3,13 @@
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
+    ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
+    Service, ServiceAccount,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
@@ -32,6 +34,7 @@ mod restart_ledger;
 mod secret;
 mod service;
 mod service_account;
+pub(crate) mod storage;
 mod template;
 
 /// Every kind that Rekindle serves.
@@ -46,6 +49,8 @@ pub fn all() -> Registry {
         .register::<Lease>()
         .register::<Namespace>()
         .register::<Node>()
+        .register::<PersistentVolume>()
+        .register::<PersistentVolumeClaim>()
         .register::<Pod>()
         .register::<PodDisruptionBudget>()
         .register::<PodRestart>()
@@ -57,7 +62,8 @@ pub fn all() -> Registry {
         .register::<RoleBinding>()
         .register::<Secret>()
         .register::<Service>()
-        .register::<ServiceAccount>();
+        .register::<ServiceAccount>()
+        .register::<StorageClass>();
     registry
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     admission::service_accounts::complete_new(call, object.as_mut())?;
     admission::priority::complete_new(call, object.as_mut())?;
     admission::priority::check_default(call, object.as_ref())?;
+    admission::storage_classes::complete_new(call, object.as_mut())?;
     warnings.extend(object.warnings());
     warnings.extend(admission::warnings(call, object.as_ref()));
 

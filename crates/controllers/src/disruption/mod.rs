@@ -66,6 +66,9 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         | Object::RestartLadder(_)
         | Object::PodRestart(_)
         | Object::RestartLedger(_)
+        | Object::PersistentVolumeClaim(_)
+        | Object::PersistentVolume(_)
+        | Object::StorageClass(_)
         | Object::Node(_)
         | Object::Namespace(_)
         | Object::Metadata(..) => {}

@@ -1,6 +1,8 @@
 //! `nodeSelector` and the required part of node affinity: both must match.
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod};
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Pod,
+};
 
 /// True when the pod may go to the node as far as its labels are concerned.
 pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
@@ -14,6 +16,14 @@ pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
         .as_ref()
         .and_then(|affinity| affinity.node_affinity.as_ref())
         .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    required
+        .is_none_or(|required| required.node_selector_terms.iter().any(|t| term_matches(t, node)))
+}
+
+/// True when the volume can be reached from the node.
+pub(crate) fn fits_volume(volume: &PersistentVolume, node: &Node) -> bool {
+    let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required.as_ref());
     required
         .is_none_or(|required| required.node_selector_terms.iter().any(|t| term_matches(t, node)))
 }

@@ -3,11 +3,12 @@
 //! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
 //! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit, the least allocated one is taken, then the first by name.
 //!
-//! Not here yet: preemption, inter-pod affinity, topology spread, volumes' node affinity. The API warns about those fields.
+//! Not here yet: preemption, inter-pod affinity, topology spread. The API warns about those fields.
 
 pub mod requests;
 
 mod affinity;
+mod claims;
 mod filter;
 mod taints;
 
@@ -22,7 +23,11 @@ use serde_json::json;
 
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
+use crate::{
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods, volumes,
+};
+pub(crate) use affinity::fits_volume;
+use claims::Claims;
 use requests::Requests;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
@@ -59,8 +64,23 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 keys.extend(waiting(view));
             }
         }
+        (
+            _,
+            Some(
+                Object::PersistentVolumeClaim(_)
+                | Object::PersistentVolume(_)
+                | Object::StorageClass(_),
+            ),
+        ) => keys.extend(waiting_for_volumes(view)),
         _ => {}
     }
+}
+
+/// The pods without a node that use claims.
+fn waiting_for_volumes(view: &View) -> impl Iterator<Item = Key> {
+    view.unscheduled()
+        .filter(|pod| is_waiting(pod) && volumes::claims_of(pod).next().is_some())
+        .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
 }
 
 /// True when its resources were changed in place; looked at only when somebody waits for room.
@@ -108,8 +128,17 @@ pub(crate) fn turn(view: &View, name: &NamespacedName) -> Turn {
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name).filter(|pod| is_waiting(pod)) else { return plan };
-    match best_node(view, &avoidance::as_of(pod, now), None) {
-        Ok(node) => bind(pod, node, &mut plan),
+    let claims = match Claims::of(view, pod) {
+        Ok(claims) => claims,
+        Err(reason) => {
+            refuse(pod, &nowhere(view, &reason), now, &mut plan);
+            return plan;
+        }
+    };
+    match fitting(view, &avoidance::as_of(pod, now), &claims, None) {
+        Ok(node) if claims.is_ready() => bind(pod, node, &mut plan),
+        // The pod is bound when its volumes are there.
+        Ok(node) => plan.then_all(claims.select(node).map(Step::from).collect()),
         Err(message) => {
             refuse(pod, &message, now, &mut plan);
             if let Some(at) = avoidance::next_end(pod, now) {
@@ -129,6 +158,20 @@ pub(crate) fn best_node<'a>(
     pod: &Pod,
     except: Option<&str>,
 ) -> Result<&'a Arc<Node>, String> {
+    let claims = Claims::of(view, pod).map_err(|reason| nowhere(view, &reason))?;
+    fitting(view, pod, &claims, except)
+}
+
+fn nowhere(view: &View, reason: &str) -> String {
+    format!("0/{} nodes are available: {reason}.", view.of_kind(Kind::Node).count())
+}
+
+fn fitting<'a>(
+    view: &'a View,
+    pod: &Pod,
+    claims: &Claims<'_>,
+    except: Option<&str>,
+) -> Result<&'a Arc<Node>, String> {
     let requests = Requests::of(pod);
     let mut best: Option<(i64, &Arc<Node>)> = None;
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
@@ -140,7 +183,10 @@ pub(crate) fn best_node<'a>(
         }
         node_count += 1;
         let used = view.requested_on(&id.name.name);
-        let reasons = filter::reasons_against(pod, &requests, node, &used);
+        let mut reasons = filter::reasons_against(pod, &requests, node, &used);
+        if reasons.is_empty() {
+            reasons.extend(claims.reason_against(node));
+        }
         if reasons.is_empty() {
             let score = filter::free_share(node, &used, &requests);
             if best.is_none_or(|(best_score, _)| score > best_score) {

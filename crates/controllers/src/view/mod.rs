@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
@@ -326,6 +327,12 @@ typed_getters! {
     restart_ledger: RestartLedger;
     /// A PodDisruptionBudget by name.
     pod_disruption_budget: PodDisruptionBudget;
+    /// A PersistentVolumeClaim by name.
+    persistent_volume_claim: PersistentVolumeClaim;
+    /// A PersistentVolume by name.
+    persistent_volume: PersistentVolume;
+    /// A StorageClass by name.
+    storage_class: StorageClass;
     /// A PodRestart by name.
     pod_restart: PodRestart;
 }

@@ -13,4 +13,5 @@ mod random;
 mod replacement;
 mod replica_set;
 mod scheduler;
+mod volumes;
 mod world;

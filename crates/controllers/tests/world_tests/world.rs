@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_controllers::events::Note;
+use rekindle_controllers::kind::Scope;
 use rekindle_controllers::plan::Verdict;
 use rekindle_controllers::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Outcome, View, Write, affected, pods,
@@ -63,7 +64,7 @@ impl World {
     /// A user creates an object of namespace `shop`.
     pub(crate) fn create(&mut self, mut value: serde_json::Value) -> ObjectId {
         let kind = Kind::ALL.into_iter().find(|k| value["kind"] == k.info().kind).unwrap();
-        if kind != Kind::Namespace && kind != Kind::Node {
+        if kind.info().scope == Scope::Namespaced {
             value["metadata"]["namespace"] = json!("shop");
         }
         value["apiVersion"] = json!(kind.api_version());

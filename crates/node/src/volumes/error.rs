@@ -34,12 +34,15 @@ pub(crate) enum VolumeProblem {
     HostPath(String),
     /// This version has no such kind of volume.
     #[error(
-        "this kind of volume is not supported here: use emptyDir, configMap, secret, projected, downwardAPI, hostPath or image"
+        "this kind of volume is not supported here: use emptyDir, configMap, secret, projected, downwardAPI, hostPath, image or persistentVolumeClaim"
     )]
     Unsupported,
     /// emptyDir.medium.
     #[error("emptyDir medium {0:?} is not supported here: use \"\" or Memory")]
     Medium(String),
+    /// What is behind a claim cannot be used.
+    #[error("{0}")]
+    Claim(String),
     /// The API gave no token.
     #[error(transparent)]
     Token(#[from] crate::tokens::NoToken),

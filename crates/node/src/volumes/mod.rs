@@ -1,4 +1,4 @@
-//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath, image.
+//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath, image, and those behind claims.
 //!
 //! | kind | stands on | refresh | update |
 //! |---|---|---|---|
@@ -7,10 +7,12 @@
 //! | secret, projected, downwardAPI | a tmpfs | stays | the same |
 //! | hostPath | the host's own path | never touched | – |
 //! | image | the layers in the image store, mounted by the runtime | fetched again as its policy says | – |
+//! | persistentVolumeClaim, ephemeral | a link to the volume's own folder | never touched | – |
 //!
 //! Nothing here follows a link that a pod may have made.
 
 mod atomic_writer;
+mod claims;
 mod empty_dir;
 mod error;
 mod host_path;
@@ -22,6 +24,8 @@ mod sub_path;
 mod tests;
 mod tmpfs;
 
+pub(crate) use claims::{is_used, link_claims, look_up};
+pub(crate) use empty_dir::move_to_trash;
 pub(crate) use error::{VolumeError, VolumeProblem};
 pub(crate) use mount::{
     Contents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes, update_payloads,

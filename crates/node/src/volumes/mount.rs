@@ -9,9 +9,9 @@ use rekindle_runtime::{Access, MountSource};
 use super::atomic_writer::write_payload;
 use super::empty_dir::{EmptyDir, move_to_trash};
 use super::error::{VolumeError, VolumeProblem};
-use super::host_path;
 use super::payload::{PayloadInputs, payload};
 use super::tmpfs::{FILES_TMPFS, PAYLOAD_TMPFS, ensure_tmpfs, make_folder, unmount_tmpfs};
+use super::{claims, host_path};
 use crate::container_spec::resources::pod_resources;
 use crate::container_spec::{VolumePath, fs_group};
 use crate::env::{Allocatable, PodFacts};
@@ -104,6 +104,7 @@ pub(crate) fn volume_paths(dirs: &PodDirs, pod: &Pod) -> BTreeMap<String, Volume
                     source: MountSource::Image(source.reference.clone().unwrap_or_default()),
                     access: Access::ReadOnly,
                 },
+                (None, None) if claims::is_claimed(volume) => claimed_path(dirs, volume),
                 (None, None) => VolumePath {
                     source: MountSource::Host(volume_folder(dirs, volume)),
                     access: if is_payload(volume) { Access::ReadOnly } else { Access::ReadWrite },
@@ -112,6 +113,17 @@ pub(crate) fn volume_paths(dirs: &PodDirs, pod: &Pod) -> BTreeMap<String, Volume
             (volume.name.clone(), place)
         })
         .collect()
+}
+
+/// The volume behind a claim itself; before it has been looked up, a place at which nothing is.
+fn claimed_path(dirs: &PodDirs, volume: &Volume) -> VolumePath {
+    let folder = volume_folder(dirs, volume);
+    let claim = volume.persistent_volume_claim.as_ref();
+    let read_only = claim.and_then(|claim| claim.read_only) == Some(true);
+    VolumePath {
+        source: MountSource::Host(claims::linked(&folder).unwrap_or(folder)),
+        access: if read_only { Access::ReadOnly } else { Access::ReadWrite },
+    }
 }
 
 fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
@@ -151,6 +163,9 @@ fn mount_volume(inputs: VolumeInputs<'_>, volume: &Volume) -> Result<(), VolumeP
     }
     if volume.image.is_some() {
         return Ok(()); // it is fetched for each container that mounts it, and mounted with it
+    }
+    if claims::is_claimed(volume) {
+        return claims::check(&volume_folder(inputs.dirs, volume));
     }
     if is_payload(volume) { write_volume(inputs, volume) } else { Err(VolumeProblem::Unsupported) }
 }

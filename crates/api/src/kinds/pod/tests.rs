@@ -304,6 +304,9 @@ fn volumes_are_mounted_or_refused() {
             "hostPath" => json!({"path": "/x"}),
             "secret" => json!({"secretName": "x"}),
             "image" => json!({"reference": "x:1"}),
+            "ephemeral" => json!({"volumeClaimTemplate": {"spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}),
+            "persistentVolumeClaim" => json!({"claimName": "x"}),
             _ => json!({"name": "x"}),
         };
         let volume = json!({"name": "v", name: source});

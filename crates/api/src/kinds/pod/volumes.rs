@@ -3,8 +3,17 @@
 use k8s_openapi::api::core::v1::Volume;
 
 /// The types of volumes that the node mounts.
-pub(crate) const SUPPORTED: [&str; 7] =
-    ["configMap", "downwardAPI", "emptyDir", "hostPath", "image", "projected", "secret"];
+pub(crate) const SUPPORTED: [&str; 9] = [
+    "configMap",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "hostPath",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+];
 
 /// The names of the sources that are set in a volume; a valid volume has one.
 pub(crate) fn sources(volume: &Volume) -> impl Iterator<Item = &'static str> {

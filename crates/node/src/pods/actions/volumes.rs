@@ -13,8 +13,8 @@ use crate::env::PodFacts;
 use crate::network::PodNetwork;
 use crate::objects::FetchedObjects;
 use crate::volumes::{
-    VolumeError, VolumeInputs, VolumeProblem, mount_volumes, refresh_empty_dirs, sweep,
-    update_payloads,
+    VolumeError, VolumeInputs, VolumeProblem, link_claims, look_up, mount_volumes,
+    refresh_empty_dirs, sweep, update_payloads,
 };
 
 /// The first wait before projected files that could not be updated are tried again.
@@ -95,8 +95,11 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     pub(super) async fn mount_volumes(mut self) -> ActionResult {
         let turn = self.take_turn().await;
         let objects = self.all_objects().await?;
+        let claimed = look_up(&self.node.client, &self.dirs, &self.pod, &self.node.name).await;
+        let claimed = claimed.map_err(|error| volume_error(&error))?;
         self.blocking(move |this| {
             let _until_done = turn;
+            link_claims(&this.dirs, &this.pod, &claimed).map_err(|e| volume_error(&e))?;
             mount_volumes(this.volume_inputs(&this.facts(), &objects)).map_err(|e| volume_error(&e))
         })
         .await

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::{Holder, env, one_of, unsupported};
 use crate::kinds::pod::volumes::{SUPPORTED, sources};
+use crate::kinds::storage::claim_errors;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, numbers, quantities, text};
 
@@ -98,6 +99,19 @@ fn source(volume: &Volume, field: &Path) -> Vec<FieldError> {
         let field = field.child("downwardAPI");
         errors.extend(mode(source.default_mode, &field.child("defaultMode")));
         errors.extend(files(items(source.items.as_ref()), &field));
+    }
+    if let Some(source) = &volume.persistent_volume_claim
+        && source.claim_name.is_empty()
+    {
+        let field = field.child("persistentVolumeClaim").child("claimName");
+        errors.push(FieldError::required(field, ""));
+    }
+    if let Some(source) = &volume.ephemeral {
+        let field = field.child("ephemeral").child("volumeClaimTemplate");
+        match &source.volume_claim_template {
+            None => errors.push(FieldError::required(field, "")),
+            Some(template) => errors.extend(claim_errors(&template.spec, &field.child("spec"))),
+        }
     }
     if let Some(source) = &volume.projected {
         errors.extend(projected(source, &field.child("projected")));

@@ -1,0 +1,78 @@
+//! The class of claims that name none, and the class that every cluster has.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_store::{Expect, Pending, RangeQuery, StoreError};
+use rekindle_types::Tick;
+use rekindle_types::local_path;
+
+use crate::call::{Call, put};
+use crate::keys;
+use crate::kinds::storage::class::{IS_DEFAULT, is_default};
+use crate::object_meta;
+use crate::registry::{AnyObject, KindEntry, Registry};
+use crate::shared::Shared;
+use crate::status::ApiError;
+use crate::stored::decode_stored;
+
+const GROUP: &str = "storage.k8s.io";
+
+/// Gives a new claim that names no class the default one: of several, the newest, as upstream's admission does. A claim that
+/// says `""` wants none.
+pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+    let Some(claim) = object.as_any_mut().downcast_mut::<PersistentVolumeClaim>() else {
+        return Ok(());
+    };
+    let spec = claim.spec.get_or_insert_default();
+    if spec.storage_class_name.is_none() {
+        spec.storage_class_name = default_class(call)?;
+    }
+    Ok(())
+}
+
+fn default_class(call: &Call<'_>) -> Result<Option<String>, ApiError> {
+    let Some(entry) = classes(&call.api.registry) else { return Ok(None) };
+    let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
+    let mut newest: Option<ObjectMeta> = None;
+    for stored in call.api.store.range(&query)?.objects {
+        let object = decode_stored(entry, &stored)?;
+        let Some(class) = object.as_any().downcast_ref::<StorageClass>() else { continue };
+        let made = |meta: &ObjectMeta| meta.creation_timestamp.as_ref().map(Tick::from);
+        // Of two from the same second the first by name, as upstream.
+        if is_default(class)
+            && newest.as_ref().is_none_or(|newest| made(&class.metadata) > made(newest))
+        {
+            newest = Some(class.metadata.clone());
+        }
+    }
+    Ok(newest.and_then(|meta| meta.name))
+}
+
+/// Makes the class `local-path`, unless it is there: with what its users made of it.
+pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Option<Pending>, StoreError> {
+    let Some(entry) = classes(&api.registry) else { return Ok(None) };
+    let key = keys::object(entry, "", local_path::CLASS);
+    if api.store.newest(&key).is_some() {
+        return Ok(None);
+    }
+    let mut class = StorageClass {
+        metadata: ObjectMeta {
+            name: Some(local_path::CLASS.to_owned()),
+            annotations: Some(BTreeMap::from([(IS_DEFAULT.to_owned(), "true".to_owned())])),
+            ..ObjectMeta::default()
+        },
+        provisioner: local_path::PROVISIONER.to_owned(),
+        reclaim_policy: Some("Delete".to_owned()),
+        volume_binding_mode: Some("WaitForFirstConsumer".to_owned()),
+        ..StorageClass::default()
+    };
+    object_meta::prepare_new(&mut class.metadata, api.new_uid(), now);
+    put(api, &key, Expect::Absent, Box::new(class)).map(Some)
+}
+
+fn classes(registry: &Registry) -> Option<&KindEntry> {
+    registry.find(GROUP, "v1", "storageclasses")
+}

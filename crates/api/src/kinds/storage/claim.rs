@@ -1,0 +1,145 @@
+//! PersistentVolumeClaim (core/v1).
+
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus,
+};
+use rekindle_types::Tick;
+
+use super::{
+    FILESYSTEM, STORAGE, access_mode_errors, modes_cell, size_error, size_of, unsupported,
+    volume_mode_error,
+};
+use crate::kinds::fill;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, or_unset, wide};
+use crate::validation::{Path, invalid_each, names, quantities, selector, text};
+
+/// Keeps a claim until no pod uses it.
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+impl ApiKind for PersistentVolumeClaim {
+    const NAMES: Names = Names {
+        singular: "persistentvolumeclaim",
+        short_names: &["pvc"],
+        categories: &[],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Status", "string", "The phase of the claim."),
+        column("Volume", "string", "The volume that the claim is bound to."),
+        column("Capacity", "string", "The size of the volume."),
+        column("Access Modes", "string", "How the volume may be mounted."),
+        column("StorageClass", "string", "The class that the claim asks for."),
+        column("VolumeAttributesClass", "string", "The attributes class of the volume."),
+        AGE,
+        wide("VolumeMode", "string", "Whether the volume holds files or is a block device."),
+    ];
+
+    fn set_defaults(&mut self) {
+        let spec = self.spec.get_or_insert_default();
+        fill::text(&mut spec.volume_mode, FILESYSTEM);
+        fill::drop_empty_text(&mut spec.volume_name);
+        let requests = spec.resources.as_mut().and_then(|resources| resources.requests.as_mut());
+        quantities::canonicalize_list(requests);
+        fill::text(&mut self.status.get_or_insert_default().phase, "Pending");
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        self.status = Some(PersistentVolumeClaimStatus {
+            phase: Some("Pending".to_owned()),
+            ..PersistentVolumeClaimStatus::default()
+        });
+        let finalizers = self.metadata.finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|finalizer| finalizer == PROTECTION) {
+            finalizers.push(PROTECTION.to_owned());
+        }
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let none = PersistentVolumeClaimSpec::default();
+        spec_errors(self.spec.as_ref().unwrap_or(&none), &Path::new("spec"))
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let mut before = old.spec.clone().unwrap_or_default();
+        let after = self.spec.clone().unwrap_or_default();
+        if before.volume_name.is_none() {
+            before.volume_name.clone_from(&after.volume_name); // the binder's, or the user's wish
+        }
+        if before == after {
+            return Vec::new();
+        }
+        let resized = before.resources != after.resources;
+        before.resources.clone_from(&after.resources);
+        let detail = if resized && before == after {
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+        } else {
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        };
+        vec![FieldError::forbidden("spec", detail)]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let none = PersistentVolumeClaimSpec::default();
+        let spec = self.spec.as_ref().unwrap_or(&none);
+        let status = self.status.as_ref();
+        let is_bound = spec.volume_name.is_some();
+        let phase = match self.metadata.deletion_timestamp {
+            Some(_) => "Terminating",
+            None => text(status.and_then(|status| status.phase.as_ref())),
+        };
+        let capacity = size_of(status.and_then(|status| status.capacity.as_ref()));
+        let modes = status.and_then(|status| status.access_modes.as_ref());
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            phase.into(),
+            text(spec.volume_name.as_ref()).into(),
+            capacity.filter(|_| is_bound).map_or("", |size| size.0.as_str()).into(),
+            modes_cell(modes.filter(|_| is_bound)),
+            text(spec.storage_class_name.as_ref()).into(),
+            or_unset(spec.volume_attributes_class_name.as_ref()),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            or_unset(spec.volume_mode.as_ref()),
+        ]
+    }
+}
+
+/// What is wrong with the spec of a claim, also of one that a pod brings along.
+pub(crate) fn spec_errors(spec: &PersistentVolumeClaimSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = access_mode_errors(spec.access_modes.as_ref(), &field.child("accessModes"));
+    if let Some(selector) = &spec.selector {
+        errors.extend(selector::check(selector, &field.child("selector")));
+    }
+    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let at = field.child("resources").key(STORAGE);
+    match size_of(requests) {
+        None => errors.push(FieldError::required(at, "")),
+        Some(size) => errors.extend(size_error(size, &at)),
+    }
+    let class = text(spec.storage_class_name.as_ref());
+    if !class.is_empty() {
+        let messages = names::dns_subdomain(class);
+        errors.extend(invalid_each(&field.child("storageClassName"), class, messages));
+    }
+    errors.extend(volume_mode_error(spec.volume_mode.as_ref(), field.child("volumeMode")));
+    if spec.data_source.is_some() || spec.data_source_ref.is_some() {
+        let name = if spec.data_source.is_some() { "dataSource" } else { "dataSourceRef" };
+        errors.push(unsupported(field.child(name), "nobody fills a volume with it"));
+    }
+    if !text(spec.volume_attributes_class_name.as_ref()).is_empty() {
+        let at = field.child("volumeAttributesClassName");
+        errors.push(unsupported(at, "volumes have no such attributes"));
+    }
+    errors
+}

@@ -1,0 +1,107 @@
+//! StorageClass (storage.k8s.io/v1).
+
+use k8s_openapi::api::storage::v1::StorageClass;
+use rekindle_types::Tick;
+
+use super::unsupported;
+use crate::kinds::fill;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::{Path, items, names, text};
+
+/// Marks the class of claims that name none.
+pub(crate) const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+
+impl ApiKind for StorageClass {
+    const NAMES: Names = Names {
+        singular: "storageclass",
+        short_names: &["sc"],
+        categories: &[],
+        scope: Scope::Cluster,
+    };
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Provisioner", "string", "Who makes volumes of this class."),
+        column("ReclaimPolicy", "string", "What becomes of a volume when its claim is gone."),
+        column("VolumeBindingMode", "string", "When a volume is made and bound."),
+        column("AllowVolumeExpansion", "string", "Whether volumes can grow."),
+        AGE,
+    ];
+
+    fn set_defaults(&mut self) {
+        fill::text(&mut self.reclaim_policy, "Delete");
+        fill::text(&mut self.volume_binding_mode, "Immediate");
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if self.provisioner.is_empty() {
+            errors.push(FieldError::required("provisioner", ""));
+        } else {
+            let messages = names::qualified(&self.provisioner.to_lowercase());
+            let field = Path::new("provisioner");
+            errors.extend(crate::validation::invalid_each(&field, &self.provisioner, messages));
+        }
+        match text(self.reclaim_policy.as_ref()) {
+            "" | "Delete" | "Retain" => {}
+            other => errors.push(FieldError::not_supported(
+                "reclaimPolicy",
+                other,
+                &["Delete", "Retain"],
+            )),
+        }
+        match text(self.volume_binding_mode.as_ref()) {
+            "" | "Immediate" | "WaitForFirstConsumer" => {}
+            other => errors.push(FieldError::not_supported(
+                "volumeBindingMode",
+                other,
+                &["Immediate", "WaitForFirstConsumer"],
+            )),
+        }
+        if !items(self.allowed_topologies.as_ref()).is_empty() {
+            let why = "volumes are made on the node that the pod goes to";
+            errors.push(unsupported(Path::new("allowedTopologies"), why));
+        }
+        errors
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let fixed = [
+            ("parameters", self.parameters == old.parameters),
+            ("provisioner", self.provisioner == old.provisioner),
+            ("reclaimPolicy", self.reclaim_policy == old.reclaim_policy),
+        ];
+        let mut errors: Vec<FieldError> = fixed
+            .into_iter()
+            .filter(|(_, same)| !same)
+            .map(|(name, _)| {
+                FieldError::forbidden(name, format!("updates to {name} are forbidden."))
+            })
+            .collect();
+        if self.volume_binding_mode != old.volume_binding_mode {
+            let mode = text(self.volume_binding_mode.as_ref());
+            errors.push(FieldError::invalid("volumeBindingMode", mode, "field is immutable"));
+        }
+        errors
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let name = text(self.metadata.name.as_ref());
+        let mark = if is_default(self) { " (default)" } else { "" };
+        vec![
+            format!("{name}{mark}").into(),
+            self.provisioner.as_str().into(),
+            text(self.reclaim_policy.as_ref()).into(),
+            text(self.volume_binding_mode.as_ref()).into(),
+            self.allow_volume_expansion.unwrap_or(false).to_string().into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+/// Whether claims that name no class belong to this one.
+pub(crate) fn is_default(class: &StorageClass) -> bool {
+    let annotations = class.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(IS_DEFAULT)).is_some_and(|value| value == "true")
+}

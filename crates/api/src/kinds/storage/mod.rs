@@ -1,0 +1,83 @@
+//! PersistentVolumeClaim, PersistentVolume (core/v1) and StorageClass (storage.k8s.io/v1).
+
+mod claim;
+pub(crate) mod class;
+mod volume;
+
+pub(crate) use claim::spec_errors as claim_errors;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
+
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::Cell;
+use crate::validation::quantities::ResourceList;
+use crate::validation::{Path, items, quantities, text};
+
+/// What a volume's size is called in a list of resources.
+const STORAGE: &str = "storage";
+/// How a volume may be mounted, with the short form that tables show.
+const ACCESS_MODES: [(&str, &str); 4] = [
+    ("ReadOnlyMany", "ROX"),
+    ("ReadWriteMany", "RWX"),
+    ("ReadWriteOnce", "RWO"),
+    ("ReadWriteOncePod", "RWOP"),
+];
+/// The mode that goes with no other.
+const ONE_POD: &str = "ReadWriteOncePod";
+/// The mode of volumes that hold files.
+const FILESYSTEM: &str = "Filesystem";
+
+/// A field that asks for something that is not here; refused, so that nothing runs without what it asked for.
+fn unsupported(field: Path, why: &str) -> FieldError {
+    FieldError::forbidden(field, format!("not supported by this version of Rekindle: {why}"))
+}
+
+/// Source: upstream's `ValidatePersistentVolumeClaimSpec` and `ValidatePersistentVolumeSpec`.
+fn access_mode_errors(modes: Option<&Vec<String>>, field: &Path) -> Vec<FieldError> {
+    let modes = items(modes);
+    if modes.is_empty() {
+        return vec![FieldError::required(field, "at least 1 access mode is required")];
+    }
+    let known = ACCESS_MODES.map(|(name, _)| name);
+    let mut errors: Vec<FieldError> = modes
+        .iter()
+        .filter(|mode| !known.contains(&mode.as_str()))
+        .map(|mode| FieldError::not_supported(field, mode, &known))
+        .collect();
+    if modes.len() > 1 && modes.iter().any(|mode| mode == ONE_POD) {
+        let detail = "may not use ReadWriteOncePod with other access modes";
+        errors.push(FieldError::forbidden(field, detail));
+    }
+    errors
+}
+
+fn volume_mode_error(mode: Option<&String>, field: Path) -> Option<FieldError> {
+    match text(mode) {
+        "" | FILESYSTEM => None,
+        "Block" => Some(unsupported(field, "no volume is a block device")),
+        other => Some(FieldError::not_supported(field, other, &["Block", FILESYSTEM])),
+    }
+}
+
+/// A size, which must be more than nothing.
+fn size_error(size: &QuantityText, field: &Path) -> Option<FieldError> {
+    match quantities::check(size, field) {
+        Err(error) => Some(error),
+        Ok(amount) if amount.is_negative() || amount.units() == 0 => {
+            Some(FieldError::invalid(field, &size.0, "must be greater than zero"))
+        }
+        Ok(_) => None,
+    }
+}
+
+fn size_of(list: Option<&ResourceList>) -> Option<&QuantityText> {
+    list.and_then(|list| list.get(STORAGE))
+}
+
+/// `RWO,ROX`, in the order in which upstream's tables have them.
+fn modes_cell(modes: Option<&Vec<String>>) -> Cell {
+    let order = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
+    let listed = order.into_iter().filter(|mode| items(modes).iter().any(|m| m == mode));
+    let short = |name: &str| ACCESS_MODES.iter().find(|(n, _)| *n == name).map(|(_, s)| *s);
+    Cell::Text(listed.filter_map(short).collect::<Vec<_>>().join(","))
+}

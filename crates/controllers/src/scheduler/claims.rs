@@ -1,0 +1,132 @@
+//! What a pod's claims say about where it may go. Reasons are worded as upstream's volume plugins word them.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use rekindle_types::local_path::SELECTED_NODE;
+use serde_json::json;
+
+use super::affinity;
+use crate::plan::{Part, Write};
+use crate::volumes::{
+    Origin, annotation, claims_of, class_name, is_bound, is_of, not_owner, waits_for_pod,
+    wanted_volume,
+};
+use crate::{Kind, NamespacedName, Object, View, owners, pods};
+
+/// The claims of a pod that may be scheduled.
+#[derive(Default)]
+pub(super) struct Claims<'v> {
+    /// The volumes that are there.
+    bound: Vec<&'v Arc<PersistentVolume>>,
+    /// Claims whose volume is made or bound when a node is chosen.
+    waiting: Vec<&'v Arc<PersistentVolumeClaim>>,
+    /// Another pod has a volume that is for one pod only.
+    taken: bool,
+}
+
+impl<'v> Claims<'v> {
+    /// Looks the claims up, or says why the pod cannot be scheduled whatever the node.
+    pub(super) fn of(view: &'v View, pod: &Pod) -> Result<Self, String> {
+        let mut claims = Self::default();
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        for used in claims_of(pod) {
+            let name = NamespacedName::new(namespace, used.claim.as_ref());
+            let Some(claim) = view.persistent_volume_claim(&name) else {
+                return Err(match used.origin {
+                    Origin::Named => format!("persistentvolumeclaim {:?} not found", used.claim),
+                    Origin::Ephemeral => format!(
+                        "waiting for ephemeral volume controller to create the persistentvolumeclaim {:?}",
+                        used.claim
+                    ),
+                });
+            };
+            if used.origin == Origin::Ephemeral && !is_of(claim, pod) {
+                let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+                return Err(not_owner(&used.claim, pod_name));
+            }
+            if owners::is_terminating(&claim.metadata) {
+                return Err(format!("persistentvolumeclaim {:?} is being deleted", used.claim));
+            }
+            claims.taken |= is_for_one_pod(claim) && is_taken(view, pod, &name);
+            claims.add(view, claim)?;
+        }
+        Ok(claims)
+    }
+
+    fn add(&mut self, view: &'v View, claim: &'v Arc<PersistentVolumeClaim>) -> Result<(), String> {
+        let volume = wanted_volume(claim).map(|name| NamespacedName::new("", name));
+        if is_bound(view, claim) {
+            self.bound.extend(volume.and_then(|name| view.persistent_volume(&name)));
+            return Ok(());
+        }
+        let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+        if phase == Some("Lost") {
+            return Err(format!(
+                "persistentvolumeclaim {:?} bound to non-existent persistentvolume {:?}",
+                claim.metadata.name.as_deref().unwrap_or_default(),
+                wanted_volume(claim).unwrap_or_default()
+            ));
+        }
+        let class = view.storage_class(&NamespacedName::new("", class_name(claim)));
+        if volume.is_none() && class.is_some_and(|class| waits_for_pod(class)) {
+            self.waiting.push(claim);
+            return Ok(());
+        }
+        Err("pod has unbound immediate PersistentVolumeClaims".to_owned())
+    }
+
+    /// Why the pod's volumes keep it from this node.
+    pub(super) fn reason_against(&self, node: &Node) -> Option<String> {
+        if self.taken {
+            return Some("node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode".to_owned());
+        }
+        if !self.bound.iter().all(|volume| affinity::fits_volume(volume, node)) {
+            return Some("node(s) didn't match PersistentVolume's node affinity".to_owned());
+        }
+        let name = node.metadata.name.as_deref();
+        let elsewhere = |claim: &&Arc<PersistentVolumeClaim>| {
+            let selected = annotation(claim, SELECTED_NODE);
+            selected.is_some() && selected != name
+        };
+        let is_elsewhere = self.waiting.iter().any(elsewhere);
+        is_elsewhere.then(|| "node(s) didn't find available persistent volumes to bind".to_owned())
+    }
+
+    /// True when every claim has its volume.
+    pub(super) fn is_ready(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// What tells the claims that the pod goes to this node.
+    pub(super) fn select(&self, node: &Node) -> impl Iterator<Item = Write> {
+        let name = node.metadata.name.clone();
+        let unsaid = self.waiting.iter().filter(|c| annotation(c, SELECTED_NODE).is_none());
+        unsaid.map(move |claim| {
+            let object = Object::from((*claim).clone());
+            let meta = object.meta();
+            let patch = json!({"metadata": {
+                "uid": meta.uid, "resourceVersion": meta.resource_version,
+                "annotations": {SELECTED_NODE: name},
+            }});
+            Write::Patch { id: object.id(), part: Part::Whole, patch }
+        })
+    }
+}
+
+fn is_for_one_pod(claim: &PersistentVolumeClaim) -> bool {
+    let modes = claim.spec.iter().flat_map(|spec| spec.access_modes.iter().flatten());
+    modes.into_iter().any(|mode| mode == "ReadWriteOncePod")
+}
+
+fn is_taken(view: &View, pod: &Pod, claim: &NamespacedName) -> bool {
+    view.in_namespace(Kind::Pod, &claim.namespace).any(|object| match object {
+        Object::Pod(other) => {
+            other.metadata.uid != pod.metadata.uid
+                && pods::node(other).is_some()
+                && !pods::is_finished(other)
+                && claims_of(other).any(|used| used.claim == claim.name)
+        }
+        _ => false,
+    })
+}

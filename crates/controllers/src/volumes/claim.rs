@@ -1,0 +1,251 @@
+//! A claim: bound to a volume, protected while it is in use.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
+use rekindle_types::local_path;
+use serde_json::json;
+
+use super::matching::{self, Reservation, reservation};
+use super::{
+    BIND_COMPLETED, BOUND_BY_CONTROLLER, COMPONENT, STORAGE_PROVISIONER, all_volumes, belongs_to,
+    decided_on, is_in_use, is_protected, volume_name, wanted_volume,
+};
+use crate::events::{Note, Severity};
+use crate::garbage::without_finalizer;
+use crate::plan::{Part, Write};
+use crate::{NamespacedName, Object, Plan, View, owners};
+
+/// Keeps a claim until no pod uses it.
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+/// The next step for a claim.
+pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
+    let mut plan = Plan::default();
+    let Some(claim) = view.persistent_volume_claim(name) else { return plan };
+    let object = Object::from(claim.clone());
+    if owners::is_terminating(&claim.metadata) {
+        if is_protected(&object, PROTECTION) && !is_in_use(view, name) {
+            plan.then(without_finalizer(&object, PROTECTION));
+        }
+        return plan;
+    }
+    match wanted_volume(claim) {
+        Some(wanted) => go_on_with(view, claim, wanted, &mut plan),
+        None => find(view, claim, &mut plan),
+    }
+    plan
+}
+
+/// The claim names its volume: by an earlier step, or because the user wants that one.
+fn go_on_with(view: &View, claim: &Arc<PersistentVolumeClaim>, wanted: &str, plan: &mut Plan) {
+    let was_bound = annotation(claim, BIND_COMPLETED).is_some();
+    let Some(volume) = view.persistent_volume(&NamespacedName::new("", wanted)) else {
+        if was_bound {
+            lose(
+                claim,
+                "Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+                plan,
+            );
+        } else {
+            let text = format!("volume {wanted:?} does not exist");
+            say(claim, Severity::Warning, "FailedBinding", text, plan);
+        }
+        return;
+    };
+    match reservation(volume, claim) {
+        Reservation::ByUid => bind(claim, volume, plan),
+        Reservation::Free | Reservation::ByName if was_bound => {
+            lose(claim, "Bound claim has lost reference to PersistentVolume", plan);
+        }
+        Reservation::Free | Reservation::ByName => {
+            match matching::mismatch(volume, claim) {
+                // A volume on its way out is nobody's.
+                None if !owners::is_terminating(&volume.metadata) => bind(claim, volume, plan),
+                None => {}
+                Some(why) => {
+                    let text = format!("Cannot bind to requested volume {wanted:?}: {why}");
+                    say(claim, Severity::Warning, "VolumeMismatch", text, plan);
+                }
+            }
+        }
+        Reservation::Other if was_bound => {
+            lose(claim, "Bound claim has lost reference to PersistentVolume", plan);
+        }
+        Reservation::Other => {
+            let text = format!("volume {wanted:?} already bound to a different claim.");
+            say(claim, Severity::Warning, "FailedBinding", text, plan);
+        }
+    }
+}
+
+/// The claim has no volume yet.
+fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
+    let reserved = all_volumes(view).filter(|volume| match reservation(volume, claim) {
+        Reservation::ByUid => true,
+        Reservation::ByName => matching::mismatch(volume, claim).is_none(),
+        Reservation::Free | Reservation::Other => false,
+    });
+    if let Some(volume) = matching::best(reserved, claim, None) {
+        return bind(claim, volume, plan);
+    }
+    if annotation(claim, STORAGE_PROVISIONER).is_some() {
+        return; // one is being made for it
+    }
+    let name = class_name(claim);
+    let class = view.storage_class(&NamespacedName::new("", name));
+    let waits = class.is_some_and(|class| waits_for_pod(class));
+    let node = annotation(claim, local_path::SELECTED_NODE);
+    if waits && node.is_none() {
+        let text = "waiting for first consumer to be created before binding".to_owned();
+        return say(claim, Severity::Normal, "WaitForFirstConsumer", text, plan);
+    }
+    let node = match node.filter(|_| waits) {
+        Some(node) => match view.node(&NamespacedName::new("", node)) {
+            Some(node) => Some(node.as_ref()),
+            None => return, // the scheduler chooses another one
+        },
+        None => None,
+    };
+    match best_free(view, claim, node) {
+        Some(volume) => bind(claim, volume, plan),
+        None => provision(claim, name, class, plan),
+    }
+}
+
+fn best_free<'v>(
+    view: &'v View,
+    claim: &PersistentVolumeClaim,
+    node: Option<&Node>,
+) -> Option<&'v Arc<PersistentVolume>> {
+    let free = all_volumes(view).filter(|v| reservation(v, claim) == Reservation::Free);
+    matching::best(free, claim, node)
+}
+
+/// Asks the class's provisioner for a volume, or says why nobody makes one.
+fn provision(
+    claim: &Arc<PersistentVolumeClaim>,
+    name: &str,
+    class: Option<&Arc<StorageClass>>,
+    plan: &mut Plan,
+) {
+    let Some(class) = class else {
+        let (reason, text) = if name.is_empty() {
+            let text = "no persistent volumes available for this claim and no storage class is set";
+            ("FailedBinding", text.to_owned())
+        } else {
+            let text = format!("storageclass.storage.k8s.io {name:?} not found");
+            ("ProvisioningFailed", text)
+        };
+        let severity = if name.is_empty() { Severity::Normal } else { Severity::Warning };
+        return say(claim, severity, reason, text, plan);
+    };
+    let provisioner = &class.provisioner;
+    if provisioner == local_path::PROVISIONER {
+        if annotation(claim, local_path::SELECTED_NODE).is_none() {
+            let text = format!(
+                "failed to provision volume with StorageClass {name:?}: its folder lies on the node of the first pod, so that \
+                 volumeBindingMode has to be WaitForFirstConsumer"
+            );
+            return say(claim, Severity::Warning, "ProvisioningFailed", text, plan);
+        }
+        let object = Object::from(claim.clone());
+        let mut metadata = decided_on(&object);
+        metadata["annotations"] = json!({STORAGE_PROVISIONER: provisioner});
+        let patch = json!({"metadata": metadata});
+        return plan.then(Write::Patch { id: object.id(), part: Part::Whole, patch });
+    }
+    let text = format!(
+        "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system \
+         administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
+    );
+    say(claim, Severity::Normal, "ExternalProvisioning", text, plan);
+}
+
+/// The next write that makes these two belong together. The volume's `claimRef` comes first: it is what no other claim can
+/// have at the same time.
+fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan: &mut Plan) {
+    let claim_object = Object::from(claim.clone());
+    if !belongs_to(volume, claim) {
+        let object = Object::from(volume.clone());
+        let mut metadata = decided_on(&object);
+        if reservation(volume, claim) == Reservation::Free {
+            metadata["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
+        }
+        let name = NamespacedName::of(&claim.metadata);
+        let reference = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "namespace": name.namespace, "name": name.name, "uid": claim.metadata.uid,
+        });
+        let patch = json!({"metadata": metadata, "spec": {"claimRef": reference}});
+        return plan.then(Write::Patch { id: object.id(), part: Part::Whole, patch });
+    }
+    if wanted_volume(claim).is_none() || annotation(claim, BIND_COMPLETED).is_none() {
+        let mut metadata = decided_on(&claim_object);
+        metadata["annotations"] = json!({BIND_COMPLETED: "yes"});
+        if wanted_volume(claim).is_none() {
+            metadata["annotations"][BOUND_BY_CONTROLLER] = "yes".into();
+        }
+        let patch = json!({"metadata": metadata, "spec": {"volumeName": volume_name(volume)}});
+        return plan.then(Write::Patch { id: claim_object.id(), part: Part::Whole, patch });
+    }
+    let spec = volume.spec.as_ref();
+    let (modes, capacity) =
+        spec.map_or((None, None), |s| (s.access_modes.clone(), s.capacity.clone()));
+    let status = claim.status.clone().unwrap_or_default();
+    if status.phase.as_deref() == Some("Bound")
+        && status.access_modes == modes
+        && status.capacity == capacity
+    {
+        return;
+    }
+    plan.then(Write::Patch {
+        id: claim_object.id(),
+        part: Part::Status,
+        patch: json!({
+            "metadata": decided_on(&claim_object),
+            "status": {"phase": "Bound", "accessModes": modes, "capacity": capacity},
+        }),
+    });
+}
+
+fn lose(claim: &Arc<PersistentVolumeClaim>, text: &str, plan: &mut Plan) {
+    if claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost") {
+        return;
+    }
+    let object = Object::from(claim.clone());
+    say(claim, Severity::Warning, "ClaimLost", text.to_owned(), plan);
+    plan.then(Write::Patch {
+        id: object.id(),
+        part: Part::Status,
+        patch: json!({"metadata": decided_on(&object), "status": {"phase": "Lost"}}),
+    });
+}
+
+fn say(
+    claim: &Arc<PersistentVolumeClaim>,
+    severity: Severity,
+    reason: &'static str,
+    text: String,
+    plan: &mut Plan,
+) {
+    let about = Object::from(claim.clone());
+    plan.notes.push(Note::new(&about, severity, reason, text, COMPONENT));
+}
+
+pub(crate) fn annotation<'c>(claim: &'c PersistentVolumeClaim, key: &str) -> Option<&'c str> {
+    let value = claim.metadata.annotations.as_ref().and_then(|all| all.get(key));
+    value.map(String::as_str).filter(|value| !value.is_empty())
+}
+
+/// The claim's class; empty for none.
+pub(crate) fn class_name(claim: &PersistentVolumeClaim) -> &str {
+    let name = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+    name.unwrap_or_default()
+}
+
+/// Whether volumes of the class are bound only when a pod is on its way to a node.
+pub(crate) fn waits_for_pod(class: &StorageClass) -> bool {
+    class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+}

@@ -1,0 +1,207 @@
+//! The binder: which PersistentVolume a PersistentVolumeClaim gets, and what becomes of both.
+//!
+//! ```text
+//!  claim   Pending ──────────────► Bound ──────► Lost (its volume is gone)
+//!  volume  Pending ─► Available ─► Bound ──────► Released (its claim is gone) ─► deleted, or kept as it is
+//! ```
+//!
+//! Binding is four writes, each made by a look of its own at the claim, each with the resourceVersion that it was decided on:
+//! `claimRef` of the volume (whoever gets that in has the volume), `volumeName` of the claim, then the two statuses. A crash
+//! between any two is gone on from. A volume with a `claimRef` is given to no other claim until somebody takes that out.
+//!
+//! Volumes of the class local-path are made, and their folders removed, by the node that the scheduler chose; here that is
+//! only asked for (annotation storage-provisioner). Source of behaviour: upstream's `pkg/controller/volume`.
+
+mod claim;
+mod ephemeral;
+mod matching;
+mod volume;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
+};
+use serde_json::{Value, json};
+
+use crate::{Change, Key, Kind, NamespacedName, Object, View, owners, pods};
+pub(crate) use claim::{annotation, class_name, reconcile as reconcile_claim, waits_for_pod};
+pub(crate) use ephemeral::{is_of, not_owner, reconcile as reconcile_ephemeral};
+pub(crate) use volume::reconcile as reconcile_volume;
+
+/// `source.component` of its events, as upstream.
+const COMPONENT: &str = "persistentvolume-controller";
+/// The binding was the controller's, not the user's.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The claim has been bound once.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// Who is to make a volume for the claim.
+pub(crate) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+
+/// One use of a claim by a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodClaim<'p> {
+    /// The volume in the pod.
+    pub volume: &'p str,
+    /// The claim's name.
+    pub claim: Cow<'p, str>,
+    /// Whose it is.
+    pub origin: Origin,
+}
+
+/// Whose a claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Somebody made it.
+    Named,
+    /// It is made for this pod and goes with it.
+    Ephemeral,
+}
+
+/// The claims that a pod uses.
+pub fn claims_of(pod: &Pod) -> impl Iterator<Item = PodClaim<'_>> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(|volume| claim_of(pod, volume))
+}
+
+/// The claim behind one volume of a pod, if it is of that kind.
+pub fn claim_of<'p>(pod: &'p Pod, volume: &'p Volume) -> Option<PodClaim<'p>> {
+    if let Some(source) = &volume.persistent_volume_claim {
+        let claim = Cow::Borrowed(source.claim_name.as_str());
+        return Some(PodClaim { volume: &volume.name, claim, origin: Origin::Named });
+    }
+    volume.ephemeral.as_ref()?;
+    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+    let claim = Cow::Owned(format!("{pod_name}-{}", volume.name));
+    Some(PodClaim { volume: &volume.name, claim, origin: Origin::Ephemeral })
+}
+
+/// The claims, volumes and pods that a change concerns.
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    let name = &change.id.name;
+    match change.latest() {
+        Object::PersistentVolumeClaim(_) => {
+            if !change.is_removal() {
+                keys.insert(Key::Claim(name.clone()));
+            }
+            keys.extend(volumes_of(view, name));
+        }
+        Object::PersistentVolume(_) => {
+            if !change.is_removal() {
+                keys.insert(Key::Volume(name.name.clone()));
+            }
+            for side in change.sides() {
+                let Object::PersistentVolume(volume) = side else { continue };
+                keys.extend(claim_ref(volume).map(|claim| Key::Claim(claim_name(claim))));
+            }
+            keys.extend(claims_that_may_want(view, &name.name));
+        }
+        Object::StorageClass(_) => keys.extend(claims_that_may_want(view, "")),
+        Object::Pod(pod) => {
+            let claims = claims_of(pod).map(|used| {
+                Key::Claim(NamespacedName::new(name.namespace.clone(), used.claim.as_ref()))
+            });
+            keys.extend(claims);
+            if claims_of(pod).any(|used| used.origin == Origin::Ephemeral) && !change.is_removal() {
+                keys.insert(Key::EphemeralClaims(name.clone()));
+            }
+        }
+        Object::Deployment(_)
+        | Object::ReplicaSet(_)
+        | Object::RestartLadder(_)
+        | Object::PodRestart(_)
+        | Object::RestartLedger(_)
+        | Object::PodDisruptionBudget(_)
+        | Object::Node(_)
+        | Object::Namespace(_)
+        | Object::Metadata(..) => {}
+    }
+}
+
+fn volumes_of(view: &View, claim: &NamespacedName) -> impl Iterator<Item = Key> {
+    all_volumes(view)
+        .filter(move |volume| claim_ref(volume).is_some_and(|of| claim_name(of) == *claim))
+        .map(|volume| Key::Volume(volume_name(volume).to_owned()))
+}
+
+/// Claims without a volume, and those of this one.
+fn claims_that_may_want(view: &View, volume: &str) -> impl Iterator<Item = Key> {
+    view.of_kind(Kind::PersistentVolumeClaim).filter_map(move |(id, object)| match object {
+        Object::PersistentVolumeClaim(claim)
+            if wanted_volume(claim).is_none_or(|wanted| wanted == volume) =>
+        {
+            Some(Key::Claim(id.name.clone()))
+        }
+        _ => None,
+    })
+}
+
+pub(crate) fn all_volumes(view: &View) -> impl Iterator<Item = &std::sync::Arc<PersistentVolume>> {
+    view.of_kind(Kind::PersistentVolume).filter_map(|(_, object)| match object {
+        Object::PersistentVolume(volume) => Some(volume),
+        _ => None,
+    })
+}
+
+/// True while a pod of this view may have the claim's volume mounted. A pod that no node has is not let in any more once the
+/// claim is being deleted; one that has ended has let go.
+fn is_in_use(view: &View, claim: &NamespacedName) -> bool {
+    view.in_namespace(Kind::Pod, &claim.namespace).any(|object| match object {
+        Object::Pod(pod) => {
+            pods::node(pod).is_some()
+                && !pods::is_finished(pod)
+                && claims_of(pod).any(|used| used.claim == claim.name)
+        }
+        _ => false,
+    })
+}
+
+pub(crate) fn claim_ref(volume: &PersistentVolume) -> Option<&ObjectReference> {
+    volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref())
+}
+
+pub(crate) fn claim_name(claim: &ObjectReference) -> NamespacedName {
+    NamespacedName::new(
+        claim.namespace.as_deref().unwrap_or_default(),
+        claim.name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// The UID in a `claimRef`; without one it is a wish for whatever claim has that name.
+fn claim_uid(claim: &ObjectReference) -> Option<&str> {
+    claim.uid.as_deref().filter(|uid| !uid.is_empty())
+}
+
+fn volume_name(volume: &PersistentVolume) -> &str {
+    volume.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// `spec.volumeName`: the volume that the claim has, or wants.
+pub(crate) fn wanted_volume(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+    name.filter(|name| !name.is_empty())
+}
+
+/// True when the claim has its volume and both know it.
+pub(crate) fn is_bound(view: &View, claim: &PersistentVolumeClaim) -> bool {
+    let volume = wanted_volume(claim)
+        .and_then(|name| view.persistent_volume(&NamespacedName::new("", name)));
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    phase == Some("Bound") && volume.is_some_and(|volume| belongs_to(volume, claim))
+}
+
+fn belongs_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let of = claim_ref(volume).and_then(claim_uid);
+    of.is_some() && of == claim.metadata.uid.as_deref()
+}
+
+/// The metadata that makes a patch hold for this very object as it was looked at.
+fn decided_on(object: &Object) -> Value {
+    let meta = object.meta();
+    json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
+}
+
+fn is_protected(object: &Object, finalizer: &str) -> bool {
+    owners::has_finalizer(object.meta(), finalizer)
+}

@@ -1,0 +1,121 @@
+//! A volume: its phase, what becomes of it when its claim is gone, and its protection while it is bound.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+use rekindle_types::{Tick, local_path};
+use serde_json::json;
+
+use super::{
+    COMPONENT, claim_name, claim_ref, claim_uid, decided_on, is_protected, volume_name,
+    wanted_volume,
+};
+use crate::events::{Note, Severity};
+use crate::garbage::without_finalizer;
+use crate::plan::{Part, Write};
+use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners, pods};
+
+/// Keeps a volume until no claim is bound to it.
+const PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// Whose a volume is.
+enum Holder {
+    /// Nobody's, or a wish for a claim that has not got it yet.
+    Nobody,
+    /// This claim is about to get it, or has it: the phase, when it is known.
+    Claim(Option<&'static str>),
+    /// A claim that is gone, as far as this view shows: its id and UID.
+    Departed(ObjectId, String),
+}
+
+/// The next step for a volume.
+pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let Some(volume) = view.persistent_volume(&NamespacedName::new("", name)) else { return plan };
+    let object = Object::from(volume.clone());
+    let holder = holder(view, volume);
+    if owners::is_terminating(&volume.metadata) && is_protected(&object, PROTECTION) {
+        match holder {
+            Holder::Claim(_) => {}
+            Holder::Nobody => plan.then(without_finalizer(&object, PROTECTION)),
+            Holder::Departed(id, uid) => {
+                plan.then(Write::CheckAbsent { id, uid: Some(uid) });
+                plan.then(without_finalizer(&object, PROTECTION));
+            }
+        }
+        return plan;
+    }
+    match holder {
+        Holder::Nobody => show(volume, "Available", now, &mut plan),
+        Holder::Claim(Some(phase)) => show(volume, phase, now, &mut plan),
+        Holder::Claim(None) => {}
+        Holder::Departed(id, uid) => match phase(volume) {
+            "Released" => reclaim(volume, now, &mut plan),
+            "Failed" => {}
+            _ => {
+                plan.then(Write::CheckAbsent { id, uid: Some(uid) });
+                show(volume, "Released", now, &mut plan);
+            }
+        },
+    }
+    plan
+}
+
+fn holder(view: &View, volume: &PersistentVolume) -> Holder {
+    let Some(reference) = claim_ref(volume) else { return Holder::Nobody };
+    let Some(uid) = claim_uid(reference) else { return Holder::Nobody };
+    let name = claim_name(reference);
+    let claim = view.persistent_volume_claim(&name);
+    let claim = claim.filter(|claim| claim.metadata.uid.as_deref() == Some(uid));
+    match claim.map(|claim| wanted_volume(claim)) {
+        Some(Some(has)) if has == volume_name(volume) => Holder::Claim(Some("Bound")),
+        // It got another one meanwhile: this one was made or reserved for it and is not needed.
+        Some(Some(_)) => Holder::Claim(Some("Released")),
+        Some(None) => Holder::Claim(None),
+        None => {
+            let id = ObjectId::new(Kind::PersistentVolumeClaim, name);
+            Holder::Departed(id, uid.to_owned())
+        }
+    }
+}
+
+/// What was promised for the end of the claim. Folders that a node made are the node's to remove.
+fn reclaim(volume: &Arc<PersistentVolume>, now: Tick, plan: &mut Plan) {
+    let policy = volume.spec.as_ref().and_then(|s| s.persistent_volume_reclaim_policy.as_deref());
+    let annotations = volume.metadata.annotations.as_ref();
+    let maker = annotations.and_then(|all| all.get(local_path::PROVISIONED_BY));
+    if policy != Some("Delete") || maker.is_some_and(|maker| maker == local_path::PROVISIONER) {
+        return;
+    }
+    let about = Object::from(volume.clone());
+    let text = format!(
+        "error getting deleter volume plugin for volume {:?}: no deletable volume plugin matched",
+        volume_name(volume)
+    );
+    plan.notes.push(Note::new(&about, Severity::Warning, "VolumeFailedDelete", &*text, COMPONENT));
+    plan.then(status(&about, "Failed", Some(&text), now));
+}
+
+fn phase(volume: &PersistentVolume) -> &str {
+    volume.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+fn show(volume: &Arc<PersistentVolume>, wanted: &str, now: Tick, plan: &mut Plan) {
+    if phase(volume) != wanted {
+        plan.then(status(&Object::from(volume.clone()), wanted, None, now));
+    }
+}
+
+fn status(volume: &Object, phase: &str, message: Option<&str>, now: Tick) -> Write {
+    Write::Patch {
+        id: volume.id(),
+        part: Part::Status,
+        patch: json!({
+            "metadata": decided_on(volume),
+            "status": {
+                "phase": phase, "message": message, "reason": null,
+                "lastPhaseTransitionTime": pods::whole_seconds(now),
+            },
+        }),
+    }
+}

@@ -1,0 +1,224 @@
+//! Volumes behind claims. What a claim leads to is looked up once, when the pod comes: from then on a link in the pod's folder
+//! says where the volume stands. So a restart of the pod asks nobody, and finds the same volume with what it holds, also while
+//! the API is away or the claim is being deleted.
+//!
+//! Nothing is mounted, so nothing of a volume lies beneath what is thrown away with a pod: there, a link is removed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{
+    HostPathVolumeSource, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
+};
+use kube::{Api, Client};
+use rustix::fs::{CWD, Gid, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::error::{VolumeError, VolumeProblem};
+use super::host_path;
+use super::tmpfs::make_folder;
+use crate::container_spec::fs_group;
+use crate::layout::PodDirs;
+
+/// The label that binds a volume to a node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// A volume that a claim of the pod leads to, and that the pod has no link to yet.
+#[derive(Debug)]
+pub(crate) struct ClaimedVolume {
+    /// The volume's name in the pod.
+    name: String,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// A folder that is there.
+    Local(PathBuf),
+    /// A path that is checked, and made when its type says so.
+    Host(HostPathVolumeSource),
+}
+
+/// True for a volume that stands behind a claim.
+pub(super) fn is_claimed(volume: &Volume) -> bool {
+    volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
+}
+
+/// Looks up the claims of the pod that it has no link to.
+pub(crate) async fn look_up(
+    client: &Client,
+    dirs: &PodDirs,
+    pod: &Pod,
+    node: &str,
+) -> Result<Vec<ClaimedVolume>, VolumeError> {
+    let mut found = Vec::new();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    for volume in volumes.filter(|volume| is_claimed(volume)) {
+        if linked(&link(dirs, &volume.name)).is_some() {
+            continue;
+        }
+        let place = place(client, pod, volume, node).await;
+        let place =
+            place.map_err(|problem| VolumeError { volume: volume.name.clone(), problem })?;
+        found.push(ClaimedVolume { name: volume.name.clone(), place });
+    }
+    Ok(found)
+}
+
+/// Where the volume behind a claim stands. A claim on its way out takes no new pod in.
+async fn place(
+    client: &Client,
+    pod: &Pod,
+    volume: &Volume,
+    node: &str,
+) -> Result<Place, VolumeProblem> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let name = match &volume.persistent_volume_claim {
+        Some(source) => source.claim_name.clone(),
+        None => {
+            format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name)
+        }
+    };
+    let refused = |text: String| VolumeProblem::Claim(text);
+    let unanswered = |error: kube::Error| refused(format!("look up claim {name:?}: {error}"));
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
+    let claim = claims.get_opt(&name).await.map_err(unanswered)?;
+    let claim =
+        claim.ok_or_else(|| refused(format!("persistentvolumeclaim {name:?} not found")))?;
+    let owners = claim.metadata.owner_references.iter().flatten();
+    if volume.ephemeral.is_some()
+        && !owners.into_iter().any(|owner| Some(&owner.uid) == pod.metadata.uid.as_ref())
+    {
+        return Err(refused(format!(
+            "PVC {name:?} was not created for this pod (pod is not owner)"
+        )));
+    }
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Err(refused(format!("persistentvolumeclaim {name:?} is being deleted")));
+    }
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    let of = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+    let (Some("Bound"), Some(volume_name)) = (phase, of) else {
+        return Err(refused(format!("persistentvolumeclaim {name:?} is not bound")));
+    };
+    let volumes: Api<PersistentVolume> = Api::all(client.clone());
+    let persistent = volumes.get_opt(volume_name).await.map_err(unanswered)?;
+    let persistent =
+        persistent.ok_or_else(|| refused(format!("persistentvolume {volume_name:?} not found")))?;
+    let spec = persistent.spec.unwrap_or_default();
+    if spec.claim_ref.as_ref().and_then(|claim| claim.uid.as_ref()) != claim.metadata.uid.as_ref() {
+        let text = format!("persistentvolume {volume_name:?} does not belong to claim {name:?}");
+        return Err(refused(text));
+    }
+    let required = spec.node_affinity.and_then(|affinity| affinity.required);
+    if required.is_some_and(|required| is_elsewhere(&required.node_selector_terms, node)) {
+        return Err(refused(format!("persistentvolume {volume_name:?} is not on this node")));
+    }
+    match (spec.local, spec.host_path) {
+        (Some(local), _) => Ok(Place::Local(PathBuf::from(local.path))),
+        (None, Some(source)) => Ok(Place::Host(source)),
+        (None, None) => {
+            Err(refused(format!("persistentvolume {volume_name:?} has no path on this node")))
+        }
+    }
+}
+
+/// True when every term names other nodes. What else a term asks of the node, the scheduler has looked at.
+fn is_elsewhere(terms: &[NodeSelectorTerm], node: &str) -> bool {
+    let names_others = |term: &NodeSelectorTerm| {
+        term.match_expressions.iter().flatten().any(|requirement| {
+            let values = requirement.values.as_deref().unwrap_or_default();
+            requirement.key == HOSTNAME
+                && requirement.operator == "In"
+                && !values.iter().any(|value| value == node)
+        })
+    };
+    !terms.is_empty() && terms.iter().all(names_others)
+}
+
+/// Makes the pod's links to what was looked up.
+pub(crate) fn link_claims(
+    dirs: &PodDirs,
+    pod: &Pod,
+    claimed: &[ClaimedVolume],
+) -> Result<(), VolumeError> {
+    for volume in claimed {
+        link_one(dirs, pod, volume)
+            .map_err(|problem| VolumeError { volume: volume.name.clone(), problem })?;
+    }
+    Ok(())
+}
+
+fn link_one(dirs: &PodDirs, pod: &Pod, volume: &ClaimedVolume) -> Result<(), VolumeProblem> {
+    make_folder(&dirs.volumes())?;
+    let real = |path: &Path| {
+        path.canonicalize().map_err(|error| VolumeProblem::io("find volume", path, error))
+    };
+    let target = match &volume.place {
+        Place::Local(path) => {
+            let path = real(path)?;
+            hand_over(&path, fs_group(pod)?)?;
+            path
+        }
+        Place::Host(source) => {
+            host_path::ensure(source)?;
+            PathBuf::from(&source.path)
+        }
+    };
+    let link = link(dirs, &volume.name);
+    match rustix::fs::symlinkat(&target, CWD, &link) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) if linked(&link).as_deref() == Some(&target) => Ok(()),
+        Err(error) => Err(VolumeProblem::io("make link", link, error)),
+    }
+}
+
+/// Gives the folder itself to the pod's group, as the kubelet does for volumes of type local; what lies in it stays as it is.
+fn hand_over(path: &Path, group: Option<u32>) -> Result<(), VolumeProblem> {
+    let failed = |error: Errno| VolumeProblem::io("set permissions of", path, error);
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let folder = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    let folder = folder.map_err(failed)?;
+    let Some(group) = group else { return Ok(()) };
+    rustix::fs::fchown(&folder, None, Some(Gid::from_raw(group))).map_err(failed)?;
+    let mode = rustix::fs::fstat(&folder).map_err(failed)?.st_mode & 0o7777;
+    // everything for the group, and new files in it are the group's
+    rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode | 0o2070)).map_err(failed)
+}
+
+/// Checks that a linked volume is there.
+pub(super) fn check(folder: &Path) -> Result<(), VolumeProblem> {
+    let Some(target) = linked(folder) else {
+        return Err(VolumeProblem::Claim("its claim has not been looked up".to_owned()));
+    };
+    match std::fs::metadata(&target) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(VolumeProblem::io("find volume", target, error)),
+    }
+}
+
+/// Where a volume stands that a pod has a link to.
+pub(super) fn linked(link: &Path) -> Option<PathBuf> {
+    std::fs::read_link(link).ok()
+}
+
+/// True when a pod of this node has the folder; also one that has ended and is not yet taken down.
+pub(crate) fn is_used(pods: &Path, folder: &Path) -> io::Result<bool> {
+    for pod in std::fs::read_dir(pods)? {
+        let volumes = match std::fs::read_dir(pod?.path().join("volumes")) {
+            Ok(volumes) => volumes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for volume in volumes {
+            if linked(&volume?.path()).as_deref() == Some(folder) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn link(dirs: &PodDirs, volume: &str) -> PathBuf {
+    dirs.volumes().join(volume)
+}
