@@ -31,6 +31,8 @@ pub enum Command {
     Status(Status),
     /// Restart a pod, or one level of it, in place
     Restart(Restart),
+    /// Tell why a pod, a workload or a node is as it is, and what would help
+    Why(Why),
     /// Manage the images on this machine
     #[command(subcommand)]
     Image(Image),
@@ -103,6 +105,44 @@ pub struct Down {
 pub struct Status {
     #[command(flatten)]
     pub data_dir: DataDir,
+}
+
+/// Which API a command speaks to, in kubectl's own words.
+#[derive(Args, Clone, Debug)]
+pub struct Access {
+    /// The namespace [default: that of the kubeconfig's context, or default]
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The kubeconfig [default: KUBECONFIG, or that of the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// `rekindle why`.
+#[derive(Args, Clone, Debug)]
+pub struct Why {
+    /// What to tell about: pod/NAME, deployment/NAME, replicaset/NAME or node/NAME
+    #[arg(value_name = "KIND/NAME")]
+    pub target: String,
+    /// Text for people, or JSON (its shape: docs/why.md)
+    #[arg(short, long, value_enum, default_value_t = OutputArg::Text)]
+    pub output: OutputArg,
+    #[command(flatten)]
+    pub access: Access,
+}
+
+/// How an account is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputArg {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
 }
 
 /// `rekindle restart`.

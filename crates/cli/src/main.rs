@@ -12,6 +12,7 @@ mod commands;
 mod engine;
 mod live;
 mod manifests;
+mod target;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Down(down) => commands::down::run(&down),
         Command::Status(status) => commands::status::run(&status),
         Command::Restart(restart) => commands::restart::run(&restart),
+        Command::Why(why) => commands::why::run(&why),
         Command::Image(Image::Load(load)) => commands::image::load(&load),
         Command::Image(Image::Pull(pull)) => commands::image_pull::run(&pull),
         Command::Image(Image::Rm(rm)) => commands::image::remove(&rm),
