@@ -148,13 +148,14 @@ pub enum OutputArg {
 /// `rekindle restart`.
 #[derive(Args, Clone, Debug)]
 pub struct Restart {
-    /// What to restart: pod/NAME
-    #[arg(value_name = "pod/NAME")]
-    pub target: String,
-    /// The namespace
-    #[arg(short, long, default_value = "default")]
-    pub namespace: String,
-    /// How much of it: its containers, or the whole pod with a fresh network, cgroup and emptyDir
+    /// What to restart: pod/NAME, deployment/NAME, replicaset/NAME, or node/NAME for every pod on it. Several pods are
+    /// restarted one by one: the next when the one before is Ready
+    #[arg(value_name = "KIND/NAME", required_unless_present = "selector")]
+    pub targets: Vec<String>,
+    /// Restart the pods of the namespace with these labels
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "targets")]
+    pub selector: Option<String>,
+    /// How much of a pod: its containers, or the whole pod with a fresh network, cgroup and emptyDir
     #[arg(long, value_enum, default_value_t = RungArg::Pod)]
     pub rung: RungArg,
     /// Seconds the containers get to end [default: the pod's own]
@@ -163,11 +164,32 @@ pub struct Restart {
     /// Why; shown in the pod's events
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Return when it is done, with exit code 1 when it could not be
+    /// The request's name: asked for again under the same name, the restart is not done twice. Of several pods, each
+    /// request gets the pod's name added
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Return when it is done, with exit code 1 when it could not be; several pods are always waited for
     #[arg(long)]
     pub wait: bool,
+    /// With --wait: how long to wait for all of it, such as 90s or 10m; exit code 124 when it took longer
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub timeout: Option<std::time::Duration>,
+    /// Ask for nothing: client shows what would be asked for, server has the API check it as well
+    #[arg(long, value_enum, default_value_t = DryRunArg::None, default_missing_value = "client", num_args = 0..=1, require_equals = true)]
+    pub dry_run: DryRunArg,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub access: Access,
+}
+
+/// Whether anything is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DryRunArg {
+    /// It is done.
+    None,
+    /// It is shown.
+    Client,
+    /// It is sent to the API, which checks it and stores nothing.
+    Server,
 }
 
 /// The rungs that can be asked for.
@@ -179,6 +201,10 @@ pub enum RungArg {
     Containers,
     /// Also the sandbox and the contents of emptyDir volumes.
     Pod,
+    /// The pod object itself, by eviction; for an API that carries it out.
+    Recreate,
+    /// The same on another node; for an API that carries it out.
+    Reschedule,
 }
 
 /// `rekindle image`.

@@ -7,17 +7,10 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::args::Access;
+use crate::target::Lookup;
 
-/// A client, and the namespace that the command is about.
-pub struct Connection {
-    /// The client.
-    pub client: Client,
-    /// As --namespace says, or the kubeconfig's context, or `default`.
-    pub namespace: String,
-}
-
-/// Connects as these arguments say, in kubectl's order: --kubeconfig, KUBECONFIG, the data directory's.
-pub async fn connect_to(access: &Access) -> anyhow::Result<Connection> {
+/// A client, and the namespace that the command is about, as these arguments say; the kubeconfig in kubectl's order: --kubeconfig, KUBECONFIG, the data directory's.
+pub async fn connect_to(access: &Access) -> anyhow::Result<Lookup> {
     let kubeconfig = match &access.kubeconfig {
         Some(path) => read(path)?,
         None => match Kubeconfig::from_env().context("read KUBECONFIG")? {
@@ -31,7 +24,7 @@ pub async fn connect_to(access: &Access) -> anyhow::Result<Connection> {
         .context("use the kubeconfig")?;
     let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).context("connect to the API")?;
-    Ok(Connection { client, namespace })
+    Ok(Lookup { client, namespace })
 }
 
 /// A client for the engine of this data directory, or for the cluster that KUBECONFIG names.

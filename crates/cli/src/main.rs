@@ -12,6 +12,7 @@ mod commands;
 mod engine;
 mod live;
 mod manifests;
+mod plugin;
 mod target;
 
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use clap::Parser;
 use args::{Cli, Command, Image};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(plugin::arguments(std::env::args_os()));
     let result = match cli.command {
         Command::Up(up) => commands::up::run(up),
         Command::Down(down) => commands::down::run(&down),

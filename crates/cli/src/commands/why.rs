@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use futures::StreamExt;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, LogParams};
 use kube::{Client, ResourceExt};
@@ -18,7 +17,7 @@ use rekindle_why::{
 
 use crate::args::{OutputArg, Why};
 use crate::client;
-use crate::target::Target;
+use crate::target::{Lookup, Target};
 
 /// Events of one object that are read; servers keep them for an hour, counted.
 const EVENTS_MAX: u32 = 500;
@@ -34,8 +33,7 @@ const AT_ONCE: usize = 8;
 pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
     let target = Target::parse(&args.target)?;
     client::block_on(async {
-        let connection = client::connect_to(&args.access).await?;
-        let reader = Reader { client: connection.client, namespace: connection.namespace };
+        let reader = Reader { lookup: client::connect_to(&args.access).await? };
         let now = SystemClock::start().now();
         let account: Account = match target {
             Target::Pod(name) => of_pod(&reader.pod(&name).await?, now),
@@ -53,64 +51,45 @@ pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
 
 /// Reads evidence through the API.
 struct Reader {
-    client: Client,
-    namespace: String,
+    lookup: Lookup,
 }
 
 impl Reader {
     async fn pod(&self, name: &str) -> anyhow::Result<PodEvidence> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let pod = pods.get(name).await.with_context(|| format!("read pod {name:?}"))?;
+        let pod = self.lookup.pod(name).await?;
         let mut all = self.about(vec![pod], &Restarts::OfPod(name.to_owned())).await?;
         all.pop().context("a pod that was read has evidence")
     }
 
     async fn deployment(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
-        let api: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
-        let deployment =
-            api.get(name).await.with_context(|| format!("read deployment {name:?}"))?;
-        let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        let replica_sets: Vec<ReplicaSet> = sets
-            .list(&ListParams::default())
-            .await
-            .context("list replica sets")?
-            .into_iter()
-            .filter(|set| is_owned(&set.metadata, &deployment.metadata))
-            .collect();
-        let owners: Vec<&ObjectMeta> = replica_sets.iter().map(|set| &set.metadata).collect();
-        let pods = self.owned_pods(&owners).await?;
+        let (deployment, replica_sets) = self.lookup.deployment(name).await?;
         let mut events = self.events(&deployment.metadata).await?;
         for set in &replica_sets {
             events.extend(self.events(&set.metadata).await?);
         }
+        let pods = self.lookup.pods_of(&replica_sets).await?;
+        let pods = self.about(pods, &Restarts::OfNamespace).await?;
         Ok(WorkloadEvidence { deployment: Some(deployment), replica_sets, events, pods })
     }
 
     async fn replica_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
-        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        let set = api.get(name).await.with_context(|| format!("read replica set {name:?}"))?;
-        let pods = self.owned_pods(&[&set.metadata]).await?;
-        let events = self.events(&set.metadata).await?;
-        Ok(WorkloadEvidence { deployment: None, replica_sets: vec![set], events, pods })
-    }
-
-    async fn owned_pods(&self, owners: &[&ObjectMeta]) -> anyhow::Result<Vec<PodEvidence>> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut pods = api.list(&ListParams::default()).await.context("list pods")?.items;
-        pods.retain(|pod| owners.iter().any(|owner| is_owned(&pod.metadata, owner)));
-        self.about(pods, &Restarts::OfNamespace).await
+        let sets = vec![self.lookup.replica_set(name).await?];
+        let pods = self.lookup.pods_of(&sets).await?;
+        let pods = self.about(pods, &Restarts::OfNamespace).await?;
+        let events = self.events(&sets[0].metadata).await?;
+        Ok(WorkloadEvidence { deployment: None, replica_sets: sets, events, pods })
     }
 
     async fn node(&self, name: &str) -> anyhow::Result<NodeEvidence> {
-        let api: Api<Node> = Api::all(self.client.clone());
-        let node = api.get(name).await.with_context(|| format!("read node {name:?}"))?;
-        let on_it = ListParams::default().fields(&format!("spec.nodeName={name}"));
-        let pods: Api<Pod> = Api::all(self.client.clone());
-        let pods = pods.list(&on_it).await.context("list the node's pods")?.items;
+        let (node, pods) = self.lookup.node(name).await?;
         let selector = format!("involvedObject.kind=Node,involvedObject.name={name}");
-        let events = self.list_events(Api::all(self.client.clone()), &selector).await?;
+        let events = self.list_events(Api::all(self.client().clone()), &selector).await?;
         let pods = self.about(pods, &Restarts::None).await?;
         Ok(NodeEvidence { node, events, pods })
+    }
+
+    fn client(&self) -> &Client {
+        &self.lookup.client
     }
 
     /// What there is about these pods.
@@ -139,10 +118,10 @@ impl Reader {
     ) -> anyhow::Result<PodEvidence> {
         let namespace = pod.namespace().unwrap_or_default();
         let events = self.events(&pod.metadata).await?;
-        let ledgers: Api<RestartLedger> = Api::namespaced(self.client.clone(), &namespace);
+        let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
         // a cluster without our kinds answers 404 as well
         let ledger = ledgers.get_opt(&pod.name_any()).await.context("read the restart ledger")?;
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<Pod> = Api::namespaced(self.client().clone(), &namespace);
         let mut last_lines = BTreeMap::new();
         for container in dead {
             let lines = last_lines_of(&api, &pod.name_any(), &container).await;
@@ -157,7 +136,7 @@ impl Reader {
             Restarts::OfNamespace => ListParams::default(),
             Restarts::None => return Ok(Vec::new()),
         };
-        let api: Api<PodRestart> = Api::namespaced(self.client.clone(), &self.namespace);
+        let api: Api<PodRestart> = Api::namespaced(self.client().clone(), &self.lookup.namespace);
         match api.list(&params).await {
             Ok(list) => Ok(list.items),
             // a cluster without our kinds
@@ -169,7 +148,7 @@ impl Reader {
     async fn events(&self, of: &ObjectMeta) -> anyhow::Result<Vec<Event>> {
         let namespace = of.namespace.as_deref().unwrap_or_default();
         let uid = of.uid.as_deref().unwrap_or_default();
-        let api = Api::namespaced(self.client.clone(), namespace);
+        let api = Api::namespaced(self.client().clone(), namespace);
         self.list_events(api, &format!("involvedObject.uid={uid}")).await
     }
 
@@ -238,9 +217,4 @@ async fn last_lines_of(api: &Api<Pod>, pod: &str, container: &DeadContainer) -> 
             Vec::new()
         }
     }
-}
-
-fn is_owned(object: &ObjectMeta, owner: &ObjectMeta) -> bool {
-    let mut owners = object.owner_references.iter().flatten();
-    owners.any(|reference| Some(&reference.uid) == owner.uid.as_ref())
 }

@@ -1,6 +1,10 @@
 //! What a command is about: `pod/NAME`, `deployment/NAME`, … as kubectl writes it.
 
+mod pods;
+
 use anyhow::bail;
+
+pub use pods::Lookup;
 
 /// An object named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
