@@ -7,6 +7,21 @@ use std::path::Path;
 /// The names of the links, and the subcommands that they stand for.
 pub const PLUGINS: [(&str, &str); 2] = [("kubectl-restart", "restart"), ("kubectl-why", "why")];
 
+/// How to make kubectl know them; none when it does already.
+pub fn hint() -> Option<String> {
+    let path = std::env::var_os("PATH")?;
+    let missing: Vec<&str> = PLUGINS
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !std::env::split_paths(&path).any(|folder| folder.join(name).exists()))
+        .collect();
+    let binary = std::env::current_exe().ok()?;
+    let links =
+        missing.iter().map(|name| format!("ln -s {} /usr/local/bin/{name}", binary.display()));
+    let links: Vec<String> = links.collect();
+    (!links.is_empty()).then(|| links.join(" && "))
+}
+
 /// The arguments as if `rekindle` had been called, whatever the name it was called by.
 pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.into_iter().collect();

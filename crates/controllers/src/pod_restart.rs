@@ -1,7 +1,8 @@
 //! Looks after PodRestarts that no node will answer, and clears away old ones.
 //!
 //! A request for a pod that does not exist, has another UID or is on no node is Refused here; everything else is the
-//! node's to answer. A finished request is deleted ten minutes after it finished, unless a ledger still has to read it.
+//! node's to answer. A request that is not finished by its deadline is Failed. A finished one is deleted when its time after the
+//! finish is over (ten minutes, if it says nothing else), unless a ledger still has to read it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use rekindle_types::{Tick, TickDuration};
 use crate::plan::{Propagation, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
 
-/// How long a finished request stays to be looked at.
+/// How long a finished request that does not say so stays to be looked at.
 pub const TTL_AFTER_FINISH: TickDuration = TickDuration::from_secs(10 * 60);
 
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
@@ -56,7 +57,39 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         None => refuse_impossible(view, restart, now, &mut plan),
         Some(_) => fail_abandoned(view, restart, now, &mut plan),
     }
+    if plan.writes().next().is_none() {
+        fail_late(restart, now, &mut plan);
+    }
     plan
+}
+
+/// Gives up a request that is not finished by its deadline.
+fn fail_late(restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+    let status = restart.status.as_ref();
+    let phase = status.and_then(|status| status.phase);
+    let created = restart.metadata.creation_timestamp.as_ref();
+    let Some((seconds, created)) = span(restart.spec.deadline_seconds).zip(created) else { return };
+    let due = Tick::from(created) + seconds;
+    let limit = rekindle_types::span::show(seconds);
+    let message = match phase {
+        Some(phase) if phase.is_final() => return,
+        None => format!("its deadline of {limit} passed before it was begun"),
+        Some(_) => {
+            format!(
+                "not all containers were running within its deadline of {limit}; what was begun goes on"
+            )
+        }
+    };
+    if due > now {
+        plan.look_again(due);
+    } else {
+        plan.then(finish(restart, PodRestartPhase::Failed, message, now));
+    }
+}
+
+/// Seconds of a spec, which validation keeps from being negative.
+fn span(seconds: Option<i64>) -> Option<TickDuration> {
+    Some(TickDuration::from_secs(u64::try_from(seconds?).ok()?))
 }
 
 /// Deletes it when it is old enough and nobody has to read it any more.
@@ -67,7 +100,7 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     if is_awaited(view, restart) {
         return; // the ledger's next write brings us here again
     }
-    let due = finished + TTL_AFTER_FINISH;
+    let due = finished + span(restart.spec.ttl_seconds_after_finished).unwrap_or(TTL_AFTER_FINISH);
     if due > now {
         plan.look_again(due);
     } else {

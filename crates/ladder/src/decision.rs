@@ -80,6 +80,7 @@ impl PodRestartPlan {
             },
             reason: Some(self.reason.clone()),
             grace_period_seconds: None,
+            ..Default::default()
         }
     }
 }

@@ -533,3 +533,17 @@ fn the_json_names_cause_and_counts() {
     assert_eq!(account["history"][1]["count"], 4);
     assert_eq!(account["next"]["at"], "2026-11-21T12:03:00Z");
 }
+
+/// The page is what people learn the accounts from.
+#[test]
+fn the_page_of_examples_shows_these_accounts() {
+    let page = include_str!("../../../docs/why.md");
+    let tests = include_str!("accounts.rs");
+    let snapshots = tests.split("expect![[r#\"\n").skip(1);
+    for snapshot in snapshots.filter_map(|rest| Some(rest.split_once("\"#]]")?.0)) {
+        let lines = snapshot.lines().map(|line| line.trim_start()).filter(|line| !line.is_empty());
+        for line in lines {
+            assert!(page.contains(line), "docs/why.md lacks {line:?}");
+        }
+    }
+}

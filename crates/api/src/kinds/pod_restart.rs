@@ -13,7 +13,7 @@ use crate::validation::{Path, invalid_each, names, numbers, text};
 const REASON_BYTES_MAX: usize = 1024;
 const UID_BYTES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 4096;
-const GRACE_SECONDS_MAX: i64 = i32::MAX as i64;
+const SECONDS_MAX: i64 = i32::MAX as i64;
 
 /// The rungs that a request can ask for: those that keep the Pod object.
 const IN_PLACE: [&str; 3] = ["Container", "Containers", "Pod"];
@@ -74,9 +74,15 @@ impl ApiKind for PodRestart {
         if text(spec.reason.as_ref()).len() > REASON_BYTES_MAX {
             errors.push(FieldError::too_long(field.child("reason"), REASON_BYTES_MAX));
         }
-        if let Some(seconds) = spec.grace_period_seconds {
-            let field = field.child("gracePeriodSeconds");
-            errors.extend(numbers::in_range(seconds, 0, GRACE_SECONDS_MAX, &field));
+        for (name, seconds, min) in [
+            ("gracePeriodSeconds", spec.grace_period_seconds, 0),
+            ("deadlineSeconds", spec.deadline_seconds, 1),
+            ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished, 0),
+        ] {
+            let seconds = seconds.into_iter();
+            errors.extend(seconds.filter_map(|seconds| {
+                numbers::in_range(seconds, min, SECONDS_MAX, &field.child(name))
+            }));
         }
         let message = self.status.as_ref().and_then(|status| status.message.as_ref());
         if text(message).len() > MESSAGE_BYTES_MAX {

@@ -53,6 +53,13 @@ pub struct PodRestartSpec {
     /// Seconds the containers get to end, in place of the pod's terminationGracePeriodSeconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
+    /// Seconds after its creation by which it has to be done, at least 1: one that is not is Failed. It is not begun any more
+    /// then; what was begun goes on. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_seconds: Option<i64>,
+    /// Seconds that the request is kept after it is done. Default 600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<i64>,
 }
 
 /// How a restart went.
@@ -82,7 +89,7 @@ pub enum PodRestartPhase {
     Running,
     /// All containers that had to be are running again.
     Succeeded,
-    /// It was begun and not finished: the pod was deleted or its node lost meanwhile.
+    /// It was not finished: the pod was deleted, its node lost, or the deadline passed meanwhile.
     Failed,
     /// It cannot be done; the message says why (no such pod, another UID, terminating, a static pod, …).
     Refused,

@@ -163,6 +163,7 @@ fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
             refresh: None,
             reason: args.reason.clone(),
             grace_period_seconds: args.grace_period.map(i64::from),
+            ..Default::default()
         },
         ..Default::default()
     }
