@@ -77,7 +77,7 @@ impl History {
     pub(crate) fn finish(self) -> Vec<Entry> {
         let mut entries: Vec<(Tick, Source, Folded)> =
             self.entries.into_iter().map(|((source, _), e)| (e.first, source, e)).collect();
-        entries.sort_by(|a, b| (a.0, a.2.last, a.1).cmp(&(b.0, b.2.last, b.1)));
+        entries.sort_by_key(|(first, source, entry)| (*first, entry.last, *source));
         let surplus = entries.len().saturating_sub(ENTRIES_MAX);
         entries.drain(..surplus);
         entries

@@ -13,6 +13,14 @@ use crate::evidence::PodEvidence;
 use crate::history::{History, When, average};
 use crate::words::{line, show_span, times};
 
+/// Events of what keeps a pod from beginning although a node has it.
+const OBSTACLES: [&str; 4] = [
+    event::FAILED_CREATE_POD_SANDBOX,
+    event::FAILED_MOUNT,
+    "FailedAttachVolume",
+    "NetworkNotReady",
+];
+
 /// Why the pod is as it is.
 pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     let pod = &evidence.pod;
@@ -201,11 +209,7 @@ fn not_broken(
         };
     }
     let started = subjects(pod).iter().any(|s| s.is_running() || s.last_end().is_some());
-    let obstacle = seen.iter().rev().find(|seen| match seen.reason.as_str() {
-        event::FAILED_CREATE_POD_SANDBOX | event::FAILED_MOUNT => true,
-        "FailedAttachVolume" | "NetworkNotReady" => true,
-        _ => false,
-    });
+    let obstacle = seen.iter().rev().find(|seen| OBSTACLES.contains(&seen.reason.as_str()));
     match obstacle.filter(|_| !started) {
         Some(seen) => {
             let advice = match seen.reason.as_str() {
