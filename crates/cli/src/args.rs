@@ -205,6 +205,8 @@ pub enum RungArg {
     Recreate,
     /// The same on another node; for an API that carries it out.
     Reschedule,
+    /// The pod's Deployment goes back to the revision before; for an API that carries it out.
+    Rollback,
 }
 
 /// `rekindle image`.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::plan::{Propagation, Write};
@@ -63,8 +63,13 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     plan
 }
 
-/// Gives up a request that is not finished by its deadline.
+/// Gives up a restart in place that is not finished by its deadline.
 fn fail_late(restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+    match restart.spec.rung.unwrap_or(Rung::Pod) {
+        Rung::Container | Rung::Containers | Rung::Pod => {}
+        // who carries these out knows their steps
+        Rung::Recreate | Rung::Reschedule | Rung::Rollback => return,
+    }
     let status = restart.status.as_ref();
     let phase = status.and_then(|status| status.phase);
     let created = restart.metadata.creation_timestamp.as_ref();

@@ -71,9 +71,15 @@ async fn restart(args: &Restart, lookup: &Lookup) -> anyhow::Result<ExitCode> {
         if !args.wait && together == Together::Alone {
             break;
         }
-        let before = match together {
-            Together::Alone => None,
-            Together::OneByOne => Some(&before),
+        let before = match (together, args.rung) {
+            (Together::Alone, _) => None,
+            // done means that the new pod is ready
+            (Together::OneByOne, RungArg::Recreate | RungArg::Reschedule | RungArg::Rollback) => {
+                None
+            }
+            (Together::OneByOne, RungArg::Container | RungArg::Containers | RungArg::Pod) => {
+                Some(&before)
+            }
         };
         let followed = follow::restart(&lookup.client, &asked, before, &screen).await?;
         if followed == Followed::NotDone {
@@ -159,6 +165,7 @@ fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
                 RungArg::Pod => Rung::Pod,
                 RungArg::Recreate => Rung::Recreate,
                 RungArg::Reschedule => Rung::Reschedule,
+                RungArg::Rollback => Rung::Rollback,
             }),
             refresh: None,
             reason: args.reason.clone(),
