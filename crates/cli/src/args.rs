@@ -31,6 +31,8 @@ pub enum Command {
     Status(Status),
     /// Restart a pod, or one level of it, in place
     Restart(Restart),
+    /// Tell why a pod, a workload or a node is as it is, and what would help
+    Why(Why),
     /// Manage the images on this machine
     #[command(subcommand)]
     Image(Image),
@@ -121,16 +123,55 @@ pub struct Status {
     pub data_dir: DataDir,
 }
 
+/// Which API a command speaks to, in kubectl's own words.
+#[derive(Args, Clone, Debug)]
+pub struct Access {
+    /// The namespace [default: that of the kubeconfig's context, or default]
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The kubeconfig [default: KUBECONFIG, or that of the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// `rekindle why`.
+#[derive(Args, Clone, Debug)]
+pub struct Why {
+    /// What to tell about: pod/NAME, deployment/NAME, replicaset/NAME or node/NAME
+    #[arg(value_name = "KIND/NAME")]
+    pub target: String,
+    /// Text for people, or JSON (its shape: docs/why.md)
+    #[arg(short, long, value_enum, default_value_t = OutputArg::Text)]
+    pub output: OutputArg,
+    #[command(flatten)]
+    pub access: Access,
+}
+
+/// How an account is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputArg {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
 /// `rekindle restart`.
 #[derive(Args, Clone, Debug)]
 pub struct Restart {
-    /// What to restart: pod/NAME
-    #[arg(value_name = "pod/NAME")]
-    pub target: String,
-    /// The namespace
-    #[arg(short, long, default_value = "default")]
-    pub namespace: String,
-    /// How much of it: its containers, the whole pod in place with a fresh network, cgroup and emptyDir, or a new pod
+    /// What to restart: pod/NAME, deployment/NAME, replicaset/NAME, or node/NAME for every pod on it. Several pods are
+    /// restarted one by one: the next when the one before is Ready
+    #[arg(value_name = "KIND/NAME", required_unless_present = "selector")]
+    pub targets: Vec<String>,
+    /// Restart the pods of the namespace with these labels
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "targets")]
+    pub selector: Option<String>,
+    /// How much of a pod: its containers, the whole pod in place with a fresh network, cgroup and emptyDir, or a new pod
     #[arg(long, value_enum, default_value_t = RungArg::Pod)]
     pub rung: RungArg,
     /// Seconds the containers get to end [default: the pod's own]
@@ -139,11 +180,32 @@ pub struct Restart {
     /// Why; shown in the pod's events
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Return when it is done, with exit code 1 when it could not be
+    /// The request's name: asked for again under the same name, the restart is not done twice. Of several pods, each
+    /// request gets the pod's name added
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Return when it is done, with exit code 1 when it could not be; several pods are always waited for
     #[arg(long)]
     pub wait: bool,
+    /// With --wait: how long to wait for all of it, such as 90s or 10m; exit code 124 when it took longer
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub timeout: Option<std::time::Duration>,
+    /// Ask for nothing: client shows what would be asked for, server has the API check it as well
+    #[arg(long, value_enum, default_value_t = DryRunArg::None, default_missing_value = "client", num_args = 0..=1, require_equals = true)]
+    pub dry_run: DryRunArg,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub access: Access,
+}
+
+/// Whether anything is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DryRunArg {
+    /// It is done.
+    None,
+    /// It is shown.
+    Client,
+    /// It is sent to the API, which checks it and stores nothing.
+    Server,
 }
 
 /// The rungs that can be asked for.

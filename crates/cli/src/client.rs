@@ -6,6 +6,27 @@ use anyhow::Context;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use crate::args::Access;
+use crate::target::Lookup;
+
+/// A client, and the namespace that the command is about, as these arguments say; the kubeconfig in kubectl's order: --kubeconfig, KUBECONFIG, the data directory's.
+pub async fn connect_to(access: &Access) -> anyhow::Result<Lookup> {
+    let kubeconfig = match &access.kubeconfig {
+        Some(path) => read(path)?,
+        None => match Kubeconfig::from_env().context("read KUBECONFIG")? {
+            Some(kubeconfig) => kubeconfig,
+            None => read(&access.data_dir.data_dir.join("kubeconfig"))?,
+        },
+    };
+    let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .context("use the kubeconfig")?;
+    let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    let client = Client::try_from(config).context("connect to the API")?;
+    Ok(Lookup { client, namespace })
+}
+
 /// A client for the engine of this data directory, or for the cluster that KUBECONFIG names.
 pub async fn connect(data_dir: &Path) -> anyhow::Result<Client> {
     match Kubeconfig::from_env().context("read KUBECONFIG")? {
@@ -16,14 +37,17 @@ pub async fn connect(data_dir: &Path) -> anyhow::Result<Client> {
 
 /// A client for what this kubeconfig names.
 pub async fn connect_with(path: &Path) -> anyhow::Result<Client> {
-    let kubeconfig = Kubeconfig::read_from(path).with_context(|| {
+    client_of(read(path)?).await
+}
+
+fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
+    Kubeconfig::read_from(path).with_context(|| {
         format!(
             "read {}: no engine was started on this data directory; start one with `rekindle up`, or name another with \
              --data-dir or KUBECONFIG",
             path.display()
         )
-    })?;
-    client_of(kubeconfig).await
+    })
 }
 
 async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {

@@ -12,6 +12,8 @@ mod commands;
 mod engine;
 mod live;
 mod manifests;
+mod plugin;
+mod target;
 
 use std::process::ExitCode;
 
@@ -20,12 +22,13 @@ use clap::Parser;
 use args::{Cli, Command, Image};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(plugin::arguments(std::env::args_os()));
     let result = match cli.command {
         Command::Up(up) => commands::up::run(up),
         Command::Down(down) => commands::down::run(&down),
         Command::Status(status) => commands::status::run(&status),
         Command::Restart(restart) => commands::restart::run(&restart),
+        Command::Why(why) => commands::why::run(&why),
         Command::Image(Image::Load(load)) => commands::image::load(&load),
         Command::Image(Image::Pull(pull)) => commands::image_pull::run(&pull),
         Command::Image(Image::Rm(rm)) => commands::image::remove(&rm),

@@ -1,8 +1,9 @@
 //! Looks after PodRestarts that no node will answer, carries out those that replace the pod, and clears away old ones.
 //!
 //! A request for a pod that does not exist, has another UID or is on no node is Refused here. Restarts in place are the node's
-//! to answer; Recreate, Reschedule ([`replace`]) and Rollback ([`rollback`]) are carried out here. A finished request is deleted ten minutes after it
-//! finished, unless a ledger still has to read it or a node is avoided because of it.
+//! to answer; Recreate, Reschedule ([`replace`]) and Rollback ([`rollback`]) are carried out here. A request that is not finished by its
+//! deadline is Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it says nothing else), unless
+//! a ledger still has to read it or a node is avoided because of it.
 
 mod replace;
 mod rollback;
@@ -23,7 +24,7 @@ use crate::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, owners, pods,
 };
 
-/// How long a finished request stays to be looked at.
+/// How long a finished request that does not say so stays to be looked at.
 pub const TTL_AFTER_FINISH: TickDuration = TickDuration::from_secs(10 * 60);
 
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
@@ -126,16 +127,19 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         Some(phase) if phase.is_final() => expire(view, restart, now, &mut plan),
         None => {
             if !refuse_impossible(view, restart, now, &mut plan) {
-                return match carried_out_by(restart) {
-                    CarriedOutBy::Node => plan,
-                    CarriedOutBy::Operator => carry_out(view, restart, now),
-                };
+                match carried_out_by(restart) {
+                    CarriedOutBy::Node => {}
+                    CarriedOutBy::Operator => return carry_out(view, restart, now),
+                }
             }
         }
         Some(_) => match carried_out_by(restart) {
             CarriedOutBy::Node => fail_abandoned(view, restart, now, &mut plan),
             CarriedOutBy::Operator => return carry_out(view, restart, now),
         },
+    }
+    if plan.writes().next().is_none() {
+        fail_late(restart, now, &mut plan);
     }
     plan
 }
@@ -149,6 +153,39 @@ fn carry_out(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
     }
 }
 
+/// Gives up a restart in place that is not finished by its deadline.
+fn fail_late(restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+    match carried_out_by(restart) {
+        CarriedOutBy::Node => {}
+        CarriedOutBy::Operator => return, // it knows its own steps
+    }
+    let status = restart.status.as_ref();
+    let phase = status.and_then(|status| status.phase);
+    let created = restart.metadata.creation_timestamp.as_ref();
+    let Some((seconds, created)) = span(restart.spec.deadline_seconds).zip(created) else { return };
+    let due = Tick::from(created) + seconds;
+    let limit = rekindle_types::span::show(seconds);
+    let message = match phase {
+        Some(phase) if phase.is_final() => return,
+        None => format!("its deadline of {limit} passed before it was begun"),
+        Some(_) => {
+            format!(
+                "not all containers were running within its deadline of {limit}; what was begun goes on"
+            )
+        }
+    };
+    if due > now {
+        plan.look_again(due);
+    } else {
+        plan.then(finish(restart, PodRestartPhase::Failed, message, now));
+    }
+}
+
+/// Seconds of a spec, which validation keeps from being negative.
+fn span(seconds: Option<i64>) -> Option<TickDuration> {
+    Some(TickDuration::from_secs(u64::try_from(seconds?).ok()?))
+}
+
 /// Deletes it when it is old enough and nobody has to read it any more.
 fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     let finished = restart.status.as_ref().and_then(|status| status.finished_at.as_ref());
@@ -157,8 +194,9 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     if is_awaited(view, restart) {
         return; // the ledger's next write brings us here again
     }
+    let kept = span(restart.spec.ttl_seconds_after_finished).unwrap_or(TTL_AFTER_FINISH);
     let avoided = avoidance::of_restart(restart).map(|(_, until)| Tick::from(until));
-    let due = (finished + TTL_AFTER_FINISH).max(avoided.unwrap_or(Tick::ZERO));
+    let due = (finished + kept).max(avoided.unwrap_or(Tick::ZERO));
     if due > now {
         plan.look_again(due);
     } else {

@@ -109,6 +109,7 @@ impl PodRestartPlan {
             ladder_name: Some(self.ladder_name.clone()),
             grace_period_seconds: None,
             deadline_seconds: None,
+            ttl_seconds_after_finished: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What an end, or what keeps a container from starting, says about which restart may help.
 
+use rekindle_types::exit::signal_name;
 use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::Rung;
 
@@ -71,7 +72,7 @@ fn what(end: &End<'_>, policy: RestartPolicy) -> String {
         (_, 0) if policy == RestartPolicy::Always => {
             "exited with 0 (restartPolicy Always wants it to keep running)".to_owned()
         }
-        (_, code) => match signal_name(code) {
+        (_, code) => match signal_name(code - 128) {
             Some(signal) => format!("exited with {code} ({signal})"),
             None => format!("exited with {code}"),
         },
@@ -132,23 +133,6 @@ fn quote(text: &str) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
-}
-
-/// The signals that end containers in practice; a code of 128 + N may also be the program's own.
-fn signal_name(code: i32) -> Option<&'static str> {
-    Some(match code - 128 {
-        2 => "SIGINT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        15 => "SIGTERM",
-        31 => "SIGSYS",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

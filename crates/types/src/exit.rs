@@ -76,3 +76,20 @@ pub struct Exit {
     /// The termination message, already cut to size; empty when there is none.
     pub message: String,
 }
+
+/// The signals that end containers in practice, by number. A code of 128 + N may also be the program's own.
+pub const fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        2 => "SIGINT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}

@@ -14,7 +14,7 @@ use crate::validation::{Path, invalid_each, names, numbers, text};
 const REASON_BYTES_MAX: usize = 1024;
 const UID_BYTES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 4096;
-const GRACE_SECONDS_MAX: i64 = i32::MAX as i64;
+const SECONDS_MAX: i64 = i32::MAX as i64;
 
 impl ApiKind for PodRestart {
     const NAMES: Names = Names {
@@ -69,9 +69,15 @@ impl ApiKind for PodRestart {
         if text(spec.reason.as_ref()).len() > REASON_BYTES_MAX {
             errors.push(FieldError::too_long(field.child("reason"), REASON_BYTES_MAX));
         }
-        if let Some(seconds) = spec.grace_period_seconds {
-            let field = field.child("gracePeriodSeconds");
-            errors.extend(numbers::in_range(seconds, 0, GRACE_SECONDS_MAX, &field));
+        for (name, seconds, min) in [
+            ("gracePeriodSeconds", spec.grace_period_seconds, 0),
+            ("deadlineSeconds", spec.deadline_seconds, 1),
+            ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished, 0),
+        ] {
+            let seconds = seconds.into_iter();
+            errors.extend(seconds.filter_map(|seconds| {
+                numbers::in_range(seconds, min, SECONDS_MAX, &field.child(name))
+            }));
         }
         errors.extend(replacement_errors(spec, rung, &field));
         let message = self.status.as_ref().and_then(|status| status.message.as_ref());
@@ -114,19 +120,9 @@ impl ApiKind for PodRestart {
     }
 }
 
-/// What belongs to the rungs that make a new pod.
+/// What belongs to a rung that makes a new pod.
 fn replacement_errors(spec: &PodRestartSpec, rung: Rung, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let makes_new_pod = matches!(rung, Rung::Recreate | Rung::Reschedule);
-    if let Some(seconds) = spec.deadline_seconds {
-        let field = field.child("deadlineSeconds");
-        if makes_new_pod {
-            errors.extend(numbers::in_range(seconds, 1, GRACE_SECONDS_MAX, &field));
-        } else {
-            let why = "may only be set on the rungs Recreate and Reschedule";
-            errors.push(FieldError::forbidden(field, why));
-        }
-    }
     let avoid = field.child("avoidNodeFor");
     if spec.avoid_node_for.is_some() && rung != Rung::Reschedule {
         errors.push(FieldError::forbidden(&avoid, "may only be set on the rung Reschedule"));

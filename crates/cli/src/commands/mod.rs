@@ -6,3 +6,4 @@ pub mod image_pull;
 pub mod restart;
 pub mod status;
 pub mod up;
+pub mod why;

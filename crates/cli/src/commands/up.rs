@@ -92,6 +92,9 @@ fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     client::block_on(async {
         let kubeconfig = args.data_dir.data_dir.join("kubeconfig");
         println!("export KUBECONFIG={}", kubeconfig.display());
+        if let Some(links) = crate::plugin::hint() {
+            println!("{links}");
+        }
         let client = client::connect_with(&kubeconfig).await?;
         manifests::apply_all(&client, objects).await
     })?;

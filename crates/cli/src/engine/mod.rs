@@ -173,6 +173,9 @@ impl Engine {
     pub fn announce(&self) {
         println!("API        {}", self.api_url);
         println!("kubeconfig export KUBECONFIG={}", self.kubeconfig.display());
+        if let Some(links) = crate::plugin::hint() {
+            println!("plugins    {links}");
+        }
     }
 
     /// Waits until somebody asks the engine to end. A part that fails for good ends the engine too, with its pods left alone.

@@ -94,3 +94,29 @@ fn a_finished_request_goes_after_ten_minutes_unless_a_ledger_waits_for_it() {
     world.settle();
     assert!(!world.api.objects.contains_key(&request));
 }
+
+#[test]
+fn a_request_that_is_not_done_by_its_deadline_is_failed_and_goes_after_its_own_time() {
+    let mut world = World::with_node();
+    world.create(pod("web", json!({})));
+    world.converge();
+    let spec = json!({"podName": "web", "deadlineSeconds": 90, "ttlSecondsAfterFinished": 5});
+    let unseen = world.create(restart("unseen", spec.clone()));
+    let slow = world.create(restart("slow", spec.clone()));
+    let done = world.create(restart("done", spec));
+    world.settle();
+    world.api.change(&slow, |r| r["status"] = json!({"phase": "Running"}));
+    world.advance(TickDuration::from_secs(85));
+    assert_eq!(status(&world, &unseen).phase, None, "there is time left");
+    world.api.change(&done, |r| r["status"] = json!({"phase": "Succeeded"}));
+    world.advance(TickDuration::from_secs(6));
+    for (request, says) in [(&unseen, "before it was begun"), (&slow, "what was begun goes on")] {
+        let status = status(&world, request);
+        assert_eq!(status.phase, Some(PodRestartPhase::Failed));
+        let message = status.message.unwrap();
+        assert!(message.contains("deadline of 1m30s") && message.contains(says), "{message}");
+    }
+    assert!(!world.api.objects.contains_key(&done), "five seconds are over");
+    world.advance(TickDuration::from_secs(6));
+    assert!(!world.api.objects.contains_key(&slow));
+}

@@ -55,11 +55,15 @@ pub struct PodRestartSpec {
     /// Seconds the containers get to end, in place of the pod's terminationGracePeriodSeconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// Of Recreate and Reschedule: seconds from the eviction until the new pod has to be ready, or the restart has failed. When
-    /// given, it also ends a request that a budget has held back for so long. Default: 600 and the pod's grace period, and no
-    /// end while a budget holds it back.
+    /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its creation: it is not begun any more
+    /// then, and what was begun goes on; default: no limit. Of Recreate and Reschedule they count from the eviction until the new
+    /// pod is ready, and also end a request that a budget has held back for so long; default: 600 and the pod's grace period, and
+    /// no end while a budget holds it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_seconds: Option<i64>,
+    /// Seconds that the request is kept after it is done. Default 600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<i64>,
     /// Of Reschedule: how long the node is avoided. A duration; default 30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid_node_for: Option<String>,
@@ -161,7 +165,7 @@ pub enum PodRestartPhase {
     Running,
     /// All containers that had to be are running again, or the new pod is ready.
     Succeeded,
-    /// It was begun and not finished: the pod was deleted or its node lost meanwhile, or its deadline passed.
+    /// It was not finished: the pod was deleted, its node lost, or the deadline passed meanwhile.
     Failed,
     /// It cannot be done; the message says why (no such pod, another UID, terminating, a static pod, …).
     Refused,

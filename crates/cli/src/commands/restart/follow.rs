@@ -1,0 +1,187 @@
+//! Follows a request until nothing more will happen, and the pod until it is Ready again.
+
+use std::cell::RefCell;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::Api;
+use kube::runtime::wait::await_condition;
+use kube::{Client, ResourceExt};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+
+/// How often the sign of life turns.
+const TURN: Duration = Duration::from_millis(120);
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Followed {
+    /// It was done.
+    Done,
+    /// It failed or was refused; the reason was shown.
+    NotDone,
+}
+
+/// Lines on standard output, and on a terminal what is waited for below them.
+pub(super) struct Screen {
+    bar: Option<ProgressBar>,
+}
+
+impl Screen {
+    pub(super) fn new(pods: usize) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{spinner} {pos}/{len} {msg} ({elapsed})")
+                .expect("the template is a constant that a test reads");
+            let bar = ProgressBar::new(pods as u64).with_style(style);
+            bar.enable_steady_tick(TURN);
+            bar
+        });
+        Self { bar }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| println!("{text}")),
+            None => println!("{text}"),
+        }
+    }
+
+    fn waiting(&self, text: String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text);
+        }
+    }
+
+    fn one_done(&self) {
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Follows the request; with `before`, the pod as it was before, also until the pod is Ready again.
+pub(super) async fn restart(
+    client: &Client,
+    asked: &PodRestart,
+    before: Option<&Pod>,
+    screen: &Screen,
+) -> anyhow::Result<Followed> {
+    let pod = &asked.spec.pod_name;
+    let namespace = asked.namespace().unwrap_or_default();
+    screen.waiting(format!("restarting pod {pod}"));
+    if ended(&Api::namespaced(client.clone(), &namespace), asked, screen).await?
+        != PodRestartPhase::Succeeded
+    {
+        return Ok(Followed::NotDone);
+    }
+    if let Some(before) = before {
+        screen.waiting(format!("until pod {pod} is Ready"));
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+        let after = await_condition(pods, pod, |now: Option<&Pod>| settled(before, now))
+            .await
+            .with_context(|| format!("watch pod {pod:?}"))?;
+        if after.as_ref().is_none_or(|after| after.uid() != before.uid()) {
+            screen.line(&format!("pod/{pod} was deleted meanwhile"));
+            return Ok(Followed::NotDone);
+        }
+        screen.line(&format!("pod/{pod} is ready"));
+    }
+    screen.one_done();
+    Ok(Followed::Done)
+}
+
+/// Waits for the end of the request and shows each of its steps once.
+async fn ended(
+    restarts: &Api<PodRestart>,
+    asked: &PodRestart,
+    screen: &Screen,
+) -> anyhow::Result<PodRestartPhase> {
+    let name = asked.name_any();
+    let shown = RefCell::new(None);
+    let is_over = |restart: Option<&PodRestart>| {
+        let Some(restart) = restart else { return true };
+        let status = restart.status.as_ref();
+        let Some(phase) = status.and_then(|status| status.phase) else { return false };
+        let message = status.and_then(|status| status.message.clone()).unwrap_or_default();
+        if shown.replace(Some((phase, message.clone()))) != Some((phase, message.clone())) {
+            screen.line(&format!("{phase:?}: {message}"));
+        }
+        phase.is_final()
+    };
+    let over = await_condition(restarts.clone(), &name, is_over)
+        .await
+        .with_context(|| format!("watch podrestart {name}"))?;
+    match over.and_then(|restart| restart.status?.phase) {
+        Some(phase) => Ok(phase),
+        None => bail!("podrestart {name} was deleted before it was done"),
+    }
+}
+
+/// The pod is Ready and runs none of the containers that it ran before; or it is over, or another one.
+fn settled(before: &Pod, now: Option<&Pod>) -> bool {
+    let Some(now) = now else { return true };
+    if now.uid() != before.uid() || now.metadata.deletion_timestamp.is_some() {
+        return true;
+    }
+    let Some(status) = &now.status else { return false };
+    if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+        return true;
+    }
+    let mut conditions = status.conditions.iter().flatten();
+    let old = running(before);
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        && running(now).iter().all(|id| !old.contains(id))
+}
+
+/// The ids of the containers that run.
+fn running(pod: &Pod) -> Vec<&str> {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    statuses
+        .filter(|container| container.state.as_ref().is_some_and(|s| s.running.is_some()))
+        .filter_map(|container| container.container_id.as_deref())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(uid: &str, ready: &str, container: &str) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "web", "uid": uid},
+            "status": {
+                "phase": "Running", "conditions": [{"type": "Ready", "status": ready}],
+                "containerStatuses": [{"name": "app", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                    "containerID": container, "state": {"running": {}}}]
+            }
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn ready_as_before_the_restart_is_not_ready_again() {
+        let before = pod("u", "True", "c://1");
+        assert!(!settled(&before, Some(&before)), "the status is still that of before");
+        assert!(!settled(&before, Some(&pod("u", "False", "c://2"))));
+        assert!(settled(&before, Some(&pod("u", "True", "c://2"))));
+        assert!(settled(&before, Some(&pod("v", "False", "c://1"))), "another pod");
+        assert!(settled(&before, None));
+    }
+
+    #[test]
+    fn the_progress_template_is_one() {
+        assert!(ProgressStyle::with_template("{spinner} {pos}/{len} {msg} ({elapsed})").is_ok());
+    }
+}

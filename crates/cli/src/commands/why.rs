@@ -1,0 +1,220 @@
+//! `rekindle why TARGET`: reads what the API has about a pod, a workload or a node, and prints the account of crate `why`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, ListParams, LogParams};
+use kube::{Client, ResourceExt};
+use rekindle_api::http::SystemClock;
+use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
+use rekindle_why::{
+    Account, NodeEvidence, PodEvidence, WorkloadEvidence, of_node, of_pod, of_workload,
+};
+
+use crate::args::{OutputArg, Why};
+use crate::client;
+use crate::target::{Lookup, Target};
+
+/// Events of one object that are read; servers keep them for an hour, counted.
+const EVENTS_MAX: u32 = 500;
+/// Lines of a dead container, and bytes of them.
+const LINES_MAX: i64 = 10;
+const LINE_BYTES_MAX: i64 = 8 * 1024;
+/// Containers of one target whose logs are read.
+const LOGS_MAX: usize = 10;
+/// Pods whose events are read at once.
+const AT_ONCE: usize = 8;
+
+/// Carries the command out.
+pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
+    let target = Target::parse(&args.target)?;
+    client::block_on(async {
+        let reader = Reader { lookup: client::connect_to(&args.access).await? };
+        let now = SystemClock::start().now();
+        let account: Account = match target {
+            Target::Pod(name) => of_pod(&reader.pod(&name).await?, now),
+            Target::Deployment(name) => of_workload(&reader.deployment(&name).await?, now),
+            Target::ReplicaSet(name) => of_workload(&reader.replica_set(&name).await?, now),
+            Target::Node(name) => of_node(&reader.node(&name).await?, now),
+        };
+        match args.output {
+            OutputArg::Text => print!("{}", rekindle_why::render(&account, now)),
+            OutputArg::Json => println!("{}", serde_json::to_string_pretty(&account)?),
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Reads evidence through the API.
+struct Reader {
+    lookup: Lookup,
+}
+
+impl Reader {
+    async fn pod(&self, name: &str) -> anyhow::Result<PodEvidence> {
+        let pod = self.lookup.pod(name).await?;
+        let mut all = self.about(vec![pod], &Restarts::OfPod(name.to_owned())).await?;
+        all.pop().context("a pod that was read has evidence")
+    }
+
+    async fn deployment(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
+        let (deployment, replica_sets) = self.lookup.deployment(name).await?;
+        let mut events = self.events(&deployment.metadata).await?;
+        for set in &replica_sets {
+            events.extend(self.events(&set.metadata).await?);
+        }
+        let pods = self.lookup.pods_of(&replica_sets).await?;
+        let pods = self.about(pods, &Restarts::OfNamespace).await?;
+        Ok(WorkloadEvidence { deployment: Some(deployment), replica_sets, events, pods })
+    }
+
+    async fn replica_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
+        let sets = vec![self.lookup.replica_set(name).await?];
+        let pods = self.lookup.pods_of(&sets).await?;
+        let pods = self.about(pods, &Restarts::OfNamespace).await?;
+        let events = self.events(&sets[0].metadata).await?;
+        Ok(WorkloadEvidence { deployment: None, replica_sets: sets, events, pods })
+    }
+
+    async fn node(&self, name: &str) -> anyhow::Result<NodeEvidence> {
+        let (node, pods) = self.lookup.node(name).await?;
+        let selector = format!("involvedObject.kind=Node,involvedObject.name={name}");
+        let events = self.list_events(Api::all(self.client().clone()), &selector).await?;
+        let pods = self.about(pods, &Restarts::None).await?;
+        Ok(NodeEvidence { node, events, pods })
+    }
+
+    fn client(&self) -> &Client {
+        &self.lookup.client
+    }
+
+    /// What there is about these pods.
+    async fn about(&self, pods: Vec<Pod>, restarts: &Restarts) -> anyhow::Result<Vec<PodEvidence>> {
+        let restarts = self.restarts(restarts).await?;
+        let mut logs_left = LOGS_MAX;
+        let reads = pods.into_iter().map(|pod| {
+            let dead = if logs_left > 0 { dead_containers(&pod) } else { Vec::new() };
+            logs_left = logs_left.saturating_sub(dead.len());
+            let name = pod.name_any();
+            let restarts =
+                restarts.iter().filter(|restart| restart.spec.pod_name == name).cloned().collect();
+            self.about_one(pod, restarts, dead)
+        });
+        // `buffered` keeps the order
+        let reads: Vec<_> = reads.collect();
+        let read = futures::stream::iter(reads).buffered(AT_ONCE).collect::<Vec<_>>().await;
+        read.into_iter().collect()
+    }
+
+    async fn about_one(
+        &self,
+        pod: Pod,
+        restarts: Vec<PodRestart>,
+        dead: Vec<DeadContainer>,
+    ) -> anyhow::Result<PodEvidence> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let events = self.events(&pod.metadata).await?;
+        let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
+        // a cluster without our kinds answers 404 as well
+        let ledger = ledgers.get_opt(&pod.name_any()).await.context("read the restart ledger")?;
+        let api: Api<Pod> = Api::namespaced(self.client().clone(), &namespace);
+        let mut last_lines = BTreeMap::new();
+        for container in dead {
+            let lines = last_lines_of(&api, &pod.name_any(), &container).await;
+            last_lines.insert(container.name, lines);
+        }
+        Ok(PodEvidence { pod, events, ledger, restarts, last_lines })
+    }
+
+    async fn restarts(&self, of: &Restarts) -> anyhow::Result<Vec<PodRestart>> {
+        let params = match of {
+            Restarts::OfPod(pod) => ListParams::default().fields(&format!("spec.podName={pod}")),
+            Restarts::OfNamespace => ListParams::default(),
+            Restarts::None => return Ok(Vec::new()),
+        };
+        let api: Api<PodRestart> = Api::namespaced(self.client().clone(), &self.lookup.namespace);
+        match api.list(&params).await {
+            Ok(list) => Ok(list.items),
+            // a cluster without our kinds
+            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(error).context("list the restarts that were asked for"),
+        }
+    }
+
+    async fn events(&self, of: &ObjectMeta) -> anyhow::Result<Vec<Event>> {
+        let namespace = of.namespace.as_deref().unwrap_or_default();
+        let uid = of.uid.as_deref().unwrap_or_default();
+        let api = Api::namespaced(self.client().clone(), namespace);
+        self.list_events(api, &format!("involvedObject.uid={uid}")).await
+    }
+
+    async fn list_events(&self, api: Api<Event>, selector: &str) -> anyhow::Result<Vec<Event>> {
+        let params = ListParams::default().fields(selector).limit(EVENTS_MAX);
+        Ok(api.list(&params).await.context("list events")?.items)
+    }
+}
+
+/// Which PodRestarts are read.
+enum Restarts {
+    OfPod(String),
+    OfNamespace,
+    None,
+}
+
+/// A container whose last lines are worth reading.
+struct DeadContainer {
+    name: String,
+    run: Run,
+}
+
+/// Which of its runs has ended.
+#[derive(Clone, Copy)]
+enum Run {
+    Newest,
+    Previous,
+}
+
+/// Those that have ended with a failure and are not well again.
+fn dead_containers(pod: &Pod) -> Vec<DeadContainer> {
+    let Some(status) = &pod.status else { return Vec::new() };
+    let statuses = status.init_container_statuses.iter().chain(&status.container_statuses);
+    let dead = statuses.flatten().filter_map(|container| {
+        let now = container.state.as_ref();
+        let ended = now.and_then(|state| state.terminated.as_ref());
+        let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+        let run = match (ended, before) {
+            (Some(end), _) if end.exit_code != 0 => Run::Newest,
+            (Some(_), _) => return None,
+            // waiting: the container that ended is still the newest of its logs or the one before it
+            (None, Some(_)) => Run::Previous,
+            (None, None) => return None,
+        };
+        Some(DeadContainer { name: container.name.clone(), run })
+    });
+    dead.collect()
+}
+
+/// The last lines of a dead container; none when they are gone, which is no reason to tell nothing else.
+async fn last_lines_of(api: &Api<Pod>, pod: &str, container: &DeadContainer) -> Vec<String> {
+    let params = LogParams {
+        container: Some(container.name.clone()),
+        previous: match container.run {
+            Run::Newest => false,
+            Run::Previous => true,
+        },
+        tail_lines: Some(LINES_MAX),
+        limit_bytes: Some(LINE_BYTES_MAX),
+        ..LogParams::default()
+    };
+    match api.logs(pod, &params).await {
+        Ok(text) => text.lines().map(str::to_owned).collect(),
+        Err(error) => {
+            tracing::debug!(pod, container = container.name, %error, "no log of the dead container");
+            Vec::new()
+        }
+    }
+}

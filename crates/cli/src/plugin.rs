@@ -1,0 +1,55 @@
+//! The binary as a kubectl plugin: kubectl runs a program `kubectl-NAME` on the PATH for `kubectl NAME …`, so a link of that name
+//! to this binary makes a subcommand of kubectl of one of ours.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The names of the links, and the subcommands that they stand for.
+pub const PLUGINS: [(&str, &str); 2] = [("kubectl-restart", "restart"), ("kubectl-why", "why")];
+
+/// How to make kubectl know them; none when it does already.
+pub fn hint() -> Option<String> {
+    let path = std::env::var_os("PATH")?;
+    let missing: Vec<&str> = PLUGINS
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !std::env::split_paths(&path).any(|folder| folder.join(name).exists()))
+        .collect();
+    let binary = std::env::current_exe().ok()?;
+    let links =
+        missing.iter().map(|name| format!("ln -s {} /usr/local/bin/{name}", binary.display()));
+    let links: Vec<String> = links.collect();
+    (!links.is_empty()).then(|| links.join(" && "))
+}
+
+/// The arguments as if `rekindle` had been called, whatever the name it was called by.
+pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = given.into_iter().collect();
+    let called = arguments.first().map(Path::new).and_then(Path::file_name);
+    let plugin = PLUGINS.iter().find(|(name, _)| called.is_some_and(|called| called == *name));
+    if let Some((_, subcommand)) = plugin {
+        arguments[0] = "rekindle".into();
+        arguments.insert(1, (*subcommand).into());
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugins_name_is_its_subcommand() {
+        for (given, taken) in [
+            (
+                vec!["/usr/local/bin/kubectl-restart", "pod/a", "-n", "b"],
+                vec!["rekindle", "restart", "pod/a", "-n", "b"],
+            ),
+            (vec!["kubectl-why", "pod/a"], vec!["rekindle", "why", "pod/a"]),
+            (vec!["./rekindle", "why", "pod/a"], vec!["./rekindle", "why", "pod/a"]),
+            (vec![], vec![]),
+        ] {
+            assert_eq!(arguments(given.into_iter().map(OsString::from)), taken);
+        }
+    }
+}

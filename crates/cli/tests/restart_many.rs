@@ -1,0 +1,134 @@
+//! Restarts of more than one pod, one by one; asked for once by name; and through kubectl.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::{Engine, rekindle, text};
+
+const SHOP: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: localhost/demo, args: [signal]}]
+";
+
+/// The restarts of each pod's container.
+fn restarts(engine: &Engine) -> BTreeMap<String, i64> {
+    let pods = engine.get("pods");
+    let of = |pod: &serde_json::Value| {
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        (name, pod["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap())
+    };
+    pods["items"].as_array().unwrap().iter().map(of).collect()
+}
+
+#[track_caller]
+fn run(engine: &Engine, arguments: &[&str]) -> String {
+    let output = engine.rekindle(&[&["restart"], arguments].concat());
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn a_deployment_is_restarted_pod_by_pod_and_once_by_name() {
+    let engine = Engine::start();
+    engine.apply(SHOP);
+    engine.wait_for("deployment/shop", ".status.availableReplicas", "3");
+
+    for (mode, says) in
+        [("--dry-run=client", "(client dry run)"), ("--dry-run=server", "(server dry run)")]
+    {
+        let said = run(&engine, &["deploy/shop", mode]);
+        assert_eq!(said.matches(says).count(), 3, "{said}");
+    }
+    assert_eq!(engine.get("podrestarts")["items"].as_array().unwrap().len(), 0);
+
+    let said = run(&engine, &["deployment/shop", "--name", "upgrade", "--timeout", "60s"]);
+    assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [1, 1, 1], "{said}");
+    let steps: Vec<&str> = said
+        .lines()
+        .filter_map(|line| {
+            if line.ends_with("created") {
+                Some("asked")
+            } else {
+                line.ends_with("is ready").then_some("ready")
+            }
+        })
+        .collect();
+    assert_eq!(steps, ["asked", "ready", "asked", "ready", "asked", "ready"], "{said}");
+
+    let again = run(&engine, &["deployment/shop", "--name", "upgrade", "--timeout", "60s"]);
+    assert_eq!(again.matches("unchanged").count(), 3, "{again}");
+    assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [1, 1, 1], "done once");
+
+    run(&engine, &["-l", "app=shop", "--rung", "container"]);
+    assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [2, 2, 2]);
+    run(&engine, &["node/node-1", "--reason", "a test"]);
+    assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [3, 3, 3]);
+
+    let nothing = run(&engine, &["-l", "app=absent"]);
+    assert!(nothing.contains("no pods to restart"), "{nothing}");
+    let refused = text(&engine.rekindle(&["restart", "statefulset/shop"]).stderr);
+    assert!(refused.contains("not served by this version"), "{refused}");
+}
+
+#[test]
+fn a_pod_that_does_not_come_back_ends_the_wait_with_a_code_of_its_own() {
+    let engine = Engine::start();
+    engine.apply(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {name: stuck}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: once, emptyDir: {}}]
+  initContainers:
+  - {name: init, image: localhost/host, command: [sh, -c, 'test ! -e /once/init; touch /once/init; exec sleep 1000']}
+  containers: [{name: app, image: localhost/demo, args: [signal]}]
+",
+    );
+    engine.wait_for("pod/stuck", ".status.initContainerStatuses[0].started", "true");
+    let waited = engine.rekindle(&["restart", "pod/stuck", "--wait", "--timeout", "3s"]);
+    assert_eq!(waited.status.code(), Some(124), "{}", text(&waited.stderr));
+    assert!(text(&waited.stderr).contains("not done within 3s"), "{}", text(&waited.stderr));
+}
+
+#[test]
+fn kubectl_restart_and_kubectl_why_are_this_binary_by_another_name() {
+    let engine = Engine::start();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["kubectl-restart", "kubectl-why"] {
+        std::os::unix::fs::symlink(rekindle().get_program(), folder.path().join(name)).unwrap();
+    }
+    engine.apply(SHOP);
+    engine.wait_for("deployment/shop", ".status.availableReplicas", "3");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let kubeconfig = engine.kubeconfig();
+    let kubeconfig = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+    let said = |arguments: &[&str]| {
+        let mut command = engine.kubectl_command(arguments);
+        let output = command.env("PATH", &path).output().expect("run kubectl");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let account = said(&[&["why", "deploy/shop", "-n", "default"][..], &kubeconfig].concat());
+    assert!(account.contains("all 3 pods are well"), "{account}");
+    said(&["restart", "deploy/shop", "--rung", "container", "--timeout", "60s"]);
+    assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [1, 1, 1]);
+}

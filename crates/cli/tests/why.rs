@@ -1,0 +1,137 @@
+//! `rekindle why` on real containers: what killed them, in the words that a person needs.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+mod support;
+
+use serde_json::Value;
+use support::{Engine, text};
+
+#[track_caller]
+fn why(engine: &Engine, arguments: &[&str]) -> String {
+    let output = engine.rekindle(&[&["why"], arguments].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn contains(account: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(account.contains(part), "no {part:?} in\n{account}");
+    }
+}
+
+#[test]
+fn a_crash_a_missing_config_map_and_a_missing_command_are_told_with_their_evidence() {
+    let engine = Engine::start();
+    engine.apply(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {name: crash}
+spec:
+  containers:
+  - {name: app, image: localhost/host, command: [sh, -c, 'echo no such table: orders; exit 3']}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: unconfigured}
+spec:
+  containers:
+  - {name: app, image: localhost/demo, args: [signal], envFrom: [{configMapRef: {name: settings}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: unstartable}
+spec:
+  containers:
+  - {name: app, image: localhost/host, command: [/bin/no-such-program]}
+",
+    );
+    let waits = ".status.containerStatuses[0].state.waiting.reason";
+    engine.wait_for("pod/crash", ".status.containerStatuses[0].restartCount", "1");
+    engine.wait_for("pod/crash", waits, "CrashLoopBackOff");
+    let crash = why(&engine, &["pod/crash"]);
+    contains(
+        &crash,
+        &[
+            "pod default/crash: failing",
+            "exited with 3",
+            "ended twice",
+            "| no such table: orders",
+            "back-off",
+        ],
+    );
+
+    engine.wait_for("pod/unconfigured", waits, "CreateContainerConfigError");
+    let unconfigured = why(&engine, &["pod/unconfigured", "-n", "default"]);
+    contains(&unconfigured, &["blocked", "settings", "create what it refers to"]);
+
+    let ended = ".status.containerStatuses[0].lastState.terminated.reason";
+    engine.wait_for("pod/unstartable", ended, "StartError");
+    let account: Value =
+        serde_json::from_str(&why(&engine, &["pod/unstartable", "-o", "json"])).unwrap();
+    assert_eq!(account["state"], "Failing", "{account}");
+    assert_eq!(account["containers"][0]["cause"], "CommandMissing", "{account}");
+
+    let node = why(&engine, &["node/node-1"]);
+    contains(&node, &["0 of 3 pods on it are well", "failing", "crash"]);
+
+    let absent = engine.rekindle(&["why", "pod/absent"]);
+    assert!(!absent.status.success());
+    assert!(text(&absent.stderr).contains("absent"), "{}", text(&absent.stderr));
+}
+
+#[test]
+fn a_deployment_tells_of_its_pods_and_the_ladder_of_its_decisions() {
+    let engine = Engine::start();
+    engine.apply(
+        "
+apiVersion: rekindle.dev/v1alpha1
+kind: RestartLadder
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  rungs: [{rung: Pod, attempts: 1}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: naked, labels: {app: web}}
+spec:
+  containers:
+  - {name: app, image: localhost/host, command: [sh, -c, 'exit 3']}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      containers: [{name: app, image: localhost/demo, args: [signal]}]
+",
+    );
+    engine.wait_for("deployment/shop", ".status.availableReplicas", "2");
+    contains(
+        &why(&engine, &["deploy/shop"]),
+        &["deployment default/shop: healthy", "all 2 pods are well"],
+    );
+
+    engine.kubectl(&["wait", "--for=create", "restartledger/naked", support::TIMEOUT]);
+    engine.wait_for("restartledger/naked", ".status.phase", "Exhausted");
+    contains(
+        &why(&engine, &["pod/naked"]),
+        &[
+            "every rung of its ladder was tried",
+            "Ladder \"web\", Exhausted",
+            "PodRestart naked",
+            "restarting the whole pod (1 of 1)",
+        ],
+    );
+}

@@ -1,0 +1,213 @@
+//! What is told: the documented shape of `rekindle why -o json`, and what the text is made from.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_types::v1alpha1::{LedgerPhase, Rung, RungAttempts};
+use serde::Serialize;
+
+/// The account of one target.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    /// Pod, Deployment, ReplicaSet or Node.
+    pub kind: String,
+    /// Its namespace; absent for a Node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// How it does.
+    pub state: State,
+    /// The answer in one sentence.
+    pub summary: String,
+    /// The containers of a pod that have something to tell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<ContainerAccount>,
+    /// What happened, oldest first, repeats folded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Entry>,
+    /// Where the pod is on its ladder; absent when no ladder has anything to do with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ladder: Option<LadderAccount>,
+    /// What comes next, when that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+    /// What would help, most likely first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
+    /// Of a workload or a node: its pods that are not well, alike ones folded into one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<PodGroup>,
+}
+
+/// How a target does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum State {
+    /// It does what it should.
+    Healthy,
+    /// It ran to its end and succeeded.
+    Completed,
+    /// It is on its way, and nothing is known to be wrong.
+    Starting,
+    /// It is being deleted.
+    Terminating,
+    /// It runs and does not take traffic: a readiness probe or gate says no.
+    NotReady,
+    /// It cannot begin: no node takes it, its sandbox, a volume, an image or its configuration is missing.
+    Blocked,
+    /// A container fails again and again.
+    Failing,
+    /// It ended and stays so.
+    Failed,
+}
+
+/// What is the matter with a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Cause {
+    /// It was killed for lack of memory.
+    OutOfMemory,
+    /// Its command is not there (code 127, or the runtime could not start it).
+    CommandMissing,
+    /// Its command is there and cannot be executed (code 126).
+    CommandNotExecutable,
+    /// The runtime could not start it for another reason.
+    StartError,
+    /// Its image cannot be had.
+    ImageUnavailable,
+    /// A ConfigMap, Secret, key or setting that it names is missing or refused.
+    ConfigurationMissing,
+    /// The runtime could not create it.
+    CreateError,
+    /// Its liveness probe failed, so it was killed.
+    LivenessFailed,
+    /// Its startup probe failed, so it was killed.
+    StartupFailed,
+    /// Its postStart hook failed, so it was killed.
+    PostStartFailed,
+    /// A signal ended it.
+    Signal,
+    /// It exited with a code that is not 0.
+    ExitCode,
+    /// It exited with 0 and is to run for ever (restartPolicy Always).
+    ExitedUnasked,
+    /// Nobody saw how it ended.
+    Unknown,
+    /// It runs and its readiness probe fails.
+    ReadinessFailed,
+}
+
+/// What a container has to tell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerAccount {
+    /// The container.
+    pub name: String,
+    /// What is the matter.
+    pub cause: Cause,
+    /// The same in words, as a sentence goes on after its name.
+    pub what: String,
+    /// How often it ended, as far as the pod's status counts.
+    pub ends: u32,
+    /// The code of its last end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that the code stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// The reason that the API gives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it ended last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_end: Option<Time>,
+    /// What else speaks for it: termination message, probe output, messages of the runtime.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+    /// The last lines that the dead container wrote.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub last_lines: Vec<String>,
+}
+
+/// Who says that something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Source {
+    /// The object's status.
+    Status,
+    /// An Event.
+    Event,
+    /// The RestartLedger.
+    Ladder,
+    /// A PodRestart.
+    PodRestart,
+}
+
+/// One thing that happened, once or again and again.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// When it was seen first, as far as is known.
+    pub first: Time,
+    /// When it was seen last.
+    pub last: Time,
+    /// How often.
+    pub count: u32,
+    /// Seconds from one to the next on average; absent for what happened once, or so often that the first is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every_seconds: Option<u64>,
+    /// Who says so.
+    pub source: Source,
+    /// What; of repeats that differ in numbers only, the last.
+    pub what: String,
+}
+
+/// Where a pod is on its ladder.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LadderAccount {
+    /// The ladder.
+    pub name: String,
+    /// What it does now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<LedgerPhase>,
+    /// The rung it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
+    /// The rung that is due and held back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_rung: Option<Rung>,
+    /// Why, in its own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Failures since the ledger was made.
+    pub failures_total: u64,
+    /// Attempts inside the window.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<RungAttempts>,
+}
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Next {
+    /// When, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// What.
+    pub what: String,
+}
+
+/// Pods of a workload or node that are in the same state for the same reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroup {
+    /// How they do.
+    pub state: State,
+    /// Why, numbers as of the first of them.
+    pub summary: String,
+    /// The pods, in order of their names; at most 10 are named.
+    pub names: Vec<String>,
+    /// How many they are.
+    pub count: usize,
+    /// What would help them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
+}

@@ -1,0 +1,105 @@
+//! What the ladder did about a pod, and what comes next.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_types::reasons::waiting;
+use rekindle_types::v1alpha1::{LedgerPhase, PodRestartPhase, RestartLedger};
+use rekindle_types::{Tick, span};
+
+use crate::account::{LadderAccount, Next, Source};
+use crate::container::Subject;
+use crate::evidence::PodEvidence;
+use crate::history::{History, When};
+use crate::words::line;
+
+/// Where the pod is on its ladder. A ledger of an earlier pod of that name counts: its history goes on.
+pub(crate) fn ladder(ledger: &RestartLedger) -> Option<LadderAccount> {
+    let status = ledger.status.as_ref()?;
+    Some(LadderAccount {
+        name: ledger.spec.ladder_name.clone(),
+        phase: status.phase,
+        rung: status.rung,
+        held_rung: status.held_rung,
+        message: status.message.as_deref().map(line),
+        failures_total: status.failures_total,
+        attempts: status.attempts.clone().unwrap_or_default(),
+    })
+}
+
+/// The ladder's decisions and the restarts that were asked for.
+pub(crate) fn tell(evidence: &PodEvidence, history: &mut History) {
+    let status = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
+    for decision in status.and_then(|status| status.decisions.as_ref()).into_iter().flatten() {
+        let at = Tick::from(&decision.at);
+        let when = When { first: at, last: at, count: decision.count.max(1) };
+        let rung = decision.rung.map_or("held", |rung| rung.name());
+        history.add(Source::Ladder, when, &format!("{rung}: {}", decision.reason));
+    }
+    for restart in &evidence.restarts {
+        let name = restart.metadata.name.as_deref().unwrap_or_default();
+        let rung = restart.spec.rung.map_or("Pod", |rung| rung.name());
+        let Some(asked) = restart.metadata.creation_timestamp.as_ref().map(Tick::from) else {
+            continue;
+        };
+        let status = restart.status.as_ref();
+        let phase = match status.and_then(|status| status.phase) {
+            None => "not taken up yet",
+            Some(PodRestartPhase::Running) => "running",
+            Some(PodRestartPhase::Succeeded) => "succeeded",
+            Some(PodRestartPhase::Failed) => "failed",
+            Some(PodRestartPhase::Refused) => "refused",
+        };
+        let words = match status.and_then(|status| status.message.as_deref()) {
+            Some(message) => format!(": {message}"),
+            None => String::new(),
+        };
+        let reason = match restart.spec.reason.as_deref() {
+            Some(reason) if !reason.is_empty() => format!(" (asked because: {reason})"),
+            Some(_) | None => String::new(),
+        };
+        let text = format!("PodRestart {name}, rung {rung}, {phase}{words}{reason}");
+        history.add(Source::PodRestart, When::once(asked), &text);
+    }
+}
+
+/// What comes next: a restart that runs, the ladder's next attempt, or the end of a container's back-off.
+pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) -> Option<Next> {
+    let running = evidence.restarts.iter().find(|restart| {
+        let status = restart.status.as_ref();
+        status.and_then(|status| status.phase).is_none_or(|phase| !phase.is_final())
+    });
+    if let Some(restart) = running {
+        let name = restart.metadata.name.as_deref().unwrap_or_default();
+        return Some(Next { at: None, what: format!("PodRestart {name} is being carried out") });
+    }
+    let status = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
+    let backoff = subjects.iter().find_map(|subject| backoff_ends(*subject));
+    let due = status.and_then(|status| status.next_attempt_at.as_ref()).map(Tick::from);
+    if let Some((status, due)) = status.zip(due.filter(|due| *due > now)) {
+        let what = match status.held_rung {
+            Some(rung) => format!("the ladder looks again whether there is room for rung {rung}"),
+            None => "the ladder's next attempt".to_owned(),
+        };
+        return Some(Next { at: Some(due.to_time()), what });
+    }
+    if let Some(rung) = status.and_then(|status| status.held_rung) {
+        let what = format!("rung {rung}, as soon as its budget has room");
+        return Some(Next { at: None, what });
+    }
+    if let Some((container, at)) = backoff {
+        let what = format!("the back-off of container {container:?} ends and it is started again");
+        return Some(Next { at: Some(at), what });
+    }
+    let exhausted = status.and_then(|status| status.phase) == Some(LedgerPhase::Exhausted);
+    exhausted.then(|| Next { at: None, what: "nothing: every rung was tried".to_owned() })
+}
+
+/// When a crash's back-off is over: the end of the container and the delay that its message names.
+fn backoff_ends(subject: Subject<'_>) -> Option<(String, Time)> {
+    let state = subject.waiting()?;
+    if state.reason.as_deref() != Some(waiting::CRASH_LOOP_BACK_OFF) {
+        return None;
+    }
+    let delay = state.message.as_deref()?.strip_prefix("back-off ")?.split(' ').next()?;
+    let ended = Tick::from(subject.last_end()?.finished_at.as_ref()?);
+    Some((subject.name.to_owned(), (ended + span::parse(delay).ok()?).to_time()))
+}

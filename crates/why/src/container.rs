@@ -1,0 +1,365 @@
+//! What is the matter with one container: what ended it, or what keeps it from starting.
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
+};
+use rekindle_types::Tick;
+use rekindle_types::exit::signal_name;
+use rekindle_types::reasons::{event, waiting};
+
+use crate::account::{Cause, ContainerAccount};
+use crate::events::Seen;
+use crate::evidence::PodEvidence;
+use crate::words::line;
+
+/// How long before a container's end a probe's verdict may have been its reason: the longest grace that is usual.
+const PROBE_BEFORE_END_SECONDS: u64 = 90;
+/// Lines of a dead container that are shown.
+const LINES_MAX: usize = 10;
+
+/// A container with what its pod says of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) spec: &'a Container,
+    pub(crate) status: &'a ContainerStatus,
+    pub(crate) restart_policy: &'a str,
+}
+
+/// What was found, and what would help.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) account: ContainerAccount,
+    pub(crate) advice: String,
+}
+
+/// The containers of a pod that have a status, init containers first.
+pub(crate) fn subjects(pod: &Pod) -> Vec<Subject<'_>> {
+    let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };
+    let of_pod = spec.restart_policy.as_deref().unwrap_or("Always");
+    let init = spec.init_containers.iter().flatten().map(|container| {
+        let policy = match (container.restart_policy.as_deref(), of_pod) {
+            (Some(own), _) => own,
+            // an init container that has succeeded is not started again
+            (None, "Always") => "OnFailure",
+            (None, of_pod) => of_pod,
+        };
+        (container, policy)
+    });
+    let regular = spec
+        .containers
+        .iter()
+        .map(|container| (container, container.restart_policy.as_deref().unwrap_or(of_pod)));
+    let statuses: Vec<&ContainerStatus> =
+        status.init_container_statuses.iter().chain(&status.container_statuses).flatten().collect();
+    init.chain(regular)
+        .filter_map(|(spec, restart_policy)| {
+            let status = statuses.iter().find(|status| status.name == spec.name)?;
+            Some(Subject { name: &spec.name, spec, status, restart_policy })
+        })
+        .collect()
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn waiting(&self) -> Option<&'a ContainerStateWaiting> {
+        self.status.state.as_ref()?.waiting.as_ref()
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.status.state.as_ref().is_some_and(|state| state.running.is_some())
+    }
+
+    /// How it ended last.
+    pub(crate) fn last_end(&self) -> Option<&'a ContainerStateTerminated> {
+        let now = self.status.state.as_ref().and_then(|state| state.terminated.as_ref());
+        now.or_else(|| self.status.last_state.as_ref()?.terminated.as_ref())
+    }
+
+    /// How often it has ended: each restart follows an end, and what does not run now has ended once more.
+    pub(crate) fn ends(&self) -> u32 {
+        let restarts = u32::try_from(self.status.restart_count).unwrap_or(0);
+        match (self.last_end(), self.is_running()) {
+            (None, _) => restarts,
+            (Some(_), true) => restarts.max(1),
+            (Some(_), false) => restarts.saturating_add(1),
+        }
+    }
+
+    /// It ended as it should.
+    pub(crate) fn is_done(&self) -> bool {
+        let now = self.status.state.as_ref().and_then(|state| state.terminated.as_ref());
+        now.is_some_and(|end| end.exit_code == 0) && self.restart_policy != "Always"
+    }
+}
+
+/// What is the matter; none with one that has nothing to tell.
+pub(crate) fn examine(
+    subject: Subject<'_>,
+    evidence: &PodEvidence,
+    events: &[Seen],
+) -> Option<Finding> {
+    if subject.is_done() {
+        return None;
+    }
+    if let Some(finding) = subject.waiting().and_then(|waiting| held(subject, waiting)) {
+        return Some(finding);
+    }
+    let Some(end) = subject.last_end() else { return unready(subject, events) };
+    let (cause, what, advice) = match killed_by_probe(subject, end, events) {
+        Some(verdict) => verdict,
+        None => ended(subject, end),
+    };
+    let probe = match cause {
+        Cause::LivenessFailed => Some("Liveness"),
+        Cause::StartupFailed => Some("Startup"),
+        _ => None,
+    };
+    let mut evidence_lines = Vec::new();
+    let message = line(end.message.as_deref().unwrap_or_default());
+    if !message.is_empty() && !what.contains(&message) {
+        evidence_lines.push(format!("termination message: {message}"));
+    }
+    evidence_lines.extend(probe.and_then(|probe| probe_output(subject, probe, events)));
+    let signal = end.signal.or((end.exit_code > 128).then_some(end.exit_code - 128));
+    let lines = evidence.last_lines.get(subject.name).map(Vec::as_slice).unwrap_or_default();
+    let account = ContainerAccount {
+        name: subject.name.to_owned(),
+        cause,
+        what,
+        ends: subject.ends(),
+        exit_code: Some(end.exit_code),
+        signal: signal.and_then(signal_name).map(str::to_owned),
+        reason: end.reason.clone(),
+        last_end: end.finished_at.clone(),
+        evidence: evidence_lines,
+        last_lines: lines[lines.len().saturating_sub(LINES_MAX)..]
+            .iter()
+            .map(|l| line(l))
+            .collect(),
+    };
+    Some(Finding { account, advice })
+}
+
+/// It is kept from starting by something other than its own ends.
+fn held(subject: Subject<'_>, state: &ContainerStateWaiting) -> Option<Finding> {
+    let reason = state.reason.as_deref().unwrap_or_default();
+    let message = line(state.message.as_deref().unwrap_or_default());
+    let image = line(subject.spec.image.as_deref().unwrap_or_default());
+    let (cause, what, advice) = match reason {
+        waiting::ERR_IMAGE_PULL
+        | waiting::IMAGE_PULL_BACK_OFF
+        | waiting::ERR_IMAGE_NEVER_PULL
+        | waiting::INVALID_IMAGE_NAME
+        | "ImageInspectError"
+        | "RegistryUnavailable" => (
+            Cause::ImageUnavailable,
+            format!("waits for its image {image:?}, which cannot be had"),
+            "mend the image's name, the registry or the credentials; the node tries again by itself"
+                .to_owned(),
+        ),
+        waiting::CREATE_CONTAINER_CONFIG_ERROR => (
+            Cause::ConfigurationMissing,
+            "cannot be configured".to_owned(),
+            "create what it refers to, or mend the reference; the node goes on by itself".to_owned(),
+        ),
+        waiting::CREATE_CONTAINER_ERROR | waiting::RUN_CONTAINER_ERROR => (
+            Cause::CreateError,
+            "cannot be created".to_owned(),
+            "mend what the message names; a restart would do the same again".to_owned(),
+        ),
+        _ => return None,
+    };
+    let evidence = if message.is_empty() { Vec::new() } else { vec![message] };
+    Some(Finding {
+        account: ContainerAccount {
+            name: subject.name.to_owned(),
+            cause,
+            what,
+            ends: subject.ends().saturating_sub(u32::from(subject.last_end().is_none())),
+            exit_code: None,
+            signal: None,
+            reason: Some(reason.to_owned()),
+            last_end: None,
+            evidence,
+            last_lines: Vec::new(),
+        },
+        advice,
+    })
+}
+
+/// It runs, has never ended, and is not ready because its probe says so.
+fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
+    if !subject.is_running() || subject.status.ready {
+        return None;
+    }
+    let output = probe_output(subject, "Readiness", events)?;
+    Some(Finding {
+        account: ContainerAccount {
+            name: subject.name.to_owned(),
+            cause: Cause::ReadinessFailed,
+            what: "runs and is not ready: its readiness probe fails".to_owned(),
+            ends: 0,
+            exit_code: None,
+            signal: None,
+            reason: None,
+            last_end: None,
+            evidence: vec![output],
+            last_lines: Vec::new(),
+        },
+        advice: "look at what the probe asks for; no restart follows from a failed readiness probe"
+            .to_owned(),
+    })
+}
+
+/// The probe or hook that had it killed, when an event near its end says so.
+fn killed_by_probe(
+    subject: Subject<'_>,
+    end: &ContainerStateTerminated,
+    events: &[Seen],
+) -> Option<(Cause, String, String)> {
+    let ended = Tick::from(end.finished_at.as_ref()?);
+    // an event's time may be rounded up past an end that is rounded down
+    let slack = rekindle_types::TickDuration::from_secs(1);
+    let verdict = events.iter().rev().find(|seen| {
+        seen.reason == event::KILLING
+            && seen.is_of(subject.name)
+            && seen.last <= ended + slack
+            && ended.since(seen.last).as_secs() <= PROBE_BEFORE_END_SECONDS
+    })?;
+    let spec = subject.spec;
+    if verdict.message.contains("failed liveness probe") {
+        let threshold = spec.liveness_probe.as_ref().and_then(|p| p.failure_threshold);
+        let what = format!("was killed because its liveness probe failed{}", in_a_row(threshold));
+        let advice = "find out why it does not answer; if it is slow and not stuck, raise the probe's timeoutSeconds or \
+                      failureThreshold, or give it a startupProbe";
+        return Some((Cause::LivenessFailed, what, advice.to_owned()));
+    }
+    if verdict.message.contains("failed startup probe") {
+        let threshold = spec.startup_probe.as_ref().and_then(|p| p.failure_threshold);
+        let what = format!("was killed because its startup probe failed{}", in_a_row(threshold));
+        let advice = "if it needs longer to start, raise the startup probe's failureThreshold; else mend what it asks for";
+        return Some((Cause::StartupFailed, what, advice.to_owned()));
+    }
+    (verdict.message == event::FAILED_POST_START_HOOK).then(|| {
+        let what = "was killed because its postStart hook failed".to_owned();
+        (Cause::PostStartFailed, what, "mend its postStart hook".to_owned())
+    })
+}
+
+fn in_a_row(threshold: Option<i32>) -> String {
+    match threshold.unwrap_or(3) {
+        1 => String::new(),
+        n => format!(" {n} times in a row"),
+    }
+}
+
+/// What this probe said last.
+fn probe_output(subject: Subject<'_>, probe: &str, events: &[Seen]) -> Option<String> {
+    let begin = format!("{probe} probe ");
+    let mut about = events.iter().rev().filter(|seen| seen.is_of(subject.name));
+    about
+        .find(|seen| seen.reason == event::UNHEALTHY && seen.message.starts_with(&begin))
+        .map(|seen| seen.message.clone())
+}
+
+/// What its end says by itself.
+fn ended(subject: Subject<'_>, end: &ContainerStateTerminated) -> (Cause, String, String) {
+    let message = line(end.message.as_deref().unwrap_or_default());
+    let own_log = "read its last lines; if they do not tell, the exit code is the app's own";
+    let (cause, what, advice) = match (end.reason.as_deref().unwrap_or_default(), end.exit_code) {
+        ("OOMKilled", _) => return out_of_memory(subject),
+        ("StartError" | "ContainerCannotRun", _) => return start_error(&message),
+        ("ContainerStatusUnknown", _) => (
+            Cause::Unknown,
+            "was gone, nobody saw how it ended".to_owned(),
+            "look whether the machine was restarted or ran out of memory",
+        ),
+        (_, 127) => (
+            Cause::CommandMissing,
+            "exited with 127: a shell's code for a command that is missing".to_owned(),
+            "mend the command or the image; no restart helps",
+        ),
+        (_, 126) => (
+            Cause::CommandNotExecutable,
+            "exited with 126: a shell's code for a command that cannot be executed".to_owned(),
+            "make the command executable in the image, or mend the command; no restart helps",
+        ),
+        (_, 0) if subject.restart_policy == "Always" => (
+            Cause::ExitedUnasked,
+            "exited with 0, and restartPolicy Always wants it to run for ever".to_owned(),
+            "if it is meant to end, run it as a Job or with restartPolicy OnFailure; else find out why it ends",
+        ),
+        (_, 0) => (Cause::ExitCode, "exited with 0".to_owned(), own_log),
+        (_, 137) => (
+            Cause::Signal,
+            "was killed by SIGKILL (exit code 137), not for its own memory limit".to_owned(),
+            "look who killed it: a grace period that was too short, a process of its own, or the machine out of memory",
+        ),
+        (_, code) => match signal_name(code - 128) {
+            Some(signal) => {
+                (Cause::Signal, format!("exited with {code} ({signal})"), signal_advice(code - 128))
+            }
+            None => (Cause::ExitCode, format!("exited with {code}"), own_log),
+        },
+    };
+    (cause, what, advice.to_owned())
+}
+
+fn signal_advice(signal: i32) -> &'static str {
+    match signal {
+        4 | 7 | 8 | 11 => {
+            "a fault in the program or a library for another processor: look for a core dump or a backtrace"
+        }
+        6 => "it aborted by itself: its last lines say which assertion failed",
+        31 => {
+            "seccomp does not let it make a system call that it needs: look at the pod's seccompProfile"
+        }
+        _ => "look who sent the signal",
+    }
+}
+
+fn out_of_memory(subject: Subject<'_>) -> (Cause, String, String) {
+    let limit = subject
+        .spec
+        .resources
+        .as_ref()
+        .and_then(|resources| resources.limits.as_ref()?.get("memory"))
+        .map(|limit| limit.0.clone());
+    let (what, advice) = match limit {
+        Some(limit) => (
+            format!("was killed for lack of memory (OOMKilled): its limit is {limit}"),
+            format!("raise resources.limits.memory above {limit}, or make it use less; no restart helps"),
+        ),
+        None => (
+            "was killed for lack of memory (OOMKilled): it has no limit of its own".to_owned(),
+            "the pod's limit or the machine was full: give it a memory request and a limit that it fits in".to_owned(),
+        ),
+    };
+    (Cause::OutOfMemory, what, advice)
+}
+
+fn start_error(message: &str) -> (Cause, String, String) {
+    let lower = message.to_lowercase();
+    let missing = ["no such file", "not found"].iter().any(|text| lower.contains(text));
+    let (cause, advice) = if missing {
+        (
+            Cause::CommandMissing,
+            "mend the command, the working directory or the image; no restart helps",
+        )
+    } else if lower.contains("permission denied") {
+        (
+            Cause::CommandNotExecutable,
+            "make the command executable in the image, or mend the command; no restart helps",
+        )
+    } else {
+        (
+            Cause::StartError,
+            "mend what the message names; the same command would fail to start again",
+        )
+    };
+    let what = match message {
+        "" => "could not be started".to_owned(),
+        message => format!("could not be started: {message}"),
+    };
+    (cause, what, advice.to_owned())
+}

@@ -1,0 +1,86 @@
+//! Events, whichever of their two forms a recorder used, and which of them an account needs.
+
+use k8s_openapi::api::core::v1::Event;
+use rekindle_types::Tick;
+use rekindle_types::reasons::event;
+
+use crate::words::line;
+
+/// One event, repeats counted by its recorder.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) first: Tick,
+    pub(crate) last: Tick,
+    pub(crate) count: u32,
+    pub(crate) reason: String,
+    /// The container that it is about.
+    pub(crate) container: Option<String>,
+    pub(crate) message: String,
+}
+
+/// The events in order of when they were seen last.
+pub(crate) fn read(events: &[Event]) -> Vec<Seen> {
+    let mut seen: Vec<Seen> = events.iter().filter_map(read_one).collect();
+    seen.sort_by(|a, b| (a.last, &a.reason, &a.message).cmp(&(b.last, &b.reason, &b.message)));
+    seen
+}
+
+/// None for one without any time, which no server stores.
+fn read_one(event: &Event) -> Option<Seen> {
+    let series = event.series.as_ref();
+    let first = event
+        .first_timestamp
+        .as_ref()
+        .map(Tick::from)
+        .or_else(|| event.event_time.as_ref().map(Tick::from))
+        .or_else(|| event.metadata.creation_timestamp.as_ref().map(Tick::from))?;
+    let last = series
+        .and_then(|series| series.last_observed_time.as_ref().map(Tick::from))
+        .or_else(|| event.last_timestamp.as_ref().map(Tick::from))
+        .unwrap_or(first);
+    let count = series.and_then(|series| series.count).or(event.count).unwrap_or(1);
+    Some(Seen {
+        first,
+        last,
+        count: u32::try_from(count).unwrap_or(1).max(1),
+        reason: event.reason.clone().unwrap_or_default(),
+        container: container_of(event.involved_object.field_path.as_deref().unwrap_or_default()),
+        message: line(event.message.as_deref().unwrap_or_default()),
+    })
+}
+
+/// `spec.containers{app}` → `app`.
+fn container_of(field_path: &str) -> Option<String> {
+    let (_, rest) = field_path.split_once('{')?;
+    Some(rest.strip_suffix('}')?.to_owned())
+}
+
+impl Seen {
+    pub(crate) fn is_of(&self, container: &str) -> bool {
+        self.container.as_deref() == Some(container)
+    }
+}
+
+/// What goes without saying, or is told from a better source: the steps of every start, and what statuses, ledger and
+/// PodRestarts hold.
+pub(crate) fn is_routine(seen: &Seen) -> bool {
+    match seen.reason.as_str() {
+        event::SCHEDULED
+        | event::FAILED_SCHEDULING
+        | event::PULLING
+        | event::PULLED
+        | event::CREATED
+        | event::STARTED
+        | event::BACK_OFF
+        | event::LADDER_STEP
+        | event::LADDER_HOLD
+        | event::LADDER_EXHAUSTED
+        | event::POD_RESTARTED
+        | event::POD_RESTARTING => true,
+        event::KILLING => seen.message.starts_with("Stopping container"),
+        // the reason alone, which the container's status tells with its message
+        event::FAILED => seen.message.starts_with("Error: "),
+        "SuccessfulCreate" | "SuccessfulDelete" | "ScalingReplicaSet" => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,118 @@
+//! What happened in order. What is alike but for its numbers is one entry with a count, from when on, and how often, so that
+//! twenty days of crashes are a line and not a screen.
+
+use std::collections::BTreeMap;
+
+use rekindle_types::{Tick, TickDuration};
+
+use crate::account::{Entry, Source};
+use crate::events::{self, Seen};
+use crate::words::{line, shape};
+
+/// The entries that are kept: the latest ones.
+const ENTRIES_MAX: usize = 40;
+/// So many ends in a row have an average that says something.
+const MANY: u32 = 10;
+
+/// Entries in the making.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    entries: BTreeMap<(Source, String), Folded>,
+}
+
+#[derive(Debug)]
+struct Folded {
+    first: Tick,
+    last: Tick,
+    count: u32,
+    what: String,
+}
+
+/// When something happened, and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct When {
+    pub(crate) first: Tick,
+    pub(crate) last: Tick,
+    pub(crate) count: u32,
+}
+
+impl When {
+    pub(crate) fn once(at: Tick) -> Self {
+        Self { first: at, last: at, count: 1 }
+    }
+}
+
+impl History {
+    pub(crate) fn add(&mut self, source: Source, when: When, what: &str) {
+        let what = line(what);
+        let folded = self.entries.entry((source, shape(&what))).or_insert_with(|| Folded {
+            first: when.first,
+            last: when.first,
+            count: 0,
+            what: what.clone(),
+        });
+        folded.count = folded.count.saturating_add(when.count);
+        folded.first = folded.first.min(when.first);
+        if when.last >= folded.last {
+            folded.last = when.last;
+            folded.what = what;
+        }
+    }
+
+    /// The events that tell more than the course of every start.
+    pub(crate) fn add_events(&mut self, seen: &[Seen]) {
+        for event in seen.iter().filter(|event| !events::is_routine(event)) {
+            let when = When { first: event.first, last: event.last, count: event.count };
+            let what = match &event.container {
+                Some(container) => {
+                    format!("container {container:?}: {}: {}", event.reason, event.message)
+                }
+                None => format!("{}: {}", event.reason, event.message),
+            };
+            self.add(Source::Event, when, &what);
+        }
+    }
+
+    /// Oldest first.
+    pub(crate) fn finish(self) -> Vec<Entry> {
+        let mut entries: Vec<(Tick, Source, Folded)> =
+            self.entries.into_iter().map(|((source, _), e)| (e.first, source, e)).collect();
+        entries.sort_by_key(|(first, source, entry)| (*first, entry.last, *source));
+        let surplus = entries.len().saturating_sub(ENTRIES_MAX);
+        entries.drain(..surplus);
+        entries
+            .into_iter()
+            .map(|(_, source, entry)| Entry {
+                every_seconds: entry.period(source).map(TickDuration::as_secs),
+                first: entry.first.to_time(),
+                last: entry.last.to_time(),
+                count: entry.count,
+                source,
+                what: entry.what,
+            })
+            .collect()
+    }
+}
+
+impl Folded {
+    fn period(&self, source: Source) -> Option<TickDuration> {
+        let when = When { first: self.first, last: self.last, count: self.count };
+        match source {
+            Source::Status => average(when),
+            Source::Event | Source::Ladder | Source::PodRestart => period(when),
+        }
+    }
+}
+
+/// From one to the next on average, of what the start is only known to be later than `first`: told of many only, for a few
+/// may all have come at the end.
+pub(crate) fn average(when: When) -> Option<TickDuration> {
+    (when.count >= MANY).then(|| period(when)).flatten()
+}
+
+/// From one to the next on average; none when that is less than a second, or there is only one.
+fn period(when: When) -> Option<TickDuration> {
+    let steps = u64::from(when.count.checked_sub(1)?);
+    let micros = when.last.since(when.first).as_micros().checked_div(steps)?;
+    (micros >= 1_000_000).then(|| TickDuration::from_micros(micros))
+}

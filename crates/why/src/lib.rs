@@ -1,0 +1,33 @@
+//! Why did it die: from what the API shows of a pod, a workload or a node to an account that a person reads. Pure: objects,
+//! events and log lines come in, an [`Account`] goes out; nothing is asked of anybody and no clock is read.
+//!
+//! ```text
+//!   objects, events, log lines ──► pod │ deployment │ node ──► Account ──┬── its JSON (`-o json`)
+//!                                      │                                 └── render: the text
+//!                 container: what ended it, what keeps it from starting
+//!                 history:   what happened in order, repeats folded into one entry
+//!                 climb:     what the ladder decided, and what is next
+//! ```
+//!
+//! An account says only what it has evidence for. Of the ends of a container the API keeps the number and the last one, so that
+//! is what is told: how often it ended, and how it ended last.
+#![forbid(unsafe_code)]
+
+mod account;
+mod climb;
+mod container;
+mod events;
+mod evidence;
+mod history;
+mod node;
+mod pod;
+mod render;
+mod words;
+mod workload;
+
+pub use account::{Account, Cause, ContainerAccount, Entry, LadderAccount, Next, Source, State};
+pub use evidence::{NodeEvidence, PodEvidence, WorkloadEvidence};
+pub use node::of_node;
+pub use pod::of_pod;
+pub use render::render;
+pub use workload::of_workload;

@@ -1,0 +1,98 @@
+//! The account of a node: its conditions, who may be placed on it, and its pods that are not well.
+
+use rekindle_types::Tick;
+
+use crate::account::{Account, Source, State};
+use crate::events;
+use crate::evidence::NodeEvidence;
+use crate::history::{History, When};
+use crate::words::{line, show_span};
+use crate::workload::group;
+
+/// Why the node is as it is.
+pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
+    let node = &evidence.node;
+    let (pods, well) = group(&evidence.pods, now);
+    let unwell: usize = pods.iter().map(|group| group.count).sum();
+    let mut troubles: Vec<String> = Vec::new();
+    let mut advice: Vec<String> = Vec::new();
+    let mut history = History::default();
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    for condition in conditions.into_iter().flatten() {
+        let is_well = match condition.type_.as_str() {
+            "Ready" => condition.status == "True",
+            _ => condition.status == "False",
+        };
+        let message = line(condition.message.as_deref().unwrap_or_default());
+        let reason = condition.reason.as_deref().unwrap_or_default();
+        if let Some(since) = condition.last_transition_time.as_ref().map(Tick::from) {
+            let text = format!("{} {}: {reason}: {message}", condition.type_, condition.status);
+            history.add(Source::Status, When::once(since), &text);
+            if !is_well {
+                let age = show_span(now.since(since));
+                troubles.push(format!(
+                    "{} is {} for {age} ({reason})",
+                    condition.type_, condition.status
+                ));
+            }
+        }
+        advice
+            .extend((!is_well).then(|| advice_of(&condition.type_, &condition.status).to_owned()));
+    }
+    let spec = node.spec.as_ref();
+    let cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
+    let name = node.metadata.name.clone().unwrap_or_default();
+    if cordoned {
+        troubles.push("it is cordoned: no new pods are placed on it".to_owned());
+        advice.push(format!("kubectl uncordon {name}, when it may take pods again"));
+    }
+    for taint in spec.and_then(|spec| spec.taints.as_ref()).into_iter().flatten() {
+        if !taint.key.starts_with("node.kubernetes.io/") {
+            troubles.push(format!("taint {}:{} keeps pods away", taint.key, taint.effect));
+        }
+    }
+    for line in pods.iter().flat_map(|group| &group.advice) {
+        if !advice.contains(line) {
+            advice.push(line.clone());
+        }
+    }
+    let counted = format!("{well} of {} pods on it are well", well + unwell);
+    let (state, summary) = match troubles.as_slice() {
+        [] if unwell == 0 => (State::Healthy, format!("it is ready; {counted}")),
+        [] => (
+            pods.iter().map(|g| g.state).max().unwrap_or(State::Healthy),
+            format!("it is ready; {counted}"),
+        ),
+        list => (State::NotReady, format!("{}; {counted}", list.join("; "))),
+    };
+    history.add_events(&events::read(&evidence.events));
+    Account {
+        kind: "Node".to_owned(),
+        namespace: None,
+        name,
+        state,
+        summary,
+        containers: Vec::new(),
+        history: history.finish(),
+        ladder: None,
+        next: None,
+        advice,
+        pods,
+    }
+}
+
+fn advice_of(condition: &str, status: &str) -> &'static str {
+    match (condition, status) {
+        ("Ready", "Unknown") => {
+            "its agent has stopped reporting: look whether machine, network and agent are there"
+        }
+        ("Ready", _) => {
+            "its agent reports that it is not ready: the condition's message says what is missing"
+        }
+        ("MemoryPressure", _) => "free memory on it, or move pods away",
+        ("DiskPressure", _) => "free disk space on it: images, logs, emptyDir volumes",
+        ("PIDPressure", _) => "too many processes: look which pod starts them",
+        ("NetworkUnavailable", _) => "its network is not set up",
+        (_, _) => "look at the condition's message",
+    }
+}

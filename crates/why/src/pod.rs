@@ -1,0 +1,322 @@
+//! The account of a pod.
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use rekindle_types::Tick;
+use rekindle_types::reasons::event;
+use rekindle_types::v1alpha1::LedgerPhase;
+
+use crate::account::{Account, Cause, Source, State};
+use crate::climb;
+use crate::container::{Finding, Subject, examine, subjects};
+use crate::events::{self, Seen};
+use crate::evidence::PodEvidence;
+use crate::history::{History, When, average};
+use crate::words::{line, show_span, times};
+
+/// Events of what keeps a pod from beginning although a node has it.
+const OBSTACLES: [&str; 4] = [
+    event::FAILED_CREATE_POD_SANDBOX,
+    event::FAILED_MOUNT,
+    "FailedAttachVolume",
+    "NetworkNotReady",
+];
+
+/// Why the pod is as it is.
+pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
+    let pod = &evidence.pod;
+    let seen = events::read(&evidence.events);
+    let subjects = subjects(pod);
+    let mut findings: Vec<(Subject<'_>, Finding)> = subjects
+        .iter()
+        .filter_map(|subject| Some((*subject, examine(*subject, evidence, &seen)?)))
+        .collect();
+    // what is broken now, before what was broken once
+    findings.sort_by_key(|(subject, _)| subject.is_running() && subject.status.ready);
+    let verdict = judge(evidence, &findings, &seen, now);
+    let mut advice = verdict.advice;
+    if verdict.state > State::Terminating {
+        for (subject, finding) in &findings {
+            let is_well = subject.is_running() && subject.status.ready;
+            if !is_well && !advice.contains(&finding.advice) {
+                advice.push(finding.advice.clone());
+            }
+        }
+    }
+    Account {
+        kind: "Pod".to_owned(),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone().unwrap_or_default(),
+        state: verdict.state,
+        summary: verdict.summary,
+        history: history(evidence, &findings, &seen, now),
+        containers: findings.into_iter().map(|(_, finding)| finding.account).collect(),
+        ladder: evidence.ledger.as_ref().and_then(climb::ladder),
+        next: climb::next(evidence, &subjects, now),
+        advice,
+        pods: Vec::new(),
+    }
+}
+
+struct Verdict {
+    state: State,
+    summary: String,
+    advice: Vec<String>,
+}
+
+impl Verdict {
+    fn new(state: State, summary: impl Into<String>) -> Self {
+        Self { state, summary: summary.into(), advice: Vec::new() }
+    }
+
+    fn advise(mut self, advice: &str) -> Self {
+        self.advice.push(advice.to_owned());
+        self
+    }
+}
+
+fn judge(
+    evidence: &PodEvidence,
+    findings: &[(Subject<'_>, Finding)],
+    seen: &[Seen],
+    now: Tick,
+) -> Verdict {
+    let pod = &evidence.pod;
+    if let Some(deleted) = &pod.metadata.deletion_timestamp {
+        let due = Tick::from(deleted);
+        let finalizers = pod.metadata.finalizers.as_deref().unwrap_or_default();
+        return match (finalizers, due < now) {
+            ([], false) => Verdict::new(State::Terminating, "it is being deleted"),
+            ([], true) => {
+                Verdict::new(State::Terminating, "it is being deleted and its grace period is over")
+                    .advise("look whether its node answers; nothing else can end its containers")
+            }
+            (names, _) => Verdict::new(
+                State::Terminating,
+                format!("it is being deleted and waits for its finalizers: {}", names.join(", ")),
+            )
+            .advise("whoever set the finalizers has to take them away"),
+        };
+    }
+    match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+        Some("Succeeded") => {
+            return Verdict::new(State::Completed, "all its containers ran to their end");
+        }
+        Some("Failed") => return failed(pod, findings, now),
+        _ => {}
+    }
+    if let Some(verdict) = unscheduled(pod) {
+        return verdict;
+    }
+    match findings.first() {
+        Some((subject, finding)) if !(subject.is_running() && subject.status.ready) => {
+            of_finding(evidence, *subject, finding, now)
+        }
+        first => not_broken(pod, first, seen, now),
+    }
+}
+
+fn failed(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick) -> Verdict {
+    let status = pod.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
+    let message = line(status.and_then(|s| s.message.as_deref()).unwrap_or_default());
+    if !reason.is_empty() {
+        return Verdict::new(State::Failed, format!("it ended as Failed ({reason}): {message}"));
+    }
+    match findings.first() {
+        Some((subject, finding)) => {
+            let sentence = ends_sentence(*subject, finding, pod, now);
+            Verdict::new(State::Failed, format!("it ended as Failed: {sentence}"))
+        }
+        None => Verdict::new(State::Failed, "it ended as Failed"),
+    }
+}
+
+fn unscheduled(pod: &Pod) -> Option<Verdict> {
+    let condition = condition(pod, "PodScheduled")?;
+    if condition.status != "False" {
+        return None;
+    }
+    let message = line(condition.message.as_deref().unwrap_or_default());
+    let advice = if condition.reason.as_deref() == Some("SchedulingGated") {
+        "take its scheduling gates away"
+    } else if message.contains("Insufficient") || message.contains("Too many pods") {
+        "make room: lower its requests or those of others, end what is not needed, or add a node"
+    } else if message.contains("taint") || message.contains("unschedulable") {
+        "uncordon a node, take its taint away, or give the pod a toleration"
+    } else if message.contains("affinity") || message.contains("selector") {
+        "label a node so that the pod's nodeSelector or affinity finds it, or mend these"
+    } else if message.contains("volume") || message.contains("persistentvolumeclaim") {
+        "look at its PersistentVolumeClaims"
+    } else {
+        "mend what the message names; the scheduler tries again whenever something changes"
+    };
+    Some(Verdict::new(State::Blocked, format!("no node takes it: {message}")).advise(advice))
+}
+
+fn of_finding(
+    evidence: &PodEvidence,
+    subject: Subject<'_>,
+    finding: &Finding,
+    now: Tick,
+) -> Verdict {
+    let sentence = ends_sentence(subject, finding, &evidence.pod, now);
+    let state = match finding.account.cause {
+        Cause::ImageUnavailable | Cause::ConfigurationMissing | Cause::CreateError => {
+            State::Blocked
+        }
+        Cause::ReadinessFailed => State::NotReady,
+        Cause::OutOfMemory
+        | Cause::CommandMissing
+        | Cause::CommandNotExecutable
+        | Cause::StartError
+        | Cause::LivenessFailed
+        | Cause::StartupFailed
+        | Cause::PostStartFailed
+        | Cause::Signal
+        | Cause::ExitCode
+        | Cause::ExitedUnasked
+        | Cause::Unknown => State::Failing,
+    };
+    let ledger = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
+    let verdict = Verdict::new(state, sentence);
+    match ledger.map(|status| (status.phase, status.held_rung)) {
+        Some((Some(LedgerPhase::Exhausted), _)) => Verdict {
+            summary: format!("{}; every rung of its ladder was tried", verdict.summary),
+            ..verdict
+        },
+        Some((_, Some(rung))) => Verdict {
+            summary: format!("{}; rung {rung} is due and held by a budget", verdict.summary),
+            ..verdict
+        },
+        Some(_) | None => verdict,
+    }
+}
+
+/// Nothing is known to be wrong with a container.
+fn not_broken(
+    pod: &Pod,
+    past: Option<&(Subject<'_>, Finding)>,
+    seen: &[Seen],
+    now: Tick,
+) -> Verdict {
+    if condition(pod, "Ready").is_some_and(|ready| ready.status == "True") {
+        return match past {
+            None => Verdict::new(State::Healthy, "it runs and is ready; nothing has ended"),
+            Some((subject, finding)) => {
+                let sentence = ends_sentence(*subject, finding, pod, now);
+                Verdict::new(State::Healthy, format!("it runs and is ready now; {sentence}"))
+            }
+        };
+    }
+    let started = subjects(pod).iter().any(|s| s.is_running() || s.last_end().is_some());
+    let obstacle = seen.iter().rev().find(|seen| OBSTACLES.contains(&seen.reason.as_str()));
+    match obstacle.filter(|_| !started) {
+        Some(seen) => {
+            let advice = match seen.reason.as_str() {
+                event::FAILED_MOUNT => {
+                    "create what the volume names, or mend the volume; the node goes on by itself"
+                }
+                _ => {
+                    "look at the node: its network, its runtime and its disk; the node tries again by itself"
+                }
+            };
+            let count = times(seen.count);
+            let summary = format!("it cannot begin: {}, {count}: {}", seen.reason, seen.message);
+            Verdict::new(State::Blocked, summary).advise(advice)
+        }
+        None if started => {
+            let message = condition(pod, "Ready").and_then(|ready| ready.message.as_deref());
+            let message = line(message.unwrap_or("its containers are on their way"));
+            Verdict::new(State::NotReady, format!("it is not ready: {message}"))
+        }
+        None => Verdict::new(State::Starting, "it is starting; nothing has failed so far"),
+    }
+}
+
+/// `container "app" exited with 1; it ended 5,941 times in 20d15h, every 5m`.
+fn ends_sentence(subject: Subject<'_>, finding: &Finding, pod: &Pod, now: Tick) -> String {
+    let account = &finding.account;
+    let sentence = format!("container {:?} {}", account.name, account.what);
+    match account.cause {
+        Cause::ImageUnavailable
+        | Cause::ConfigurationMissing
+        | Cause::CreateError
+        | Cause::ReadinessFailed => match account.evidence.first() {
+            Some(line) => format!("{sentence}: {line}"),
+            None => sentence,
+        },
+        Cause::OutOfMemory
+        | Cause::CommandMissing
+        | Cause::CommandNotExecutable
+        | Cause::StartError
+        | Cause::LivenessFailed
+        | Cause::StartupFailed
+        | Cause::PostStartFailed
+        | Cause::Signal
+        | Cause::ExitCode
+        | Cause::ExitedUnasked
+        | Cause::Unknown => {
+            let when = ends(subject, pod, now);
+            match when.count {
+                0 | 1 => sentence,
+                count => {
+                    let age = show_span(now.since(when.first));
+                    let every = average(when)
+                        .map_or_else(String::new, |every| format!(", every {}", show_span(every)));
+                    format!(
+                        "{sentence}; it ended {} since the pod's start {age} ago{every}",
+                        times(count)
+                    )
+                }
+            }
+        }
+    }
+}
+
+/// The ends of a container: the last is known, the first was after the pod's start.
+fn ends(subject: Subject<'_>, pod: &Pod, now: Tick) -> When {
+    let end = subject.last_end();
+    let last = end.and_then(|end| end.finished_at.as_ref()).map_or(now, Tick::from);
+    let count = subject.ends();
+    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    let first = match (count, started) {
+        (0 | 1, _) | (_, None) => last,
+        (_, Some(started)) => Tick::from(started).min(last),
+    };
+    When { first, last, count }
+}
+
+fn history(
+    evidence: &PodEvidence,
+    findings: &[(Subject<'_>, Finding)],
+    seen: &[Seen],
+    now: Tick,
+) -> Vec<crate::account::Entry> {
+    let pod = &evidence.pod;
+    let mut history = History::default();
+    let scheduled = condition(pod, "PodScheduled").filter(|c| c.status == "True");
+    if let Some(at) = scheduled.and_then(|c| c.last_transition_time.as_ref()) {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("a node");
+        history.add(Source::Status, When::once(Tick::from(at)), &format!("placed on {node}"));
+    }
+    for (subject, finding) in findings.iter().filter(|(subject, _)| subject.last_end().is_some()) {
+        let when = ends(*subject, pod, now);
+        let text = match (finding.account.exit_code, when.count) {
+            (Some(_), 0 | 1) => format!("container {:?} {}", subject.name, finding.account.what),
+            // of the ends before, only the number is known
+            (Some(_), _) => {
+                format!("container {:?} ended; last it {}", subject.name, finding.account.what)
+            }
+            (None, _) => format!("container {:?} ended", subject.name),
+        };
+        history.add(Source::Status, when, &text);
+    }
+    history.add_events(seen);
+    climb::tell(evidence, &mut history);
+    history.finish()
+}
+
+/// A condition of the pod.
+fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
+    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
+}

@@ -1,0 +1,117 @@
+//! The account as text.
+
+use std::fmt::Write;
+
+use rekindle_types::{Tick, TickDuration};
+
+use crate::account::{Account, ContainerAccount, Entry, LadderAccount, PodGroup, State};
+use crate::words::{show_span, show_time, times};
+
+/// Writes the account for a person; `now` is what times to come are measured from.
+pub fn render(account: &Account, now: Tick) -> String {
+    let mut text = String::new();
+    put(&mut text, account, now).expect("a String takes all that is written to it");
+    text
+}
+
+fn put(text: &mut String, account: &Account, now: Tick) -> std::fmt::Result {
+    let kind = account.kind.to_lowercase();
+    let namespace = account.namespace.as_ref().map_or_else(String::new, |n| format!("{n}/"));
+    writeln!(text, "{kind} {namespace}{}: {}", account.name, word(account.state))?;
+    writeln!(text, "  {}", account.summary)?;
+    for container in account.containers.iter().filter(|container| has_details(container)) {
+        put_container(text, container)?;
+    }
+    if !account.pods.is_empty() {
+        writeln!(text, "\nPods that are not well")?;
+        account.pods.iter().try_for_each(|group| put_group(text, group))?;
+    }
+    if !account.history.is_empty() {
+        writeln!(text, "\nWhat happened")?;
+        account.history.iter().try_for_each(|entry| put_entry(text, entry))?;
+    }
+    if let Some(ladder) = &account.ladder {
+        put_ladder(text, ladder)?;
+    }
+    if let Some(next) = &account.next {
+        let when = match &next.at {
+            None => String::new(),
+            Some(at) => match Tick::from(at).since(now) {
+                TickDuration::ZERO => format!("{}: ", show_time(at)),
+                ahead => format!("in {}, {}: ", show_span(ahead), show_time(at)),
+            },
+        };
+        writeln!(text, "\nNext\n  {when}{}", next.what)?;
+    }
+    if !account.advice.is_empty() {
+        writeln!(text, "\nWhat would help")?;
+        account.advice.iter().try_for_each(|advice| writeln!(text, "  - {advice}"))?;
+    }
+    Ok(())
+}
+
+fn word(state: State) -> &'static str {
+    match state {
+        State::Healthy => "healthy",
+        State::Completed => "completed",
+        State::Starting => "starting",
+        State::Terminating => "terminating",
+        State::NotReady => "not ready",
+        State::Blocked => "blocked",
+        State::Failing => "failing",
+        State::Failed => "failed",
+    }
+}
+
+fn has_details(container: &ContainerAccount) -> bool {
+    !container.evidence.is_empty() || !container.last_lines.is_empty()
+}
+
+fn put_container(text: &mut String, container: &ContainerAccount) -> std::fmt::Result {
+    writeln!(text, "\nContainer {:?} {}", container.name, container.what)?;
+    container.evidence.iter().try_for_each(|line| writeln!(text, "  {line}"))?;
+    if !container.last_lines.is_empty() {
+        writeln!(text, "  its last lines:")?;
+        container.last_lines.iter().try_for_each(|line| writeln!(text, "    | {line}"))?;
+    }
+    Ok(())
+}
+
+fn put_group(text: &mut String, group: &PodGroup) -> std::fmt::Result {
+    let more = match group.count - group.names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    writeln!(text, "  {} {}: {}", group.count, word(group.state), group.summary)?;
+    writeln!(text, "      {}{more}", group.names.join(", "))
+}
+
+fn put_entry(text: &mut String, entry: &Entry) -> std::fmt::Result {
+    let repeats = match (entry.count, entry.every_seconds) {
+        (1, _) => String::new(),
+        (count, None) => format!(" ({} until {})", times(count), show_time(&entry.last)),
+        (count, Some(every)) => {
+            let every = show_span(TickDuration::from_secs(every));
+            format!(" ({} until {}, every {every})", times(count), show_time(&entry.last))
+        }
+    };
+    writeln!(text, "  {}  {}{repeats}", show_time(&entry.first), entry.what)
+}
+
+fn put_ladder(text: &mut String, ladder: &LadderAccount) -> std::fmt::Result {
+    let phase = ladder.phase.map_or_else(String::new, |phase| format!(", {phase:?}"));
+    let rung = ladder.rung.map_or_else(String::new, |rung| format!(", on rung {rung}"));
+    writeln!(text, "\nLadder {:?}{phase}{rung}", ladder.name)?;
+    if let Some(message) = &ladder.message {
+        writeln!(text, "  {message}")?;
+    }
+    let attempts: Vec<String> = ladder
+        .attempts
+        .iter()
+        .map(|attempts| format!("{} {}", attempts.rung, attempts.at.len()))
+        .collect();
+    if !attempts.is_empty() {
+        writeln!(text, "  attempts inside the window: {}", attempts.join(", "))?;
+    }
+    writeln!(text, "  failures counted: {}", ladder.failures_total)
+}

@@ -1,0 +1,99 @@
+//! Numbers, times and foreign text as an account shows them.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_types::{Tick, TickDuration, span};
+
+/// Letters of a foreign message that are shown.
+const MESSAGE_LETTERS_MAX: usize = 400;
+const DAY_SECONDS: u64 = 86_400;
+
+/// The two largest units: `45s`, `5m`, `1h5m`, `20d15h`.
+pub(crate) fn show_span(length: TickDuration) -> String {
+    let (days, hours) = (length.as_secs() / DAY_SECONDS, length.as_secs() % DAY_SECONDS / 3600);
+    match (days, hours) {
+        (0, _) => span::show(length),
+        (days, 0) => format!("{days}d"),
+        (days, hours) => format!("{days}d{hours}h"),
+    }
+}
+
+/// `2026-11-21 11:07:48Z`.
+pub(crate) fn show_time(time: &Time) -> String {
+    let whole = Tick::from_secs(Tick::from(time).as_micros() / 1_000_000).to_time();
+    whole.0.to_string().replacen('T', " ", 1)
+}
+
+/// `once`, `twice`, `5,941 times`.
+pub(crate) fn times(count: u32) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        count => format!("{} times", grouped(count)),
+    }
+}
+
+fn grouped(number: u32) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A foreign message as one line without control characters, cut to a length.
+pub(crate) fn line(text: &str) -> String {
+    let mut words = String::new();
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if !word.is_empty() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+    }
+    match words.char_indices().nth(MESSAGE_LETTERS_MAX) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+/// Two texts that differ in numbers only have the same shape.
+pub(crate) fn shape(text: &str) -> String {
+    let mut shape = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' if shape.ends_with('#') => {}
+            '0'..='9' => shape.push('#'),
+            c => shape.push(c),
+        }
+    }
+    shape
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_spans_read_easily() {
+        assert_eq!([times(1), times(2), times(3)], ["once", "twice", "3 times"]);
+        assert_eq!([times(5941), times(1_000_000)], ["5,941 times", "1,000,000 times"]);
+        for (secs, text) in [(45, "45s"), (300, "5m"), (86_400, "1d"), (1_782_000, "20d15h")] {
+            assert_eq!(show_span(TickDuration::from_secs(secs)), text);
+        }
+    }
+
+    #[test]
+    fn a_foreign_message_cannot_move_the_cursor_or_fill_the_screen() {
+        assert_eq!(line("a\u{1b}[2J\n\tb\r"), "a [2J b");
+        assert_eq!(line(&"é".repeat(1000)).chars().count(), MESSAGE_LETTERS_MAX + 1);
+    }
+
+    #[test]
+    fn texts_that_differ_in_numbers_have_one_shape() {
+        assert_eq!(shape("failed 3 times in 11s"), shape("failed 1541 times in 2s"));
+        assert_ne!(shape("exited with 1"), shape("exited with 1 again"));
+    }
+}

@@ -1,0 +1,549 @@
+//! The accounts that people read, one of each kind of trouble.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+
+use expect_test::{Expect, expect};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
+use rekindle_why::{
+    NodeEvidence, PodEvidence, WorkloadEvidence, of_node, of_pod, of_workload, render,
+};
+use serde_json::{Value, json};
+
+/// 2026-11-21 12:00:00 UTC.
+const NOW: Tick = Tick::from_secs(1_795_262_400);
+
+/// A pod `web` with one container `app` in this state, placed twenty days ago.
+fn pod(container: Value) -> Value {
+    let mut status = json!({"name": "app", "image": "shop:v1", "imageID": "", "ready": false, "restartCount": 0});
+    status.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    let ready = if status["ready"] == true { "True" } else { "False" };
+    json!({
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "app", "image": "shop:v1",
+            "resources": {"limits": {"memory": "64Mi"}}, "livenessProbe": {"failureThreshold": 3}}]},
+        "status": {
+            "phase": "Running", "startTime": "2026-11-01T12:00:00Z",
+            "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-01T12:00:00Z"},
+                {"type": "Ready", "status": ready, "lastTransitionTime": "2026-11-01T12:00:00Z"}
+            ],
+            "containerStatuses": [status]
+        }
+    })
+}
+
+fn crashed(restarts: u32, exit: Value) -> Value {
+    let mut end = json!({"exitCode": 1, "reason": "Error", "startedAt": "2026-11-21T11:57:58Z", "finishedAt": "2026-11-21T11:58:00Z"});
+    end.as_object_mut().unwrap().extend(exit.as_object().unwrap().clone());
+    pod(json!({
+        "restartCount": restarts, "lastState": {"terminated": end},
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container=app pod=web_shop(u)"}}
+    }))
+}
+
+fn event(reason: &str, container: Option<&str>, message: &str, count: u32) -> Value {
+    let field_path = container.map(|name| format!("spec.containers{{{name}}}"));
+    json!({
+        "metadata": {"name": "web.1"}, "involvedObject": {"name": "web", "fieldPath": field_path},
+        "reason": reason, "message": message, "count": count,
+        "firstTimestamp": "2026-11-21T11:00:00Z", "lastTimestamp": "2026-11-21T11:57:59Z"
+    })
+}
+
+fn evidence(pod: Value, events: Vec<Value>) -> PodEvidence {
+    PodEvidence {
+        pod: serde_json::from_value::<Pod>(pod).unwrap(),
+        events: events.into_iter().map(|e| serde_json::from_value::<Event>(e).unwrap()).collect(),
+        ..PodEvidence::default()
+    }
+}
+
+fn ledger(status: Value) -> RestartLedger {
+    serde_json::from_value(json!({
+        "metadata": {"name": "web"}, "status": status,
+        "spec": {"ladderName": "web", "podName": "web", "podUID": "u"}
+    }))
+    .unwrap()
+}
+
+fn check(evidence: &PodEvidence, expected: &Expect) {
+    expected.assert_eq(&render(&of_pod(evidence, NOW), NOW));
+}
+
+#[test]
+fn a_crash_loop_of_twenty_days_is_one_line() {
+    let routine = |reason, text| event(reason, Some("app"), text, 5941);
+    let mut evidence = evidence(
+        crashed(5940, json!({})),
+        vec![
+            routine("Pulled", "Container image \"shop:v1\" already present on machine"),
+            routine("Created", "Container created"),
+            routine("Started", "Container started"),
+            routine("BackOff", "Back-off restarting failed container app in pod web_shop(u)"),
+        ],
+    );
+    let lines = ["starting", "no such table: orders\u{1b}[2J"].map(str::to_owned).to_vec();
+    evidence.last_lines = BTreeMap::from([("app".to_owned(), lines)]);
+    let account = of_pod(&evidence, NOW);
+    assert_eq!(account.history.len(), 2, "placed, and ended 5,941 times");
+    check(
+        &evidence,
+        &expect![[r#"
+            pod shop/web: failing
+              container "app" exited with 1; it ended 5,941 times since the pod's start 20d ago, every 4m50s
+
+            Container "app" exited with 1
+              its last lines:
+                | starting
+                | no such table: orders [2J
+
+            What happened
+              2026-11-01 12:00:00Z  placed on node-1
+              2026-11-01 12:00:00Z  container "app" ended; last it exited with 1 (5,941 times until 2026-11-21 11:58:00Z, every 4m50s)
+
+            Next
+              in 3m, 2026-11-21 12:03:00Z: the back-off of container "app" ends and it is started again
+
+            What would help
+              - read its last lines; if they do not tell, the exit code is the app's own
+        "#]],
+    );
+}
+
+#[test]
+fn a_container_that_runs_out_of_memory_is_told_its_limit() {
+    let pod = crashed(3, json!({"exitCode": 137, "reason": "OOMKilled"}));
+    check(
+        &evidence(pod, vec![]),
+        &expect![[r#"
+            pod shop/web: failing
+              container "app" was killed for lack of memory (OOMKilled): its limit is 64Mi; it ended 4 times since the pod's start 20d ago
+
+            What happened
+              2026-11-01 12:00:00Z  placed on node-1
+              2026-11-01 12:00:00Z  container "app" ended; last it was killed for lack of memory (OOMKilled): its limit is 64Mi (4 times until 2026-11-21 11:58:00Z)
+
+            Next
+              in 3m, 2026-11-21 12:03:00Z: the back-off of container "app" ends and it is started again
+
+            What would help
+              - raise resources.limits.memory above 64Mi, or make it use less; no restart helps
+        "#]],
+    );
+}
+
+#[test]
+fn a_kill_that_was_not_for_memory_is_not_called_so() {
+    check(
+        &evidence(crashed(0, json!({"exitCode": 137})), vec![]),
+        &expect![[r#"
+        pod shop/web: failing
+          container "app" was killed by SIGKILL (exit code 137), not for its own memory limit
+
+        What happened
+          2026-11-01 12:00:00Z  placed on node-1
+          2026-11-21 11:58:00Z  container "app" was killed by SIGKILL (exit code 137), not for its own memory limit
+
+        Next
+          in 3m, 2026-11-21 12:03:00Z: the back-off of container "app" ends and it is started again
+
+        What would help
+          - look who killed it: a grace period that was too short, a process of its own, or the machine out of memory
+    "#]],
+    );
+}
+
+#[test]
+fn a_bad_image_is_told_with_the_registrys_answer() {
+    let pod = pod(json!({"state": {"waiting": {"reason": "ImagePullBackOff",
+        "message": "Back-off pulling image \"shop:v1\": ErrImagePull: manifest unknown"}}}));
+    let events = vec![
+        event("Failed", Some("app"), "Failed to pull image \"shop:v1\": manifest unknown", 12),
+        event("Failed", Some("app"), "Error: ErrImagePull", 12),
+        event("BackOff", Some("app"), "Back-off pulling image \"shop:v1\"", 200),
+    ];
+    check(
+        &evidence(pod, events),
+        &expect![[r#"
+        pod shop/web: blocked
+          container "app" waits for its image "shop:v1", which cannot be had: Back-off pulling image "shop:v1": ErrImagePull: manifest unknown
+
+        Container "app" waits for its image "shop:v1", which cannot be had
+          Back-off pulling image "shop:v1": ErrImagePull: manifest unknown
+
+        What happened
+          2026-11-01 12:00:00Z  placed on node-1
+          2026-11-21 11:00:00Z  container "app": Failed: Failed to pull image "shop:v1": manifest unknown (12 times until 2026-11-21 11:57:59Z, every 5m16s)
+
+        What would help
+          - mend the image's name, the registry or the credentials; the node tries again by itself
+    "#]],
+    );
+}
+
+#[test]
+fn a_missing_command_is_not_worth_a_restart() {
+    let message = "exec: \"/bin/serve\": no such file or directory";
+    let pod = crashed(4, json!({"exitCode": 128, "reason": "StartError", "message": message}));
+    check(
+        &evidence(pod, vec![]),
+        &expect![[r#"
+            pod shop/web: failing
+              container "app" could not be started: exec: "/bin/serve": no such file or directory; it ended 5 times since the pod's start 20d ago
+
+            What happened
+              2026-11-01 12:00:00Z  placed on node-1
+              2026-11-01 12:00:00Z  container "app" ended; last it could not be started: exec: "/bin/serve": no such file or directory (5 times until 2026-11-21 11:58:00Z)
+
+            Next
+              in 3m, 2026-11-21 12:03:00Z: the back-off of container "app" ends and it is started again
+
+            What would help
+              - mend the command, the working directory or the image; no restart helps
+        "#]],
+    );
+}
+
+#[test]
+fn a_missing_config_map_is_named() {
+    let pod = pod(json!({"state": {"waiting": {"reason": "CreateContainerConfigError",
+        "message": "configmap \"settings\" not found"}}}));
+    check(
+        &evidence(pod, vec![]),
+        &expect![[r#"
+        pod shop/web: blocked
+          container "app" cannot be configured: configmap "settings" not found
+
+        Container "app" cannot be configured
+          configmap "settings" not found
+
+        What happened
+          2026-11-01 12:00:00Z  placed on node-1
+
+        What would help
+          - create what it refers to, or mend the reference; the node goes on by itself
+    "#]],
+    );
+}
+
+#[test]
+fn a_liveness_failure_is_told_with_what_the_probe_said() {
+    let pod = crashed(7, json!({"exitCode": 137}));
+    let events = vec![
+        event(
+            "Unhealthy",
+            Some("app"),
+            "Liveness probe failed: HTTP probe failed with statuscode: 503",
+            24,
+        ),
+        event("Killing", Some("app"), "Container app failed liveness probe, will be restarted", 8),
+    ];
+    check(
+        &evidence(pod, events),
+        &expect![[r#"
+            pod shop/web: failing
+              container "app" was killed because its liveness probe failed 3 times in a row; it ended 8 times since the pod's start 20d ago
+
+            Container "app" was killed because its liveness probe failed 3 times in a row
+              Liveness probe failed: HTTP probe failed with statuscode: 503
+
+            What happened
+              2026-11-01 12:00:00Z  placed on node-1
+              2026-11-01 12:00:00Z  container "app" ended; last it was killed because its liveness probe failed 3 times in a row (8 times until 2026-11-21 11:58:00Z)
+              2026-11-21 11:00:00Z  container "app": Killing: Container app failed liveness probe, will be restarted (8 times until 2026-11-21 11:57:59Z, every 8m17s)
+              2026-11-21 11:00:00Z  container "app": Unhealthy: Liveness probe failed: HTTP probe failed with statuscode: 503 (24 times until 2026-11-21 11:57:59Z, every 2m31s)
+
+            Next
+              in 3m, 2026-11-21 12:03:00Z: the back-off of container "app" ends and it is started again
+
+            What would help
+              - find out why it does not answer; if it is slow and not stuck, raise the probe's timeoutSeconds or failureThreshold, or give it a startupProbe
+        "#]],
+    );
+}
+
+#[test]
+fn an_exhausted_ladder_says_what_it_tried() {
+    let mut evidence = evidence(crashed(6, json!({})), vec![]);
+    evidence.ledger = Some(ledger(json!({
+        "phase": "Exhausted", "rung": "Pod", "failuresTotal": 7,
+        "message": "container \"app\" exited with 1 again; every rung was tried (Container 2, Pod 1)",
+        "attempts": [{"rung": "Container", "at": ["2026-11-21T11:50:00.000000Z", "2026-11-21T11:51:00.000000Z"]},
+                     {"rung": "Pod", "at": ["2026-11-21T11:55:00.000000Z"]}],
+        "decisions": [
+            {"at": "2026-11-21T11:51:00.000000Z", "rung": "Container", "count": 2, "reason": "container \"app\" exited with 1: left to the container's own restart (2 of 2)"},
+            {"at": "2026-11-21T11:55:00.000000Z", "rung": "Pod", "count": 1, "reason": "restarting the whole pod (1 of 1)", "podRestart": "web-1"},
+            {"at": "2026-11-21T11:58:00.000000Z", "count": 3, "reason": "container \"app\" exited with 1 again; every rung was tried (Container 2, Pod 1)"}
+        ]
+    })));
+    evidence.restarts = vec![
+        serde_json::from_value::<PodRestart>(json!({
+            "metadata": {"name": "web-1", "creationTimestamp": "2026-11-21T11:55:00Z"},
+            "spec": {"podName": "web", "rung": "Pod"},
+            "status": {"phase": "Succeeded", "message": "Restarted the whole pod in place"}
+        }))
+        .unwrap(),
+    ];
+    check(
+        &evidence,
+        &expect![[r#"
+            pod shop/web: failing
+              container "app" exited with 1; it ended 7 times since the pod's start 20d ago; every rung of its ladder was tried
+
+            What happened
+              2026-11-01 12:00:00Z  placed on node-1
+              2026-11-01 12:00:00Z  container "app" ended; last it exited with 1 (7 times until 2026-11-21 11:58:00Z)
+              2026-11-21 11:51:00Z  Container: container "app" exited with 1: left to the container's own restart (2 of 2) (twice until 2026-11-21 11:51:00Z)
+              2026-11-21 11:55:00Z  Pod: restarting the whole pod (1 of 1)
+              2026-11-21 11:55:00Z  PodRestart web-1, rung Pod, succeeded: Restarted the whole pod in place
+              2026-11-21 11:58:00Z  held: container "app" exited with 1 again; every rung was tried (Container 2, Pod 1) (3 times until 2026-11-21 11:58:00Z)
+
+            Ladder "web", Exhausted, on rung Pod
+              container "app" exited with 1 again; every rung was tried (Container 2, Pod 1)
+              attempts inside the window: Container 2, Pod 1
+              failures counted: 7
+
+            Next
+              in 3m, 2026-11-21 12:03:00Z: the back-off of container "app" ends and it is started again
+
+            What would help
+              - read its last lines; if they do not tell, the exit code is the app's own
+        "#]],
+    );
+}
+
+#[test]
+fn a_restart_that_a_budget_holds_back_is_said_to_be_due() {
+    let mut evidence = evidence(crashed(3, json!({})), vec![]);
+    evidence.ledger = Some(ledger(json!({
+        "phase": "Holding", "rung": "Container", "heldRung": "Pod", "failuresTotal": 3,
+        "nextAttemptAt": "2026-11-21T12:00:30.000000Z",
+        "message": "restarting the whole pod is due, held back by perMinute 1 of ladder \"web\": it waits until 12:00:30 UTC"
+    })));
+    check(
+        &evidence,
+        &expect![[r#"
+            pod shop/web: failing
+              container "app" exited with 1; it ended 4 times since the pod's start 20d ago; rung Pod is due and held by a budget
+
+            What happened
+              2026-11-01 12:00:00Z  placed on node-1
+              2026-11-01 12:00:00Z  container "app" ended; last it exited with 1 (4 times until 2026-11-21 11:58:00Z)
+
+            Ladder "web", Holding, on rung Container
+              restarting the whole pod is due, held back by perMinute 1 of ladder "web": it waits until 12:00:30 UTC
+              failures counted: 3
+
+            Next
+              in 30s, 2026-11-21 12:00:30Z: the ladder looks again whether there is room for rung Pod
+
+            What would help
+              - read its last lines; if they do not tell, the exit code is the app's own
+        "#]],
+    );
+}
+
+#[test]
+fn a_pod_that_no_node_has_room_for_is_blocked() {
+    let mut pod = pod(json!({}));
+    pod["status"] = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+        "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient memory."}]});
+    let seen =
+        event("FailedScheduling", None, "0/1 nodes are available: 1 Insufficient memory.", 9);
+    check(
+        &evidence(pod, vec![seen]),
+        &expect![[r#"
+        pod shop/web: blocked
+          no node takes it: 0/1 nodes are available: 1 Insufficient memory.
+
+        What would help
+          - make room: lower its requests or those of others, end what is not needed, or add a node
+    "#]],
+    );
+}
+
+#[test]
+fn a_healthy_pod_is_said_to_be_healthy() {
+    let running =
+        json!({"ready": true, "state": {"running": {"startedAt": "2026-11-01T12:00:00Z"}}});
+    check(
+        &evidence(pod(running), vec![]),
+        &expect![[r#"
+        pod shop/web: healthy
+          it runs and is ready; nothing has ended
+
+        What happened
+          2026-11-01 12:00:00Z  placed on node-1
+    "#]],
+    );
+}
+
+#[test]
+fn a_pod_that_recovered_tells_what_was() {
+    let pod = pod(json!({"ready": true, "restartCount": 2,
+        "state": {"running": {"startedAt": "2026-11-21T11:58:10Z"}},
+        "lastState": {"terminated": {"exitCode": 139, "reason": "Error", "finishedAt": "2026-11-21T11:58:00Z"}}}));
+    check(
+        &evidence(pod, vec![]),
+        &expect![[r#"
+            pod shop/web: healthy
+              it runs and is ready now; container "app" exited with 139 (SIGSEGV); it ended twice since the pod's start 20d ago
+
+            What happened
+              2026-11-01 12:00:00Z  placed on node-1
+              2026-11-01 12:00:00Z  container "app" ended; last it exited with 139 (SIGSEGV) (twice until 2026-11-21 11:58:00Z)
+        "#]],
+    );
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_made_is_the_reason() {
+    let mut pod = pod(json!({"state": {"waiting": {"reason": "ContainerCreating"}}}));
+    pod["status"]["phase"] = json!("Pending");
+    let text = "Failed to create pod sandbox: no free address in 10.1.0.0/24";
+    let events = vec![event("FailedCreatePodSandBox", None, text, 31)];
+    check(
+        &evidence(pod, events),
+        &expect![[r#"
+        pod shop/web: blocked
+          it cannot begin: FailedCreatePodSandBox, 31 times: Failed to create pod sandbox: no free address in 10.1.0.0/24
+
+        What happened
+          2026-11-01 12:00:00Z  placed on node-1
+          2026-11-21 11:00:00Z  FailedCreatePodSandBox: Failed to create pod sandbox: no free address in 10.1.0.0/24 (31 times until 2026-11-21 11:57:59Z, every 1m55s)
+
+        What would help
+          - look at the node: its network, its runtime and its disk; the node tries again by itself
+    "#]],
+    );
+}
+
+#[test]
+fn a_completed_job_is_completed() {
+    let mut pod = pod(
+        json!({"state": {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-11-01T12:05:00Z"}}}),
+    );
+    pod["spec"]["restartPolicy"] = json!("Never");
+    pod["status"]["phase"] = json!("Succeeded");
+    check(
+        &evidence(pod, vec![]),
+        &expect![[r#"
+        pod shop/web: completed
+          all its containers ran to their end
+
+        What happened
+          2026-11-01 12:00:00Z  placed on node-1
+    "#]],
+    );
+}
+
+#[test]
+fn a_readiness_probe_that_fails_is_not_a_crash() {
+    let pod = pod(json!({"state": {"running": {"startedAt": "2026-11-01T12:00:00Z"}}}));
+    let text = "Readiness probe failed: HTTP probe failed with statuscode: 500";
+    check(
+        &evidence(pod, vec![event("Unhealthy", Some("app"), text, 12_000)]),
+        &expect![[r#"
+            pod shop/web: not ready
+              container "app" runs and is not ready: its readiness probe fails: Readiness probe failed: HTTP probe failed with statuscode: 500
+
+            Container "app" runs and is not ready: its readiness probe fails
+              Readiness probe failed: HTTP probe failed with statuscode: 500
+
+            What happened
+              2026-11-01 12:00:00Z  placed on node-1
+              2026-11-21 11:00:00Z  container "app": Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 500 (12,000 times until 2026-11-21 11:57:59Z)
+
+            What would help
+              - look at what the probe asks for; no restart follows from a failed readiness probe
+        "#]],
+    );
+}
+
+#[test]
+fn replicas_with_the_same_trouble_are_one_group() {
+    let mut pods = Vec::new();
+    for number in 0..12_u32 {
+        let mut pod = crashed(number + 2, json!({}));
+        pod["metadata"]["name"] = json!(format!("web-{number:02}"));
+        pods.push(evidence(pod, vec![]));
+    }
+    let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 12, "selector": {}, "template": {}},
+        "status": {"conditions": [{"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable",
+            "message": "Deployment does not have minimum availability.", "lastTransitionTime": "2026-11-21T11:00:00Z"}]}});
+    let evidence = WorkloadEvidence {
+        deployment: Some(serde_json::from_value(deployment).unwrap()),
+        pods,
+        ..WorkloadEvidence::default()
+    };
+    expect![[r#"
+        deployment shop/web: failing
+          0 of 12 pods are well, 12 not
+
+        Pods that are not well
+          7 failing: container "app" exited with 1; it ended 3 times since the pod's start 20d ago
+              web-00, web-01, web-02, web-03, web-04, web-05, web-06
+          5 failing: container "app" exited with 1; it ended 10 times since the pod's start 20d ago, every 2d5h
+              web-07, web-08, web-09, web-10, web-11
+
+        What happened
+          2026-11-21 11:00:00Z  Available False: MinimumReplicasUnavailable: Deployment does not have minimum availability.
+
+        What would help
+          - read its last lines; if they do not tell, the exit code is the app's own
+    "#]].assert_eq(&render(&of_workload(&evidence, NOW), NOW));
+}
+
+#[test]
+fn a_node_that_stopped_reporting_is_told_with_its_pods() {
+    let node = json!({"metadata": {"name": "node-1"}, "spec": {"unschedulable": true},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.", "lastTransitionTime": "2026-11-21T11:55:00Z"}]}});
+    let running =
+        json!({"ready": true, "state": {"running": {"startedAt": "2026-11-01T12:00:00Z"}}});
+    let evidence = NodeEvidence {
+        node: serde_json::from_value(node).unwrap(),
+        pods: vec![evidence(pod(running), vec![])],
+        ..NodeEvidence::default()
+    };
+    expect![[r#"
+        node node-1: not ready
+          Ready is Unknown for 5m (NodeStatusUnknown); it is cordoned: no new pods are placed on it; 1 of 1 pods on it are well
+
+        What happened
+          2026-11-21 11:55:00Z  Ready Unknown: NodeStatusUnknown: Kubelet stopped posting node status.
+
+        What would help
+          - its agent has stopped reporting: look whether machine, network and agent are there
+          - kubectl uncordon node-1, when it may take pods again
+    "#]].assert_eq(&render(&of_node(&evidence, NOW), NOW));
+}
+
+#[test]
+fn the_json_names_cause_and_counts() {
+    let pod = crashed(3, json!({"exitCode": 137, "reason": "OOMKilled"}));
+    let account = serde_json::to_value(of_pod(&evidence(pod, vec![]), NOW)).unwrap();
+    assert_eq!(account["state"], "Failing");
+    assert_eq!(account["containers"][0]["cause"], "OutOfMemory");
+    assert_eq!(account["containers"][0]["ends"], 4);
+    assert_eq!(account["history"][1]["count"], 4);
+    assert_eq!(account["next"]["at"], "2026-11-21T12:03:00Z");
+}
+
+/// The page is what people learn the accounts from.
+#[test]
+fn the_page_of_examples_shows_these_accounts() {
+    let page = include_str!("../../../docs/why.md");
+    let tests = include_str!("accounts.rs");
+    let snapshots = tests.split("expect![[r#\"\n").skip(1);
+    for snapshot in snapshots.filter_map(|rest| Some(rest.split_once("\"#]]")?.0)) {
+        let lines = snapshot.lines().map(|line| line.trim_start()).filter(|line| !line.is_empty());
+        for line in lines {
+            assert!(page.contains(line), "docs/why.md lacks {line:?}");
+        }
+    }
+}
