@@ -237,8 +237,8 @@ impl PodCore {
             open = true;
             if container.is_running() {
                 self.begin_stop(place, kill_at, StopReason::RestartAsked);
-            } else if container.ended_with(*target) {
-                // An agent that was killed since holds it for a crash that was none.
+            } else if container.ended_with(*target) && container.waits_for_a_crash() {
+                // An agent that was killed since holds it for a crash that was none. What failed since keeps its delay.
                 self.containers[place].release();
             }
         }
@@ -303,6 +303,21 @@ impl Container {
     /// Its newest end is that of this start.
     fn ended_with(&self, attempt: ContainerAttempt) -> bool {
         self.last.as_ref().is_some_and(|last| last.attempt == attempt)
+    }
+
+    /// It is held by the backoff of crashes.
+    fn waits_for_a_crash(&self) -> bool {
+        match self.state {
+            State::Idle(Hold::Crash { .. }) => true,
+            State::Idle(
+                Hold::None | Hold::Retry { .. } | Hold::Image { .. } | Hold::SpecChange,
+            )
+            | State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. }
+            | State::Running { .. } => false,
+        }
     }
 
     /// Nothing but its turn keeps it waiting any more.

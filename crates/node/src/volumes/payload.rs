@@ -1,4 +1,4 @@
-//! What stands in a configMap, secret, projected or downwardAPI volume: pure, from the objects to names, bytes and modes.
+//! What stands in a configMap, secret, projected or downwardAPI volume: pure, from the objects to names, bytes, modes and owners.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -79,6 +79,29 @@ pub(crate) enum PayloadError {
     },
 }
 
+/// A file's mode and owner as its volume and its item ask for them.
+#[derive(Clone, Copy, Debug)]
+struct Attributes {
+    mode: Option<i32>,
+    user: Option<i64>,
+}
+
+impl Attributes {
+    /// What an item says comes before what its volume says.
+    fn of_item(self, mode: Option<i32>, user: Option<i64>) -> Self {
+        Self { mode: mode.or(self.mode), user: user.or(self.user) }
+    }
+
+    fn mode(self) -> u32 {
+        u32::try_from(self.mode.unwrap_or(DEFAULT_MODE)).unwrap_or(0o644) & 0o777
+    }
+
+    /// The API's validation keeps out what is no user id. The highest one means "nobody in particular" to chown(2).
+    fn owner(self) -> Option<u32> {
+        self.user.and_then(|user| u32::try_from(user).ok()).filter(|user| *user != u32::MAX)
+    }
+}
+
 /// What a payload is made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PayloadInputs<'a> {
@@ -99,11 +122,14 @@ pub(crate) fn payload(
 ) -> Result<Option<Payload>, PayloadError> {
     let mut files = Payload::new();
     if let Some(source) = &volume.config_map {
-        add_config_map(inputs, &from_config_map(source), source.default_mode, &mut files)?;
+        let usual = Attributes { mode: source.default_mode, user: source.default_user };
+        add_config_map(inputs, &from_config_map(source), usual, &mut files)?;
     } else if let Some(source) = &volume.secret {
-        add_secret(inputs, &from_secret(source), source.default_mode, &mut files)?;
+        let usual = Attributes { mode: source.default_mode, user: source.default_user };
+        add_secret(inputs, &from_secret(source), usual, &mut files)?;
     } else if let Some(source) = &volume.downward_api {
-        add_downward(inputs, source.items.as_ref(), source.default_mode, &mut files)?;
+        let usual = Attributes { mode: source.default_mode, user: source.default_user };
+        add_downward(inputs, source.items.as_ref(), usual, &mut files)?;
     } else if let Some(source) = &volume.projected {
         add_projected(inputs, source, &mut files)?;
     } else {
@@ -144,7 +170,7 @@ fn add_projected(
     volume: &ProjectedVolumeSource,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
-    let mode = volume.default_mode;
+    let usual = Attributes { mode: volume.default_mode, user: volume.default_user };
     for source in volume.sources.iter().flatten() {
         let VolumeProjection {
             config_map,
@@ -155,16 +181,16 @@ fn add_projected(
             pod_certificate,
         } = source;
         if let Some(source) = config_map {
-            add_config_map(inputs, source, mode, files)?;
+            add_config_map(inputs, source, usual, files)?;
         }
         if let Some(source) = secret {
-            add_secret(inputs, source, mode, files)?;
+            add_secret(inputs, source, usual, files)?;
         }
         if let Some(source) = downward_api {
-            add_downward(inputs, source.items.as_ref(), mode, files)?;
+            add_downward(inputs, source.items.as_ref(), usual, files)?;
         }
         if let Some(source) = service_account_token {
-            add_token(inputs, source, mode, files)?;
+            add_token(inputs, source, usual, files)?;
         }
         if pod_certificate.is_some() {
             return Err(PayloadError::Source("podCertificate"));
@@ -182,7 +208,7 @@ fn add_projected(
 fn add_config_map(
     inputs: PayloadInputs<'_>,
     source: &ConfigMapProjection,
-    default_mode: Option<i32>,
+    usual: Attributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     let optional = source.optional == Some(true);
@@ -194,20 +220,13 @@ fn add_config_map(
     let binary =
         map.binary_data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice()));
     let content: BTreeMap<&str, &[u8]> = text.chain(binary).collect();
-    add_keys(
-        &content,
-        source.items.as_ref(),
-        optional,
-        default_mode,
-        files,
-        PayloadError::NoConfigKey,
-    )
+    add_keys(&content, source.items.as_ref(), optional, usual, files, PayloadError::NoConfigKey)
 }
 
 fn add_secret(
     inputs: PayloadInputs<'_>,
     source: &SecretProjection,
-    default_mode: Option<i32>,
+    usual: Attributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     let optional = source.optional == Some(true);
@@ -221,14 +240,7 @@ fn add_secret(
         .flatten()
         .map(|(key, value)| (key.as_str(), value.0.as_slice()))
         .collect();
-    add_keys(
-        &content,
-        source.items.as_ref(),
-        optional,
-        default_mode,
-        files,
-        PayloadError::NoSecretKey,
-    )
+    add_keys(&content, source.items.as_ref(), optional, usual, files, PayloadError::NoSecretKey)
 }
 
 /// All keys, or those that `items` names, each at its path.
@@ -236,19 +248,22 @@ fn add_keys(
     content: &BTreeMap<&str, &[u8]>,
     items: Option<&Vec<KeyToPath>>,
     optional: bool,
-    default_mode: Option<i32>,
+    usual: Attributes,
     files: &mut Payload,
     missing: fn(String) -> PayloadError,
 ) -> Result<(), PayloadError> {
     let Some(items) = items.filter(|items| !items.is_empty()) else {
         for (key, data) in content {
-            add_file(key, data.to_vec(), default_mode, files)?;
+            add_file(key, data.to_vec(), usual, files)?;
         }
         return Ok(());
     };
     for item in items {
         match content.get(item.key.as_str()) {
-            Some(data) => add_file(&item.path, data.to_vec(), item.mode.or(default_mode), files)?,
+            Some(data) => {
+                let attributes = usual.of_item(item.mode, item.user);
+                add_file(&item.path, data.to_vec(), attributes, files)?;
+            }
             None if optional => {}
             None => return Err(missing(item.key.clone())),
         }
@@ -259,7 +274,7 @@ fn add_keys(
 fn add_downward(
     inputs: PayloadInputs<'_>,
     items: Option<&Vec<DownwardAPIVolumeFile>>,
-    default_mode: Option<i32>,
+    usual: Attributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     for item in items.into_iter().flatten() {
@@ -272,7 +287,8 @@ fn add_downward(
         } else {
             continue; // refused by the API's validation
         };
-        add_file(&item.path, text.into_bytes(), item.mode.or(default_mode), files)?;
+        let attributes = usual.of_item(item.mode, item.user);
+        add_file(&item.path, text.into_bytes(), attributes, files)?;
     }
     Ok(())
 }
@@ -281,32 +297,28 @@ fn add_downward(
 fn add_token(
     inputs: PayloadInputs<'_>,
     source: &ServiceAccountTokenProjection,
-    default_mode: Option<i32>,
+    usual: Attributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     let token = inputs.objects.token(&TokenWish::of(source)).ok_or(PayloadError::NoToken)?;
-    let named = source.user.and_then(|user| u32::try_from(user).ok());
-    let owner = match named {
-        Some(user) => Some(user),
-        None => common_user(inputs.pod)?,
-    };
-    let is_private = owner.is_some() || fs_group(inputs.pod)?.is_some();
-    let mode = if is_private { Some(PRIVATE_MODE) } else { default_mode };
-    add_file(&source.path, token.as_bytes().to_vec(), mode, files)?;
-    if let Some(file) = files.get_mut(&checked_path(&source.path)?) {
-        file.owner = owner;
+    let mut attributes = usual.of_item(None, source.user);
+    if attributes.owner().is_none() {
+        attributes.user = common_user(inputs.pod)?.map(i64::from);
     }
-    Ok(())
+    if attributes.owner().is_some() || fs_group(inputs.pod)?.is_some() {
+        attributes.mode = Some(PRIVATE_MODE);
+    }
+    add_file(&source.path, token.as_bytes().to_vec(), attributes, files)
 }
 
 fn add_file(
     path: &str,
     data: Vec<u8>,
-    mode: Option<i32>,
+    attributes: Attributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
-    let mode = u32::try_from(mode.unwrap_or(DEFAULT_MODE)).unwrap_or(0o644) & 0o777;
-    files.insert(checked_path(path)?, PayloadFile { data, mode, owner: None });
+    let (mode, owner) = (attributes.mode(), attributes.owner());
+    files.insert(checked_path(path)?, PayloadFile { data, mode, owner });
     Ok(())
 }
 

@@ -215,37 +215,37 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "ConfigMapVolumeSource",
         path: "spec.volumes[*].configMap.",
-        enforced: &["defaultMode", "items", "name", "optional"],
+        enforced: &["defaultMode", "defaultUser", "items", "name", "optional"],
         refused: &[],
     },
     Fields {
         schema: "SecretVolumeSource",
         path: "spec.volumes[*].secret.",
-        enforced: &["defaultMode", "items", "optional", "secretName"],
+        enforced: &["defaultMode", "defaultUser", "items", "optional", "secretName"],
         refused: &[],
     },
     Fields {
         schema: "KeyToPath",
         path: "spec.volumes[*].configMap.items[*].",
-        enforced: &["key", "mode", "path"],
+        enforced: &["key", "mode", "path", "user"],
         refused: &[],
     },
     Fields {
         schema: "DownwardAPIVolumeSource",
         path: "spec.volumes[*].downwardAPI.",
-        enforced: &["defaultMode", "items"],
+        enforced: &["defaultMode", "defaultUser", "items"],
         refused: &[],
     },
     Fields {
         schema: "DownwardAPIVolumeFile",
         path: "spec.volumes[*].downwardAPI.items[*].",
-        enforced: &["fieldRef", "mode", "path", "resourceFieldRef"],
+        enforced: &["fieldRef", "mode", "path", "resourceFieldRef", "user"],
         refused: &[],
     },
     Fields {
         schema: "ProjectedVolumeSource",
         path: "spec.volumes[*].projected.",
-        enforced: &["defaultMode", "sources"],
+        enforced: &["defaultMode", "defaultUser", "sources"],
         refused: &[],
     },
     Fields {

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, Container, KeyToPath, Lifecycle, LifecycleHandler, PodSecurityContext,
-    PodSpec, Probe, SecurityContext, Toleration, Volume,
+    AppArmorProfile, Container, Lifecycle, LifecycleHandler, PodSecurityContext, PodSpec, Probe,
+    SecurityContext, Toleration,
 };
 
 use rekindle_types::ephemeral;
@@ -33,8 +33,6 @@ pub enum Set {
     Container(fn(&Container) -> bool),
     /// In a regular or init container of a pod that has a network of its own.
     OwnNetwork(fn(&Container) -> bool),
-    /// In a volume.
-    Volume(fn(&Volume) -> bool),
 }
 
 impl Unenforced {
@@ -44,7 +42,6 @@ impl Unenforced {
         match self.set {
             Set::Pod(_) => format!("spec.{field}"),
             Set::Container(_) | Set::OwnNetwork(_) => format!("spec.containers[*].{field}"),
-            Set::Volume(_) => format!("spec.volumes[*].{field}"),
         }
     }
 
@@ -63,12 +60,6 @@ impl Unenforced {
             Set::OwnNetwork(is_set) => {
                 Unenforced { set: Set::Container(is_set), ..*self }.found(spec, prefix)
             }
-            Set::Volume(is_set) => items(spec.volumes.as_ref())
-                .iter()
-                .enumerate()
-                .filter(|(_, volume)| is_set(volume))
-                .map(|(index, _)| format!("{prefix}.volumes[{index}].{field}"))
-                .collect(),
         }
     }
 }
@@ -128,10 +119,6 @@ const fn own_network(
     note: &'static str,
 ) -> Unenforced {
     Unenforced { field, set: Set::OwnNetwork(set), note }
-}
-
-const fn volume(field: &'static str, set: fn(&Volume) -> bool, note: &'static str) -> Unenforced {
-    Unenforced { field, set: Set::Volume(set), note }
 }
 
 /// The table.
@@ -270,49 +257,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |c| chooses_protocol(c.startup_probe.as_ref()),
         "HTTP/1.1 is spoken",
     ),
-    volume(
-        "configMap.defaultUser",
-        |v| v.config_map.as_ref().is_some_and(|c| c.default_user.is_some()),
-        "files belong to root, or to fsGroup",
-    ),
-    volume(
-        "configMap.items[*].user",
-        |v| v.config_map.as_ref().is_some_and(|c| names_user(c.items.as_ref())),
-        "files belong to root, or to fsGroup",
-    ),
-    volume(
-        "downwardAPI.defaultUser",
-        |v| v.downward_api.as_ref().is_some_and(|d| d.default_user.is_some()),
-        "files belong to root, or to fsGroup",
-    ),
-    volume(
-        "downwardAPI.items[*].user",
-        |v| {
-            let items_ = v.downward_api.as_ref().and_then(|d| d.items.as_ref());
-            items(items_).iter().any(|item| item.user.is_some())
-        },
-        "files belong to root, or to fsGroup",
-    ),
-    volume(
-        "projected.defaultUser",
-        |v| v.projected.as_ref().is_some_and(|p| p.default_user.is_some()),
-        "files belong to root, or to fsGroup",
-    ),
-    volume(
-        "projected.sources[*].*.items[*].user",
-        projects_for_a_user,
-        "files belong to root, or to fsGroup",
-    ),
-    volume(
-        "secret.defaultUser",
-        |v| v.secret.as_ref().is_some_and(|s| s.default_user.is_some()),
-        "files belong to root, or to fsGroup",
-    ),
-    volume(
-        "secret.items[*].user",
-        |v| v.secret.as_ref().is_some_and(|s| names_user(s.items.as_ref())),
-        "files belong to root, or to fsGroup",
-    ),
 ];
 
 fn context(spec: &PodSpec, test: fn(&PodSecurityContext) -> bool) -> bool {
@@ -339,21 +283,6 @@ fn hooks_choose_protocol(lifecycle: &Lifecycle) -> bool {
 
 fn connects(hook: Option<&LifecycleHandler>) -> bool {
     hook.is_some_and(|hook| hook.tcp_socket.is_some())
-}
-
-fn names_user(keys: Option<&Vec<KeyToPath>>) -> bool {
-    items(keys).iter().any(|key| key.user.is_some())
-}
-
-fn projects_for_a_user(volume: &Volume) -> bool {
-    let sources = volume.projected.as_ref().and_then(|projected| projected.sources.as_ref());
-    items(sources).iter().any(|source| {
-        source.config_map.as_ref().is_some_and(|source| names_user(source.items.as_ref()))
-            || source.secret.as_ref().is_some_and(|source| names_user(source.items.as_ref()))
-            || source.downward_api.as_ref().is_some_and(|source| {
-                items(source.items.as_ref()).iter().any(|file| file.user.is_some())
-            })
-    })
 }
 
 fn limits_something_else(container: &Container) -> bool {

@@ -154,6 +154,59 @@ fn a_projected_volume_brings_its_sources_together() {
     assert_eq!(seen(&volumes.path("all")), expected);
 }
 
+/// The item's user comes before the volume's, a token's own before both, and the volume's before the pod's.
+#[test]
+fn files_belong_to_whom_the_item_or_the_volume_names() {
+    let keys =
+        json!([{ "key": "a", "path": "mine", "user": 4712 }, { "key": "b", "path": "x/usual" }]);
+    let name = json!({ "fieldPath": "metadata.name" });
+    let fields = json!([{ "path": "pod", "fieldRef": name, "user": 0 }, { "path": "name", "fieldRef": name }]);
+    let token = json!({ "path": "token", "expirationSeconds": 600 });
+    let own = json!({ "path": "own", "expirationSeconds": 601, "user": 4713 });
+    let mut volumes = Volumes::new(
+        json!([
+            { "name": "cfg", "configMap": { "name": "settings", "defaultUser": 4711, "items": keys } },
+            { "name": "key", "secret": { "secretName": "keys", "defaultMode": 0o400, "defaultUser": 4711 } },
+            { "name": "info", "downwardAPI": { "defaultUser": 4711, "items": fields } },
+            { "name": "all", "projected": { "defaultUser": 4711, "sources": [
+                { "configMap": { "name": "settings", "items": keys } }, { "downwardAPI": { "items": fields } },
+                { "secret": { "name": "keys" } }, { "serviceAccountToken": token }, { "serviceAccountToken": own },
+            ] } },
+        ]),
+        json!({ "securityContext": { "runAsUser": 4719, "fsGroup": 4720 } }),
+    );
+    volumes.config_map(json!({ "a": "1", "b": "2" }));
+    volumes.secret(json!({ "tls": "cGVt" }));
+    let wish = |source| TokenWish::of(&serde_json::from_value(source).unwrap());
+    let tokens = [token, own].map(|source| (wish(source), "t0k3n".to_owned()));
+    volumes.objects.set_tokens(tokens.into());
+    volumes.mount().unwrap();
+    for (file, owner, mode) in [
+        ("cfg/mine", 4712, 0o644),
+        ("cfg/x/usual", 4711, 0o644),
+        ("key/tls", 4711, 0o440),
+        ("info/pod", 0, 0o644),
+        ("info/name", 4711, 0o644),
+        ("all/mine", 4712, 0o644),
+        ("all/x/usual", 4711, 0o644),
+        ("all/pod", 0, 0o644),
+        ("all/name", 4711, 0o644),
+        ("all/tls", 4711, 0o644),
+        ("all/token", 4711, 0o640),
+        ("all/own", 4713, 0o640),
+    ] {
+        let (volume, path) = file.split_once('/').unwrap();
+        let found = fs::metadata(volumes.path(volume).join(path)).unwrap();
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (owner, 4720, mode), "{file}");
+    }
+    let folder = fs::metadata(volumes.path("cfg").join("x")).unwrap();
+    assert_eq!((folder.uid(), folder.gid()), (0, 4720), "folders are nobody's");
+    let version = || fs::read_link(volumes.path("all").join("..data")).unwrap();
+    let before = version();
+    volumes.update();
+    assert_eq!(version(), before, "nothing to write");
+}
+
 /// Who owns a token, and who may read it: as the kubelet decides it from the users that the pod's containers run as.
 #[test]
 fn a_token_is_for_the_pods_own_user_where_that_is_known() {

@@ -85,6 +85,7 @@ fn source(volume: &Volume, field: &Path) -> Vec<FieldError> {
             errors.push(FieldError::required(field.child("name"), ""));
         }
         errors.extend(mode(source.default_mode, &field.child("defaultMode")));
+        errors.extend(user(source.default_user, &field.child("defaultUser")));
         errors.extend(keys(items(source.items.as_ref()), &field.child("items")));
     }
     if let Some(source) = &volume.secret {
@@ -93,11 +94,13 @@ fn source(volume: &Volume, field: &Path) -> Vec<FieldError> {
             errors.push(FieldError::required(field.child("secretName"), ""));
         }
         errors.extend(mode(source.default_mode, &field.child("defaultMode")));
+        errors.extend(user(source.default_user, &field.child("defaultUser")));
         errors.extend(keys(items(source.items.as_ref()), &field.child("items")));
     }
     if let Some(source) = &volume.downward_api {
         let field = field.child("downwardAPI");
         errors.extend(mode(source.default_mode, &field.child("defaultMode")));
+        errors.extend(user(source.default_user, &field.child("defaultUser")));
         errors.extend(files(items(source.items.as_ref()), &field));
     }
     if let Some(source) = &volume.persistent_volume_claim
@@ -180,6 +183,7 @@ fn host_path(source: &HostPathVolumeSource, field: &Path) -> Vec<FieldError> {
 fn projected(source: &ProjectedVolumeSource, field: &Path) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> =
         mode(source.default_mode, &field.child("defaultMode")).into_iter().collect();
+    errors.extend(user(source.default_user, &field.child("defaultUser")));
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for (index, projection) in items(source.sources.as_ref()).iter().enumerate() {
         let field = field.child("sources").index(index);
@@ -257,6 +261,7 @@ fn token(source: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError
         errors.push(FieldError::invalid(&expiration, seconds, detail));
     }
     errors.extend(file_path(&source.path, &field.child("path")));
+    errors.extend(user(source.user, &field.child("user")));
     errors
 }
 
@@ -280,6 +285,7 @@ fn keys(keys: &[KeyToPath], field: &Path) -> Vec<FieldError> {
         }
         errors.extend(file_path(&key.path, &field.child("path")));
         errors.extend(mode(key.mode, &field.child("mode")));
+        errors.extend(user(key.user, &field.child("user")));
     }
     errors
 }
@@ -311,12 +317,18 @@ fn files(files: &[DownwardAPIVolumeFile], field: &Path) -> Vec<FieldError> {
             )),
         }
         errors.extend(mode(file.mode, &field.child("mode")));
+        errors.extend(user(file.user, &field.child("user")));
     }
     errors
 }
 
 fn mode(mode: Option<i32>, field: &Path) -> Option<FieldError> {
     mode.and_then(|mode| numbers::file_mode(mode, field))
+}
+
+/// Whom a file belongs to.
+fn user(user: Option<i64>, field: &Path) -> Option<FieldError> {
+    user.and_then(|user| numbers::unix_id(user, field))
 }
 
 /// A path of a file inside a volume, which may not look like the names that atomic updates use.
