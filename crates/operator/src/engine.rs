@@ -165,7 +165,11 @@ impl Engine {
             let mut due: Vec<Work> = due.into_iter().collect();
             due.sort_by_cached_key(|work| work.turn(&self.view));
             for work in due {
-                self.begin(work, now);
+                match self.under_way.get_mut(&work) {
+                    // its time came while it writes: what it writes would be decided on twice
+                    Some(under_way) => under_way.freshness = Freshness::Stale,
+                    None => self.begin(work, now),
+                }
             }
         }
     }
