@@ -1,5 +1,5 @@
 //! What a node says of itself becomes taints: a node that lacks memory, disk or processes gets no further pods. What taints do to
-//! pods that run is in [`eviction`].
+//! pods that run is in `eviction`.
 //!
 //! ```text
 //!  condition MemoryPressure=True ─► taint node.kubernetes.io/memory-pressure:NoSchedule    (DiskPressure, PIDPressure alike)
