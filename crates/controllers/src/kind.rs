@@ -135,7 +135,7 @@ impl Kind {
             }
             Kind::RoleBinding => rbac("RoleBinding", "rolebindings"),
             Kind::Role => rbac("Role", "roles"),
-            Kind::Lease => namespaced("Lease", "coordination.k8s.io", "v1", "leases", Metadata),
+            Kind::Lease => namespaced("Lease", "coordination.k8s.io", "v1", "leases", Whole),
             Kind::Event => namespaced("Event", "", "v1", "events", Nothing),
             Kind::PersistentVolume => cluster("PersistentVolume", "persistentvolumes"),
             Kind::StorageClass => {

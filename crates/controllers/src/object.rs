@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -87,6 +88,8 @@ pub enum Object {
     PodDisruptionBudget(Arc<PodDisruptionBudget>),
     /// A PersistentVolumeClaim.
     PersistentVolumeClaim(Arc<PersistentVolumeClaim>),
+    /// A Lease.
+    Lease(Arc<Lease>),
     /// A PersistentVolume.
     PersistentVolume(Arc<PersistentVolume>),
     /// A StorageClass.
@@ -111,6 +114,7 @@ impl Object {
             Object::RestartLedger(_) => Kind::RestartLedger,
             Object::PodDisruptionBudget(_) => Kind::PodDisruptionBudget,
             Object::PersistentVolumeClaim(_) => Kind::PersistentVolumeClaim,
+            Object::Lease(_) => Kind::Lease,
             Object::PersistentVolume(_) => Kind::PersistentVolume,
             Object::StorageClass(_) => Kind::StorageClass,
             Object::Node(_) => Kind::Node,
@@ -130,6 +134,7 @@ impl Object {
             Object::RestartLedger(o) => &o.metadata,
             Object::PodDisruptionBudget(o) => &o.metadata,
             Object::PersistentVolumeClaim(o) => &o.metadata,
+            Object::Lease(o) => &o.metadata,
             Object::PersistentVolume(o) => &o.metadata,
             Object::StorageClass(o) => &o.metadata,
             Object::Node(o) => &o.metadata,
@@ -174,6 +179,7 @@ object_from!(
     RestartLedger,
     PodDisruptionBudget,
     PersistentVolumeClaim,
+    Lease,
     PersistentVolume,
     StorageClass,
     Node,

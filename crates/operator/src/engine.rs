@@ -157,6 +157,7 @@ impl Engine {
     /// Plans everything that is due and begins to carry it out.
     fn begin_due(&mut self) {
         let now = (self.clock)();
+        self.view.set_time(now);
         loop {
             let due = self.queue.take(now);
             if due.is_empty() {

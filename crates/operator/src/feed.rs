@@ -2,6 +2,7 @@
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -54,6 +55,7 @@ impl Feed {
                 Kind::PersistentVolumeClaim => {
                     watches.spawn(whole::<PersistentVolumeClaim>(kind, client, sender))
                 }
+                Kind::Lease => watches.spawn(whole::<Lease>(kind, client, sender)),
                 Kind::PersistentVolume => {
                     watches.spawn(whole::<PersistentVolume>(kind, client, sender))
                 }
@@ -66,7 +68,6 @@ impl Feed {
                 | Kind::ServiceAccount
                 | Kind::RoleBinding
                 | Kind::Role
-                | Kind::Lease
                 | Kind::Event => watches.spawn(metadata(kind, client, sender)),
             };
         }

@@ -123,6 +123,7 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         | Object::ReplicaSet(_)
         | Object::PodDisruptionBudget(_)
         | Object::PersistentVolumeClaim(_)
+        | Object::Lease(_)
         | Object::PersistentVolume(_)
         | Object::StorageClass(_)
         | Object::Node(_)

@@ -2,6 +2,7 @@
 
 use http::{Method, Request};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -266,6 +267,7 @@ fn body(object: &Object) -> Value {
         Object::RestartLedger(o) => json!(o),
         Object::PodDisruptionBudget(o) => json!(o),
         Object::PersistentVolumeClaim(o) => json!(o),
+        Object::Lease(o) => json!(o),
         Object::PersistentVolume(o) => json!(o),
         Object::StorageClass(o) => json!(o),
         Object::Node(o) => json!(o),
@@ -292,6 +294,7 @@ fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
         Kind::RestartLedger => typed::<RestartLedger>(value),
         Kind::PodDisruptionBudget => typed::<PodDisruptionBudget>(value),
         Kind::PersistentVolumeClaim => typed::<PersistentVolumeClaim>(value),
+        Kind::Lease => typed::<Lease>(value),
         Kind::PersistentVolume => typed::<PersistentVolume>(value),
         Kind::StorageClass => typed::<StorageClass>(value),
         Kind::Node => typed::<Node>(value),
@@ -302,7 +305,6 @@ fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
         | Kind::ServiceAccount
         | Kind::RoleBinding
         | Kind::Role
-        | Kind::Lease
         | Kind::Event => {
             let meta = value.get("metadata").cloned().unwrap_or_default();
             Ok(Object::Metadata(kind, serde_json::from_value::<ObjectMeta>(meta)?.into()))

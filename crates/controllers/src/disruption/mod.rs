@@ -67,6 +67,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         | Object::PodRestart(_)
         | Object::RestartLedger(_)
         | Object::PersistentVolumeClaim(_)
+        | Object::Lease(_)
         | Object::PersistentVolume(_)
         | Object::StorageClass(_)
         | Object::Node(_)

@@ -17,11 +17,11 @@ pub(super) fn reasons_against(
     if is_cordoned && !taints::tolerates_unschedulable(pod) {
         return vec!["node(s) were unschedulable".to_owned()];
     }
-    if !is_ready(node) && !taints::tolerates_not_ready(pod) {
-        return vec!["node(s) had untolerated taint {node.kubernetes.io/not-ready: }".to_owned()];
-    }
     if let Some(taint) = taints::first_untolerated(pod, node) {
         return vec![format!("node(s) had untolerated taint {}", taints::text(taint))];
+    }
+    if !is_ready(node) && !taints::tolerates_not_ready(pod) {
+        return vec!["node(s) had untolerated taint {node.kubernetes.io/not-ready: }".to_owned()];
     }
     if !affinity::matches(pod, node) {
         return vec!["node(s) didn't match Pod's node affinity/selector".to_owned()];
@@ -29,8 +29,8 @@ pub(super) fn reasons_against(
     shortages(requests, &Requests::allocatable(node), used)
 }
 
-/// False when the node says that it is not ready, or when nobody has heard of it lately. On a cluster the node lifecycle
-/// controller turns that into a taint; the scheduler looks at the condition itself, so that it holds without one too.
+/// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
+/// controller turns that into a taint; the scheduler looks at the condition itself, so that it holds before the taint is there.
 pub(super) fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.filter(|c| c.type_ == "Ready").all(|c| c.status == "True")

@@ -5,6 +5,7 @@
 
 mod covered;
 mod doubts;
+mod heartbeats;
 mod index;
 mod own_writes;
 mod settle;
@@ -19,11 +20,13 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
+use crate::node_lifecycle::Settings;
 use crate::scheduler::requests::Requests;
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
 use covered::Covered;
 pub use doubts::Doubt;
 use doubts::Doubts;
+use heartbeats::Heartbeats;
 use index::Index;
 use own_writes::OwnWrites;
 pub use settle::WriteFailure;
@@ -39,6 +42,8 @@ pub struct View {
     failures: BTreeMap<ObjectId, WriteFailure>,
     /// Nodes that pods are bound to and that do not exist, and when that was first noticed.
     lost_nodes: BTreeMap<String, Tick>,
+    heartbeats: Heartbeats,
+    node_settings: Settings,
     now: Tick,
 }
 
@@ -60,6 +65,7 @@ impl View {
 
     /// Tells the view the time. The driver does so before it feeds events; the view only notes when something was noticed.
     pub fn set_time(&mut self, now: Tick) {
+        self.heartbeats.time_passed(self.now, now, self.node_settings.asleep_after());
         self.now = now;
     }
 
@@ -124,6 +130,7 @@ impl View {
         self.index.insert(&id, &object);
         self.note_cover(before.as_ref(), &object);
         self.note_nodes(&object, Presence::Present);
+        self.heartbeats.seen(before.as_ref(), &object, self.now);
         Some(Change { id, before, after: Some(object) })
     }
 
@@ -163,6 +170,7 @@ impl View {
         self.forget_cover(id);
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
+        self.heartbeats.gone(id);
         self.own.forget(id, before.uid());
         self.failures.remove(id);
         self.doubts.resolved(id);
@@ -236,6 +244,21 @@ impl View {
     /// Since when a node that pods are bound to is known not to exist.
     pub fn lost_at(&self, node: &ObjectId) -> Option<Tick> {
         self.lost_nodes.get(&node.name.name).copied()
+    }
+
+    /// When a node was last heard of: its Lease was seen to be renewed. `None` for a node without a Lease, which nobody waits for.
+    pub fn heard_at(&self, node: &str) -> Option<Tick> {
+        self.heartbeats.heard_at(node)
+    }
+
+    /// How the node lifecycle controller is set.
+    pub fn node_settings(&self) -> &Settings {
+        &self.node_settings
+    }
+
+    /// Sets the node lifecycle controller. The driver does so before it feeds events.
+    pub fn set_node_settings(&mut self, settings: Settings) {
+        self.node_settings = settings;
     }
 
     /// The latest write of a controller for this object that the server refused, until one succeeds.

@@ -113,6 +113,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         | Object::PodRestart(_)
         | Object::RestartLedger(_)
         | Object::PodDisruptionBudget(_)
+        | Object::Lease(_)
         | Object::Node(_)
         | Object::Namespace(_)
         | Object::Metadata(..) => {}

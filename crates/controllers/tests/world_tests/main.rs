@@ -8,6 +8,7 @@ mod deployment;
 mod disruption;
 mod garbage;
 mod namespace;
+mod node_silence;
 mod pod_restart;
 mod random;
 mod replacement;

@@ -118,7 +118,7 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
         (
             json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
             json!({}),
-            "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.",
+            "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }.",
         ),
         (
             json!({}),
@@ -137,6 +137,7 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
         for part in [Part::Whole, Part::Status] {
             world.api.patch(&id(Kind::Node, "node-1"), part, &node);
         }
+        world.settle(); // the node has its taints
         world.create(pod_with("p", spec));
         world.settle();
         assert_eq!(world.said(), [format!("FailedScheduling: {expected}")]);

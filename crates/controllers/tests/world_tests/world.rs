@@ -123,6 +123,7 @@ impl World {
 
     /// Looks at one key and carries its plan out.
     pub(crate) fn work(&mut self, key: &Key, mut answer: impl FnMut(&Write) -> Answer) {
+        self.view.set_time(self.api.now);
         let plan = reconcile(&self.view, key, self.api.now);
         self.notes.extend(plan.notes);
         match plan.again_at {

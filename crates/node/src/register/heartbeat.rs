@@ -148,6 +148,7 @@ impl Beat {
         } else if written.shown.as_ref() != Some(shown)
             || written.images != *self.images.borrow()
             || now.since(written.at) >= STATUS_PERIOD
+            || self.is_overwritten(written).await?
         {
             match self.write_status(written, shown).await {
                 // somebody deleted the Node: it registers again at the next beat
@@ -156,6 +157,18 @@ impl Beat {
             }
         }
         lease::renew(&self.client.0, name, written.node_uid.as_deref(), now).await
+    }
+
+    /// True when the API does not show the conditions that were written: while nobody heard of this node, because it or the way
+    /// to the API stood still, the node lifecycle controller has made them Unknown.
+    async fn is_overwritten(&self, written: &Written) -> Result<bool, kube::Error> {
+        let Some(node) = self.api().get_opt(&self.config.name).await? else { return Ok(true) };
+        let shown: Vec<_> =
+            node.status.iter().flat_map(|s| s.conditions.iter().flatten()).collect();
+        let says = |wanted: &NodeCondition| {
+            shown.iter().any(|c| c.type_ == wanted.type_ && c.status == wanted.status)
+        };
+        Ok(!written.conditions.iter().all(says))
     }
 
     fn status(&self, written: &Written, shown: &Shown) -> NodeStatus {

@@ -151,3 +151,17 @@ fn a_condition_keeps_its_transition_time_while_it_stays() {
     assert_eq!(time(&second, "DiskPressure"), Some(later.to_time()));
     assert!(second.iter().all(|c| c.last_heartbeat_time == Some(later.to_time())));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_given_up_for_silent_says_at_its_next_beat_that_it_is_ready() {
+    let world = World::new();
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    let unknown = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"]
+        .map(|kind| json!({ "type": kind, "status": "Unknown" }));
+    world.api.modify("nodes", "node-a", &json!({ "status": { "conditions": unknown } }));
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    let node = world.api.get("nodes", "node-a").unwrap();
+    assert_eq!(condition(&node, "Ready")["status"], "True");
+    assert_eq!(condition(&node, "DiskPressure")["status"], "False");
+}

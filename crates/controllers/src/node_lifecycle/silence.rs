@@ -1,0 +1,110 @@
+//! A node that is not heard of any more: its conditions become Unknown.
+//!
+//! ```text
+//!  Lease renewed ─► heard ──(grace: 50 s without a renewal)──► silent: every condition Unknown, event NodeNotReady
+//!    ▲                                                            │
+//!    └──────── the agent is back, and writes its status anew ◄────┘
+//! ```
+//! Source: Kubernetes documentation, "Nodes", "Node heartbeats"; the texts are those of upstream's node lifecycle controller. A node
+//! that never had a Lease is not waited for: nobody said that it would be heard of.
+
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use rekindle_types::reasons::event;
+use rekindle_types::{Tick, TickDuration};
+use serde_json::json;
+
+use crate::events::{Note, Severity};
+use crate::plan::{Part, Write};
+use crate::{Object, Plan, View, pods};
+
+/// `source.component` of the events.
+const NAME: &str = "node-controller";
+/// The conditions that the node's agent writes.
+const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+const UNKNOWN: &str = "Unknown";
+
+/// How the node lifecycle controller is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a node may be silent (upstream's `--node-monitor-grace-period`, 50 s).
+    pub grace: TickDuration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { grace: TickDuration::from_secs(50) }
+    }
+}
+
+impl Settings {
+    /// A look this long after the one before shows that the engine slept. Less than the grace, so that no node is given up for
+    /// a time in which it could not be heard; more than the time between two looks ([`Self::look_period`]).
+    pub(crate) fn asleep_after(&self) -> TickDuration {
+        TickDuration::from_micros(self.grace.as_micros() / 2)
+    }
+
+    fn look_period(&self) -> TickDuration {
+        TickDuration::from_micros(self.grace.as_micros() / 4)
+    }
+}
+
+/// Whether a node is heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hearing {
+    /// It is, or nobody waits for it; the time is that of the next look.
+    Heard(Option<Tick>),
+    /// It has been silent for the whole grace.
+    Silent,
+}
+
+pub(super) fn hearing(view: &View, node: &str, now: Tick) -> Hearing {
+    let Some(heard) = view.heard_at(node) else { return Hearing::Heard(None) };
+    let settings = view.node_settings();
+    let end = heard + settings.grace;
+    if end <= now {
+        Hearing::Silent
+    } else {
+        Hearing::Heard(Some(end.min(now + settings.look_period())))
+    }
+}
+
+/// Makes the node's conditions Unknown; nothing when they are.
+pub(super) fn give_up(node: &Object, spoken: &Node, now: Tick, plan: &mut Plan) {
+    let present: Vec<NodeCondition> =
+        spoken.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
+    let mut conditions = present.clone();
+    for type_ in CONDITIONS {
+        match conditions.iter_mut().find(|c| c.type_ == type_) {
+            Some(known) if known.status == UNKNOWN => {}
+            Some(known) => {
+                known.status = UNKNOWN.to_owned();
+                known.reason = Some("NodeStatusUnknown".to_owned());
+                known.message = Some("Kubelet stopped posting node status.".to_owned());
+                known.last_transition_time = Some(pods::whole_seconds(now));
+            }
+            None => conditions.push(NodeCondition {
+                type_: type_.to_owned(),
+                status: UNKNOWN.to_owned(),
+                reason: Some("NodeStatusNeverUpdated".to_owned()),
+                message: Some("Kubelet never posted node status.".to_owned()),
+                last_heartbeat_time: spoken.metadata.creation_timestamp.clone(),
+                last_transition_time: Some(pods::whole_seconds(now)),
+            }),
+        }
+    }
+    if conditions == present {
+        return;
+    }
+    if present.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
+        let message = format!("Node {} status is now: NodeNotReady", node.id().name);
+        plan.notes.push(Note::new(node, Severity::Normal, event::NODE_NOT_READY, message, NAME));
+    }
+    plan.then(Write::Patch {
+        id: node.id(),
+        part: Part::Status,
+        patch: json!({
+            "metadata": {"uid": spoken.metadata.uid, "resourceVersion": spoken.metadata.resource_version},
+            "status": {"conditions": conditions},
+        }),
+    });
+}

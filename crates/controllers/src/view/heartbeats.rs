@@ -1,0 +1,56 @@
+//! When each node was last heard of: its Lease in namespace `kube-node-lease` was seen to be renewed.
+//!
+//! What counts is when the renewal was seen here, never the time that the Lease carries: clocks of two machines differ. So an
+//! engine that starts gives every node its whole grace (upstream's probe timestamps do the same). And a span in which nobody
+//! looked, because the engine or the machine was asleep, counts for nothing: then nodes could not be heard.
+
+use std::collections::BTreeMap;
+
+use rekindle_types::{Tick, TickDuration};
+
+use crate::{Kind, Object, ObjectId};
+
+/// The namespace of the nodes' Leases.
+const NAMESPACE: &str = "kube-node-lease";
+
+/// When nodes were last heard of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heartbeats {
+    heard: BTreeMap<String, Tick>,
+}
+
+impl Heartbeats {
+    /// A Lease is there, or there in another version.
+    pub(super) fn seen(&mut self, before: Option<&Object>, object: &Object, now: Tick) {
+        let Object::Lease(lease) = object else { return };
+        if lease.metadata.namespace.as_deref() != Some(NAMESPACE) {
+            return;
+        }
+        let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+        let was_same = matches!(before, Some(Object::Lease(before))
+            if before.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()) == renewed);
+        if !was_same {
+            let node = lease.metadata.name.clone().unwrap_or_default();
+            self.heard.insert(node, now);
+        }
+    }
+
+    /// A Lease is gone: its node is not waited for any more.
+    pub(super) fn gone(&mut self, id: &ObjectId) {
+        if id.kind == Kind::Lease && id.name.namespace == NAMESPACE {
+            self.heard.remove(&id.name.name);
+        }
+    }
+
+    /// Time went on from `before` to `now`. When nobody looked for longer than `asleep_after`, or the clock was put back, every
+    /// node has its whole grace again.
+    pub(super) fn time_passed(&mut self, before: Tick, now: Tick, asleep_after: TickDuration) {
+        if now < before || now.since(before) > asleep_after {
+            self.heard.values_mut().for_each(|heard| *heard = now);
+        }
+    }
+
+    pub(super) fn heard_at(&self, node: &str) -> Option<Tick> {
+        self.heard.get(node).copied()
+    }
+}
