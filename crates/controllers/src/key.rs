@@ -35,6 +35,8 @@ pub enum Key {
     StaleDisruption(NamespacedName),
     /// The taints of a Node that lacks something.
     NodeLifecycle(String),
+    /// The taint eviction controller at a Pod on a node with taints NoExecute.
+    TaintEviction(NamespacedName),
     /// The binder at a PersistentVolumeClaim.
     Claim(NamespacedName),
     /// The binder at a PersistentVolume.
@@ -55,6 +57,7 @@ impl Key {
             Key::Schedule(name)
             | Key::PodGc(name)
             | Key::StaleDisruption(name)
+            | Key::TaintEviction(name)
             | Key::EphemeralClaims(name) => id(Kind::Pod, name),
             Key::Claim(name) => id(Kind::PersistentVolumeClaim, name),
             Key::Volume(name) => {
@@ -89,6 +92,7 @@ impl fmt::Display for Key {
             Key::EphemeralClaims(name) => write!(f, "make the claims of Pod {name}"),
             Key::StaleDisruption(name) => write!(f, "take DisruptionTarget back from Pod {name}"),
             Key::NodeLifecycle(name) => write!(f, "taint Node {name}"),
+            Key::TaintEviction(name) => write!(f, "end Pod {name} for its node's taints"),
             Key::Doubt(object) => write!(f, "look for {object}"),
         }
     }
@@ -107,6 +111,7 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     disruption::affected(view, change, &mut keys);
     disruption::affected_targets(change, &mut keys);
     node_lifecycle::affected(view, change, &mut keys);
+    node_lifecycle::eviction::affected(view, change, &mut keys);
     volumes::affected(view, change, &mut keys);
     keys
 }
@@ -124,6 +129,7 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
         | Key::Disruption(_)
         | Key::StaleDisruption(_)
         | Key::NodeLifecycle(_)
+        | Key::TaintEviction(_)
         | Key::Claim(_)
         | Key::Volume(_)
         | Key::EphemeralClaims(_)
@@ -146,7 +152,8 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         Key::PodRestart(name) => pod_restart::reconcile(view, name, now),
         Key::Disruption(name) => disruption::reconcile(view, name, now),
         Key::StaleDisruption(name) => disruption::reconcile_target(view, name, now),
-        Key::NodeLifecycle(name) => node_lifecycle::reconcile(view, name),
+        Key::NodeLifecycle(name) => node_lifecycle::reconcile(view, name, now),
+        Key::TaintEviction(name) => node_lifecycle::eviction::reconcile(view, name, now),
         Key::Claim(name) => volumes::reconcile_claim(view, name),
         Key::Volume(name) => volumes::reconcile_volume(view, name, now),
         Key::EphemeralClaims(name) => volumes::reconcile_ephemeral(view, name),

@@ -29,6 +29,7 @@ pub mod event {
     pub const RESIZE_INFEASIBLE: &str = "ResizeInfeasible";
     pub const RESIZE_ERROR: &str = "ResizeError";
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
+    pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
 
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";

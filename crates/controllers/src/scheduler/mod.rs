@@ -10,7 +10,7 @@ pub mod requests;
 mod affinity;
 mod claims;
 mod filter;
-mod taints;
+pub(crate) mod taints;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

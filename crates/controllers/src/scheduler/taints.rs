@@ -53,7 +53,8 @@ fn tolerations(pod: &Pod) -> &[Toleration] {
     pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default()
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+/// True when the toleration is one of this taint.
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration.effect.as_deref().unwrap_or_default();
     let key = toleration.key.as_deref().unwrap_or_default();
     if (!effect.is_empty() && effect != taint.effect) || (!key.is_empty() && key != taint.key) {

@@ -18,7 +18,7 @@ use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Su
 use crate::validation::{Path, items, text};
 
 /// The taints that every pod tolerates for 300 s unless it says otherwise.
-pub(crate) const DEFAULT_TOLERATION_KEYS: [&str; 2] =
+const DEFAULT_TOLERATION_KEYS: [&str; 2] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 /// Set on the pods by which a node shows its static pods (API reference, "Well-Known Annotations").

@@ -56,6 +56,7 @@ const FIELDS: &[Fields] = &[
             "setHostnameAsFQDN",
             "shareProcessNamespace",
             "terminationGracePeriodSeconds",
+            "tolerations",
             "volumes",
         ],
         refused: &[],
@@ -70,7 +71,7 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "Toleration",
         path: "spec.tolerations[*].",
-        enforced: &["effect", "key", "operator", "value"],
+        enforced: &["effect", "key", "operator", "tolerationSeconds", "value"],
         refused: &[],
     },
     Fields {

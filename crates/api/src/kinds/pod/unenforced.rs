@@ -5,12 +5,11 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, Lifecycle, LifecycleHandler, PodSecurityContext, PodSpec, Probe,
-    SecurityContext, Toleration,
+    SecurityContext,
 };
 
 use rekindle_types::ephemeral;
 
-use super::DEFAULT_TOLERATION_KEYS;
 use crate::validation::{items, text};
 
 /// One field that is not carried out.
@@ -183,11 +182,6 @@ pub const UNENFORCED: &[Unenforced] = &[
     ),
     pod("subdomain", |s| s.subdomain.is_some(), "there is no cluster DNS"),
     pod(
-        "tolerations[*].tolerationSeconds",
-        limits_a_toleration,
-        "a taint keeps new pods away, but does not end a pod that runs",
-    ),
-    pod(
         "topologySpreadConstraints",
         |s| !items(s.topology_spread_constraints.as_ref()).is_empty(),
         "the scheduler looks at node selectors and resources only",
@@ -289,17 +283,6 @@ fn limits_something_else(container: &Container) -> bool {
     let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
     let holds = |name: &str| matches!(name, "cpu" | "memory" | "ephemeral-storage");
     limits.into_iter().any(|(name, _)| !holds(name))
-}
-
-/// A time limit on a toleration, other than those that every pod is given.
-fn limits_a_toleration(spec: &PodSpec) -> bool {
-    let is_default = |toleration: &Toleration| {
-        DEFAULT_TOLERATION_KEYS.contains(&text(toleration.key.as_ref()))
-            && toleration.operator.as_deref() == Some("Exists")
-            && toleration.toleration_seconds == Some(300)
-    };
-    let limited = |toleration: &Toleration| toleration.toleration_seconds.is_some();
-    items(spec.tolerations.as_ref()).iter().any(|t| limited(t) && !is_default(t))
 }
 
 fn prefers_nodes(spec: &PodSpec) -> bool {

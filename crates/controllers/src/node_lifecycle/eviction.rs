@@ -1,0 +1,144 @@
+//! Taints with effect NoExecute end the pods that do not tolerate them, or no longer.
+//!
+//! ```text
+//!  not tolerated ────────────────────────────► deleted now
+//!  tolerated, tolerationSeconds: n ──────────► deleted n s after the taint came, or after the pod came to the node
+//!  tolerated without a limit ────────────────► stays
+//!  the taint goes, or a toleration is added ─► looked at anew: what was due is not any more
+//! ```
+//! Source: Kubernetes documentation, "Taints and Tolerations", "Taint based Evictions"; the condition and the event are those of
+//! upstream's taint-eviction-controller. Nothing is remembered here: the times are those of the objects, so that an engine that
+//! is started again does not begin to count anew. Disruption budgets do not hold, as upstream.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use rekindle_types::reasons::event;
+use rekindle_types::{Tick, TickDuration};
+use serde_json::json;
+
+use super::{NO_EXECUTE, taints_of};
+use crate::events::{Note, Severity};
+use crate::plan::{Part, Propagation, Write};
+use crate::scheduler::taints;
+use crate::{Change, Key, NamespacedName, Object, Plan, View, pods};
+
+/// `source.component` of the events.
+const NAME: &str = "taint-eviction-controller";
+
+/// How long a pod may stay on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stay {
+    /// Not at all, or not any longer than until then.
+    Until(Tick),
+    /// As long as its taints are what they are.
+    Unlimited,
+}
+
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    match (&change.before, &change.after) {
+        (before, Some(Object::Node(node))) => {
+            let was_same = match before {
+                Some(Object::Node(before)) => no_execute(before).eq(no_execute(node)),
+                _ => no_execute(node).next().is_none(),
+            };
+            if !was_same {
+                let there = view.pods_on(&change.id.name.name);
+                keys.extend(there.map(|pod| Key::TaintEviction(NamespacedName::of(&pod.metadata))));
+            }
+        }
+        (before, Some(Object::Pod(pod))) => {
+            let was_same = matches!(before, Some(Object::Pod(before)) if before.spec == pod.spec);
+            let is_tainted = || node_of(view, pod).is_some_and(|n| no_execute(n).next().is_some());
+            if !was_same && is_tainted() {
+                keys.insert(Key::TaintEviction(change.id.name.clone()));
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let Some(pod) = view.pod(name).filter(|pod| !pods::is_terminating(pod)) else { return plan };
+    let Some(node) = node_of(view, pod) else { return plan };
+    match stay(pod, node) {
+        Stay::Unlimited => {}
+        Stay::Until(end) if end > now => plan.look_again(end),
+        Stay::Until(_) => evict(&Object::Pod(pod.clone()), pod, now, &mut plan),
+    }
+    plan
+}
+
+fn node_of<'a>(view: &'a View, pod: &Pod) -> Option<&'a Node> {
+    view.node(&NamespacedName::new("", pods::node(pod)?)).map(std::convert::AsRef::as_ref)
+}
+
+fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
+    taints_of(node).iter().filter(|taint| taint.effect == NO_EXECUTE)
+}
+
+/// The shortest stay that the node's taints leave the pod.
+fn stay(pod: &Pod, node: &Node) -> Stay {
+    let stays = no_execute(node).map(|taint| stay_under(pod, taint));
+    stays.min().unwrap_or(Stay::Unlimited)
+}
+
+fn stay_under(pod: &Pod, taint: &Taint) -> Stay {
+    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref());
+    // upstream: of several tolerations of one taint the first counts
+    let first = tolerations.unwrap_or_default().iter().find(|t| taints::tolerates(t, taint));
+    let Some(toleration) = first else { return Stay::Until(Tick::ZERO) };
+    let Some(seconds) = toleration.toleration_seconds else { return Stay::Unlimited };
+    let Ok(seconds @ 1..) = u64::try_from(seconds) else { return Stay::Until(Tick::ZERO) };
+    match &taint.time_added {
+        Some(added) => {
+            let since = Tick::from(added).max(came_to_node(pod));
+            Stay::Until(since + TickDuration::from_secs(seconds))
+        }
+        // The node's own key is about to write the time; that change brings us here again.
+        None => Stay::Unlimited,
+    }
+}
+
+fn came_to_node(pod: &Pod) -> Tick {
+    pods::condition(pod, "PodScheduled")
+        .filter(|condition| condition.status == "True")
+        .and_then(|condition| condition.last_transition_time.as_ref())
+        .or(pod.metadata.creation_timestamp.as_ref())
+        .map_or(Tick::ZERO, Tick::from)
+}
+
+/// Says why in condition DisruptionTarget, then deletes the pod with its own grace.
+fn evict(about: &Object, pod: &Pod, now: Tick, plan: &mut Plan) {
+    let id = about.id();
+    let message = format!("Marking for deletion Pod {}", id.name);
+    plan.notes.push(Note::new(
+        about,
+        Severity::Normal,
+        event::TAINT_MANAGER_EVICTION,
+        message,
+        NAME,
+    ));
+    let mut conditions: Vec<_> =
+        pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
+    conditions.retain(|c| c.type_ != "DisruptionTarget");
+    conditions.push(k8s_openapi::api::core::v1::PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("DeletionByTaintManager".to_owned()),
+        message: Some("Taint manager: deleting due to NoExecute taint".to_owned()),
+        last_transition_time: Some(pods::whole_seconds(now)),
+        observed_generation: pod.metadata.generation,
+        ..Default::default()
+    });
+    plan.then(Write::Patch {
+        id,
+        part: Part::Status,
+        patch: json!({
+            "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
+            "status": {"conditions": conditions},
+        }),
+    });
+    plan.then(Write::delete(about, Propagation::Default));
+}
