@@ -300,6 +300,10 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             Some("live") => Processes::LiveOn,
             Some(_) | None => Processes::DieToo,
         }),
+        // what an agent that starts again finds set on its node
+        "cap" => {
+            world.config.max_container_restart_period = parse_span(words.word(1));
+        }
         "lose-journal" => world.journal = None,
         "crash" => world.crash_agent(),
         "reboot" => world.reboot(),

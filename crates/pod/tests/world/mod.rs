@@ -28,7 +28,7 @@ pub struct World {
     pub now: Tick,
     pub core: PodCore,
     /// What the node tells the core, also after the agent was killed.
-    config: Config,
+    pub config: Config,
     /// The object as the API has it, with the status that was written last.
     pub pod: Arc<Pod>,
     /// What survives a crash of the agent.
