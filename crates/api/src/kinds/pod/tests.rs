@@ -189,8 +189,14 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "EnvVarSource",
         path: "spec.containers[*].env[*].valueFrom.",
-        enforced: &["configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"],
-        refused: &["fileKeyRef"],
+        enforced: &[
+            "configMapKeyRef",
+            "fieldRef",
+            "fileKeyRef",
+            "resourceFieldRef",
+            "secretKeyRef",
+        ],
+        refused: &[],
     },
     Fields {
         schema: "VolumeMount",
