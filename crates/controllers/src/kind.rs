@@ -10,6 +10,8 @@ pub enum Kind {
     Deployment,
     /// apps/v1 ReplicaSet.
     ReplicaSet,
+    /// batch/v1 Job.
+    Job,
     /// v1 Pod.
     Pod,
     /// rekindle.dev/v1alpha1 RestartLadder.
@@ -88,9 +90,10 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Deployment,
         Kind::ReplicaSet,
+        Kind::Job,
         Kind::Pod,
         Kind::RestartLadder,
         Kind::PodRestart,
@@ -117,6 +120,7 @@ impl Kind {
         match self {
             Kind::Deployment => namespaced("Deployment", "apps", "v1", "deployments", Whole),
             Kind::ReplicaSet => namespaced("ReplicaSet", "apps", "v1", "replicasets", Whole),
+            Kind::Job => namespaced("Job", "batch", "v1", "jobs", Whole),
             Kind::Pod => namespaced("Pod", "", "v1", "pods", Whole),
             Kind::RestartLadder => ours("RestartLadder", "restartladders"),
             Kind::PodRestart => ours("PodRestart", "podrestarts"),

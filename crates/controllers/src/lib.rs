@@ -22,6 +22,7 @@ pub mod deployment;
 pub mod disruption;
 pub mod events;
 pub mod garbage;
+pub mod job;
 pub mod key;
 pub mod kind;
 pub mod names;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -75,6 +76,8 @@ pub enum Object {
     Deployment(Arc<Deployment>),
     /// A ReplicaSet.
     ReplicaSet(Arc<ReplicaSet>),
+    /// A Job.
+    Job(Arc<Job>),
     /// A Pod.
     Pod(Arc<Pod>),
     /// A RestartLadder.
@@ -105,6 +108,7 @@ impl Object {
         match self {
             Object::Deployment(_) => Kind::Deployment,
             Object::ReplicaSet(_) => Kind::ReplicaSet,
+            Object::Job(_) => Kind::Job,
             Object::Pod(_) => Kind::Pod,
             Object::RestartLadder(_) => Kind::RestartLadder,
             Object::PodRestart(_) => Kind::PodRestart,
@@ -124,6 +128,7 @@ impl Object {
         match self {
             Object::Deployment(o) => &o.metadata,
             Object::ReplicaSet(o) => &o.metadata,
+            Object::Job(o) => &o.metadata,
             Object::Pod(o) => &o.metadata,
             Object::RestartLadder(o) => &o.metadata,
             Object::PodRestart(o) => &o.metadata,
@@ -168,6 +173,7 @@ macro_rules! object_from {
 object_from!(
     Deployment,
     ReplicaSet,
+    Job,
     Pod,
     RestartLadder,
     PodRestart,

@@ -2,6 +2,7 @@
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -44,6 +45,7 @@ impl Feed {
             match kind {
                 Kind::Deployment => watches.spawn(whole::<Deployment>(kind, client, sender)),
                 Kind::ReplicaSet => watches.spawn(whole::<ReplicaSet>(kind, client, sender)),
+                Kind::Job => watches.spawn(whole::<Job>(kind, client, sender)),
                 Kind::Pod => watches.spawn(whole::<Pod>(kind, client, sender)),
                 Kind::RestartLadder => watches.spawn(whole::<RestartLadder>(kind, client, sender)),
                 Kind::PodRestart => watches.spawn(whole::<PodRestart>(kind, client, sender)),

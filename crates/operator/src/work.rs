@@ -121,6 +121,7 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         }
         Object::Deployment(_)
         | Object::ReplicaSet(_)
+        | Object::Job(_)
         | Object::PodDisruptionBudget(_)
         | Object::PersistentVolumeClaim(_)
         | Object::PersistentVolume(_)

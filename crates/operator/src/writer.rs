@@ -2,6 +2,7 @@
 
 use http::{Method, Request};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -260,6 +261,7 @@ fn body(object: &Object) -> Value {
     match object {
         Object::Deployment(o) => json!(o),
         Object::ReplicaSet(o) => json!(o),
+        Object::Job(o) => json!(o),
         Object::Pod(o) => json!(o),
         Object::RestartLadder(o) => json!(o),
         Object::PodRestart(o) => json!(o),
@@ -286,6 +288,7 @@ fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
     match kind {
         Kind::Deployment => typed::<Deployment>(value),
         Kind::ReplicaSet => typed::<ReplicaSet>(value),
+        Kind::Job => typed::<Job>(value),
         Kind::Pod => typed::<Pod>(value),
         Kind::RestartLadder => typed::<RestartLadder>(value),
         Kind::PodRestart => typed::<PodRestart>(value),

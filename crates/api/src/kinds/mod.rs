@@ -1,6 +1,7 @@
 //! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in [`all`].
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
@@ -18,6 +19,7 @@ mod config_map;
 mod deployment;
 mod event;
 mod fill;
+mod job;
 mod keyed_data;
 mod lease;
 mod namespace;
@@ -46,6 +48,7 @@ pub fn all() -> Registry {
         .register::<ConfigMap>()
         .register::<Deployment>()
         .register::<Event>()
+        .register::<Job>()
         .register::<Lease>()
         .register::<Namespace>()
         .register::<Node>()

@@ -36,11 +36,18 @@ pub(super) fn check(
             });
         }
     }
-    let metadata_field = template_field.child("metadata");
-    errors.extend(labels::labels(template_labels, &metadata_field.child("labels")));
-    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
-    errors.extend(labels::annotations(annotations, &metadata_field.child("annotations")));
+    errors.extend(check_metadata(template, &template_field.child("metadata")));
     errors.extend(check_spec(template, &template_field.child("spec")));
+    errors
+}
+
+/// Everything wrong with the labels and annotations of the pods.
+pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
+    let metadata = template.metadata.as_ref();
+    let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
+    let mut errors = labels::labels(labels, &field.child("labels"));
+    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    errors.extend(labels::annotations(annotations, &field.child("annotations")));
     errors
 }
 
@@ -79,7 +86,8 @@ pub(super) fn warnings(template: &PodTemplateSpec) -> Vec<String> {
     template.spec.as_ref().map_or_else(Vec::new, |spec| pod::warnings(spec, "spec.template.spec"))
 }
 
-fn json<T: serde::Serialize>(value: &T) -> String {
+/// A value as an error shows it.
+pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value)
-        .expect("labels and selectors have text keys, so JSON can hold them")
+        .expect("labels, selectors and templates have text keys, so JSON can hold them")
 }

@@ -152,6 +152,23 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ),
     ("io.k8s.api.apps.v1.ReplicaSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
     ("io.k8s.api.apps.v1.ReplicaSetStatus", &[keyed("conditions", &["type"])]),
+    (
+        "io.k8s.api.batch.v1.Job",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.batch.v1.JobSpec"),
+            object("status", "io.k8s.api.batch.v1.JobStatus"),
+        ],
+    ),
+    ("io.k8s.api.batch.v1.JobSpec", &[object("template", POD_TEMPLATE_SPEC)]),
+    (
+        "io.k8s.api.batch.v1.JobStatus",
+        &[
+            keyed("conditions", &["type"]),
+            object("uncountedTerminatedPods", "io.k8s.api.batch.v1.UncountedTerminatedPods"),
+        ],
+    ),
+    ("io.k8s.api.batch.v1.UncountedTerminatedPods", &[set("failed"), set("succeeded")]),
     ("io.k8s.api.coordination.v1.Lease", &[object("metadata", META)]),
     ("io.k8s.api.core.v1.ConfigMap", &[object("metadata", META)]),
     (CONTAINER, CONTAINER_FIELDS),

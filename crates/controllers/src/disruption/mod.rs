@@ -62,6 +62,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             ));
         }
         Object::PodDisruptionBudget(_)
+        | Object::Job(_)
         | Object::Pod(_)
         | Object::RestartLadder(_)
         | Object::PodRestart(_)

@@ -109,6 +109,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         Object::Deployment(_)
         | Object::ReplicaSet(_)
+        | Object::Job(_)
         | Object::RestartLadder(_)
         | Object::PodRestart(_)
         | Object::RestartLedger(_)

@@ -7,6 +7,8 @@ mod build;
 mod deployment;
 mod disruption;
 mod garbage;
+mod job;
+mod job_crashes;
 mod namespace;
 mod pod_restart;
 mod random;
