@@ -35,7 +35,7 @@ fn restart(engine: &Engine, pod: &str, rung: &str) {
 fn a_variable_is_what_the_init_container_wrote_at_every_start() {
     let engine = Engine::start();
     // another value each time it runs; the container itself does not have the volume
-    let script = "echo ID=\\'$(cat /proc/sys/kernel/random/uuid)\\' > /v/app.env";
+    let script = "echo \\\"ID='$(cat /proc/sys/kernel/random/uuid)'\\\" > /v/app.env";
     let applied =
         engine.try_kubectl(&["apply", "-f", "-"], &pod("app", script, "path: app.env, key: ID"));
     assert!(applied.status.success() && applied.stderr.is_empty(), "{applied:?}");
@@ -52,7 +52,7 @@ fn a_variable_is_what_the_init_container_wrote_at_every_start() {
 #[test]
 fn what_is_not_in_the_file_is_left_out_or_keeps_the_container_from_starting() {
     let engine = Engine::start();
-    let script = "echo ID=\\'x\\' > /v/app.env; ln -s /etc/hostname /v/link";
+    let script = "echo \\\"ID='x'\\\" > /v/app.env; ln -s /etc/hostname /v/link";
     engine.apply(&pod("may", script, "path: none.env, key: ID, optional: true"));
     engine.apply(&pod("must", script, "path: app.env, key: OTHER"));
     engine.apply(&pod("link", script, "path: link, key: ID"));
