@@ -9,7 +9,8 @@ use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
     Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, disruption,
-    garbage, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler, volumes,
+    garbage, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler, stateful_set,
+    volumes,
 };
 
 /// One thing to look at.
@@ -17,6 +18,8 @@ use crate::{
 pub enum Key {
     /// The ReplicaSet controller at a ReplicaSet.
     ReplicaSet(NamespacedName),
+    /// The StatefulSet controller at a StatefulSet.
+    StatefulSet(NamespacedName),
     /// The Deployment controller at a Deployment.
     Deployment(NamespacedName),
     /// The scheduler at a Pod.
@@ -51,6 +54,7 @@ impl Key {
         let id = |kind, name: &NamespacedName| ObjectId::new(kind, name.clone());
         match self {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
+            Key::StatefulSet(name) => id(Kind::StatefulSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
             Key::Schedule(name)
             | Key::PodGc(name)
@@ -77,6 +81,7 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
+            Key::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
             Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
             Key::Schedule(name) => write!(f, "schedule Pod {name}"),
             Key::Garbage(object) => write!(f, "collect {object}"),
@@ -98,6 +103,7 @@ impl fmt::Display for Key {
 pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     replica_set::affected(view, change, &mut keys);
+    stateful_set::affected(view, change, &mut keys);
     deployment::affected(view, change, &mut keys);
     scheduler::affected(view, change, &mut keys);
     garbage::affected(view, change, &mut keys);
@@ -116,6 +122,7 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
     match key {
         Key::Schedule(name) => scheduler::turn(view, name),
         Key::ReplicaSet(_)
+        | Key::StatefulSet(_)
         | Key::Deployment(_)
         | Key::Garbage(_)
         | Key::Namespace(_)
@@ -138,6 +145,7 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
     }
     match key {
         Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
+        Key::StatefulSet(name) => stateful_set::reconcile(view, name, now),
         Key::Deployment(name) => deployment::reconcile(view, name, now),
         Key::Schedule(name) => scheduler::reconcile(view, name, now),
         Key::Garbage(id) => garbage::reconcile(view, id),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -75,6 +75,10 @@ pub enum Object {
     Deployment(Arc<Deployment>),
     /// A ReplicaSet.
     ReplicaSet(Arc<ReplicaSet>),
+    /// A StatefulSet.
+    StatefulSet(Arc<StatefulSet>),
+    /// A ControllerRevision.
+    ControllerRevision(Arc<ControllerRevision>),
     /// A Pod.
     Pod(Arc<Pod>),
     /// A RestartLadder.
@@ -105,6 +109,8 @@ impl Object {
         match self {
             Object::Deployment(_) => Kind::Deployment,
             Object::ReplicaSet(_) => Kind::ReplicaSet,
+            Object::StatefulSet(_) => Kind::StatefulSet,
+            Object::ControllerRevision(_) => Kind::ControllerRevision,
             Object::Pod(_) => Kind::Pod,
             Object::RestartLadder(_) => Kind::RestartLadder,
             Object::PodRestart(_) => Kind::PodRestart,
@@ -124,6 +130,8 @@ impl Object {
         match self {
             Object::Deployment(o) => &o.metadata,
             Object::ReplicaSet(o) => &o.metadata,
+            Object::StatefulSet(o) => &o.metadata,
+            Object::ControllerRevision(o) => &o.metadata,
             Object::Pod(o) => &o.metadata,
             Object::RestartLadder(o) => &o.metadata,
             Object::PodRestart(o) => &o.metadata,
@@ -168,6 +176,8 @@ macro_rules! object_from {
 object_from!(
     Deployment,
     ReplicaSet,
+    StatefulSet,
+    ControllerRevision,
     Pod,
     RestartLadder,
     PodRestart,

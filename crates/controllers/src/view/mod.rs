@@ -12,7 +12,7 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -315,6 +315,8 @@ typed_getters! {
     pod: Pod;
     /// A ReplicaSet by name.
     replica_set: ReplicaSet;
+    /// A StatefulSet by name.
+    stateful_set: StatefulSet;
     /// A Deployment by name.
     deployment: Deployment;
     /// A Node by name.

@@ -13,5 +13,6 @@ mod random;
 mod replacement;
 mod replica_set;
 mod scheduler;
+mod stateful_set;
 mod volumes;
 mod world;
