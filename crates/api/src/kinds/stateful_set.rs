@@ -96,7 +96,7 @@ impl ApiKind for StatefulSet {
     }
 
     fn validate_status(&self) -> Vec<FieldError> {
-        self.status.as_ref().map_or_else(Vec::new, |status| status_errors(status))
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 
     fn warnings(&self) -> Vec<String> {
