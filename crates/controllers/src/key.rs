@@ -9,7 +9,8 @@ use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
     Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, disruption,
-    garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler, volumes,
+    garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
+    stateful_set, volumes,
 };
 
 /// One thing to look at.
@@ -17,6 +18,8 @@ use crate::{
 pub enum Key {
     /// The ReplicaSet controller at a ReplicaSet.
     ReplicaSet(NamespacedName),
+    /// The StatefulSet controller at a StatefulSet.
+    StatefulSet(NamespacedName),
     /// The Deployment controller at a Deployment.
     Deployment(NamespacedName),
     /// The Job controller at a Job.
@@ -57,6 +60,7 @@ impl Key {
         let id = |kind, name: &NamespacedName| ObjectId::new(kind, name.clone());
         match self {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
+            Key::StatefulSet(name) => id(Kind::StatefulSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
             Key::Job(name) => id(Kind::Job, name),
             Key::Schedule(name)
@@ -86,6 +90,7 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
+            Key::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
             Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
             Key::Job(name) => write!(f, "reconcile Job {name}"),
             Key::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
@@ -110,6 +115,7 @@ impl fmt::Display for Key {
 pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     replica_set::affected(view, change, &mut keys);
+    stateful_set::affected(view, change, &mut keys);
     deployment::affected(view, change, &mut keys);
     job::affected(view, change, &mut keys);
     scheduler::affected(view, change, &mut keys);
@@ -130,6 +136,7 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
     match key {
         Key::Schedule(name) => scheduler::turn(view, name),
         Key::ReplicaSet(_)
+        | Key::StatefulSet(_)
         | Key::Deployment(_)
         | Key::Job(_)
         | Key::UntrackedPod(_)
@@ -155,6 +162,7 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
     }
     match key {
         Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
+        Key::StatefulSet(name) => stateful_set::reconcile(view, name, now),
         Key::Deployment(name) => deployment::reconcile(view, name, now),
         Key::Job(name) => job::reconcile(view, name, now),
         Key::UntrackedPod(name) => job::reconcile_untracked(view, name),

@@ -35,7 +35,9 @@ pub mod pod_gc;
 pub mod pod_restart;
 pub mod pods;
 pub mod replica_set;
+mod revisions;
 pub mod scheduler;
+pub mod stateful_set;
 pub mod view;
 pub mod volumes;
 

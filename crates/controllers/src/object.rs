@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -76,6 +76,10 @@ pub enum Object {
     Deployment(Arc<Deployment>),
     /// A ReplicaSet.
     ReplicaSet(Arc<ReplicaSet>),
+    /// A StatefulSet.
+    StatefulSet(Arc<StatefulSet>),
+    /// A ControllerRevision.
+    ControllerRevision(Arc<ControllerRevision>),
     /// A Job.
     Job(Arc<Job>),
     /// A Pod.
@@ -108,6 +112,8 @@ impl Object {
         match self {
             Object::Deployment(_) => Kind::Deployment,
             Object::ReplicaSet(_) => Kind::ReplicaSet,
+            Object::StatefulSet(_) => Kind::StatefulSet,
+            Object::ControllerRevision(_) => Kind::ControllerRevision,
             Object::Job(_) => Kind::Job,
             Object::Pod(_) => Kind::Pod,
             Object::RestartLadder(_) => Kind::RestartLadder,
@@ -128,6 +134,8 @@ impl Object {
         match self {
             Object::Deployment(o) => &o.metadata,
             Object::ReplicaSet(o) => &o.metadata,
+            Object::StatefulSet(o) => &o.metadata,
+            Object::ControllerRevision(o) => &o.metadata,
             Object::Job(o) => &o.metadata,
             Object::Pod(o) => &o.metadata,
             Object::RestartLadder(o) => &o.metadata,
@@ -173,6 +181,8 @@ macro_rules! object_from {
 object_from!(
     Deployment,
     ReplicaSet,
+    StatefulSet,
+    ControllerRevision,
     Job,
     Pod,
     RestartLadder,

@@ -1,7 +1,7 @@
 //! Watches every kind that the view holds and hands on what they show, kind by kind in order.
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -45,6 +45,10 @@ impl Feed {
             match kind {
                 Kind::Deployment => watches.spawn(whole::<Deployment>(kind, client, sender)),
                 Kind::ReplicaSet => watches.spawn(whole::<ReplicaSet>(kind, client, sender)),
+                Kind::StatefulSet => watches.spawn(whole::<StatefulSet>(kind, client, sender)),
+                Kind::ControllerRevision => {
+                    watches.spawn(whole::<ControllerRevision>(kind, client, sender))
+                }
                 Kind::Job => watches.spawn(whole::<Job>(kind, client, sender)),
                 Kind::Pod => watches.spawn(whole::<Pod>(kind, client, sender)),
                 Kind::RestartLadder => watches.spawn(whole::<RestartLadder>(kind, client, sender)),

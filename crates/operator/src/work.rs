@@ -121,6 +121,8 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         }
         Object::Deployment(_)
         | Object::ReplicaSet(_)
+        | Object::StatefulSet(_)
+        | Object::ControllerRevision(_)
         | Object::Job(_)
         | Object::PodDisruptionBudget(_)
         | Object::PersistentVolumeClaim(_)

@@ -1,7 +1,7 @@
 //! Carries out one write at a time through the API and says how it went, in the words of the plan.
 
 use http::{Method, Request};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -261,6 +261,8 @@ fn body(object: &Object) -> Value {
     match object {
         Object::Deployment(o) => json!(o),
         Object::ReplicaSet(o) => json!(o),
+        Object::StatefulSet(o) => json!(o),
+        Object::ControllerRevision(o) => json!(o),
         Object::Job(o) => json!(o),
         Object::Pod(o) => json!(o),
         Object::RestartLadder(o) => json!(o),
@@ -288,6 +290,8 @@ fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
     match kind {
         Kind::Deployment => typed::<Deployment>(value),
         Kind::ReplicaSet => typed::<ReplicaSet>(value),
+        Kind::StatefulSet => typed::<StatefulSet>(value),
+        Kind::ControllerRevision => typed::<ControllerRevision>(value),
         Kind::Job => typed::<Job>(value),
         Kind::Pod => typed::<Pod>(value),
         Kind::RestartLadder => typed::<RestartLadder>(value),

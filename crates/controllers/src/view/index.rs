@@ -126,7 +126,7 @@ impl Index {
 
 /// Kinds that a controller adopts when nobody manages them.
 const fn is_manageable(kind: Kind) -> bool {
-    matches!(kind, Kind::Pod | Kind::ReplicaSet)
+    matches!(kind, Kind::Pod | Kind::ReplicaSet | Kind::ControllerRevision)
 }
 
 fn remove_from(map: &mut BTreeMap<String, BTreeSet<ObjectId>>, key: &str, id: &ObjectId) {

@@ -12,7 +12,7 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -316,6 +316,8 @@ typed_getters! {
     pod: Pod;
     /// A ReplicaSet by name.
     replica_set: ReplicaSet;
+    /// A StatefulSet by name.
+    stateful_set: StatefulSet;
     /// A Job by name.
     job: Job;
     /// A Deployment by name.

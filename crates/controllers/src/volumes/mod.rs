@@ -108,6 +108,8 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             }
         }
         Object::Deployment(_)
+        | Object::StatefulSet(_)
+        | Object::ControllerRevision(_)
         | Object::ReplicaSet(_)
         | Object::Job(_)
         | Object::RestartLadder(_)
