@@ -1,4 +1,4 @@
-//! `nodeSelector` and the required part of node affinity: both must match.
+//! `nodeSelector` and node affinity: the selector and the required part must match, the preferred part counts for a node.
 
 use k8s_openapi::api::core::v1::{
     Node, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Pod,
@@ -18,6 +18,17 @@ pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
         .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
     required
         .is_none_or(|required| required.node_selector_terms.iter().any(|t| term_matches(t, node)))
+}
+
+/// The sum of the weights of the preferred terms that match the node. An empty term matches nothing here, too.
+pub(super) fn preference(pod: &Pod, node: &Node) -> i64 {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let preferred = affinity
+        .and_then(|affinity| affinity.node_affinity.as_ref())
+        .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
+    let matching =
+        preferred.unwrap_or_default().iter().filter(|term| term_matches(&term.preference, node));
+    matching.map(|term| i64::from(term.weight)).sum()
 }
 
 /// True when the volume can be reached from the node.

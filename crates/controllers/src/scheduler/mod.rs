@@ -1,7 +1,8 @@
 //! The scheduler: finds a node for each pod that has none.
 //!
 //! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
-//! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit, the least allocated one is taken, then the first by name.
+//! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit,
+//! the one with the best score is taken (`scores`), then the first by name.
 //!
 //! Not here yet: preemption, inter-pod affinity, topology spread. The API warns about those fields.
 
@@ -10,6 +11,7 @@ pub mod requests;
 mod affinity;
 mod claims;
 mod filter;
+mod scores;
 mod taints;
 
 use std::cmp::Reverse;
@@ -29,6 +31,7 @@ use crate::{
 pub(crate) use affinity::fits_volume;
 use claims::Claims;
 use requests::Requests;
+use scores::Candidate;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
 pub const NAME: &str = "default-scheduler";
@@ -173,7 +176,7 @@ fn fitting<'a>(
     except: Option<&str>,
 ) -> Result<&'a Arc<Node>, String> {
     let requests = Requests::of(pod);
-    let mut best: Option<(i64, &Arc<Node>)> = None;
+    let mut candidates = Vec::new();
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
     let mut node_count = 0;
     for (id, object) in view.of_kind(Kind::Node) {
@@ -188,16 +191,14 @@ fn fitting<'a>(
             reasons.extend(claims.reason_against(node));
         }
         if reasons.is_empty() {
-            let score = filter::free_share(node, &used, &requests);
-            if best.is_none_or(|(best_score, _)| score > best_score) {
-                best = Some((score, node));
-            }
+            let free_share = filter::free_share(node, &used, &requests);
+            candidates.push(Candidate { node, free_share });
         }
         for reason in reasons {
             *refusals.entry(reason).or_insert(0) += 1;
         }
     }
-    best.map(|(_, node)| node).ok_or_else(|| explain(node_count, &refusals))
+    scores::best(pod, &candidates).ok_or_else(|| explain(node_count, &refusals))
 }
 
 fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {

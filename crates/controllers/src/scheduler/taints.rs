@@ -1,4 +1,4 @@
-//! Taints and tolerations. `PreferNoSchedule` keeps nobody away.
+//! Taints and tolerations. `PreferNoSchedule` keeps nobody away, but counts against a node.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
@@ -20,6 +20,16 @@ pub(super) fn first_untolerated<'a>(pod: &Pod, node: &'a Node) -> Option<&'a Tai
         .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
         .filter(|taint| taint.key != MEMORY_PRESSURE || is_best_effort(pod))
         .find(|taint| !tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+/// How many `PreferNoSchedule` taints of the node the pod does not tolerate.
+pub(super) fn count_to_avoid(pod: &Pod, node: &Node) -> i64 {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let avoided = taints
+        .iter()
+        .filter(|taint| taint.effect == "PreferNoSchedule")
+        .filter(|taint| !tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)));
+    avoided.fold(0, |count, _| count + 1)
 }
 
 /// It asks for neither CPU nor memory; the API makes requests of limits.
