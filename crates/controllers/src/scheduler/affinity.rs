@@ -4,11 +4,15 @@ use k8s_openapi::api::core::v1::{
     Node, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Pod,
 };
 
+/// A label of a node.
+pub(super) fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str)
+}
+
 /// True when the pod may go to the node as far as its labels are concerned.
 pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else { return true };
-    let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
-    if !spec.node_selector.iter().flatten().all(|(key, value)| label(key) == Some(value)) {
+    if !spec.node_selector.iter().flatten().all(|(key, value)| label(node, key) == Some(value)) {
         return false;
     }
     let required = spec
@@ -46,8 +50,7 @@ fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     if expressions.is_empty() && fields.is_empty() {
         return false;
     }
-    let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
-    expressions.iter().all(|r| requirement_holds(r, label(&r.key).map(String::as_str)))
+    expressions.iter().all(|r| requirement_holds(r, label(node, &r.key)))
         && fields.iter().all(|r| {
             r.key == "metadata.name" && requirement_holds(r, node.metadata.name.as_deref())
         })

@@ -13,5 +13,6 @@ mod random;
 mod replacement;
 mod replica_set;
 mod scheduler;
+mod scheduler_pods;
 mod volumes;
 mod world;

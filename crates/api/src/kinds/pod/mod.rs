@@ -3,6 +3,7 @@
 mod advice;
 pub(crate) mod defaults;
 mod image;
+mod label_keys;
 mod resize;
 mod row;
 pub mod unenforced;
@@ -66,6 +67,7 @@ impl ApiKind for Pod {
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
         fill::first_generation(&mut self.metadata);
+        label_keys::merge(self);
         let class = self.spec.as_ref().map(resources::qos_class);
         self.status = Some(PodStatus {
             phase: Some("Pending".to_owned()),

@@ -124,21 +124,6 @@ const fn own_network(
 /// The table.
 pub const UNENFORCED: &[Unenforced] = &[
     pod(
-        "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-        prefers_nodes,
-        "only the required part of node affinity is looked at",
-    ),
-    pod(
-        "affinity.podAffinity",
-        |s| s.affinity.as_ref().is_some_and(|a| a.pod_affinity.is_some()),
-        "the scheduler does not look at other pods' labels",
-    ),
-    pod(
-        "affinity.podAntiAffinity",
-        |s| s.affinity.as_ref().is_some_and(|a| a.pod_anti_affinity.is_some()),
-        "the scheduler does not look at other pods' labels",
-    ),
-    pod(
         "evictionResponders",
         |s| !items(s.eviction_responders.as_ref()).is_empty(),
         "nobody asks them",
@@ -186,11 +171,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "tolerations[*].tolerationSeconds",
         limits_a_toleration,
         "a taint keeps new pods away, but does not end a pod that runs",
-    ),
-    pod(
-        "topologySpreadConstraints",
-        |s| !items(s.topology_spread_constraints.as_ref()).is_empty(),
-        "the scheduler looks at node selectors and resources only",
     ),
     container(
         "lifecycle.postStart.tcpSocket",
@@ -300,11 +280,4 @@ fn limits_a_toleration(spec: &PodSpec) -> bool {
     };
     let limited = |toleration: &Toleration| toleration.toleration_seconds.is_some();
     items(spec.tolerations.as_ref()).iter().any(|t| limited(t) && !is_default(t))
-}
-
-fn prefers_nodes(spec: &PodSpec) -> bool {
-    let nodes = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    nodes.is_some_and(|nodes| {
-        !items(nodes.preferred_during_scheduling_ignored_during_execution.as_ref()).is_empty()
-    })
 }
