@@ -5,6 +5,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use super::requests::Requests;
 use super::{affinity, taints};
 
+/// Taints are not named, so that nodes with different ones are counted together (upstream since 1.34).
+const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
+
 /// Why the pod may not go to the node, whatever else is there. As upstream: the first plugin that refuses speaks.
 pub(super) fn placement_reason(pod: &Pod, node: &Node) -> Option<String> {
     let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
@@ -12,10 +15,10 @@ pub(super) fn placement_reason(pod: &Pod, node: &Node) -> Option<String> {
         return Some("node(s) were unschedulable".to_owned());
     }
     if !is_ready(node) && !taints::tolerates_not_ready(pod) {
-        return Some("node(s) had untolerated taint {node.kubernetes.io/not-ready: }".to_owned());
+        return Some(UNTOLERATED.to_owned());
     }
-    if let Some(taint) = taints::first_untolerated(pod, node) {
-        return Some(format!("node(s) had untolerated taint {}", taints::text(taint)));
+    if taints::first_untolerated(pod, node).is_some() {
+        return Some(UNTOLERATED.to_owned());
     }
     let matches = affinity::matches(pod, node);
     (!matches).then(|| "node(s) didn't match Pod's node affinity/selector".to_owned())

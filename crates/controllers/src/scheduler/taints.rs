@@ -54,11 +54,6 @@ fn tolerates_no_schedule(pod: &Pod, key: &str) -> bool {
     tolerations(pod).iter().any(|toleration| tolerates(toleration, &taint))
 }
 
-/// `{key: value}`, as upstream's message has it.
-pub(super) fn text(taint: &Taint) -> String {
-    format!("{{{}: {}}}", taint.key, taint.value.as_deref().unwrap_or_default())
-}
-
 fn tolerations(pod: &Pod) -> &[Toleration] {
     pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default()
 }

@@ -148,12 +148,12 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
         (
             json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}}),
             json!({}),
-            "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: yes}.",
+            "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
         ),
         (
             json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
             json!({}),
-            "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.",
+            "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
         ),
         (
             json!({}),

@@ -39,11 +39,16 @@ fn add(selector: &mut Option<LabelSelector>, keys: &[String], operator: &str, la
     let Some(selector) = selector else { return };
     for key in keys {
         let Some(value) = labels.get(key) else { continue };
-        selector.match_expressions.get_or_insert_default().push(LabelSelectorRequirement {
+        let requirement = LabelSelectorRequirement {
             key: key.clone(),
             operator: operator.to_owned(),
             values: Some(vec![value.clone()]),
-        });
+        };
+        // A copy of a pod that was made before has it already.
+        let expressions = selector.match_expressions.get_or_insert_default();
+        if !expressions.contains(&requirement) {
+            expressions.push(requirement);
+        }
     }
 }
 
@@ -65,6 +70,7 @@ mod tests {
         }))
         .unwrap();
         merge(&mut pod);
+        merge(&mut pod);
         let pod = serde_json::to_value(pod).unwrap();
         let affinity = &pod["spec"]["affinity"]["podAntiAffinity"];
         (
@@ -74,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pods_own_values_become_part_of_the_selectors() {
+    fn the_pods_own_values_become_part_of_the_selectors_once() {
         let selector = json!({"matchLabels": {"app": "web"}});
         let (term, constraint) = merged(
             &json!({"topologyKey": "zone", "labelSelector": selector,
