@@ -234,6 +234,14 @@ impl View {
         })
     }
 
+    /// The bound pods that must, or had better, be near other pods or away from them; finished ones do not count.
+    pub(crate) fn pods_with_affinity(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.with_affinity().filter_map(|id| match self.objects.get(id) {
+            Some(Object::Pod(pod)) => Some(pod),
+            _ => None,
+        })
+    }
+
     /// Since when a node that pods are bound to is known not to exist.
     pub fn lost_at(&self, node: &ObjectId) -> Option<Tick> {
         self.lost_nodes.get(&node.name.name).copied()

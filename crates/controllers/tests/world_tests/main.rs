@@ -15,6 +15,7 @@ mod random;
 mod replacement;
 mod replica_set;
 mod scheduler;
+mod scheduler_pods;
 mod stateful_set;
 mod taint_eviction;
 mod volumes;
