@@ -82,9 +82,10 @@ impl RestartReporter {
             .or_else(|| stored.and_then(|status| status.started_at.clone()));
         let (started_at, finished_at) = match phase {
             PodRestartPhase::Running => (started_before.or_else(|| Some(at.to_time())), None),
-            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
-                (started_before, Some(at.to_time()))
-            }
+            PodRestartPhase::Succeeded
+            | PodRestartPhase::Failed
+            | PodRestartPhase::Refused
+            | PodRestartPhase::Withdrawn => (started_before, Some(at.to_time())),
         };
         let report = Report { phase, message, started_at, finished_at };
         let client = self.client.clone();
@@ -93,9 +94,10 @@ impl RestartReporter {
         // that it runs is news for a restart that takes long
         let urgency = match phase {
             PodRestartPhase::Running => Urgency::Soon,
-            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
-                Urgency::Now
-            }
+            PodRestartPhase::Succeeded
+            | PodRestartPhase::Failed
+            | PodRestartPhase::Refused
+            | PodRestartPhase::Withdrawn => Urgency::Now,
         };
         reports.send_modify(|submitted| submitted.replace(Some(report), urgency));
     }

@@ -157,7 +157,8 @@ pub enum ReplacementStep {
     Starting,
 }
 
-/// Where a restart is: absent (pending) → Running → Succeeded or Failed; Refused at once when it cannot be done.
+/// Where a restart is: absent (pending) → Running → Succeeded or Failed; Refused at once when it cannot be done;
+/// Withdrawn when the ladder that asked does not need it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestartPhase")]
 pub enum PodRestartPhase {
@@ -169,6 +170,8 @@ pub enum PodRestartPhase {
     Failed,
     /// It cannot be done; the message says why (no such pod, another UID, terminating, a static pod, …).
     Refused,
+    /// The ladder that asked does not need it any more: the pod was well again before anything was done to it. Not an attempt.
+    Withdrawn,
 }
 
 impl PodRestartPhase {
@@ -176,7 +179,10 @@ impl PodRestartPhase {
     pub const fn is_final(self) -> bool {
         match self {
             PodRestartPhase::Running => false,
-            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => true,
+            PodRestartPhase::Succeeded
+            | PodRestartPhase::Failed
+            | PodRestartPhase::Refused
+            | PodRestartPhase::Withdrawn => true,
         }
     }
 }
