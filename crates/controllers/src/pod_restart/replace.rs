@@ -358,12 +358,12 @@ impl Job<'_> {
     }
 
     fn held(&self, replacement: PodReplacement, why: &str) -> Write {
-        again(self.restart, why.to_owned(), None, replacement)
+        again(self.restart, why.to_owned(), None, replacement, self.now)
     }
 
     fn evicting(&self, replacement: PodReplacement) -> Write {
         let started = pods::whole_seconds(self.now);
-        again(self.restart, doing(self.rung).to_owned(), Some(started), replacement)
+        again(self.restart, doing(self.rung).to_owned(), Some(started), replacement, self.now)
     }
 
     fn starting(&self, before: &PodReplacement, pod: &Pod) -> Write {
@@ -377,7 +377,8 @@ impl Job<'_> {
             ..before.clone()
         };
         let started = self.restart.status.as_ref().and_then(|status| status.started_at.clone());
-        again(self.restart, format!("pod {name} is starting in its place"), started, replacement)
+        let message = format!("pod {name} is starting in its place");
+        again(self.restart, message, started, replacement, self.now)
     }
 
     fn note(
