@@ -138,6 +138,12 @@ spec: {podName: subject, rung: Pod, reason: stale network, gracePeriodSeconds: 1
 ";
     engine.apply(request);
     engine.wait_for("podrestart/by-hand", ".status.phase", "Succeeded");
+    let steps = engine.get("podrestart/by-hand")["status"]["steps"].clone();
+    let steps = steps.as_array().unwrap();
+    let phases: Vec<&str> = steps.iter().map(|s| s["phase"].as_str().unwrap()).collect();
+    assert_eq!(phases, ["Running", "Running", "Succeeded"], "stopped, started, runs: {steps:?}");
+    let times: Vec<&str> = steps.iter().map(|s| s["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
     let once = look(&engine);
     engine.apply(request);
     assert_eq!(look(&engine).restarts, once.restarts, "the same request again changes nothing");
