@@ -1,0 +1,41 @@
+//! What can go wrong with a simulation.
+
+use rekindle_store::StoreError;
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The text is no manifest.
+    #[error("read the scenario")]
+    Manifest(#[from] rekindle_manifest::ManifestError),
+    /// A field of the scenario is not what it must be.
+    #[error("scenario: {path}: {message}")]
+    Field {
+        /// Where.
+        path: String,
+        /// What is wrong, and what is right.
+        message: String,
+    },
+    /// The API refuses an object of the scenario.
+    #[error("apply {object}: {message}")]
+    Refused {
+        /// Kind and name.
+        object: String,
+        /// The API's words.
+        message: String,
+    },
+    /// The store of the simulation.
+    #[error("store of the simulation")]
+    Store(#[from] StoreError),
+    /// The disk of the simulation.
+    #[error("disk of the simulation: {0}")]
+    Disk(String),
+    /// Something moves in a circle.
+    #[error("after {steps} steps at the same moment nothing comes to rest; the last: {last}")]
+    Circle {
+        /// How many.
+        steps: usize,
+        /// What happened last.
+        last: String,
+    },
+}
