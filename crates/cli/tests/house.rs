@@ -27,10 +27,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("runtime", &["types", "shim"]),
     ("operator", &["types", "controllers", "ladder"]),
     ("node", &["types", "pod", "runtime", "net", "manifest"]),
-    (
-        "sim",
-        &["types", "store", "api", "pod", "ladder", "controllers", "manifest", "operator"],
-    ),
+    ("sim", &["types", "store", "api", "pod", "ladder", "controllers", "operator"]),
 ];
 
 /// What would let a clock, a thread, randomness or IO into a pure crate.

@@ -120,3 +120,21 @@ pub(crate) fn some_duration<'de, D: Deserializer<'de>>(
 ) -> Result<Option<TickDuration>, D::Error> {
     duration(from).map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_behaviour_is_read_as_people_write_it_and_a_bad_duration_is_named() {
+        let written =
+            json!({"container": "app", "until": "1h", "exits": {"code": 1, "after": "2s"}});
+        let read: Behaviour = serde_json::from_value(written).expect("it is one");
+        assert_eq!(read.until, Some(TickDuration::from_secs(3_600)));
+        assert_eq!(read.exits.expect("it exits").after, TickDuration::from_secs(2));
+        let error = serde_json::from_value::<Behaviour>(json!({"from": "soon"})).unwrap_err();
+        assert!(error.to_string().contains("\"soon\" is no duration such as 30s"), "{error}");
+    }
+}

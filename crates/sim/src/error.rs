@@ -5,17 +5,6 @@ use rekindle_store::StoreError;
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// The text is no manifest.
-    #[error("read the scenario")]
-    Manifest(#[from] rekindle_manifest::ManifestError),
-    /// A field of the scenario is not what it must be.
-    #[error("scenario: {path}: {message}")]
-    Field {
-        /// Where.
-        path: String,
-        /// What is wrong, and what is right.
-        message: String,
-    },
     /// The API refuses an object of the scenario.
     #[error("apply {object}: {message}")]
     Refused {

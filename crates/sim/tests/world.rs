@@ -61,6 +61,18 @@ fn the_same_seed_gives_the_same_trace_and_another_one_another() {
 }
 
 #[test]
+fn a_pod_that_crashes_at_once_is_restarted_every_five_minutes_in_the_long_run() {
+    let mut world = world(1, vec![crashes(MendedBy::Nothing)], Config::default());
+    world.apply(&pod()).unwrap();
+    world.run_until(DAY.saturating_mul(2)).unwrap();
+    let restarts = world.restarts();
+    // 288 a day, and the six quick ones of the beginning
+    assert!((576..=595).contains(&restarts), "{restarts} restarts");
+    assert_eq!(world.broken_promise(), None);
+}
+
+#[test]
+#[ignore = "minutes without optimization; run with --ignored"]
 fn a_pod_that_crashes_at_once_is_restarted_about_5800_times_in_20_days() {
     let mut world = world(1, vec![crashes(MendedBy::Nothing)], Config::default());
     world.apply(&pod()).unwrap();
