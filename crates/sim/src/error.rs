@@ -5,6 +5,14 @@ use rekindle_store::StoreError;
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
+    /// The scenario itself is wrong.
+    #[error("{path}: {message}")]
+    Scenario {
+        /// The field, from the document's root.
+        path: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// The API refuses an object of the scenario.
     #[error("apply {object}: {message}")]
     Refused {
