@@ -328,7 +328,7 @@ impl World {
             Stored::Delete { .. } => {
                 if let Some(pod) = self.pods.get_mut(object.uid()) {
                     pod.vanished(self.now);
-                    self.act(&object.uid().to_owned());
+                    self.act(object.uid());
                 }
                 let uid = object.uid().to_owned();
                 self.desk.see(self.now, Seen::Deleted(object.id(), uid));
