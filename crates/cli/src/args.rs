@@ -33,6 +33,8 @@ pub enum Command {
     Restart(Restart),
     /// Tell why a pod, a workload or a node is as it is, and what would help
     Why(Why),
+    /// Play a scenario in virtual time: what happens to these manifests when this goes wrong; docs/sim.md
+    Sim(Sim),
     /// Manage the images on this machine
     #[command(subcommand)]
     Image(Image),
@@ -157,6 +159,35 @@ pub struct Why {
 pub enum OutputArg {
     /// For people.
     Text,
+    /// For programs.
+    Json,
+}
+
+/// `rekindle sim`.
+#[derive(Args, Clone, Debug)]
+pub struct Sim {
+    /// The scenario, a document of kind Scenario, and the manifests it is played with; - is standard input
+    #[arg(value_name = "FILE")]
+    pub scenario: PathBuf,
+    /// All that is random in a run follows from it
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// How much virtual time goes by, such as 1h or 20d [default: what the scenario says]
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub duration: Option<std::time::Duration>,
+    /// Play it without any ladder and again with the ladders of this file, side by side; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub ladder: Vec<PathBuf>,
+    /// A table for people, or JSON (its shape: docs/sim.md)
+    #[arg(short, long, value_enum, default_value_t = SimOutput::Table)]
+    pub output: SimOutput,
+}
+
+/// How the report of a simulation is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SimOutput {
+    /// For people.
+    Table,
     /// For programs.
     Json,
 }

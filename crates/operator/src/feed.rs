@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 /// What a watch shows.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub enum Seen {
     /// All objects of a kind; what is not among them is gone.
     List(Kind, Vec<Object>),
     /// An object as it is now.
@@ -91,7 +91,7 @@ impl Feed {
 }
 
 /// The kinds that are watched.
-pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
+pub fn kinds() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| match kind.info().held {
         Held::Whole | Held::Metadata => true,
         Held::Nothing => false,

@@ -14,7 +14,7 @@ use crate::{ladder, ledgers, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Work {
+pub enum Work {
     /// A controller at an object.
     Controller(Key),
     /// The ladder at a pod.

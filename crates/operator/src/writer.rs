@@ -21,26 +21,47 @@ use serde_json::{Value, json};
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// Writes through a client. Cheap to clone.
+/// Writes through a transport.
 #[derive(Clone)]
-pub(crate) struct Writer {
-    client: Client,
+pub struct Writer<T> {
+    transport: T,
 }
 
 /// What the server answered, before it is put into the words of the plan.
-enum Answer {
+#[derive(Debug)]
+pub enum Answer {
+    /// An object, a list or a `Status` of success.
     Object(Value),
+    /// It said no.
     Refused(Box<Status>),
+    /// Nobody knows whether it was done.
     Unknown(String),
 }
 
-impl Writer {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+/// Takes a request to the API and brings the answer.
+pub trait Transport: Sync {
+    /// Sends one request.
+    fn send(&self, request: Request<Vec<u8>>) -> impl Future<Output = Answer> + Send;
+}
+
+impl Transport for Client {
+    async fn send(&self, request: Request<Vec<u8>>) -> Answer {
+        match self.request::<Value>(request).await {
+            Ok(object) => Answer::Object(object),
+            Err(kube::Error::Api(status)) => Answer::Refused(status),
+            Err(error) => Answer::Unknown(error.to_string()),
+        }
+    }
+}
+
+impl<T: Transport> Writer<T> {
+    /// A writer through this transport.
+    pub fn new(transport: T) -> Self {
+        Self { transport }
     }
 
     /// Carries the write out.
-    pub(crate) async fn carry_out(&self, write: &Write) -> Outcome {
+    pub async fn carry_out(&self, write: &Write) -> Outcome {
         match write {
             Write::Create(object) => {
                 let path = collection(&object.id());
@@ -75,7 +96,7 @@ impl Writer {
     }
 
     /// Writes an event; one that cannot be written is lost, and said in the log.
-    pub(crate) async fn record(&self, write: EventWrite) {
+    pub async fn record(&self, write: EventWrite) {
         let (event, answer) = match write {
             EventWrite::Create(event) => {
                 let path = collection(&event_id(&event.metadata));
@@ -226,11 +247,7 @@ impl Writer {
             Ok(request) => request,
             Err(error) => return Answer::Unknown(format!("build a request: {error}")),
         };
-        match self.client.request::<Value>(request).await {
-            Ok(object) => Answer::Object(object),
-            Err(kube::Error::Api(status)) => Answer::Refused(status),
-            Err(error) => Answer::Unknown(error.to_string()),
-        }
+        self.transport.send(request).await
     }
 }
 
@@ -239,7 +256,7 @@ fn event_id(meta: &ObjectMeta) -> ObjectId {
 }
 
 /// Where objects of the kind of `id` are created and listed.
-fn collection(id: &ObjectId) -> String {
+pub fn collection(id: &ObjectId) -> String {
     let info = id.kind.info();
     let root = if info.group.is_empty() {
         format!("/api/{}", info.version)
@@ -252,7 +269,8 @@ fn collection(id: &ObjectId) -> String {
     }
 }
 
-fn path(id: &ObjectId, subresource: &str) -> String {
+/// The path of an object, followed by that of a subresource (`/status`).
+pub fn path(id: &ObjectId, subresource: &str) -> String {
     format!("{}/{}{subresource}", collection(id), id.name.name)
 }
 
@@ -280,7 +298,11 @@ fn body(object: &Object) -> Value {
     }
 }
 
-fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
+/// Reads an object of a kind as the view holds it: whole, or its metadata.
+///
+/// # Errors
+/// When it is not one of that kind.
+pub fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
     fn typed<T: DeserializeOwned>(value: Value) -> Result<Object, serde_json::Error>
     where
         Object: From<T>,
