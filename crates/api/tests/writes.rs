@@ -146,7 +146,7 @@ fn yaml_is_read_like_json_and_protobuf_of_unknown_kinds_is_refused_by_name() {
     assert_eq!(Reply(bench.answer(&request)).ok()["data"]["a"], "1");
     let mut replies = Vec::new();
     for (content_type, body) in [
-        ("application/vnd.kubernetes.protobuf", "k8s\0\n\x0f\n\x08batch/v1\x12\x03Job"),
+        ("application/vnd.kubernetes.protobuf", "k8s\0\n\x18\n\x0eexample.com/v1\x12\x06Widget"),
         ("application/vnd.kubernetes.protobuf", "{}"),
         ("application/cbor", "x"),
         ("text/plain", "x"),
@@ -156,7 +156,7 @@ fn yaml_is_read_like_json_and_protobuf_of_unknown_kinds_is_refused_by_name() {
         replies.push(Reply(bench.answer(&request)));
     }
     expect![[r#"
-        415 UnsupportedMediaType: the body of the request (application/vnd.kubernetes.protobuf) cannot be read: Job in "batch/v1" is not known in protobuf: send it as JSON
+        415 UnsupportedMediaType: the body of the request (application/vnd.kubernetes.protobuf) cannot be read: Widget in "example.com/v1" is not known in protobuf: send it as JSON
         400 BadRequest: protobuf parse error: the body does not begin as Kubernetes protobuf does
         415 UnsupportedMediaType: the body of the request was in an unknown format (application/cbor) - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf
         415 UnsupportedMediaType: the body of the request was in an unknown format (text/plain) - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"#]].assert_eq(&texts(replies));

@@ -33,6 +33,8 @@ pub enum Command {
     Restart(Restart),
     /// Tell why a pod, a workload or a node is as it is, and what would help
     Why(Why),
+    /// Play a scenario in virtual time: what happens to these manifests when this goes wrong; docs/sim.md
+    Sim(Sim),
     /// Manage the images on this machine
     #[command(subcommand)]
     Image(Image),
@@ -142,7 +144,7 @@ pub struct Access {
 /// `rekindle why`.
 #[derive(Args, Clone, Debug)]
 pub struct Why {
-    /// What to tell about: pod/NAME, deployment/NAME, replicaset/NAME or node/NAME
+    /// What to tell about: pod/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME or node/NAME
     #[arg(value_name = "KIND/NAME")]
     pub target: String,
     /// Text for people, or JSON (its shape: docs/why.md)
@@ -161,10 +163,39 @@ pub enum OutputArg {
     Json,
 }
 
+/// `rekindle sim`.
+#[derive(Args, Clone, Debug)]
+pub struct Sim {
+    /// The scenario, a document of kind Scenario, and the manifests it is played with; - is standard input
+    #[arg(value_name = "FILE")]
+    pub scenario: PathBuf,
+    /// All that is random in a run follows from it
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// How much virtual time goes by, such as 1h or 20d [default: what the scenario says]
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub duration: Option<std::time::Duration>,
+    /// Play it without any ladder and again with the ladders of this file, side by side; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub ladder: Vec<PathBuf>,
+    /// A table for people, or JSON (its shape: docs/sim.md)
+    #[arg(short, long, value_enum, default_value_t = SimOutput::Table)]
+    pub output: SimOutput,
+}
+
+/// How the report of a simulation is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SimOutput {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
 /// `rekindle restart`.
 #[derive(Args, Clone, Debug)]
 pub struct Restart {
-    /// What to restart: pod/NAME, deployment/NAME, replicaset/NAME, or node/NAME for every pod on it. Several pods are
+    /// What to restart: pod/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME, or node/NAME for every pod on it. Several pods are
     /// restarted one by one: the next when the one before is Ready
     #[arg(value_name = "KIND/NAME", required_unless_present = "selector")]
     pub targets: Vec<String>,

@@ -56,16 +56,15 @@ struct Traces {
     mounts: Vec<String>,
     processes: BTreeSet<String>,
     run_dir: bool,
-    network_namespaces: BTreeSet<String>,
+    shims: BTreeSet<Process>,
 }
 
 impl Traces {
     /// Other tests' engines run at the same time: only what bears this one's bridge, id or data directory counts.
-    fn of(engine: &Engine, namespaces: &BTreeSet<String>) -> Self {
+    fn of(engine: &Engine, shims: &BTreeSet<Process>) -> Self {
         let id = std::fs::read_to_string(engine.data_dir().join("engine-id")).unwrap();
         let data_dir = engine.data_dir().display().to_string();
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let alive = network_namespaces();
         Self {
             interfaces: interfaces_of(engine.bridge()),
             cgroups: cgroups_of(&id),
@@ -76,7 +75,7 @@ impl Traces {
                 .collect(),
             processes: processes_in(&id, &data_dir),
             run_dir: Path::new("/run/rekindle").join(&id).exists(),
-            network_namespaces: namespaces.intersection(&alive).cloned().collect(),
+            shims: shims.iter().filter(|shim| shim.is_alive()).cloned().collect(),
         }
     }
 
@@ -87,7 +86,7 @@ impl Traces {
             mounts: Vec::new(),
             processes: BTreeSet::new(),
             run_dir: false,
-            network_namespaces: BTreeSet::new(),
+            shims: BTreeSet::new(),
         }
     }
 }
@@ -125,23 +124,53 @@ fn processes_in(id: &str, data_dir: &str) -> BTreeSet<String> {
     pids().filter(|pid| holds(pid, "cgroup", id) || holds(pid, "cmdline", data_dir)).collect()
 }
 
-fn network_namespaces() -> BTreeSet<String> {
-    let links = pids().filter_map(|pid| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok());
-    links.map(|link| link.display().to_string()).collect()
+/// A process by what is never given again: the kernel reuses the numbers of processes and of namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Process {
+    pid: String,
+    /// Field 22 of `stat`, in clock ticks since the machine started.
+    started: String,
 }
 
-/// The network namespaces of the engine's processes, without this test's own.
-fn namespaces_of(processes: &BTreeSet<String>) -> BTreeSet<String> {
-    let own = std::fs::read_link("/proc/self/ns/net").unwrap();
-    let links =
-        processes.iter().filter_map(|pid| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok());
-    links.filter(|link| *link != own).map(|link| link.display().to_string()).collect()
+impl Process {
+    fn of(pid: String) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, after_name) = stat.rsplit_once(')')?;
+        let mut fields = after_name.split_whitespace();
+        // one that has ended waits for whoever is pid 1 here to notice
+        let ended = matches!(fields.next()?, "Z" | "X");
+        let started = fields.nth(18)?.to_owned();
+        (!ended).then_some(Self { pid, started })
+    }
+
+    fn is_alive(&self) -> bool {
+        Self::of(self.pid.clone()).as_ref() == Some(self)
+    }
+}
+
+fn network_namespace(pid: &str) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
+/// The processes beside an engine's containers: in the network of one, and in none of the engine's cgroups.
+fn shims(id: &str, containers: &BTreeSet<String>) -> BTreeSet<Process> {
+    let own = network_namespace("self");
+    let networks: BTreeSet<_> = containers.iter().map(|pid| network_namespace(pid)).collect();
+    let beside = |pid: &String| {
+        let network = network_namespace(pid);
+        let cgroups = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
+        network.is_some()
+            && network != own
+            && networks.contains(&network)
+            && cgroups.is_ok_and(|cgroups| !cgroups.contains(id))
+    };
+    pids().filter(beside).filter_map(Process::of).collect()
 }
 
 struct Started {
     engine: Engine,
     diary: tempfile::TempDir,
-    namespaces: BTreeSet<String>,
+    shims: BTreeSet<Process>,
 }
 
 fn start() -> Started {
@@ -151,15 +180,16 @@ fn start() -> Started {
     engine.wait_ready("tidy");
     engine.wait_ready("stubborn");
     let id = std::fs::read_to_string(engine.data_dir().join("engine-id")).unwrap();
-    let namespaces = namespaces_of(&processes_in(&id, &engine.data_dir().display().to_string()));
-    let traces = Traces::of(&engine, &namespaces);
+    let data_dir = engine.data_dir().display().to_string();
+    let shims = shims(&id, &processes_in(&id, &data_dir));
+    let traces = Traces::of(&engine, &shims);
     // Else the comparison at the end would find nothing because it looks in the wrong places.
     assert!(traces.interfaces.len() >= 3, "a bridge, two pods, and those made ahead: {traces:?}");
     assert!(!traces.cgroups.is_empty() && traces.run_dir, "{traces:?}");
     assert!(!traces.mounts.is_empty(), "the volume in memory: {traces:?}");
     assert!(traces.processes.len() >= 3, "the engine and two containers: {traces:?}");
-    assert_eq!(traces.network_namespaces.len(), 2, "one of each shim: {traces:?}");
-    Started { engine, diary, namespaces }
+    assert_eq!(traces.shims.len(), 2, "one of each pod: {traces:?}");
+    Started { engine, diary, shims }
 }
 
 impl Started {
@@ -168,7 +198,7 @@ impl Started {
         let diary = std::fs::read_to_string(self.diary.path().join("entries")).unwrap();
         assert!(diary.contains("tidy says goodbye"), "{diary:?}");
         assert!(diary.contains("stubborn was asked"), "{diary:?}");
-        assert_eq!(Traces::of(&self.engine, &self.namespaces), Traces::none());
+        assert_eq!(Traces::of(&self.engine, &self.shims), Traces::none());
     }
 }
 
@@ -222,7 +252,7 @@ fn leave_pods_leaves_them_to_a_later_down() {
     assert!(started.engine.rekindle(&["down", "--leave-pods"]).status.success());
     started.engine.wait();
     assert!(!started.diary.path().join("entries").exists(), "nobody was asked to end");
-    let traces = Traces::of(&started.engine, &started.namespaces);
+    let traces = Traces::of(&started.engine, &started.shims);
     assert!(traces.processes.len() >= 2, "the pods run on: {traces:?}");
     assert!(started.engine.rekindle(&["down"]).status.success());
     started.assert_ended_gracefully_and_left_nothing();

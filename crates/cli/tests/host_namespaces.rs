@@ -9,14 +9,16 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-use support::{Engine, text};
+use support::{Engine, process, text};
 
 const UNPRIVILEGED_PORTS: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
+/// A variable that no process outside the test has.
+const MARK: &str = "REKINDLE_TEST_NAMESPACES";
 const KINDS: [&str; 5] = ["net", "ipc", "uts", "pid", "mnt"];
 
 /// A port of the machine that no other test process listens at: below those that the kernel gives out.
@@ -25,7 +27,7 @@ fn port() -> u16 {
 }
 
 /// A server that is ready when the node reaches it, and a container to look around in.
-fn pod(shared: &str, port: u16) -> String {
+fn pod(engine: &Engine, shared: &str, port: u16) -> String {
     format!(
         "
 apiVersion: v1
@@ -40,11 +42,18 @@ spec:
     args: [server, --port, '{port}']
     ports: [{{containerPort: {port}}}]
     readinessProbe: {{httpGet: {{port: {port}}}, periodSeconds: 1}}
-  - {{name: look, image: localhost/host, command: [sh, -c, 'trap \"exit 0\" TERM; sleep 100000 & wait'], volumeMounts: [{{name: scratch, mountPath: /scratch}}]}}
+  - {{name: look, image: localhost/host, command: [sh, -c, 'trap \"exit 0\" TERM; sleep 100000 & wait'], volumeMounts: [{{name: scratch, mountPath: /scratch}}], env: [{{name: {MARK}, value: '{mark}'}}]}}
   volumes:
   - {{name: scratch, emptyDir: {{}}}}
-"
+",
+        mark = engine.data_dir().display()
     )
+}
+
+/// The namespaces of the container to look around in, held open so that their numbers are not given again.
+fn hold_namespaces(engine: &Engine) -> Vec<File> {
+    let mark = engine.data_dir().display().to_string();
+    process::hold_namespaces(process::find(MARK, &mark).expect("the container runs"))
 }
 
 /// The output of a command in the container.
@@ -131,7 +140,7 @@ fn a_pod_on_the_nodes_network_is_at_home_there_and_changes_nothing() {
     let port = port();
     let setting = fs::read_to_string(UNPRIVILEGED_PORTS).unwrap();
     let mut engine = Engine::start();
-    let output = engine.try_kubectl(&["apply", "-f", "-"], &pod("hostNetwork", port));
+    let output = engine.try_kubectl(&["apply", "-f", "-"], &pod(&engine, "hostNetwork", port));
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr), "", "nothing to warn of");
     engine.wait_ready("agent");
@@ -150,8 +159,10 @@ fn a_pod_on_the_nodes_network_is_at_home_there_and_changes_nothing() {
     assert_eq!(copied.trim_end(), fs::read_to_string("/etc/hosts").unwrap().trim_end());
 
     exec(&engine, "touch /scratch/old");
+    let held = hold_namespaces(&engine);
     restart_whole(&engine, 1);
     let restarted = namespaces(&engine);
+    drop(held);
     assert_eq!(shared(&restarted), ["net"]);
     for kind in ["ipc", "uts", "pid", "mnt"] {
         assert_ne!(restarted[kind], at_first[kind], "{kind} is new");
@@ -183,7 +194,7 @@ fn a_pod_in_the_nodes_ipc_namespace_shares_its_memory_and_nothing_else() {
     fs::write(file.path(), "from the node\n").unwrap();
     let show = format!("cat {}", file.path().display());
     let mut engine = Engine::start();
-    engine.apply(&pod("hostIPC", 8080));
+    engine.apply(&pod(&engine, "hostIPC", 8080));
     engine.wait_ready("agent");
 
     let at_first = namespaces(&engine);
@@ -199,8 +210,10 @@ fn a_pod_in_the_nodes_ipc_namespace_shares_its_memory_and_nothing_else() {
     engine.launch(&[]);
     engine.wait_ready("agent");
     assert_eq!(namespaces(&engine), at_first);
+    let held = hold_namespaces(&engine);
     restart_whole(&engine, 1);
     let restarted = namespaces(&engine);
+    drop(held);
     assert_eq!(shared(&restarted), ["ipc"]);
     assert_ne!(restarted["net"], at_first["net"]);
     assert_eq!(exec(&engine, &show), "from the pod\n");

@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use all.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("types", &[]),
     ("store", &[]),
     ("shim", &[]),
@@ -27,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("runtime", &["types", "shim"]),
     ("operator", &["types", "controllers", "ladder"]),
     ("node", &["types", "pod", "runtime", "net", "manifest"]),
+    ("sim", &["types", "store", "api", "pod", "ladder", "controllers", "operator"]),
 ];
 
 /// What would let a clock, a thread, randomness or IO into a pure crate.

@@ -9,9 +9,10 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 
 use serde_json::Value;
-use support::{Engine, TIMEOUT, text};
+use support::{Engine, TIMEOUT, process, text};
 
 /// Two containers that print what they see of the shared context, then wait. The init container leaves a file; so does each
 /// start of `one`.
@@ -27,12 +28,28 @@ spec:
   - name: one
     image: localhost/host
     command: [sh, -c, 'echo one >> /shared/starts; cat /shared/starts | tr \"\\n\" \" \"; echo; for ns in net ipc uts; do readlink /proc/self/ns/$ns; done; exec sleep 1000']
+    env: [{name: REKINDLE_TEST_RESTART, value: MARK}]
     volumeMounts: [{name: shared, mountPath: /shared}, {name: kept, mountPath: /kept}]
   - {name: two, image: localhost/demo, args: [signal]}
   volumes:
   - {name: shared, emptyDir: {}}
   - {name: kept, hostPath: {path: /tmp, type: Directory}}
 ";
+
+/// What no process outside the test has in its environment.
+fn mark(engine: &Engine) -> String {
+    engine.data_dir().display().to_string()
+}
+
+fn apply_pod(engine: &Engine) {
+    engine.apply(&POD.replace("MARK", &mark(engine)));
+}
+
+/// The namespaces of `one`, held open so that their numbers are not given again.
+fn hold_namespaces(engine: &Engine) -> Vec<File> {
+    let pid = process::find("REKINDLE_TEST_RESTART", &mark(engine)).expect("the container runs");
+    process::hold_namespaces(pid)
+}
 
 struct Seen {
     starts: String,
@@ -80,7 +97,7 @@ fn restart(engine: &Engine, rung: &str) {
 #[test]
 fn each_rung_throws_away_what_it_says_and_keeps_the_rest() {
     let engine = Engine::start();
-    engine.apply(POD);
+    apply_pod(&engine);
     let at_first = look(&engine);
     assert_eq!(at_first.starts, "init one");
 
@@ -90,12 +107,14 @@ fn each_rung_throws_away_what_it_says_and_keeps_the_rest() {
     assert_eq!(containers.namespaces, at_first.namespaces, "the sandbox stays");
     assert_eq!(containers.uid, at_first.uid);
 
+    let held = hold_namespaces(&engine);
     restart(&engine, "pod");
     let pod = look(&engine);
     assert_eq!(pod.starts, "init one", "the emptyDir is new, init runs again");
     for (namespace, before) in pod.namespaces.iter().zip(&at_first.namespaces) {
         assert_ne!(namespace, before, "every namespace is new");
     }
+    drop(held);
     assert_eq!(pod.uid, at_first.uid, "it is the same pod");
     assert!(
         pod.restarts.iter().all(|(name, count)| *count == at_first.restarts[name] + 2),
@@ -109,7 +128,7 @@ fn each_rung_throws_away_what_it_says_and_keeps_the_rest() {
 #[test]
 fn a_pod_restart_object_is_carried_out_once_and_tells_how_it_went() {
     let engine = Engine::start();
-    engine.apply(POD);
+    apply_pod(&engine);
     look(&engine);
     let request = "
 apiVersion: rekindle.dev/v1alpha1
@@ -119,6 +138,12 @@ spec: {podName: subject, rung: Pod, reason: stale network, gracePeriodSeconds: 1
 ";
     engine.apply(request);
     engine.wait_for("podrestart/by-hand", ".status.phase", "Succeeded");
+    let steps = engine.get("podrestart/by-hand")["status"]["steps"].clone();
+    let steps = steps.as_array().unwrap();
+    let phases: Vec<&str> = steps.iter().map(|s| s["phase"].as_str().unwrap()).collect();
+    assert_eq!(phases, ["Running", "Running", "Succeeded"], "stopped, started, runs: {steps:?}");
+    let times: Vec<&str> = steps.iter().map(|s| s["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
     let once = look(&engine);
     engine.apply(request);
     assert_eq!(look(&engine).restarts, once.restarts, "the same request again changes nothing");
@@ -132,7 +157,7 @@ spec: {podName: subject, rung: Pod, reason: stale network, gracePeriodSeconds: 1
 #[test]
 fn a_refresh_without_empty_dir_keeps_the_volume_and_says_what_else_is_made_new() {
     let engine = Engine::start();
-    engine.apply(POD);
+    apply_pod(&engine);
     let at_first = look(&engine);
     let request = "
 apiVersion: rekindle.dev/v1alpha1
@@ -140,6 +165,7 @@ kind: PodRestart
 metadata: {name: keeps-volumes}
 spec: {podName: subject, rung: Pod, refresh: [Network], gracePeriodSeconds: 1}
 ";
+    let held = hold_namespaces(&engine);
     let applied = engine.try_kubectl(&["apply", "-f", "-"], request);
     let warned = text(&applied.stderr);
     assert!(applied.status.success(), "{warned}");
@@ -153,4 +179,5 @@ spec: {podName: subject, rung: Pod, refresh: [Network], gracePeriodSeconds: 1}
     for (namespace, before) in after.namespaces.iter().zip(&at_first.namespaces) {
         assert_ne!(namespace, before, "every namespace is new");
     }
+    drop(held);
 }

@@ -9,7 +9,8 @@ use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
     Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, disruption,
-    garbage, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler, volumes,
+    garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
+    stateful_set, volumes,
 };
 
 /// One thing to look at.
@@ -17,8 +18,14 @@ use crate::{
 pub enum Key {
     /// The ReplicaSet controller at a ReplicaSet.
     ReplicaSet(NamespacedName),
+    /// The StatefulSet controller at a StatefulSet.
+    StatefulSet(NamespacedName),
     /// The Deployment controller at a Deployment.
     Deployment(NamespacedName),
+    /// The Job controller at a Job.
+    Job(NamespacedName),
+    /// The Job controller at a Pod that it tracks for a Job that may be gone.
+    UntrackedPod(NamespacedName),
     /// The scheduler at a Pod.
     Schedule(NamespacedName),
     /// The garbage collector at an object.
@@ -53,8 +60,11 @@ impl Key {
         let id = |kind, name: &NamespacedName| ObjectId::new(kind, name.clone());
         match self {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
+            Key::StatefulSet(name) => id(Kind::StatefulSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
+            Key::Job(name) => id(Kind::Job, name),
             Key::Schedule(name)
+            | Key::UntrackedPod(name)
             | Key::PodGc(name)
             | Key::StaleDisruption(name)
             | Key::TaintEviction(name)
@@ -80,7 +90,10 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
+            Key::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
             Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
+            Key::Job(name) => write!(f, "reconcile Job {name}"),
+            Key::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
             Key::Schedule(name) => write!(f, "schedule Pod {name}"),
             Key::Garbage(object) => write!(f, "collect {object}"),
             Key::Namespace(name) => write!(f, "empty Namespace {name}"),
@@ -102,7 +115,9 @@ impl fmt::Display for Key {
 pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     replica_set::affected(view, change, &mut keys);
+    stateful_set::affected(view, change, &mut keys);
     deployment::affected(view, change, &mut keys);
+    job::affected(view, change, &mut keys);
     scheduler::affected(view, change, &mut keys);
     garbage::affected(view, change, &mut keys);
     namespace::affected(view, change, &mut keys);
@@ -121,7 +136,10 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
     match key {
         Key::Schedule(name) => scheduler::turn(view, name),
         Key::ReplicaSet(_)
+        | Key::StatefulSet(_)
         | Key::Deployment(_)
+        | Key::Job(_)
+        | Key::UntrackedPod(_)
         | Key::Garbage(_)
         | Key::Namespace(_)
         | Key::PodGc(_)
@@ -144,7 +162,10 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
     }
     match key {
         Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
+        Key::StatefulSet(name) => stateful_set::reconcile(view, name, now),
         Key::Deployment(name) => deployment::reconcile(view, name, now),
+        Key::Job(name) => job::reconcile(view, name, now),
+        Key::UntrackedPod(name) => job::reconcile_untracked(view, name),
         Key::Schedule(name) => scheduler::reconcile(view, name, now),
         Key::Garbage(id) => garbage::reconcile(view, id),
         Key::Namespace(name) => namespace::reconcile(view, name, now),

@@ -10,6 +10,12 @@ pub enum Kind {
     Deployment,
     /// apps/v1 ReplicaSet.
     ReplicaSet,
+    /// apps/v1 StatefulSet.
+    StatefulSet,
+    /// apps/v1 ControllerRevision.
+    ControllerRevision,
+    /// batch/v1 Job.
+    Job,
     /// v1 Pod.
     Pod,
     /// rekindle.dev/v1alpha1 RestartLadder.
@@ -88,9 +94,12 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 23] = [
         Kind::Deployment,
         Kind::ReplicaSet,
+        Kind::StatefulSet,
+        Kind::ControllerRevision,
+        Kind::Job,
         Kind::Pod,
         Kind::RestartLadder,
         Kind::PodRestart,
@@ -117,6 +126,11 @@ impl Kind {
         match self {
             Kind::Deployment => namespaced("Deployment", "apps", "v1", "deployments", Whole),
             Kind::ReplicaSet => namespaced("ReplicaSet", "apps", "v1", "replicasets", Whole),
+            Kind::StatefulSet => namespaced("StatefulSet", "apps", "v1", "statefulsets", Whole),
+            Kind::ControllerRevision => {
+                namespaced("ControllerRevision", "apps", "v1", "controllerrevisions", Whole)
+            }
+            Kind::Job => namespaced("Job", "batch", "v1", "jobs", Whole),
             Kind::Pod => namespaced("Pod", "", "v1", "pods", Whole),
             Kind::RestartLadder => ours("RestartLadder", "restartladders"),
             Kind::PodRestart => ours("PodRestart", "podrestarts"),

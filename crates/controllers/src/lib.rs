@@ -22,6 +22,7 @@ pub mod deployment;
 pub mod disruption;
 pub mod events;
 pub mod garbage;
+pub mod job;
 pub mod key;
 pub mod kind;
 pub mod names;
@@ -34,7 +35,9 @@ pub mod pod_gc;
 pub mod pod_restart;
 pub mod pods;
 pub mod replica_set;
+mod revisions;
 pub mod scheduler;
+pub mod stateful_set;
 pub mod view;
 pub mod volumes;
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -76,6 +77,12 @@ pub enum Object {
     Deployment(Arc<Deployment>),
     /// A ReplicaSet.
     ReplicaSet(Arc<ReplicaSet>),
+    /// A StatefulSet.
+    StatefulSet(Arc<StatefulSet>),
+    /// A ControllerRevision.
+    ControllerRevision(Arc<ControllerRevision>),
+    /// A Job.
+    Job(Arc<Job>),
     /// A Pod.
     Pod(Arc<Pod>),
     /// A RestartLadder.
@@ -108,6 +115,9 @@ impl Object {
         match self {
             Object::Deployment(_) => Kind::Deployment,
             Object::ReplicaSet(_) => Kind::ReplicaSet,
+            Object::StatefulSet(_) => Kind::StatefulSet,
+            Object::ControllerRevision(_) => Kind::ControllerRevision,
+            Object::Job(_) => Kind::Job,
             Object::Pod(_) => Kind::Pod,
             Object::RestartLadder(_) => Kind::RestartLadder,
             Object::PodRestart(_) => Kind::PodRestart,
@@ -128,6 +138,9 @@ impl Object {
         match self {
             Object::Deployment(o) => &o.metadata,
             Object::ReplicaSet(o) => &o.metadata,
+            Object::StatefulSet(o) => &o.metadata,
+            Object::ControllerRevision(o) => &o.metadata,
+            Object::Job(o) => &o.metadata,
             Object::Pod(o) => &o.metadata,
             Object::RestartLadder(o) => &o.metadata,
             Object::PodRestart(o) => &o.metadata,
@@ -173,6 +186,9 @@ macro_rules! object_from {
 object_from!(
     Deployment,
     ReplicaSet,
+    StatefulSet,
+    ControllerRevision,
+    Job,
     Pod,
     RestartLadder,
     PodRestart,

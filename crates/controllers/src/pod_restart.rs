@@ -281,11 +281,11 @@ fn again(
     message: String,
     started_at: Option<Time>,
     replacement: PodReplacement,
+    now: Tick,
 ) -> Write {
     let mut restart = restart.clone();
     let status = restart.status.get_or_insert_default();
-    status.phase = Some(PodRestartPhase::Running);
-    status.message = Some(message);
+    status.go_on(PodRestartPhase::Running, message, now.to_micro_time());
     status.started_at = started_at;
     status.replacement = Some(replacement);
     Write::UpdateStatus(restart.into())
@@ -294,8 +294,7 @@ fn again(
 fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Tick) -> Write {
     let mut restart = restart.clone();
     let status = restart.status.get_or_insert_default();
-    status.phase = Some(phase);
-    status.message = Some(message);
+    status.go_on(phase, message, now.to_micro_time());
     status.finished_at = Some(pods::whole_seconds(now));
     if let Some(replacement) = &mut status.replacement {
         replacement.pod = None; // it is not created again any more

@@ -1,6 +1,7 @@
 //! From what is known of a pod to what is done. The order of the steps is the order of the functions.
 
 use rekindle_types::Tick;
+use rekindle_types::reasons::event::LADDER_STEP;
 use rekindle_types::v1alpha1::{LedgerPhase, Rung};
 
 use crate::budget::GIVEN_UP_AFTER;
@@ -10,7 +11,7 @@ use crate::failures::{self, Excuse, Failure, Since, Started};
 use crate::observation::{Course, PodView};
 use crate::requests::Requests;
 use crate::stability;
-use crate::{Action, Decision, PodRestartPlan, Situation, sentence};
+use crate::{Action, Decision, PodRestartPlan, Severity, Situation, sentence};
 
 /// Bytes of the pod's name that go into a PodRestart's name, which may have 253.
 const NAME_BYTES_MAX: usize = 200;
@@ -55,6 +56,7 @@ impl<'a> Decider<'a> {
         }
         self.observe();
         self.draft.prune(self.situation.policy.window);
+        self.take_back_withdrawn();
         if !failures.is_empty() {
             self.respond(&failures);
         } else if let Some(rung) = self.draft.ledger.held_rung {
@@ -121,10 +123,22 @@ impl<'a> Decider<'a> {
         self.observe_with(excuse);
     }
 
+    /// A request that was withdrawn did nothing to the pod: it uses up no attempt of its rung and nothing of the budgets.
+    fn take_back_withdrawn(&mut self) {
+        let names: Vec<&str> = self.requests.withdrawn().collect();
+        for name in names {
+            if let Some(rung) = self.draft.take_back(name) {
+                let message = sentence::withdrawn(rung, name);
+                self.draft.decide(LedgerPhase::Climbing, None, &message);
+                self.draft.tell(Severity::Normal, LADDER_STEP, &message);
+            }
+        }
+    }
+
     /// The restart that attempts were excused for will not end them.
     fn is_excuse_refused(&self) -> bool {
         let excused_by = self.draft.ledger.excused_by.as_deref();
-        excused_by.is_some_and(|name| self.requests.was_refused(name))
+        excused_by.is_some_and(|name| self.requests.ended_nothing(name))
     }
 
     pub(crate) fn observe_with(&mut self, excuse: Excuse) {

@@ -87,6 +87,20 @@ impl Draft {
         }
     }
 
+    /// The attempt that asked for this PodRestart was none. Answers its rung, the first time.
+    pub(crate) fn take_back(&mut self, pod_restart: &str) -> Option<Rung> {
+        let mut decisions = self.ledger.decisions.iter().flatten();
+        let decision = decisions.find(|d| d.pod_restart.as_deref() == Some(pod_restart))?;
+        let (rung, at) = (decision.rung?, decision.at.clone());
+        let attempts = self.ledger.attempts.as_mut()?;
+        let of_rung = attempts.iter_mut().find(|entry| entry.rung == rung)?;
+        let place = of_rung.at.iter().position(|attempt| *attempt == at)?;
+        of_rung.at.remove(place);
+        attempts.retain(|entry| !entry.at.is_empty());
+        self.ledger.attempts.take_if(|attempts| attempts.is_empty());
+        Some(rung)
+    }
+
     /// What the ladder does now, and why. The same decision again only raises its count.
     pub(crate) fn decide(&mut self, phase: LedgerPhase, rung: Option<Rung>, reason: &str) {
         let reason = cut(reason).to_owned();

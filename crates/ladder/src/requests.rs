@@ -80,10 +80,16 @@ impl<'a> Requests<'a> {
         request.metadata.creation_timestamp.as_ref().map_or(self.now, Tick::from)
     }
 
-    /// This one was refused: it ended nothing.
-    pub(crate) fn was_refused(&self, name: &str) -> bool {
+    /// This one was refused or withdrawn: it ended nothing.
+    pub(crate) fn ended_nothing(&self, name: &str) -> bool {
         let named = |r: &&&PodRestart| r.metadata.name.as_deref() == Some(name);
-        self.list.iter().find(named).and_then(|r| phase(r)) == Some(PodRestartPhase::Refused)
+        self.list.iter().find(named).is_some_and(|request| did_nothing(request))
+    }
+
+    /// Those of the ladder that were not needed any more before they were begun.
+    pub(crate) fn withdrawn(&self) -> impl Iterator<Item = &'a str> + '_ {
+        let withdrawn = self.list.iter().filter(|r| phase(r) == Some(PodRestartPhase::Withdrawn));
+        withdrawn.filter_map(|request| request.metadata.name.as_deref())
     }
 
     /// Whether this end is one of theirs: see the module's text. Times are whole seconds, so an attempt that had started within
@@ -101,7 +107,7 @@ impl<'a> Requests<'a> {
                 (None, _) => return false,
             };
             carried_out_by(r) == CarriedOutBy::Node
-                && status.phase != Some(PodRestartPhase::Refused)
+                && !did_nothing(r)
                 && started < began
                 && began <= finished
                 && finished <= over
@@ -115,4 +121,13 @@ fn carried_out_by(restart: &PodRestart) -> CarriedOutBy {
 
 fn phase(restart: &PodRestart) -> Option<PodRestartPhase> {
     restart.status.as_ref().and_then(|status| status.phase)
+}
+
+/// It is over, and the pod was not touched.
+fn did_nothing(restart: &PodRestart) -> bool {
+    match phase(restart) {
+        Some(PodRestartPhase::Refused | PodRestartPhase::Withdrawn) => true,
+        Some(PodRestartPhase::Running | PodRestartPhase::Succeeded | PodRestartPhase::Failed)
+        | None => false,
+    }
 }

@@ -215,6 +215,14 @@ pub(crate) fn held_request(rung: Rung, request: &str, why: &str) -> String {
     format!("{} is held back: {why} (PodRestart {request} waits)", doing(rung))
 }
 
+/// A request of the ladder was not needed any more.
+pub(crate) fn withdrawn(rung: Rung, request: &str) -> String {
+    format!(
+        "{} was not needed any more: the pod was ready again by itself (PodRestart {request} was withdrawn, and is not counted)",
+        doing(rung)
+    )
+}
+
 /// A budget held a restart back, and there is room now.
 pub(crate) fn held_restart(step: &Step, number: u32) -> String {
     format!("there is room in the budget: {} ({number} of {})", doing(step.rung), step.attempts)

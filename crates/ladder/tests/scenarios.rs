@@ -237,6 +237,7 @@ impl Player {
             "running" => world.report(PodRestartPhase::Running),
             "killed" => world.kill_all(),
             "succeeded" => world.report(PodRestartPhase::Succeeded),
+            "withdrawn" => world.report(PodRestartPhase::Withdrawn),
             "refused" => world.report(PodRestartPhase::Refused),
             "done" => {
                 world.report(PodRestartPhase::Running);

@@ -1,7 +1,7 @@
 //! Reading manifests: YAML or JSON, several documents in one text, `kind: List` taken apart. Pure: who calls has read the file.
 #![forbid(unsafe_code)]
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A file that is larger is not to be read. The API takes 3 MiB an object.
 pub const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -28,7 +28,7 @@ pub enum ManifestError {
 /// # Errors
 /// Where the text is not YAML or JSON, and where a document is no object. Aliases, depth and nodes are limited, so that a small
 /// text cannot become a large one in memory.
-pub fn objects(text: &str) -> Result<Vec<Value>, ManifestError> {
+pub fn objects(text: &str) -> Result<Vec<Map<String, Value>>, ManifestError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: 100,
@@ -47,7 +47,7 @@ pub fn objects(text: &str) -> Result<Vec<Value>, ManifestError> {
     Ok(objects)
 }
 
-fn flatten(document: Value, objects: &mut Vec<Value>) -> Result<(), ManifestError> {
+fn flatten(document: Value, objects: &mut Vec<Map<String, Value>>) -> Result<(), ManifestError> {
     let is_list = document.get("kind").and_then(Value::as_str) == Some("List");
     match document {
         Value::Null => {}
@@ -59,7 +59,7 @@ fn flatten(document: Value, objects: &mut Vec<Value>) -> Result<(), ManifestErro
                 flatten(item, objects)?;
             }
         }
-        Value::Object(_) => objects.push(document),
+        Value::Object(object) => objects.push(object),
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             return Err(ManifestError::NotAnObject);
         }

@@ -1,7 +1,8 @@
 //! Watches every kind that the view holds and hands on what they show, kind by kind in order.
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 
 /// What a watch shows.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub enum Seen {
     /// All objects of a kind; what is not among them is gone.
     List(Kind, Vec<Object>),
     /// An object as it is now.
@@ -45,6 +46,11 @@ impl Feed {
             match kind {
                 Kind::Deployment => watches.spawn(whole::<Deployment>(kind, client, sender)),
                 Kind::ReplicaSet => watches.spawn(whole::<ReplicaSet>(kind, client, sender)),
+                Kind::StatefulSet => watches.spawn(whole::<StatefulSet>(kind, client, sender)),
+                Kind::ControllerRevision => {
+                    watches.spawn(whole::<ControllerRevision>(kind, client, sender))
+                }
+                Kind::Job => watches.spawn(whole::<Job>(kind, client, sender)),
                 Kind::Pod => watches.spawn(whole::<Pod>(kind, client, sender)),
                 Kind::RestartLadder => watches.spawn(whole::<RestartLadder>(kind, client, sender)),
                 Kind::PodRestart => watches.spawn(whole::<PodRestart>(kind, client, sender)),
@@ -86,7 +92,7 @@ impl Feed {
 }
 
 /// The kinds that are watched.
-pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
+pub fn kinds() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| match kind.info().held {
         Held::Whole | Held::Metadata => true,
         Held::Nothing => false,

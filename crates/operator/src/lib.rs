@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a driver: it talks to an API and keeps time")]
 
+mod desk;
 mod engine;
 mod feed;
 mod ladder;
@@ -26,9 +27,14 @@ mod writer;
 
 use std::sync::Arc;
 
+pub use desk::{Desk, Task};
+pub use feed::{Seen, kinds};
 use kube::Client;
+pub use kube::core::Status;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
+pub use work::Work;
+pub use writer::{Answer, Transport, Writer, collection, object_of, path};
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;

@@ -14,7 +14,7 @@ use crate::{ladder, ledgers, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Work {
+pub enum Work {
     /// A controller at an object.
     Controller(Key),
     /// The ladder at a pod.
@@ -121,6 +121,9 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         }
         Object::Deployment(_)
         | Object::ReplicaSet(_)
+        | Object::StatefulSet(_)
+        | Object::ControllerRevision(_)
+        | Object::Job(_)
         | Object::PodDisruptionBudget(_)
         | Object::PersistentVolumeClaim(_)
         | Object::Lease(_)

@@ -1,7 +1,8 @@
 //! Carries out one write at a time through the API and says how it went, in the words of the plan.
 
 use http::{Method, Request};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -21,26 +22,47 @@ use serde_json::{Value, json};
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// Writes through a client. Cheap to clone.
+/// Writes through a transport.
 #[derive(Clone)]
-pub(crate) struct Writer {
-    client: Client,
+pub struct Writer<T> {
+    transport: T,
 }
 
 /// What the server answered, before it is put into the words of the plan.
-enum Answer {
+#[derive(Debug)]
+pub enum Answer {
+    /// An object, a list or a `Status` of success.
     Object(Value),
+    /// It said no.
     Refused(Box<Status>),
+    /// Nobody knows whether it was done.
     Unknown(String),
 }
 
-impl Writer {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+/// Takes a request to the API and brings the answer.
+pub trait Transport: Sync {
+    /// Sends one request.
+    fn send(&self, request: Request<Vec<u8>>) -> impl Future<Output = Answer> + Send;
+}
+
+impl Transport for Client {
+    async fn send(&self, request: Request<Vec<u8>>) -> Answer {
+        match self.request::<Value>(request).await {
+            Ok(object) => Answer::Object(object),
+            Err(kube::Error::Api(status)) => Answer::Refused(status),
+            Err(error) => Answer::Unknown(error.to_string()),
+        }
+    }
+}
+
+impl<T: Transport> Writer<T> {
+    /// A writer through this transport.
+    pub fn new(transport: T) -> Self {
+        Self { transport }
     }
 
     /// Carries the write out.
-    pub(crate) async fn carry_out(&self, write: &Write) -> Outcome {
+    pub async fn carry_out(&self, write: &Write) -> Outcome {
         match write {
             Write::Create(object) => {
                 let path = collection(&object.id());
@@ -75,7 +97,7 @@ impl Writer {
     }
 
     /// Writes an event; one that cannot be written is lost, and said in the log.
-    pub(crate) async fn record(&self, write: EventWrite) {
+    pub async fn record(&self, write: EventWrite) {
         let (event, answer) = match write {
             EventWrite::Create(event) => {
                 let path = collection(&event_id(&event.metadata));
@@ -226,11 +248,7 @@ impl Writer {
             Ok(request) => request,
             Err(error) => return Answer::Unknown(format!("build a request: {error}")),
         };
-        match self.client.request::<Value>(request).await {
-            Ok(object) => Answer::Object(object),
-            Err(kube::Error::Api(status)) => Answer::Refused(status),
-            Err(error) => Answer::Unknown(error.to_string()),
-        }
+        self.transport.send(request).await
     }
 }
 
@@ -239,7 +257,7 @@ fn event_id(meta: &ObjectMeta) -> ObjectId {
 }
 
 /// Where objects of the kind of `id` are created and listed.
-fn collection(id: &ObjectId) -> String {
+pub fn collection(id: &ObjectId) -> String {
     let info = id.kind.info();
     let root = if info.group.is_empty() {
         format!("/api/{}", info.version)
@@ -252,7 +270,8 @@ fn collection(id: &ObjectId) -> String {
     }
 }
 
-fn path(id: &ObjectId, subresource: &str) -> String {
+/// The path of an object, followed by that of a subresource (`/status`).
+pub fn path(id: &ObjectId, subresource: &str) -> String {
     format!("{}/{}{subresource}", collection(id), id.name.name)
 }
 
@@ -261,6 +280,9 @@ fn body(object: &Object) -> Value {
     match object {
         Object::Deployment(o) => json!(o),
         Object::ReplicaSet(o) => json!(o),
+        Object::StatefulSet(o) => json!(o),
+        Object::ControllerRevision(o) => json!(o),
+        Object::Job(o) => json!(o),
         Object::Pod(o) => json!(o),
         Object::RestartLadder(o) => json!(o),
         Object::PodRestart(o) => json!(o),
@@ -278,7 +300,11 @@ fn body(object: &Object) -> Value {
     }
 }
 
-fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
+/// Reads an object of a kind as the view holds it: whole, or its metadata.
+///
+/// # Errors
+/// When it is not one of that kind.
+pub fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
     fn typed<T: DeserializeOwned>(value: Value) -> Result<Object, serde_json::Error>
     where
         Object: From<T>,
@@ -288,6 +314,9 @@ fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
     match kind {
         Kind::Deployment => typed::<Deployment>(value),
         Kind::ReplicaSet => typed::<ReplicaSet>(value),
+        Kind::StatefulSet => typed::<StatefulSet>(value),
+        Kind::ControllerRevision => typed::<ControllerRevision>(value),
+        Kind::Job => typed::<Job>(value),
         Kind::Pod => typed::<Pod>(value),
         Kind::RestartLadder => typed::<RestartLadder>(value),
         Kind::PodRestart => typed::<PodRestart>(value),

@@ -65,6 +65,13 @@ impl CrashBackoff {
         self.series.is_some_and(|series| series.decided_for == number)
     }
 
+    /// The node's cap may have been lowered since the delay was chosen: an agent that starts again holds nothing longer.
+    pub(crate) fn cap(&mut self, max: TickDuration) {
+        if let Some(series) = &mut self.series {
+            series.delay = series.delay.min(max);
+        }
+    }
+
     /// A new series begins with the next crash.
     pub(crate) fn clear(&mut self) {
         self.series = None;

@@ -120,8 +120,10 @@ impl PodCore {
         let resize = Resize::restore(&pod, &journal);
         let status = pod.status.clone().unwrap_or_default();
         let mut records = journal.containers.clone();
+        let max = config.max_container_restart_period;
         let containers = blueprint.containers.iter().map(|definition| {
-            let record = records.remove(&definition.name).unwrap_or_default();
+            let mut record = records.remove(&definition.name).unwrap_or_default();
+            record.crash.cap(max);
             let granted = resize.granted.of(&definition.name);
             Container::restore(definition.clone(), record, granted.clone())
         });

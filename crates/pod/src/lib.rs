@@ -21,6 +21,7 @@
 //! | order of init containers, sidecars, regular ones | `sequence` |
 //! | images and their backoff | `images` |
 //! | delays | `backoff`, `timers` |
+//! | which updates matter | `update` |
 //! | volumes, sandbox | `volumes`, `sandbox` |
 //! | graceful end of containers and of the pod | `halt`, `ending` |
 //! | probes, and the way to `started` | `health`, `probe`, `probing` |
@@ -65,6 +66,7 @@ mod sequence;
 mod status;
 mod texts;
 mod timers;
+mod update;
 mod volumes;
 
 pub use action::{
@@ -80,3 +82,4 @@ pub use event::{
     SandboxSeenState, Snapshot, Verdict,
 };
 pub use journal::Journal;
+pub use update::concerns_core;

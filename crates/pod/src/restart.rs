@@ -68,12 +68,12 @@ impl PodCore {
     fn repeat_report(&mut self, id: &str) -> bool {
         let current = self.restart.as_ref().and_then(|restart| match &restart.cause {
             RestartCause::Asked { request } if request.id == id => {
-                Some((request.rung, restart.since))
+                Some((doing_now(request.rung, &restart.stage), restart.since))
             }
             RestartCause::Asked { .. } | RestartCause::Rule { .. } => None,
         });
-        let (phase, message, at) = if let Some((rung, since)) = current {
-            (PodRestartPhase::Running, texts::doing(rung).to_owned(), since)
+        let (phase, message, at) = if let Some((doing, since)) = current {
+            (PodRestartPhase::Running, doing.to_owned(), since)
         } else if let Some(result) = self.recent_restarts.iter().find(|result| result.id == id) {
             (result.phase, result.message.clone(), result.at)
         } else {
@@ -184,6 +184,8 @@ impl PodCore {
                     self.replace_sandbox(request.refresh);
                 }
                 self.begin_round(Round::Afresh);
+                let message = texts::starting(request.rung).to_owned();
+                self.report(request.id, PodRestartPhase::Running, message, self.now);
             }
             RestartCause::Rule { container } => {
                 self.begin_round(Round::ByRule);
@@ -281,6 +283,14 @@ impl PodCore {
         }
         self.recent_restarts.push(RestartResult { id, phase, message, at: self.now });
         self.keep(Keep::Now);
+    }
+}
+
+/// What a restart is at, for people.
+fn doing_now(rung: Rung, stage: &RestartStage) -> &'static str {
+    match stage {
+        RestartStage::Stopping { .. } | RestartStage::Cycling { .. } => texts::doing(rung),
+        RestartStage::Starting => texts::starting(rung),
     }
 }
 

@@ -276,6 +276,17 @@ pub(crate) fn doing(rung: Rung) -> &'static str {
     }
 }
 
+/// What a restart does when everything has ended.
+pub(crate) fn starting(rung: Rung) -> &'static str {
+    match rung {
+        Rung::Containers => "everything has ended: the containers are starting in the same sandbox",
+        Rung::Pod => "everything has ended: the containers are starting in a new sandbox",
+        Rung::Container | Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
+            "everything has ended: the containers are starting"
+        }
+    }
+}
+
 /// What a restart did.
 pub(crate) fn done(rung: Rung) -> &'static str {
     match rung {

@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_pod::{
-    Action, ActionErrorKind, ContainerSeenState, Event, Eviction, EvictionCause, ResourceDecision,
-    RestartRequest,
+    Action, ActionErrorKind, Config, ContainerSeenState, Event, Eviction, EvictionCause,
+    ResourceDecision, RestartRequest,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
@@ -85,7 +85,7 @@ impl Scenario {
     fn execute(&mut self, commands: &str) -> Vec<String> {
         let mut lines = Vec::new();
         if commands.starts_with("pod") {
-            self.world = Some(World::new(parse_pod(commands)));
+            self.world = Some(World::with_config(parse_pod(commands), parse_config(commands)));
             return lines;
         }
         let world = self.world.as_mut().expect("a scenario begins with a pod");
@@ -198,6 +198,14 @@ fn parse_pod(text: &str) -> Pod {
     pod
 }
 
+/// `cap=5` in the pod's own line: the longest wait before a restart that its node allows, seconds.
+fn parse_config(text: &str) -> Config {
+    let first = Words::parse(text.lines().next().unwrap_or_default());
+    let usual = world::config();
+    let cap = first.seconds("cap").unwrap_or(usual.max_container_restart_period);
+    Config { max_container_restart_period: cap, ..usual }
+}
+
 /// `delay=1 period=5 pass=1 fail=3 timeout=2 grace=7`, each of which may be absent.
 fn parse_probe(text: &str) -> Probe {
     let words = Words::parse(text);
@@ -292,6 +300,10 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             Some("live") => Processes::LiveOn,
             Some(_) | None => Processes::DieToo,
         }),
+        // what an agent that starts again finds set on its node
+        "cap" => {
+            world.config.max_container_restart_period = parse_span(words.word(1));
+        }
         "lose-journal" => world.journal = None,
         "crash" => world.crash_agent(),
         "reboot" => world.reboot(),

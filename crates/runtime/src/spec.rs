@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+// What the shim is asked in the same words is said in its own types.
+pub use rekindle_shim::protocol::{
+    Access, ImageGroups, MountFeature, MountOptions, Propagation, ReadOnlyReach,
+};
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, SandboxAttempt};
 use serde::{Deserialize, Serialize};
 
@@ -192,59 +196,6 @@ impl MountSource {
     }
 }
 
-/// What may be asked of a bind mount beyond where it is. By default nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MountOptions {
-    /// recursiveReadOnly: how far `Access::ReadOnly` reaches.
-    pub read_only: ReadOnlyReach,
-    /// mountPropagation: which mounts made later are seen on the other side.
-    pub propagation: Propagation,
-    /// bindMountOptions: what cannot be done in it.
-    pub without: Vec<MountFeature>,
-}
-
-/// How far a read-only mount reaches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ReadOnlyReach {
-    /// The mount itself.
-    #[default]
-    Mount,
-    /// All that is mounted beneath it, too.
-    Tree,
-}
-
-/// Which later mounts beneath a mount are seen on its other side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Propagation {
-    /// None.
-    #[default]
-    Private,
-    /// The host's are seen in the container.
-    HostToContainer,
-    /// Those of either on the other.
-    Bidirectional,
-}
-
-/// What a mount can do without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MountFeature {
-    /// Programs that are executed (`noexec`).
-    Exec,
-    /// Device nodes (`nodev`).
-    Devices,
-    /// Programs that run as their owner (`nosuid`).
-    SetUid,
-}
-
-/// Whether something may be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Access {
-    /// Reading only.
-    ReadOnly,
-    /// Reading and writing.
-    ReadWrite,
-}
-
 /// Limits; `None` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
@@ -311,16 +262,6 @@ pub struct Security {
     pub read_only_root: bool,
     /// Which system calls are allowed.
     pub seccomp: Seccomp,
-}
-
-/// Whether a user has the groups that the image's /etc/group says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ImageGroups {
-    /// Merge: yes.
-    #[default]
-    Merged,
-    /// Strict: no.
-    Left,
 }
 
 /// The seccomp profile.

@@ -404,17 +404,17 @@ pub struct MountPlan {
     pub access: Access,
     /// What else is asked of it.
     #[serde(default)]
-    pub options: MountPlanOptions,
+    pub options: MountOptions,
 }
 
-/// What may be asked of a bind mount.
+/// What may be asked of a bind mount beyond where it is. By default nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MountPlanOptions {
-    /// How far `Access::ReadOnly` reaches.
+pub struct MountOptions {
+    /// recursiveReadOnly: how far `Access::ReadOnly` reaches.
     pub read_only: ReadOnlyReach,
-    /// Which mounts made later are seen on the other side.
+    /// mountPropagation: which mounts made later are seen on the other side.
     pub propagation: Propagation,
-    /// What cannot be done in it.
+    /// bindMountOptions: what cannot be done in it.
     pub without: Vec<MountFeature>,
 }
 
@@ -443,11 +443,11 @@ pub enum Propagation {
 /// What a mount can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MountFeature {
-    /// Programs that are executed.
+    /// Programs that are executed (`noexec`).
     Exec,
-    /// Device nodes.
+    /// Device nodes (`nodev`).
     Devices,
-    /// Programs that run as their owner.
+    /// Programs that run as their owner (`nosuid`).
     SetUid,
 }
 
@@ -568,10 +568,10 @@ pub struct UserPlan {
 /// Whether a user has the groups that the image's /etc/group says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ImageGroups {
-    /// Yes.
+    /// supplementalGroupsPolicy Merge: yes.
     #[default]
     Merged,
-    /// supplementalGroupsPolicy Strict: no.
+    /// Strict: no.
     Left,
 }
 

@@ -139,7 +139,7 @@ impl Shim {
             sub_path: sub_path.map(str::to_owned),
             destination: destination.to_owned(),
             access: Access::ReadWrite,
-            options: MountPlanOptions::default(),
+            options: MountOptions::default(),
         }
     }
 
@@ -412,7 +412,7 @@ fn layers_as_a_volume_are_one_folder_and_a_sub_path_stays_inside() {
         sub_path: sub_path.map(str::to_owned),
         destination: destination.to_owned(),
         access: Access::ReadOnly,
-        options: MountPlanOptions { without: vec![MountFeature::Exec], ..Default::default() },
+        options: MountOptions { without: vec![MountFeature::Exec], ..Default::default() },
     };
     for (of, both, listed) in
         [(&layers[..], "top", "image-bottom\nimage-top"), (&layers[1..], "bottom", "image-bottom")]

@@ -47,6 +47,7 @@ pub(crate) fn tell(evidence: &PodEvidence, history: &mut History) {
             Some(PodRestartPhase::Succeeded) => "succeeded",
             Some(PodRestartPhase::Failed) => "failed",
             Some(PodRestartPhase::Refused) => "refused",
+            Some(PodRestartPhase::Withdrawn) => "withdrawn",
         };
         let words = match status.and_then(|status| status.message.as_deref()) {
             Some(message) => format!(": {message}"),

@@ -1,4 +1,4 @@
-//! The account of a Deployment or a ReplicaSet: its own conditions, and its pods that are not well, alike ones folded.
+//! The account of a Deployment, a ReplicaSet or a StatefulSet: its own conditions, and its pods that are not well, alike ones folded.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,12 @@ struct Condition<'a> {
 
 /// Why the workload is as it is.
 pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
-    let (kind, metadata) = match (&evidence.deployment, evidence.replica_sets.first()) {
+    let sets = (evidence.replica_sets.first(), &evidence.stateful_set);
+    let (kind, metadata) = match (&evidence.deployment, sets) {
         (Some(deployment), _) => ("Deployment", deployment.metadata.clone()),
-        (None, Some(set)) => ("ReplicaSet", set.metadata.clone()),
-        (None, None) => ("Deployment", Default::default()),
+        (None, (Some(set), _)) => ("ReplicaSet", set.metadata.clone()),
+        (None, (None, Some(set))) => ("StatefulSet", set.metadata.clone()),
+        (None, (None, None)) => ("Deployment", Default::default()),
     };
     let (pods, well) = group(&evidence.pods, now);
     let wanted = wanted(evidence);
@@ -104,9 +106,10 @@ fn advice(pods: &[PodGroup], failed: Option<&str>) -> Vec<String> {
 }
 
 fn wanted(evidence: &WorkloadEvidence) -> usize {
-    let replicas = match &evidence.deployment {
-        Some(deployment) => deployment.spec.replicas,
-        None => evidence.replica_sets.first().and_then(|set| set.spec.replicas),
+    let replicas = match (&evidence.deployment, &evidence.stateful_set) {
+        (Some(deployment), _) => deployment.spec.replicas,
+        (None, Some(set)) => set.spec.replicas,
+        (None, None) => evidence.replica_sets.first().and_then(|set| set.spec.replicas),
     };
     replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
 }

@@ -110,7 +110,12 @@ fn spec_errors(spec: &DeploymentSpec, field: &Path) -> Vec<FieldError> {
     ] {
         errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
     }
-    errors.extend(template::check(&spec.selector, &spec.template, field));
+    errors.extend(template::check(
+        template::Maker::ReplicaSet,
+        &spec.selector,
+        &spec.template,
+        field,
+    ));
     if let Some(strategy) = &spec.strategy {
         errors.extend(strategy_errors(strategy, &field.child("strategy")));
     }

@@ -151,9 +151,14 @@ fn number(schema: &Value, dice: &mut Dice) -> Value {
 fn object(schema: &Value, schemas: &Value, depth: usize, dice: &mut Dice) -> Value {
     let mut object = Map::new();
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    // An object inside another one has its own names of group and kind, and no others can be read.
+    let is_whole = schema["properties"]["metadata"].is_object();
     for (name, property) in
         schema.get("properties").and_then(Value::as_object).into_iter().flatten()
     {
+        if is_whole && matches!(name.as_str(), "apiVersion" | "kind") {
+            continue;
+        }
         let needed = required.contains(&json!(name));
         if needed || (depth > 0 && dice.roll(3) == 0) {
             let depth = depth.saturating_sub(1);

@@ -1,6 +1,7 @@
 //! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in [`all`].
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
@@ -15,9 +16,11 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use crate::registry::Registry;
 
 mod config_map;
+mod controller_revision;
 mod deployment;
 mod event;
 mod fill;
+mod job;
 mod keyed_data;
 mod lease;
 mod namespace;
@@ -34,6 +37,7 @@ mod restart_ledger;
 mod secret;
 mod service;
 mod service_account;
+mod stateful_set;
 pub(crate) mod storage;
 mod template;
 
@@ -44,8 +48,10 @@ pub fn all() -> Registry {
         .register::<ClusterRole>()
         .register::<ClusterRoleBinding>()
         .register::<ConfigMap>()
+        .register::<ControllerRevision>()
         .register::<Deployment>()
         .register::<Event>()
+        .register::<Job>()
         .register::<Lease>()
         .register::<Namespace>()
         .register::<Node>()
@@ -63,6 +69,7 @@ pub fn all() -> Registry {
         .register::<Secret>()
         .register::<Service>()
         .register::<ServiceAccount>()
+        .register::<StatefulSet>()
         .register::<StorageClass>();
     registry
 }

@@ -1,7 +1,7 @@
 //! PodRestart (rekindle.dev/v1alpha1).
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{API_VERSION, PodRestart, PodRestartSpec, Rung};
+use rekindle_types::v1alpha1::{API_VERSION, PodRestart, PodRestartSpec, RESTART_STEPS_MAX, Rung};
 
 use super::fill;
 use super::refresh;
@@ -83,6 +83,10 @@ impl ApiKind for PodRestart {
         let message = self.status.as_ref().and_then(|status| status.message.as_ref());
         if text(message).len() > MESSAGE_BYTES_MAX {
             errors.push(FieldError::too_long("status.message", MESSAGE_BYTES_MAX));
+        }
+        let steps = self.status.as_ref().map_or(0, |status| status.steps.len());
+        if steps > RESTART_STEPS_MAX {
+            errors.push(FieldError::too_many("status.steps", RESTART_STEPS_MAX));
         }
         errors
     }

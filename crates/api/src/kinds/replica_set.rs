@@ -54,7 +54,7 @@ impl ApiKind for ReplicaSet {
         }
         let none = Default::default();
         let pods = spec.template.as_ref().unwrap_or(&none);
-        errors.extend(template::check(&spec.selector, pods, &field));
+        errors.extend(template::check(template::Maker::ReplicaSet, &spec.selector, pods, &field));
         errors
     }
 

@@ -1,4 +1,4 @@
-//! What Deployments and ReplicaSets have in common: a selector and the template of their pods.
+//! What Deployments, ReplicaSets and StatefulSets have in common: a selector and the template of their pods.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,37 @@ pub(super) fn set_defaults(template: &mut PodTemplateSpec) {
     defaults::pod_spec(template.spec.get_or_insert_default());
 }
 
+/// Who makes the pods of a template, as upstream's texts name it: those of a Deployment are made by its ReplicaSets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Maker {
+    ReplicaSet,
+    StatefulSet,
+}
+
+impl Maker {
+    const fn name(self) -> &'static str {
+        match self {
+            Maker::ReplicaSet => "ReplicaSet",
+            Maker::StatefulSet => "StatefulSet",
+        }
+    }
+
+    /// What is wrong with a selector that selects everything.
+    fn empty_selector(self, selector: &LabelSelector, field: Path) -> FieldError {
+        match self {
+            Maker::ReplicaSet => FieldError::required(field, ""),
+            Maker::StatefulSet => FieldError {
+                field: field.into(),
+                problem: Problem::Invalid(json(selector)),
+                detail: "empty selector is invalid for statefulset".to_owned(),
+            },
+        }
+    }
+}
+
 /// Everything wrong with the selector and the template.
 pub(super) fn check(
+    maker: Maker,
     labels_selector: &LabelSelector,
     template: &PodTemplateSpec,
     field: &Path,
@@ -25,7 +54,7 @@ pub(super) fn check(
     let template_labels = metadata.and_then(|metadata| metadata.labels.as_ref());
     let template_field = field.child("template");
     if selector::is_empty(labels_selector) {
-        errors.push(FieldError::required(field.child("selector"), ""));
+        errors.push(maker.empty_selector(labels_selector, field.child("selector")));
     } else {
         errors.extend(selector::check(labels_selector, &field.child("selector")));
         if !selector::matches(labels_selector, template_labels) {
@@ -36,15 +65,22 @@ pub(super) fn check(
             });
         }
     }
-    let metadata_field = template_field.child("metadata");
-    errors.extend(labels::labels(template_labels, &metadata_field.child("labels")));
-    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
-    errors.extend(labels::annotations(annotations, &metadata_field.child("annotations")));
-    errors.extend(check_spec(template, &template_field.child("spec")));
+    errors.extend(check_metadata(template, &template_field.child("metadata")));
+    errors.extend(check_spec(maker, template, &template_field.child("spec")));
     errors
 }
 
-fn check_spec(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
+/// Everything wrong with the labels and annotations of the pods.
+pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
+    let metadata = template.metadata.as_ref();
+    let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
+    let mut errors = labels::labels(labels, &field.child("labels"));
+    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    errors.extend(labels::annotations(annotations, &field.child("annotations")));
+    errors
+}
+
+fn check_spec(maker: Maker, template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
     let Some(spec) = &template.spec else {
         return vec![FieldError::required(field, "")];
     };
@@ -56,7 +92,7 @@ fn check_spec(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
     if spec.active_deadline_seconds.is_some() {
         errors.push(FieldError::forbidden(
             field.child("activeDeadlineSeconds"),
-            "activeDeadlineSeconds in ReplicaSet is not Supported",
+            format!("activeDeadlineSeconds in {} is not Supported", maker.name()),
         ));
     }
     errors
@@ -79,7 +115,8 @@ pub(super) fn warnings(template: &PodTemplateSpec) -> Vec<String> {
     template.spec.as_ref().map_or_else(Vec::new, |spec| pod::warnings(spec, "spec.template.spec"))
 }
 
-fn json<T: serde::Serialize>(value: &T) -> String {
+/// A value as an error shows it.
+pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value)
-        .expect("labels and selectors have text keys, so JSON can hold them")
+        .expect("labels, selectors and templates have text keys, so JSON can hold them")
 }

@@ -68,6 +68,7 @@ fn created_objects_come_out_as_on_kubernetes() {
             let defaulted = object.to_value();
             object.set_defaults();
             assert_eq!(object.to_value(), defaulted, "defaulting twice: {}", file.display());
+            object.complete_new();
             let mut errors = object.validate();
             errors.extend(object.validate_new());
             object.prepare_for_create(&CONTEXT);
@@ -91,6 +92,7 @@ fn updates_change_what_may_change() {
         let (_, mut old) = decode(&registry, &old);
         old.set_defaults();
         old.prepare_for_create(&CONTEXT);
+        old.complete_new();
         let (_, mut new) = decode(&registry, &new);
         new.set_defaults();
         new.prepare_for_update(old.as_ref(), &CONTEXT);

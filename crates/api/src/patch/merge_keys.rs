@@ -120,6 +120,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         &[object("metadata", META), object("status", "dev.rekindle.v1alpha1.RestartLedgerStatus")],
     ),
     ("dev.rekindle.v1alpha1.RestartLedgerStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.apps.v1.ControllerRevision", &[object("metadata", META)]),
     (
         "io.k8s.api.apps.v1.Deployment",
         &[
@@ -152,6 +153,33 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ),
     ("io.k8s.api.apps.v1.ReplicaSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
     ("io.k8s.api.apps.v1.ReplicaSetStatus", &[keyed("conditions", &["type"])]),
+    (
+        "io.k8s.api.apps.v1.StatefulSet",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.apps.v1.StatefulSetSpec"),
+            object("status", "io.k8s.api.apps.v1.StatefulSetStatus"),
+        ],
+    ),
+    ("io.k8s.api.apps.v1.StatefulSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
+    ("io.k8s.api.apps.v1.StatefulSetStatus", &[keyed("conditions", &["type"])]),
+    (
+        "io.k8s.api.batch.v1.Job",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.batch.v1.JobSpec"),
+            object("status", "io.k8s.api.batch.v1.JobStatus"),
+        ],
+    ),
+    ("io.k8s.api.batch.v1.JobSpec", &[object("template", POD_TEMPLATE_SPEC)]),
+    (
+        "io.k8s.api.batch.v1.JobStatus",
+        &[
+            keyed("conditions", &["type"]),
+            object("uncountedTerminatedPods", "io.k8s.api.batch.v1.UncountedTerminatedPods"),
+        ],
+    ),
+    ("io.k8s.api.batch.v1.UncountedTerminatedPods", &[set("failed"), set("succeeded")]),
     ("io.k8s.api.coordination.v1.Lease", &[object("metadata", META)]),
     ("io.k8s.api.core.v1.ConfigMap", &[object("metadata", META)]),
     (CONTAINER, CONTAINER_FIELDS),

@@ -40,6 +40,10 @@ pub trait ApiKind:
     /// Before a create: drop what a user may not set (status), set `generation`. `ctx` gives time and identity.
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {}
 
+    /// After `prepare_for_create`, once the object has its UID and its name, which may be a generated one: what follows from
+    /// the two.
+    fn complete_new(&mut self) {}
+
     /// Before an update of the main resource: keep what only the status subresource may change (`status`), raise
     /// `metadata.generation` when the spec changed.
     fn prepare_for_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}

@@ -40,6 +40,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
         if generated {
             object.meta_mut().name = Some(call.api.generated_name(&prefix));
         }
+        object.complete_new();
         admission::complete(call.entry, object.as_mut());
         validate(call, object.as_ref()).map_err(|error| error.with_warnings(warnings.clone()))?;
         admission::check_write(call, object.as_ref(), None)?;

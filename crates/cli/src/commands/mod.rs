@@ -4,6 +4,7 @@ pub mod down;
 pub mod image;
 pub mod image_pull;
 pub mod restart;
+pub mod sim;
 pub mod status;
 pub mod up;
 pub mod why;

@@ -39,6 +39,7 @@ pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
             Target::Pod(name) => of_pod(&reader.pod(&name).await?, now),
             Target::Deployment(name) => of_workload(&reader.deployment(&name).await?, now),
             Target::ReplicaSet(name) => of_workload(&reader.replica_set(&name).await?, now),
+            Target::StatefulSet(name) => of_workload(&reader.stateful_set(&name).await?, now),
             Target::Node(name) => of_node(&reader.node(&name).await?, now),
         };
         match args.output {
@@ -69,7 +70,13 @@ impl Reader {
         }
         let pods = self.lookup.pods_of(&replica_sets).await?;
         let pods = self.about(pods, &Restarts::OfNamespace).await?;
-        Ok(WorkloadEvidence { deployment: Some(deployment), replica_sets, events, pods })
+        Ok(WorkloadEvidence {
+            deployment: Some(deployment),
+            replica_sets,
+            events,
+            pods,
+            ..Default::default()
+        })
     }
 
     async fn replica_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
@@ -77,7 +84,14 @@ impl Reader {
         let pods = self.lookup.pods_of(&sets).await?;
         let pods = self.about(pods, &Restarts::OfNamespace).await?;
         let events = self.events(&sets[0].metadata).await?;
-        Ok(WorkloadEvidence { deployment: None, replica_sets: sets, events, pods })
+        Ok(WorkloadEvidence { replica_sets: sets, events, pods, ..Default::default() })
+    }
+
+    async fn stateful_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
+        let (set, pods) = self.lookup.stateful_set(name).await?;
+        let pods = self.about(pods, &Restarts::OfNamespace).await?;
+        let events = self.events(&set.metadata).await?;
+        Ok(WorkloadEvidence { stateful_set: Some(set), events, pods, ..Default::default() })
     }
 
     async fn node(&self, name: &str) -> anyhow::Result<NodeEvidence> {

@@ -1,6 +1,6 @@
 //! The node's settings: a file with a kubelet's names, and the flags that go before it.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rekindle_node::NodeSettings;
 use serde_json::{Map, Value};
 
@@ -13,13 +13,7 @@ pub fn read(args: &NodeArgs) -> anyhow::Result<NodeSettings> {
         None => (Map::new(), "the command line".to_owned()),
         Some(file) => {
             let source = file.display().to_string();
-            match manifests::read_document(file)? {
-                Value::Null => (Map::new(), source),
-                Value::Object(settings) => (settings, source),
-                Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                    bail!("read {source}: it is no KubeletConfiguration")
-                }
-            }
+            (manifests::read_document(file)?.unwrap_or_default(), source)
         }
     };
     for (name, given) in [

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rekindle_manifest::{EXTENSIONS, FILE_BYTES_MAX};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// All objects of all files, in order. `-` is standard input; of a folder its manifests are read by name, not those of the
 /// folders in it.
@@ -20,20 +20,21 @@ pub fn read_all(sources: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
         let file = file.as_path();
         let text = read_text(file)?;
         let read = rekindle_manifest::objects(&text);
-        objects.extend(read.with_context(|| format!("read {}", file.display()))?);
+        let read = read.with_context(|| format!("read {}", file.display()))?;
+        objects.extend(read.into_iter().map(Value::Object));
     }
     Ok(objects)
 }
 
-/// The one document of a file; `Null` when it is empty.
-pub fn read_document(file: &Path) -> anyhow::Result<Value> {
+/// The one object of a file, if it holds one.
+pub fn read_document(file: &Path) -> anyhow::Result<Option<Map<String, Value>>> {
     let text = read_text(file)?;
     let read = rekindle_manifest::objects(&text);
     let mut objects = read.with_context(|| format!("read {}", file.display()))?;
     if objects.len() > 1 {
         bail!("read {}: it holds more than one document", file.display());
     }
-    Ok(objects.pop().unwrap_or(Value::Null))
+    Ok(objects.pop())
 }
 
 fn is_stdin(source: &Path) -> bool {

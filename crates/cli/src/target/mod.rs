@@ -15,6 +15,8 @@ pub enum Target {
     Deployment(String),
     /// A ReplicaSet.
     ReplicaSet(String),
+    /// A StatefulSet.
+    StatefulSet(String),
     /// A node.
     Node(String),
 }
@@ -38,10 +40,15 @@ impl Target {
                 Target::ReplicaSet(name)
             }
             "node" | "nodes" | "no" => Target::Node(name),
-            "statefulset" | "statefulsets" | "sts" | "daemonset" | "daemonsets" | "ds" => {
+            "statefulset" | "statefulsets" | "sts" | "statefulset.apps" | "statefulsets.apps" => {
+                Target::StatefulSet(name)
+            }
+            "daemonset" | "daemonsets" | "ds" => {
                 bail!("{text:?}: {kind} is not served by this version; name its pods")
             }
-            _ => bail!("{text:?}: the kind is one of pod, deployment, replicaset, node"),
+            _ => {
+                bail!("{text:?}: the kind is one of pod, deployment, replicaset, statefulset, node")
+            }
         })
     }
 }
@@ -57,6 +64,7 @@ mod tests {
             ("po/a", Target::Pod("a".to_owned())),
             ("deploy/a", Target::Deployment("a".to_owned())),
             ("deployment.apps/a", Target::Deployment("a".to_owned())),
+            ("sts/a", Target::StatefulSet("a".to_owned())),
             ("rs/a", Target::ReplicaSet("a".to_owned())),
             ("Node/a", Target::Node("a".to_owned())),
         ] {
@@ -70,7 +78,7 @@ mod tests {
             ("web", "KIND/NAME"),
             ("pod/", "KIND/NAME"),
             ("service/a", "one of pod, deployment"),
-            ("sts/a", "not served by this version"),
+            ("ds/a", "not served by this version"),
         ] {
             let refused = Target::parse(text).unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");

@@ -1,7 +1,7 @@
 //! What the kernel says of a container's first process, seen from the host.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 /// The namespaces a process can have of its own.
@@ -52,6 +52,13 @@ pub fn find(name: &str, value: &str) -> Option<u32> {
         let status = fs::read_to_string(entry.path().join("status")).ok()?;
         (line(&status, "NSpid:")?.ends_with("\t1")).then_some(pid)
     })
+}
+
+/// The namespaces of a process, held open while a test compares them with later ones: the kernel gives the number of a
+/// namespace again once nobody holds it.
+pub fn hold_namespaces(pid: u32) -> Vec<File> {
+    let open = |kind| File::open(format!("/proc/{pid}/ns/{kind}")).expect(kind);
+    NAMESPACES.map(open).into()
 }
 
 /// Every right, limit, mount, namespace and open file of the process; what must differ between two starts (numbers of

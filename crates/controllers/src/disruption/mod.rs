@@ -53,6 +53,14 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 &change.id.name.namespace,
             ));
         }
+        Object::StatefulSet(set) => {
+            let template = set.spec.template.metadata.as_ref();
+            keys.extend(covering(
+                view,
+                template.and_then(|meta| meta.labels.as_ref()),
+                &change.id.name.namespace,
+            ));
+        }
         Object::Deployment(deployment) => {
             let template = deployment.spec.template.metadata.as_ref();
             keys.extend(covering(
@@ -62,7 +70,9 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             ));
         }
         Object::PodDisruptionBudget(_)
+        | Object::Job(_)
         | Object::Pod(_)
+        | Object::ControllerRevision(_)
         | Object::RestartLadder(_)
         | Object::PodRestart(_)
         | Object::RestartLedger(_)

@@ -3,7 +3,7 @@
 //! ```text
 //!   asked ─► Held ⇄ Evicting ─► Starting ─► Succeeded
 //!     │        │        │           │
-//!     └────────┴────────┴───────────┴─────► Refused (nothing was done), Failed
+//!     └────────┴────────┴───────────┴─────► Refused or Withdrawn (nothing was done), Failed
 //! ```
 //! Every step is written before what it leads to, so that whoever comes after a crash goes on from it:
 //! - *Evicting* is written, with the pod as it is to be created again, before the eviction is asked for. From then on a pod that
@@ -72,8 +72,11 @@ impl Job<'_> {
     /// Begins. That the pod is there, with the right UID and on a node, was looked at before.
     fn take_up(&self, plan: &mut Plan) {
         let Some(pod) = self.view.pod(&pod_of(self.restart)) else { return };
-        if let Some(message) = self.refusal(pod).or_else(|| self.withdrawal(pod)) {
+        if let Some(message) = self.refusal(pod) {
             return plan.then(finish(self.restart, PodRestartPhase::Refused, message, self.now));
+        }
+        if let Some(message) = self.withdrawal(pod) {
+            return plan.then(finish(self.restart, PodRestartPhase::Withdrawn, message, self.now));
         }
         self.begin(pod, plan);
     }
@@ -204,7 +207,7 @@ impl Job<'_> {
             }
         };
         if let Some(message) = self.withdrawal(pod) {
-            return plan.then(finish(self.restart, PodRestartPhase::Refused, message, self.now));
+            return plan.then(finish(self.restart, PodRestartPhase::Withdrawn, message, self.now));
         }
         let asked = self.restart.metadata.creation_timestamp.as_ref().map_or(self.now, Tick::from);
         let deadline = self.restart.spec.deadline_seconds.map(|seconds| asked + secs(seconds));
@@ -355,12 +358,12 @@ impl Job<'_> {
     }
 
     fn held(&self, replacement: PodReplacement, why: &str) -> Write {
-        again(self.restart, why.to_owned(), None, replacement)
+        again(self.restart, why.to_owned(), None, replacement, self.now)
     }
 
     fn evicting(&self, replacement: PodReplacement) -> Write {
         let started = pods::whole_seconds(self.now);
-        again(self.restart, doing(self.rung).to_owned(), Some(started), replacement)
+        again(self.restart, doing(self.rung).to_owned(), Some(started), replacement, self.now)
     }
 
     fn starting(&self, before: &PodReplacement, pod: &Pod) -> Write {
@@ -374,7 +377,8 @@ impl Job<'_> {
             ..before.clone()
         };
         let started = self.restart.status.as_ref().and_then(|status| status.started_at.clone());
-        again(self.restart, format!("pod {name} is starting in its place"), started, replacement)
+        let message = format!("pod {name} is starting in its place");
+        again(self.restart, message, started, replacement, self.now)
     }
 
     fn note(

@@ -50,13 +50,13 @@ fn take_up(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     let text = |name: &Option<String>| name.clone().unwrap_or_default();
     let mut restart = restart.as_ref().clone();
     let status = restart.status.get_or_insert_default();
-    status.phase = Some(PodRestartPhase::Running);
-    status.started_at = Some(pods::whole_seconds(now));
-    status.message = Some(format!(
+    let message = format!(
         "rolling Deployment {} back to revision {}",
         text(&target.deployment.metadata.name),
         target.revision()
-    ));
+    );
+    status.go_on(PodRestartPhase::Running, message, now.to_micro_time());
+    status.started_at = Some(pods::whole_seconds(now));
     status.rollback = Some(RollbackStatus {
         deployment_name: text(&target.deployment.metadata.name),
         from_replica_set: text(&from.metadata.name),

@@ -3,11 +3,14 @@
 //! The patch names the UID and the resourceVersion it was decided on: an object that changed meanwhile is looked at again
 //! instead of being taken from somebody.
 
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
-use crate::plan::{Part, Write};
-use crate::{Kind, Object, owners};
+use crate::plan::{Part, Step, Write};
+use crate::{Kind, Object, Plan, View, owners};
 
 /// What an object is to an owner.
 pub(crate) enum Claim {
@@ -36,6 +39,31 @@ pub(crate) fn claim(kind: Kind, owner: &ObjectMeta, object: &Object, is_selected
         }
         None => Claim::Leave,
     }
+}
+
+/// Claims the pods that should be the owner's and lets go those that should not; the result is what is its own now.
+pub(crate) fn claim_pods<'a>(
+    view: &'a View,
+    kind: Kind,
+    owner: &'a ObjectMeta,
+    selects: impl Fn(&ObjectMeta) -> bool,
+    plan: &mut Plan,
+) -> Vec<&'a Arc<Pod>> {
+    let uid = owner.uid.as_deref().unwrap_or_default();
+    let namespace = owner.namespace.as_deref().unwrap_or_default();
+    let mut own = Vec::new();
+    let mut patches = Vec::new();
+    for object in view.dependents(uid).chain(view.unmanaged(Kind::Pod, namespace)) {
+        let Object::Pod(pod) = object else { continue };
+        match claim(kind, owner, object, selects(&pod.metadata)) {
+            Claim::Own => own.push(pod),
+            // An adopted pod counts once the patch is answered; that answer brings us here again.
+            Claim::Adopt(write) | Claim::Release(write) => patches.push(Step::from(write)),
+            Claim::Leave => {}
+        }
+    }
+    plan.then_all(patches);
+    own
 }
 
 fn adopt(kind: Kind, owner: &ObjectMeta, object: &Object) -> Write {

@@ -21,7 +21,7 @@ use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, names, owners, pods};
-pub(crate) use claim::{Claim, claim, references_patch};
+pub(crate) use claim::{Claim, claim, claim_pods, references_patch};
 pub(crate) use status::REPLICA_FAILURE;
 
 /// Pods created or deleted at most in one go, as upstream.
@@ -78,7 +78,8 @@ fn selects(rs: &ReplicaSet, pod: &ObjectMeta) -> bool {
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(rs) = view.replica_set(name) else { return plan };
-    let claimed = claim_pods(view, rs, &mut plan);
+    let selected = |pod: &ObjectMeta| selects(rs, pod);
+    let claimed = claim_pods(view, Kind::ReplicaSet, &rs.metadata, selected, &mut plan);
     let active: Vec<&Arc<Pod>> = claimed.iter().copied().filter(|p| pods::is_active(p)).collect();
     let is_kept = !owners::is_terminating(&rs.metadata);
     if is_kept {
@@ -87,28 +88,6 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let terminating = claimed.iter().filter(|p| pods::is_terminating(p) && !pods::is_finished(p));
     status::update(view, rs, &active, terminating.count(), now, &mut plan);
     plan
-}
-
-/// Claims the pods that should be the ReplicaSet's and lets go those that should not; the result is what is its own now.
-fn claim_pods<'a>(view: &'a View, rs: &'a ReplicaSet, plan: &mut Plan) -> Vec<&'a Arc<Pod>> {
-    let uid = rs.metadata.uid.as_deref().unwrap_or_default();
-    let namespace = rs.metadata.namespace.as_deref().unwrap_or_default();
-    let mut own = Vec::new();
-    let mut patches = Vec::new();
-    let managed = view.dependents(uid);
-    let unmanaged = view.unmanaged(Kind::Pod, namespace);
-    for object in managed.chain(unmanaged) {
-        let Object::Pod(pod) = object else { continue };
-        let claimed = claim(Kind::ReplicaSet, &rs.metadata, object, selects(rs, &pod.metadata));
-        match claimed {
-            Claim::Own => own.push(pod),
-            // An adopted pod counts once the patch is answered; that answer brings us here again.
-            Claim::Adopt(write) | Claim::Release(write) => patches.push(Step::from(write)),
-            Claim::Leave => {}
-        }
-    }
-    plan.then_all(patches);
-    own
 }
 
 /// Creates what is missing, deletes what is too many.
@@ -162,7 +141,7 @@ fn free_names<'a>(view: &'a View, rs: &'a ReplicaSet) -> impl Iterator<Item = St
 }
 
 /// The part of a generated name before its suffix: cut so that the whole has at most 63 letters, as upstream.
-fn name_base(owner: &str) -> &str {
+pub(crate) fn name_base(owner: &str) -> &str {
     let end = owner.len().min(63 - 6);
     owner[..end].trim_end_matches(['-', '.'])
 }

@@ -1,14 +1,18 @@
-//! `nodeSelector` and the required part of node affinity: both must match.
+//! `nodeSelector` and node affinity: the selector and the required part must match, the preferred part counts for a node.
 
 use k8s_openapi::api::core::v1::{
     Node, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Pod,
 };
 
+/// A label of a node.
+pub(super) fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str)
+}
+
 /// True when the pod may go to the node as far as its labels are concerned.
 pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else { return true };
-    let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
-    if !spec.node_selector.iter().flatten().all(|(key, value)| label(key) == Some(value)) {
+    if !spec.node_selector.iter().flatten().all(|(key, value)| label(node, key) == Some(value)) {
         return false;
     }
     let required = spec
@@ -18,6 +22,17 @@ pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
         .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
     required
         .is_none_or(|required| required.node_selector_terms.iter().any(|t| term_matches(t, node)))
+}
+
+/// The sum of the weights of the preferred terms that match the node. An empty term matches nothing here, too.
+pub(super) fn preference(pod: &Pod, node: &Node) -> i64 {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let preferred = affinity
+        .and_then(|affinity| affinity.node_affinity.as_ref())
+        .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
+    let matching =
+        preferred.unwrap_or_default().iter().filter(|term| term_matches(&term.preference, node));
+    matching.map(|term| i64::from(term.weight)).sum()
 }
 
 /// True when the volume can be reached from the node.
@@ -35,8 +50,7 @@ fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     if expressions.is_empty() && fields.is_empty() {
         return false;
     }
-    let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
-    expressions.iter().all(|r| requirement_holds(r, label(&r.key).map(String::as_str)))
+    expressions.iter().all(|r| requirement_holds(r, label(node, &r.key)))
         && fields.iter().all(|r| {
             r.key == "metadata.name" && requirement_holds(r, node.metadata.name.as_deref())
         })

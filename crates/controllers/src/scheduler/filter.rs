@@ -5,28 +5,23 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use super::requests::Requests;
 use super::{affinity, taints};
 
-/// Why the node cannot take the pod; empty when it can. As upstream: the first plugin that refuses speaks, and the
-/// resources plugin names every resource that is short.
-pub(super) fn reasons_against(
-    pod: &Pod,
-    requests: &Requests,
-    node: &Node,
-    used: &Requests,
-) -> Vec<String> {
+/// Taints are not named, so that nodes with different ones are counted together (upstream since 1.34).
+const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
+
+/// Why the pod may not go to the node, whatever else is there. As upstream: the first plugin that refuses speaks.
+pub(super) fn placement_reason(pod: &Pod, node: &Node) -> Option<String> {
     let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     if is_cordoned && !taints::tolerates_unschedulable(pod) {
-        return vec!["node(s) were unschedulable".to_owned()];
-    }
-    if let Some(taint) = taints::first_untolerated(pod, node) {
-        return vec![format!("node(s) had untolerated taint {}", taints::text(taint))];
+        return Some("node(s) were unschedulable".to_owned());
     }
     if !is_ready(node) && !taints::tolerates_not_ready(pod) {
-        return vec!["node(s) had untolerated taint {node.kubernetes.io/not-ready: }".to_owned()];
+        return Some(UNTOLERATED.to_owned());
     }
-    if !affinity::matches(pod, node) {
-        return vec!["node(s) didn't match Pod's node affinity/selector".to_owned()];
+    if taints::first_untolerated(pod, node).is_some() {
+        return Some(UNTOLERATED.to_owned());
     }
-    shortages(requests, &Requests::allocatable(node), used)
+    let matches = affinity::matches(pod, node);
+    (!matches).then(|| "node(s) didn't match Pod's node affinity/selector".to_owned())
 }
 
 /// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
@@ -36,7 +31,12 @@ pub(super) fn is_ready(node: &Node) -> bool {
     conditions.filter(|c| c.type_ == "Ready").all(|c| c.status == "True")
 }
 
-fn shortages(requests: &Requests, allocatable: &Requests, used: &Requests) -> Vec<String> {
+/// Every resource that is short.
+pub(super) fn shortages(
+    requests: &Requests,
+    allocatable: &Requests,
+    used: &Requests,
+) -> Vec<String> {
     let mut reasons = Vec::new();
     if used.pods + 1 > allocatable.pods {
         reasons.push("Too many pods".to_owned());

@@ -1,19 +1,25 @@
 //! The scheduler: finds a node for each pod that has none.
 //!
 //! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
-//! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit, the least allocated one is taken, then the first by name.
+//! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit,
+//! the one with the best score is taken (`scores`), then the first by name.
 //!
-//! Not here yet: preemption, inter-pod affinity, topology spread. The API warns about those fields.
+//! Not here yet: preemption. The API warns about its fields.
 
 pub mod requests;
 
 mod affinity;
 mod claims;
 mod filter;
+pub(crate) mod neighbours;
+mod ports;
+mod scores;
+mod spread;
 pub(crate) mod taints;
+mod wake;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
@@ -23,85 +29,18 @@ use serde_json::json;
 
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
-use crate::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods, volumes,
-};
+use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
 pub(crate) use affinity::fits_volume;
 use claims::Claims;
+use neighbours::Neighbours;
+use ports::Ports;
 use requests::Requests;
+use scores::Candidate;
+use spread::Spread;
+pub(crate) use wake::affected;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
 pub const NAME: &str = "default-scheduler";
-
-/// The pods that a change may give a node.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
-    match (&change.before, &change.after) {
-        (_, Some(Object::Pod(pod))) if is_waiting(pod) => {
-            let had_same_needs = matches!(&change.before, Some(Object::Pod(before))
-                if is_waiting(before) && before.spec == pod.spec);
-            if !had_same_needs {
-                keys.insert(Key::Schedule(change.id.name.clone()));
-            }
-        }
-        (Some(Object::Pod(before)), after) => {
-            let freed = pods::node(before).is_some()
-                && !pods::is_finished(before)
-                && match after {
-                    Some(Object::Pod(pod)) => {
-                        pods::is_finished(pod)
-                            || pods::node(pod).is_none()
-                            || asks_for_something_else(view, before, pod)
-                    }
-                    _ => true,
-                };
-            if freed {
-                keys.extend(waiting(view));
-            }
-        }
-        (before, Some(Object::Node(node))) => {
-            let is_same = matches!(before, Some(Object::Node(before)) if looks_alike(before, node));
-            if !is_same {
-                keys.extend(waiting(view));
-            }
-        }
-        (
-            _,
-            Some(
-                Object::PersistentVolumeClaim(_)
-                | Object::PersistentVolume(_)
-                | Object::StorageClass(_),
-            ),
-        ) => keys.extend(waiting_for_volumes(view)),
-        _ => {}
-    }
-}
-
-/// The pods without a node that use claims.
-fn waiting_for_volumes(view: &View) -> impl Iterator<Item = Key> {
-    view.unscheduled()
-        .filter(|pod| is_waiting(pod) && volumes::claims_of(pod).next().is_some())
-        .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
-}
-
-/// True when its resources were changed in place; looked at only when somebody waits for room.
-fn asks_for_something_else(view: &View, before: &Pod, after: &Pod) -> bool {
-    view.unscheduled().next().is_some() && Requests::of(before) != Requests::of(after)
-}
-
-/// True when nothing differs that the scheduler looks at: a heartbeat must not wake every waiting pod.
-fn looks_alike(a: &Node, b: &Node) -> bool {
-    a.spec == b.spec
-        && a.metadata.labels == b.metadata.labels
-        && filter::is_ready(a) == filter::is_ready(b)
-        && a.metadata.deletion_timestamp == b.metadata.deletion_timestamp
-        && Requests::allocatable(a) == Requests::allocatable(b)
-}
-
-fn waiting(view: &View) -> impl Iterator<Item = Key> {
-    view.unscheduled()
-        .filter(|pod| is_waiting(pod))
-        .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
-}
 
 /// True when this scheduler should find a node for it now.
 fn is_waiting(pod: &Pod) -> bool {
@@ -173,7 +112,10 @@ fn fitting<'a>(
     except: Option<&str>,
 ) -> Result<&'a Arc<Node>, String> {
     let requests = Requests::of(pod);
-    let mut best: Option<(i64, &Arc<Node>)> = None;
+    let ports = Ports::of(pod);
+    let spread = Spread::of(view, pod);
+    let neighbours = Neighbours::of(view, pod);
+    let mut candidates = Vec::new();
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
     let mut node_count = 0;
     for (id, object) in view.of_kind(Kind::Node) {
@@ -183,21 +125,28 @@ fn fitting<'a>(
         }
         node_count += 1;
         let used = view.requested_on(&id.name.name);
-        let mut reasons = filter::reasons_against(pod, &requests, node, &used);
+        let first = filter::placement_reason(pod, node)
+            .or_else(|| Some(ports.reason_against(view, pod, &id.name.name)?.to_owned()));
+        let mut reasons = match first {
+            Some(reason) => vec![reason],
+            None => filter::shortages(&requests, &Requests::allocatable(node), &used),
+        };
         if reasons.is_empty() {
-            reasons.extend(claims.reason_against(node));
+            let next = claims
+                .reason_against(node)
+                .or_else(|| Some(spread.reason_against(node)?.to_owned()))
+                .or_else(|| Some(neighbours.reason_against(node)?.to_owned()));
+            reasons.extend(next);
         }
         if reasons.is_empty() {
-            let score = filter::free_share(node, &used, &requests);
-            if best.is_none_or(|(best_score, _)| score > best_score) {
-                best = Some((score, node));
-            }
+            let free_share = filter::free_share(node, &used, &requests);
+            candidates.push(Candidate { node, free_share });
         }
         for reason in reasons {
             *refusals.entry(reason).or_insert(0) += 1;
         }
     }
-    best.map(|(_, node)| node).ok_or_else(|| explain(node_count, &refusals))
+    scores::best(view, pod, &neighbours, &candidates).ok_or_else(|| explain(node_count, &refusals))
 }
 
 fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {

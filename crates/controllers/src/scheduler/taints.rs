@@ -1,4 +1,4 @@
-//! Taints and tolerations. `PreferNoSchedule` keeps nobody away.
+//! Taints and tolerations. `PreferNoSchedule` keeps nobody away, but counts against a node.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
@@ -22,6 +22,16 @@ pub(super) fn first_untolerated<'a>(pod: &Pod, node: &'a Node) -> Option<&'a Tai
         .find(|taint| !tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
 }
 
+/// How many `PreferNoSchedule` taints of the node the pod does not tolerate.
+pub(super) fn count_to_avoid(pod: &Pod, node: &Node) -> i64 {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let avoided = taints
+        .iter()
+        .filter(|taint| taint.effect == "PreferNoSchedule")
+        .filter(|taint| !tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)));
+    avoided.fold(0, |count, _| count + 1)
+}
+
 /// It asks for neither CPU nor memory; the API makes requests of limits.
 fn is_best_effort(pod: &Pod) -> bool {
     let requests = Requests::of(pod);
@@ -42,11 +52,6 @@ fn tolerates_no_schedule(pod: &Pod, key: &str) -> bool {
     let taint =
         Taint { key: key.to_owned(), effect: "NoSchedule".to_owned(), ..Default::default() };
     tolerations(pod).iter().any(|toleration| tolerates(toleration, &taint))
-}
-
-/// `{key: value}`, as upstream's message has it.
-pub(super) fn text(taint: &Taint) -> String {
-    format!("{{{}: {}}}", taint.key, taint.value.as_deref().unwrap_or_default())
 }
 
 fn tolerations(pod: &Pod) -> &[Toleration] {

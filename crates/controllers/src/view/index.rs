@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::scheduler::neighbours;
 use crate::scheduler::requests::Requests;
 use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
 
@@ -17,6 +18,7 @@ pub(super) struct Index {
     by_node: BTreeMap<String, BTreeSet<ObjectId>>,
     requested: BTreeMap<String, Requests>,
     unscheduled: BTreeSet<ObjectId>,
+    with_affinity: BTreeSet<ObjectId>,
     retired_names: BTreeMap<String, VecDeque<String>>,
 }
 
@@ -35,6 +37,9 @@ impl Index {
                     self.by_node.entry(node.to_owned()).or_default().insert(id.clone());
                     if !pods::is_finished(pod) {
                         self.requested.entry(node.to_owned()).or_default().add(&Requests::of(pod));
+                        if neighbours::has_terms(pod) {
+                            self.with_affinity.insert(id.clone());
+                        }
                     }
                 }
                 None if pods::is_active(pod) => {
@@ -54,6 +59,7 @@ impl Index {
         }
         self.unmanaged.remove(id);
         self.unscheduled.remove(id);
+        self.with_affinity.remove(id);
         if let Object::Pod(pod) = object
             && let Some(node) = pods::node(pod)
         {
@@ -71,7 +77,7 @@ impl Index {
 
     /// Remembers the name of a pod that is gone, and forgets the names of an owner that is gone.
     pub(super) fn retire_name(&mut self, id: &ObjectId, object: &Object) {
-        if id.kind == Kind::ReplicaSet {
+        if matches!(id.kind, Kind::ReplicaSet | Kind::Job) {
             self.retired_names.remove(object.uid());
         }
         if id.kind != Kind::Pod {
@@ -119,6 +125,10 @@ impl Index {
         self.requested.get(node).cloned().unwrap_or_default()
     }
 
+    pub(super) fn with_affinity(&self) -> impl Iterator<Item = &ObjectId> {
+        self.with_affinity.iter()
+    }
+
     pub(super) fn unscheduled(&self) -> impl Iterator<Item = &ObjectId> {
         self.unscheduled.iter()
     }
@@ -126,7 +136,7 @@ impl Index {
 
 /// Kinds that a controller adopts when nobody manages them.
 const fn is_manageable(kind: Kind) -> bool {
-    matches!(kind, Kind::Pod | Kind::ReplicaSet)
+    matches!(kind, Kind::Pod | Kind::ReplicaSet | Kind::ControllerRevision)
 }
 
 fn remove_from(map: &mut BTreeMap<String, BTreeSet<ObjectId>>, key: &str, id: &ObjectId) {

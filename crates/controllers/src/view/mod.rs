@@ -13,7 +13,8 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -241,6 +242,14 @@ impl View {
         })
     }
 
+    /// The bound pods that must, or had better, be near other pods or away from them; finished ones do not count.
+    pub(crate) fn pods_with_affinity(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.with_affinity().filter_map(|id| match self.objects.get(id) {
+            Some(Object::Pod(pod)) => Some(pod),
+            _ => None,
+        })
+    }
+
     /// Since when a node that pods are bound to is known not to exist.
     pub fn lost_at(&self, node: &ObjectId) -> Option<Tick> {
         self.lost_nodes.get(&node.name.name).copied()
@@ -338,6 +347,10 @@ typed_getters! {
     pod: Pod;
     /// A ReplicaSet by name.
     replica_set: ReplicaSet;
+    /// A StatefulSet by name.
+    stateful_set: StatefulSet;
+    /// A Job by name.
+    job: Job;
     /// A Deployment by name.
     deployment: Deployment;
     /// A Node by name.

@@ -108,7 +108,10 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             }
         }
         Object::Deployment(_)
+        | Object::StatefulSet(_)
+        | Object::ControllerRevision(_)
         | Object::ReplicaSet(_)
+        | Object::Job(_)
         | Object::RestartLadder(_)
         | Object::PodRestart(_)
         | Object::RestartLedger(_)

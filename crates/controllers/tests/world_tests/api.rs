@@ -335,6 +335,9 @@ fn encode(object: &Object) -> Value {
     match object {
         Object::Deployment(o) => serde_json::to_value(o.as_ref()),
         Object::ReplicaSet(o) => serde_json::to_value(o.as_ref()),
+        Object::StatefulSet(o) => serde_json::to_value(o.as_ref()),
+        Object::ControllerRevision(o) => serde_json::to_value(o.as_ref()),
+        Object::Job(o) => serde_json::to_value(o.as_ref()),
         Object::Pod(o) => serde_json::to_value(o.as_ref()),
         Object::RestartLadder(o) => serde_json::to_value(o.as_ref()),
         Object::PodRestart(o) => serde_json::to_value(o.as_ref()),
@@ -361,6 +364,9 @@ pub(crate) fn decode(kind: Kind, mut value: Value) -> Object {
     match kind {
         Kind::Deployment => Object::Deployment(typed(value)),
         Kind::ReplicaSet => Object::ReplicaSet(typed(value)),
+        Kind::StatefulSet => Object::StatefulSet(typed(value)),
+        Kind::ControllerRevision => Object::ControllerRevision(typed(value)),
+        Kind::Job => Object::Job(typed(value)),
         Kind::Pod => Object::Pod(typed(value)),
         Kind::RestartLadder => Object::RestartLadder(typed(value)),
         Kind::PodRestart => Object::PodRestart(typed(value)),

@@ -28,6 +28,24 @@ pub(crate) fn replica_set(name: &str, replicas: i32) -> Value {
     })
 }
 
+pub(crate) fn job(name: &str, spec: Value) -> Value {
+    let mut template = template(name, "one");
+    template["spec"]["restartPolicy"] = json!("Never");
+    let mut value = json!({
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template,
+        },
+    });
+    for (field, setting) in spec.as_object().unwrap() {
+        value["spec"][field] = setting.clone();
+    }
+    value
+}
+
 pub(crate) fn template(app: &str, image: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": app}},

@@ -143,7 +143,7 @@ fn a_held_request_ends_when_its_pod_is_deleted_and_does_not_bring_it_back() {
 #[test]
 fn a_held_request_of_a_ladder_is_withdrawn_when_the_pod_is_well_and_a_persons_is_not() {
     for (ladder, expected) in
-        [(json!("web"), PodRestartPhase::Refused), (Value::Null, PodRestartPhase::Running)]
+        [(json!("web"), PodRestartPhase::Withdrawn), (Value::Null, PodRestartPhase::Running)]
     {
         let mut world = World::with_node();
         let web = world.create(pod("web", json!({})));

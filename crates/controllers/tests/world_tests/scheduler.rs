@@ -42,6 +42,41 @@ fn pods_go_where_most_is_free() {
     assert!(world.said().contains(&"Scheduled: Successfully assigned shop/p0 to big".to_owned()));
 }
 
+/// Assigning Pods to Nodes, "Node affinity weight"; Taints and Tolerations, "PreferNoSchedule".
+#[test]
+fn preferences_outweigh_free_room_and_taints_outweigh_preferences() {
+    let prefers = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 10, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}},
+        {"weight": 50, "preference": {"matchExpressions":
+            [{"key": "disk", "operator": "In", "values": ["ssd"]}]}},
+    ]}});
+    let tolerates = json!([{"key": "old", "operator": "Exists"}]);
+    // (preferred affinity, tolerations, where the pod goes)
+    for (affinity, tolerations, expected) in [
+        (Value::Null, Value::Null, "plain"),
+        (prefers.clone(), Value::Null, "rotating"),
+        (prefers, tolerates.clone(), "solid"),
+        (Value::Null, tolerates, "plain"),
+    ] {
+        let mut world = World::new();
+        for (name, cpu) in [("plain", "8"), ("rotating", "6"), ("solid", "4")] {
+            world.api.add_node(name, cpu, "16Gi", "110");
+        }
+        let node = |name| ObjectId::new(Kind::Node, NamespacedName::new("", name));
+        world.api.change(&node("rotating"), |n| n["metadata"]["labels"] = json!({"disk": "hdd"}));
+        world.api.change(&node("solid"), |n| {
+            n["metadata"]["labels"] = json!({"disk": "ssd"});
+            n["spec"]["taints"] = json!([{"key": "old", "effect": "PreferNoSchedule"}]);
+        });
+        let mut spec = asks("1", "1Gi");
+        spec["affinity"] = affinity.clone();
+        spec["tolerations"] = tolerations.clone();
+        let id = world.create(pod_with("web", spec));
+        world.settle();
+        assert_eq!(node_of(&world, &id).as_deref(), Some(expected), "{affinity} {tolerations}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_says_why_once_and_is_tried_again_when_something_changes() {
     let mut world = World::new();
@@ -113,12 +148,12 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
         (
             json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}}),
             json!({}),
-            "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: yes}.",
+            "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
         ),
         (
             json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
             json!({}),
-            "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }.",
+            "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
         ),
         (
             json!({}),

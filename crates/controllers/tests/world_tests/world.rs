@@ -61,10 +61,10 @@ impl World {
         world
     }
 
-    /// A user creates an object of namespace `shop`.
+    /// A user creates an object, of namespace `shop` unless it names another.
     pub(crate) fn create(&mut self, mut value: serde_json::Value) -> ObjectId {
         let kind = Kind::ALL.into_iter().find(|k| value["kind"] == k.info().kind).unwrap();
-        if kind.info().scope == Scope::Namespaced {
+        if kind.info().scope == Scope::Namespaced && value["metadata"]["namespace"].is_null() {
             value["metadata"]["namespace"] = json!("shop");
         }
         value["apiVersion"] = json!(kind.api_version());

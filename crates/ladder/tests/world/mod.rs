@@ -193,7 +193,10 @@ impl World {
         status.phase = Some(phase);
         match phase {
             PodRestartPhase::Running => status.started_at = Some(now),
-            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
+            PodRestartPhase::Succeeded
+            | PodRestartPhase::Failed
+            | PodRestartPhase::Refused
+            | PodRestartPhase::Withdrawn => {
                 status.finished_at = Some(now);
             }
         }

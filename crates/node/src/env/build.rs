@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 use super::api_address::api_variables;
 use super::expansion::expand;
 use super::field_ref::{FieldError, PodFacts, downward_field};
+use super::files::{EnvFiles, FileKeyError};
 use super::resource_ref::{Allocatable, ResourceError, resource_value};
 use crate::objects::{FetchedObjects, ObjectRef};
 
@@ -24,6 +25,8 @@ pub(crate) struct EnvInputs<'a> {
     pub allocatable: &'a Allocatable,
     /// The ConfigMaps and Secrets that the container refers to.
     pub objects: &'a FetchedObjects,
+    /// The files in the pod's volumes that it refers to.
+    pub files: &'a EnvFiles,
 }
 
 /// The variables in order.
@@ -67,6 +70,9 @@ pub(crate) enum EnvError {
     /// A resource amount.
     #[error(transparent)]
     Resource(#[from] ResourceError),
+    /// A file in a volume.
+    #[error(transparent)]
+    File(#[from] FileKeyError),
     /// A kind of source that this version cannot read.
     #[error("env {0:?}: valueFrom names no source that is supported")]
     NoSource(String),
@@ -196,6 +202,9 @@ fn value_from(
             key: selector.key.clone(),
         })?;
         return Ok(Some(text.to_owned()));
+    }
+    if let Some(selector) = &source.file_key_ref {
+        return Ok(inputs.files.value(selector)?);
     }
     Err(EnvError::NoSource(variable.name.clone()))
 }

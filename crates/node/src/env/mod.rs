@@ -2,8 +2,10 @@
 
 mod api_address;
 mod build;
+mod env_file;
 mod expansion;
 mod field_ref;
+mod files;
 mod resource_ref;
 #[cfg(test)]
 mod tests;
@@ -11,4 +13,5 @@ mod tests;
 pub(crate) use build::{EnvInputs, build_environment};
 pub(crate) use expansion::{expand, expand_command};
 pub(crate) use field_ref::{FieldError, PodFacts, downward_field};
+pub(crate) use files::EnvFiles;
 pub(crate) use resource_ref::{Allocatable, ResourceError, resource_value};

@@ -6,10 +6,14 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
+use rekindle_runtime::{Access, MountSource};
 use serde_json::json;
 
 use super::expansion::{expand, expand_command};
-use super::{Allocatable, EnvInputs, PodFacts, build_environment, downward_field, resource_value};
+use super::{
+    Allocatable, EnvFiles, EnvInputs, PodFacts, build_environment, downward_field, resource_value,
+};
+use crate::container_spec::VolumePath;
 use crate::objects::{FetchedObjects, Object, ObjectRef};
 
 fn pod() -> Pod {
@@ -69,6 +73,7 @@ fn environment(container: serde_json::Value) -> String {
         facts: &facts(),
         allocatable: &Allocatable::default(),
         objects: &objects(),
+        files: &EnvFiles::default(),
     });
     match built {
         Ok(env) => {
@@ -95,6 +100,7 @@ fn every_container_is_told_where_the_api_is_unless_it_says_otherwise() {
             facts: &facts,
             allocatable: &Allocatable::default(),
             objects: &objects,
+            files: &EnvFiles::default(),
         });
         built.unwrap().variables
     };
@@ -268,4 +274,58 @@ proptest! {
 fn a_variable_without_value_is_empty() {
     let variable = EnvVar { name: "A".to_owned(), ..EnvVar::default() };
     assert_eq!(environment(json!({ "env": [serde_json::to_value(variable).unwrap()] })), "A=");
+}
+
+/// What comes of one `fileKeyRef` to an emptyDir `v` with these files, and of the same to other volumes.
+#[test]
+fn a_variable_is_taken_from_a_file_of_an_empty_dir() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "x".repeat(33 << 10);
+    std::fs::write(folder.path().join("good"), "KEY='value'\nEMPTY=''\n").unwrap();
+    std::fs::write(folder.path().join("bad"), "KEY=value\n").unwrap();
+    std::fs::write(folder.path().join("binary"), b"KEY='\xff'\n").unwrap();
+    std::fs::write(folder.path().join("long"), format!("KEY='{long}'")).unwrap();
+    let mut pod = pod();
+    let declared = json!([{ "name": "v", "emptyDir": {} }, { "name": "host", "hostPath": { "path": folder.path() } }]);
+    pod.spec.as_mut().unwrap().volumes = serde_json::from_value(declared).unwrap();
+    let place = |_: &&str| VolumePath {
+        source: MountSource::Host(folder.path().to_owned()),
+        access: Access::ReadWrite,
+    };
+    let volumes = ["v", "host"].iter().map(|name| ((*name).to_owned(), place(name))).collect();
+    let of = |volume: &str, path: &str, key: &str, optional: bool| {
+        let selector =
+            json!({ "volumeName": volume, "path": path, "key": key, "optional": optional });
+        let env = json!([{ "name": "A", "valueFrom": { "fileKeyRef": selector } }, { "name": "B", "value": "<$(A)>" }]);
+        let container: Container =
+            serde_json::from_value(json!({ "name": "app", "env": env })).unwrap();
+        let built = build_environment(EnvInputs {
+            pod: &pod,
+            container: &container,
+            facts: &facts(),
+            allocatable: &Allocatable::default(),
+            objects: &FetchedObjects::default(),
+            files: &EnvFiles::read(&pod, &container, &volumes),
+        });
+        match built {
+            Ok(env) => {
+                env.variables.iter().map(|(name, value)| format!("{name}={value} ")).collect()
+            }
+            Err(error) => error.to_string(),
+        }
+    };
+    assert_eq!(of("v", "good", "KEY", false), "A=value B=<value> ");
+    for (path, key) in [("good", "OTHER"), ("good", "EMPTY"), ("absent", "KEY")] {
+        assert_eq!(of("v", path, key, true), "B=<$(A)> ", "{path} {key}");
+    }
+    let not_found = "environment variable key \"OTHER\" not found in file \"good\"";
+    assert_eq!(of("v", "good", "OTHER", false), not_found);
+    assert!(of("v", "good", "EMPTY", false).contains("not found in file"));
+    assert!(of("v", "absent", "KEY", false).ends_with("it does not exist"));
+    assert!(of("v", "bad", "KEY", true).ends_with("value must be enclosed in single quotes"));
+    assert!(of("v", "binary", "KEY", true).ends_with("it is not valid UTF-8"));
+    assert!(of("v", "long", "KEY", true).ends_with("exceeds the maximum size of 32768 bytes"));
+    assert!(of("v", "good", &"K".repeat(129), true).contains("exceeds the maximum length"));
+    // other kinds of volumes are not looked into
+    assert!(of("host", "good", "KEY", true).starts_with("cannot find the emptyDir volume"));
 }

@@ -43,51 +43,44 @@ fn millis(at: Tick) -> u64 {
 
 type Figure = fn(&CgroupUsage) -> Option<f64>;
 
+/// The families that a node, its containers and its pods all have.
+macro_rules! cpu_and_memory {
+    ($subject:literal) => {{
+        let families: [(&'static str, Kind, &str, Figure); 2] = [
+            (
+                concat!($subject, "_cpu_usage_seconds_total"),
+                Kind::Counter,
+                concat!("Cumulative cpu time consumed by the ", $subject, " in core-seconds"),
+                cpu_seconds,
+            ),
+            (
+                concat!($subject, "_memory_working_set_bytes"),
+                Kind::Gauge,
+                concat!("Current working set of the ", $subject, " in bytes"),
+                memory_bytes,
+            ),
+        ];
+        families
+    }};
+}
+
+fn sample(text: &mut Text, labels: &[(&str, &str)], of: &CgroupUsage, figure: Figure) {
+    if let Some(value) = figure(of) {
+        text.sample_at(labels, value, millis(of.taken_at));
+    }
+}
+
 fn node(text: &mut Text, usage: &NodeUsage) {
-    let families: [(&'static str, Kind, &str, Figure); 2] = [
-        (
-            "node_cpu_usage_seconds_total",
-            Kind::Counter,
-            "Cumulative cpu time consumed by the node in core-seconds",
-            cpu_seconds,
-        ),
-        (
-            "node_memory_working_set_bytes",
-            Kind::Gauge,
-            "Current working set of the node in bytes",
-            memory_bytes,
-        ),
-    ];
-    for (name, kind, help, figure) in families {
+    for (name, kind, help, figure) in cpu_and_memory!("node") {
         text.family(name, kind, help);
-        if let Some(value) = figure(&usage.node.cgroup) {
-            text.sample_at(&[], value, millis(usage.node.cgroup.taken_at));
-        }
+        sample(text, &[], &usage.node.cgroup, figure);
     }
 }
 
 fn containers(text: &mut Text, usage: &NodeUsage) {
-    let families: [(&'static str, Kind, &str, Figure); 2] = [
-        (
-            "container_cpu_usage_seconds_total",
-            Kind::Counter,
-            "Cumulative cpu time consumed by the container in core-seconds",
-            cpu_seconds,
-        ),
-        (
-            "container_memory_working_set_bytes",
-            Kind::Gauge,
-            "Current working set of the container in bytes",
-            memory_bytes,
-        ),
-    ];
-    for (name, kind, help, figure) in families {
+    for (name, kind, help, figure) in cpu_and_memory!("container") {
         text.family(name, kind, help);
-        each_container(usage, |labels, found, _| {
-            if let Some(value) = figure(found) {
-                text.sample_at(labels, value, millis(found.taken_at));
-            }
-        });
+        each_container(usage, |labels, found, _| sample(text, labels, found, figure));
     }
     text.family(
         "container_start_time_seconds",
@@ -116,29 +109,13 @@ fn each_container(usage: &NodeUsage, mut see: impl FnMut(&[(&str, &str)], &Cgrou
 }
 
 fn pods(text: &mut Text, usage: &NodeUsage) {
-    let families: [(&'static str, Kind, &str, Figure); 2] = [
-        (
-            "pod_cpu_usage_seconds_total",
-            Kind::Counter,
-            "Cumulative cpu time consumed by the pod in core-seconds",
-            cpu_seconds,
-        ),
-        (
-            "pod_memory_working_set_bytes",
-            Kind::Gauge,
-            "Current working set of the pod in bytes",
-            memory_bytes,
-        ),
-    ];
-    for (name, kind, help, figure) in families {
+    for (name, kind, help, figure) in cpu_and_memory!("pod") {
         text.family(name, kind, help);
         for PodUsage { pod_ref, cgroup, .. } in &usage.pods {
-            if let Some(found) = cgroup
-                && let Some(value) = figure(found)
-            {
-                let labels =
-                    [("namespace", pod_ref.namespace.as_str()), ("pod", pod_ref.name.as_str())];
-                text.sample_at(&labels, value, millis(found.taken_at));
+            let labels =
+                [("namespace", pod_ref.namespace.as_str()), ("pod", pod_ref.name.as_str())];
+            if let Some(found) = cgroup {
+                sample(text, &labels, found, figure);
             }
         }
     }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use rekindle_pod::RestartRequest;
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Refresh, Rung};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, Refresh, Rung};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 use tokio::sync::watch;
@@ -15,12 +14,32 @@ use tokio::sync::watch;
 use super::latest::{Progress, Submitted, Urgency, WriteOutcome, write_latest};
 
 /// One report of a restart's progress.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Report {
-    pub(crate) phase: PodRestartPhase,
-    pub(crate) message: String,
-    pub(crate) started_at: Option<Time>,
-    pub(crate) finished_at: Option<Time>,
+    pub(crate) status: PodRestartStatus,
+}
+
+impl Report {
+    /// The report after this one. A step that was told already is not told again: the core repeats itself after a crash.
+    fn next(&self, phase: PodRestartPhase, message: String, at: Tick) -> Self {
+        let mut status = self.status.clone();
+        if status.steps.iter().any(|step| step.phase == phase && step.message == message) {
+            (status.phase, status.message) = (Some(phase), Some(message));
+        } else {
+            status.go_on(phase, message, at.to_micro_time());
+        }
+        match phase {
+            PodRestartPhase::Running => {
+                status.started_at.get_or_insert_with(|| at.to_time());
+                status.finished_at = None;
+            }
+            PodRestartPhase::Succeeded
+            | PodRestartPhase::Failed
+            | PodRestartPhase::Refused
+            | PodRestartPhase::Withdrawn => status.finished_at = Some(at.to_time()),
+        }
+        Self { status }
+    }
 }
 
 /// What the core needs to know of a PodRestart; `None` when it has no UID yet, which no stored object lacks.
@@ -76,26 +95,19 @@ impl RestartReporter {
             return;
         };
         let before = known.reports.as_ref().and_then(|reports| reports.borrow().value.clone());
-        let stored = known.restart.status.as_ref();
-        let started_before = before
-            .and_then(|report| report.started_at)
-            .or_else(|| stored.and_then(|status| status.started_at.clone()));
-        let (started_at, finished_at) = match phase {
-            PodRestartPhase::Running => (started_before.or_else(|| Some(at.to_time())), None),
-            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
-                (started_before, Some(at.to_time()))
-            }
-        };
-        let report = Report { phase, message, started_at, finished_at };
+        let before = before
+            .unwrap_or_else(|| Report { status: known.restart.status.clone().unwrap_or_default() });
+        let report = before.next(phase, message, at);
         let client = self.client.clone();
         let restart = known.restart.clone();
         let reports = known.reports.get_or_insert_with(|| start_writer(client, &restart));
         // that it runs is news for a restart that takes long
         let urgency = match phase {
             PodRestartPhase::Running => Urgency::Soon,
-            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
-                Urgency::Now
-            }
+            PodRestartPhase::Succeeded
+            | PodRestartPhase::Failed
+            | PodRestartPhase::Refused
+            | PodRestartPhase::Withdrawn => Urgency::Now,
         };
         reports.send_modify(|submitted| submitted.replace(Some(report), urgency));
     }
@@ -134,10 +146,11 @@ async fn write(
     let patch = json!({
         "metadata": { "uid": uid },
         "status": {
-            "phase": report.phase,
-            "message": report.message,
-            "startedAt": report.started_at,
-            "finishedAt": report.finished_at,
+            "phase": report.status.phase,
+            "message": report.status.message,
+            "startedAt": report.status.started_at,
+            "finishedAt": report.status.finished_at,
+            "steps": report.status.steps,
         },
     });
     match api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
@@ -150,5 +163,25 @@ async fn write(
             tracing::debug!(restart = name, %error, "report of a restart failed; trying again");
             WriteOutcome::Retry
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_is_told_once_with_its_time_also_when_the_core_repeats_itself() {
+        let at = |seconds| Tick::ZERO + TickDuration::from_secs(seconds);
+        let running = PodRestartPhase::Running;
+        let mut report = Report::default().next(running, "stopping".to_owned(), at(1));
+        report = report.next(running, "starting".to_owned(), at(2));
+        report = report.next(running, "stopping".to_owned(), at(1));
+        report = report.next(PodRestartPhase::Succeeded, "running".to_owned(), at(3));
+        let told: Vec<_> =
+            report.status.steps.iter().map(|s| (s.message.as_str(), Tick::from(&s.at))).collect();
+        assert_eq!(told, [("stopping", at(1)), ("starting", at(2)), ("running", at(3))]);
+        assert_eq!(report.status.started_at, Some(at(1).to_time()));
+        assert_eq!(report.status.finished_at, Some(at(3).to_time()));
     }
 }

@@ -1,30 +1,6 @@
-//! Whether an update of a pod's object concerns the pod core: most updates are echoes of the status that it wrote itself.
+//! What beside the pod core an update of a pod's object concerns.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
-
-/// True when anything but the node's own part of the status, the version and the bookkeeping of writers differs. Conditions of
-/// others count: a readiness gate waits for one. So does a final phase: somebody else may have declared the pod finished.
-pub(crate) fn concerns_core(old: &Pod, new: &Pod) -> bool {
-    let (a, b) = (&old.metadata, &new.metadata);
-    a.labels != b.labels
-        || a.annotations != b.annotations
-        || a.deletion_timestamp != b.deletion_timestamp
-        || a.deletion_grace_period_seconds != b.deletion_grace_period_seconds
-        || a.generation != b.generation
-        || old.spec != new.spec
-        || !conditions_of_others(old).eq(conditions_of_others(new))
-        || (is_finished(new) && !is_finished(old))
-}
-
-fn is_finished(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
-}
-
-fn conditions_of_others(pod: &Pod) -> impl Iterator<Item = &PodCondition> {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.filter(|condition| !rekindle_pod::owns_condition(&condition.type_))
-}
+use k8s_openapi::api::core::v1::Pod;
 
 /// True when the pod may refer to other objects than before: all else that refers to some cannot be changed.
 pub(crate) fn concerns_references(old: &Pod, new: &Pod) -> bool {

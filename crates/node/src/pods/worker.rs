@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
-    EvictionCause, Journal, Outcome, PodCore, ResourceDecision,
+    EvictionCause, Journal, Outcome, PodCore, ResourceDecision, concerns_core,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
@@ -31,7 +31,7 @@ use super::latest::Urgency;
 use super::restarts::{RestartReporter, is_settled, request_of};
 use super::shown_by::ShownBy;
 use super::snapshot::snapshot_of;
-use super::spec_change::{concerns_core, concerns_downward_files, concerns_references};
+use super::spec_change::{concerns_downward_files, concerns_references};
 use super::termination_message::read_message;
 use crate::config::Duty;
 use crate::container_spec::find_container;

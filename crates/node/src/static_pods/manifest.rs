@@ -77,7 +77,7 @@ impl Manifest {
         let objects = rekindle_manifest::objects(text)
             .map_err(|error| StaticPodError::Syntax(error.to_string()))?;
         let count = objects.len();
-        let mut objects = objects.into_iter();
+        let mut objects = objects.into_iter().map(Value::Object);
         let (Some(mut object), None) = (objects.next(), objects.next()) else {
             return Err(StaticPodError::Count(count));
         };

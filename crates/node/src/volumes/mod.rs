@@ -18,6 +18,7 @@ mod error;
 mod host_path;
 mod mount;
 mod payload;
+mod read_file;
 mod remove;
 mod sub_path;
 #[cfg(test)]
@@ -31,5 +32,6 @@ pub(crate) use mount::{
     Contents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes, update_payloads,
     volume_paths,
 };
+pub(crate) use read_file::read_file_beneath;
 pub(crate) use remove::{remove_tree, sweep};
 pub(crate) use sub_path::ensure_sub_path;

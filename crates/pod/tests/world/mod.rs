@@ -27,6 +27,8 @@ pub const START: Tick = Tick::from_secs(1_000_000);
 pub struct World {
     pub now: Tick,
     pub core: PodCore,
+    /// What the node tells the core, also after the agent was killed.
+    pub config: Config,
     /// The object as the API has it, with the status that was written last.
     pub pod: Arc<Pod>,
     /// What survives a crash of the agent.
@@ -55,10 +57,16 @@ pub struct World {
 
 impl World {
     pub fn new(pod: Pod) -> Self {
+        Self::with_config(pod, config())
+    }
+
+    /// On a node that is set up in its own way.
+    pub fn with_config(pod: Pod, config: Config) -> Self {
         let pod = Arc::new(pod);
         Self {
             now: START,
-            core: PodCore::new(START, pod.clone(), config()),
+            core: PodCore::new(START, pod.clone(), config.clone()),
+            config,
             pod,
             journal: None,
             journal_was_lost: false,
@@ -135,9 +143,9 @@ impl World {
                 // As a file would give it back.
                 let text = serde_json::to_string(&journal).expect("a journal is written");
                 let journal = serde_json::from_str(&text).expect("and read");
-                PodCore::recover(self.now, self.pod.clone(), journal, config())
+                PodCore::recover(self.now, self.pod.clone(), journal, self.config.clone())
             }
-            None => PodCore::new(self.now, self.pod.clone(), config()),
+            None => PodCore::new(self.now, self.pod.clone(), self.config.clone()),
         };
     }
 

@@ -4,18 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{
-    self, Access as PlanAccess, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan,
-    MountPlan, MountPlanOptions, PidNamespacePlan, Privilege, ProcessPlan, RootPlan, RootUser,
-    StdinPlan, StdioPlan, TerminalPlan, Upper, UserPlan,
+    Access, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan, MountPlan,
+    PidNamespacePlan, Privilege, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan,
+    TerminalPlan, Upper, UserPlan,
 };
 
 use super::capabilities;
 use super::seccomp::{self, ProfileError, Profiles};
 use crate::image::{ImageConfig, ResolvedImage, UpperKind};
-use crate::spec::{
-    Access, ContainerSpec, ImageGroups, Mount, MountFeature, MountOptions, MountSource,
-    Propagation, ReadOnlyReach, Seccomp, Security, Stdin, TerminalUse,
-};
+use crate::spec::{ContainerSpec, Mount, MountSource, Seccomp, Security, Stdin, TerminalUse};
 
 /// Hidden in every container that is not privileged: what the container engines hide.
 const MASKED_PATHS: [&str; 12] = [
@@ -82,11 +79,7 @@ pub(crate) fn container(
                 UpperKind::Directory => Upper::Directory { dir: text(place.dir)? },
                 UpperKind::Tmpfs { size_bytes } => Upper::Tmpfs { size_bytes },
             },
-            access: if spec.security.read_only_root {
-                PlanAccess::ReadOnly
-            } else {
-                PlanAccess::ReadWrite
-            },
+            access: if spec.security.read_only_root { Access::ReadOnly } else { Access::ReadWrite },
             mask: texts(&image.rootfs.mask)?,
         },
         mounts: spec.mounts.iter().map(|one| mount(one, place)).collect::<Result<_, _>>()?,
@@ -138,32 +131,9 @@ fn mount(mount: &Mount, place: &Place<'_>) -> Result<MountPlan, String> {
         layers,
         sub_path: mount.sub_path.as_deref().map(text).transpose()?,
         destination: text(&Path::new("/").join(&mount.destination))?,
-        access: match mount.access {
-            Access::ReadOnly => PlanAccess::ReadOnly,
-            Access::ReadWrite => PlanAccess::ReadWrite,
-        },
-        options: mount_options(&mount.options),
+        access: mount.access,
+        options: mount.options.clone(),
     })
-}
-
-fn mount_options(options: &MountOptions) -> MountPlanOptions {
-    let without = options.without.iter().map(|feature| match feature {
-        MountFeature::Exec => protocol::MountFeature::Exec,
-        MountFeature::Devices => protocol::MountFeature::Devices,
-        MountFeature::SetUid => protocol::MountFeature::SetUid,
-    });
-    MountPlanOptions {
-        read_only: match options.read_only {
-            ReadOnlyReach::Mount => protocol::ReadOnlyReach::Mount,
-            ReadOnlyReach::Tree => protocol::ReadOnlyReach::Tree,
-        },
-        propagation: match options.propagation {
-            Propagation::Private => protocol::Propagation::Private,
-            Propagation::HostToContainer => protocol::Propagation::HostToContainer,
-            Propagation::Bidirectional => protocol::Propagation::Bidirectional,
-        },
-        without: without.collect(),
-    }
 }
 
 /// `command` replaces the entrypoint and drops the image's cmd; `args` replaces the cmd.
@@ -207,10 +177,7 @@ fn process(
             gid: security.run_as_group,
             groups: security.supplemental_groups.clone(),
             root: if security.run_as_non_root { RootUser::Refused } else { RootUser::Allowed },
-            image_groups: match security.image_groups {
-                ImageGroups::Merged => protocol::ImageGroups::Merged,
-                ImageGroups::Left => protocol::ImageGroups::Left,
-            },
+            image_groups: security.image_groups,
         },
     })
 }

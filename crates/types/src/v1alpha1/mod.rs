@@ -4,10 +4,12 @@
 mod ladder;
 mod ledger;
 mod restart;
+mod restart_steps;
 
 pub use ladder::*;
 pub use ledger::*;
 pub use restart::*;
+pub use restart_steps::*;
 
 /// The API group.
 pub const GROUP: &str = "rekindle.dev";

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Refresh, Rung, api_object};
+use super::{PodRestartStep, Refresh, Rung, api_object};
 
 /// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and so does the ladder. It is
 /// carried out once: Container, Containers and Pod by the node that runs the pod, Recreate, Reschedule and Rollback by the
@@ -90,6 +90,9 @@ pub struct PodRestartStatus {
     /// When every container that had to be was running again, or the new pod was ready, or it was given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// What was done, in order, and when; the oldest are dropped when there are more than 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<PodRestartStep>,
     /// Of Recreate and Reschedule: how far the replacement of the pod is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<PodReplacement>,
@@ -157,7 +160,8 @@ pub enum ReplacementStep {
     Starting,
 }
 
-/// Where a restart is: absent (pending) → Running → Succeeded or Failed; Refused at once when it cannot be done.
+/// Where a restart is: absent (pending) → Running → Succeeded or Failed; Refused at once when it cannot be done;
+/// Withdrawn when the ladder that asked does not need it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestartPhase")]
 pub enum PodRestartPhase {
@@ -169,6 +173,8 @@ pub enum PodRestartPhase {
     Failed,
     /// It cannot be done; the message says why (no such pod, another UID, terminating, a static pod, …).
     Refused,
+    /// The ladder that asked does not need it any more: the pod was well again before anything was done to it. Not an attempt.
+    Withdrawn,
 }
 
 impl PodRestartPhase {
@@ -176,7 +182,10 @@ impl PodRestartPhase {
     pub const fn is_final(self) -> bool {
         match self {
             PodRestartPhase::Running => false,
-            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => true,
+            PodRestartPhase::Succeeded
+            | PodRestartPhase::Failed
+            | PodRestartPhase::Refused
+            | PodRestartPhase::Withdrawn => true,
         }
     }
 }

@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn every_type_in_the_table_is_known() {
-        const SIMPLE: [&str; 9] = [
+        const SIMPLE: [&str; 10] = [
             "string",
             "int",
             "bool",
@@ -115,6 +115,7 @@ mod tests {
             "MicroTime",
             "Quantity",
             "IntOrString",
+            "RawExtension",
         ];
         for (message, fields) in table() {
             for field in fields.values() {

@@ -205,6 +205,7 @@ fn read_value(
         ("Time" | "MicroTime", WireValue::Bytes(bytes)) => time(bytes, wrong)?,
         ("Quantity", WireValue::Bytes(bytes)) => Some(quantity(bytes, wrong)?),
         ("IntOrString", WireValue::Bytes(bytes)) => Some(int_or_string(bytes, wrong)?),
+        ("RawExtension", WireValue::Bytes(bytes)) => Some(raw(bytes, wrong)?),
         // Kept for managedFields only, which this server drops.
         ("FieldsV1", WireValue::Bytes(_)) => None,
         (message, WireValue::Bytes(bytes)) if message.contains('.') => {
@@ -243,6 +244,21 @@ fn time(bytes: &[u8], wrong: &ProtobufError) -> Result<Option<Value>, ProtobufEr
     }
     let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| wrong.clone())?;
     Ok(Some(Value::String(time.to_string())))
+}
+
+/// An object of any kind, which clients write as JSON inside.
+fn raw(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
+    let mut object = Value::Null;
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.next()? {
+        match (number, value) {
+            (1, WireValue::Bytes(json)) => {
+                object = serde_json::from_slice(json).map_err(|_| wrong.clone())?;
+            }
+            _ => return Err(wrong.clone()),
+        }
+    }
+    Ok(object)
 }
 
 fn quantity(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {

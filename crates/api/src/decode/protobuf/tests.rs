@@ -127,8 +127,8 @@ fn what_cannot_be_read_says_so() {
     for (bytes, message) in [
         (b"{}".to_vec(), "the body does not begin as Kubernetes protobuf does"),
         (
-            body("batch/v1", "Job", w()),
-            "Job in \"batch/v1\" is not known in protobuf: send it as JSON",
+            body("example.com/v1", "Widget", w()),
+            "Widget in \"example.com/v1\" is not known in protobuf: send it as JSON",
         ),
         (
             body("v1", "ConfigMap", w().varint(99, 1)),

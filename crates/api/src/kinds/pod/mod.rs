@@ -3,13 +3,14 @@
 mod advice;
 pub(crate) mod defaults;
 mod image;
+mod label_keys;
 mod resize;
 mod row;
 pub mod unenforced;
 pub(crate) mod validate;
 mod volumes;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::{Tick, resources};
 
 use super::fill::{self, Desired};
@@ -64,10 +65,12 @@ impl ApiKind for Pod {
         defaults::pod(self);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, ctx: &Context<'_>) {
         fill::first_generation(&mut self.metadata);
+        label_keys::merge(self);
         let class = self.spec.as_ref().map(resources::qos_class);
         self.status = Some(PodStatus {
+            conditions: gated(self, ctx.now).map(|condition| vec![condition]),
             phase: Some("Pending".to_owned()),
             qos_class: class.map(str::to_owned),
             ..PodStatus::default()
@@ -181,6 +184,19 @@ impl ApiKind for Pod {
     fn row(&self, now: Tick) -> Vec<Cell> {
         row::row(self, now)
     }
+}
+
+/// What a pod with scheduling gates says of itself from the start, before any scheduler sees it (KEP-3521).
+fn gated(pod: &Pod, now: Tick) -> Option<PodCondition> {
+    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+    gates.filter(|gates| !gates.is_empty()).map(|_| PodCondition {
+        type_: "PodScheduled".to_owned(),
+        status: "False".to_owned(),
+        reason: Some("SchedulingGated".to_owned()),
+        message: Some("Scheduling is blocked due to non-empty scheduling gates".to_owned()),
+        last_transition_time: Some(now.to_time()),
+        ..PodCondition::default()
+    })
 }
 
 /// Takes over what admission filled in when the pod was created, and a client that sends its manifest again leaves out.

@@ -27,6 +27,7 @@ const FIELDS: &[Fields] = &[
         path: "spec.",
         enforced: &[
             "activeDeadlineSeconds",
+            "affinity",
             "automountServiceAccountToken",
             "containers",
             "dnsConfig",
@@ -57,15 +58,15 @@ const FIELDS: &[Fields] = &[
             "shareProcessNamespace",
             "terminationGracePeriodSeconds",
             "tolerations",
+            "topologySpreadConstraints",
             "volumes",
         ],
         refused: &[],
     },
-    Fields { schema: "Affinity", path: "spec.affinity.", enforced: &[], refused: &[] },
     Fields {
-        schema: "NodeAffinity",
-        path: "spec.affinity.nodeAffinity.",
-        enforced: &["requiredDuringSchedulingIgnoredDuringExecution"],
+        schema: "Affinity",
+        path: "spec.affinity.",
+        enforced: &["nodeAffinity", "podAffinity", "podAntiAffinity"],
         refused: &[],
     },
     Fields {
@@ -189,8 +190,14 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "EnvVarSource",
         path: "spec.containers[*].env[*].valueFrom.",
-        enforced: &["configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"],
-        refused: &["fileKeyRef"],
+        enforced: &[
+            "configMapKeyRef",
+            "fieldRef",
+            "fileKeyRef",
+            "resourceFieldRef",
+            "secretKeyRef",
+        ],
+        refused: &[],
     },
     Fields {
         schema: "VolumeMount",

@@ -123,21 +123,6 @@ const fn own_network(
 /// The table.
 pub const UNENFORCED: &[Unenforced] = &[
     pod(
-        "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-        prefers_nodes,
-        "only the required part of node affinity is looked at",
-    ),
-    pod(
-        "affinity.podAffinity",
-        |s| s.affinity.as_ref().is_some_and(|a| a.pod_affinity.is_some()),
-        "the scheduler does not look at other pods' labels",
-    ),
-    pod(
-        "affinity.podAntiAffinity",
-        |s| s.affinity.as_ref().is_some_and(|a| a.pod_anti_affinity.is_some()),
-        "the scheduler does not look at other pods' labels",
-    ),
-    pod(
         "evictionResponders",
         |s| !items(s.eviction_responders.as_ref()).is_empty(),
         "nobody asks them",
@@ -181,11 +166,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         "the nodes run Linux",
     ),
     pod("subdomain", |s| s.subdomain.is_some(), "there is no cluster DNS"),
-    pod(
-        "topologySpreadConstraints",
-        |s| !items(s.topology_spread_constraints.as_ref()).is_empty(),
-        "the scheduler looks at node selectors and resources only",
-    ),
     container(
         "lifecycle.postStart.tcpSocket",
         |c| c.lifecycle.as_ref().is_some_and(|l| connects(l.post_start.as_ref())),
@@ -283,11 +263,4 @@ fn limits_something_else(container: &Container) -> bool {
     let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
     let holds = |name: &str| matches!(name, "cpu" | "memory" | "ephemeral-storage");
     limits.into_iter().any(|(name, _)| !holds(name))
-}
-
-fn prefers_nodes(spec: &PodSpec) -> bool {
-    let nodes = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    nodes.is_some_and(|nodes| {
-        !items(nodes.preferred_during_scheduling_ignored_during_execution.as_ref()).is_empty()
-    })
 }

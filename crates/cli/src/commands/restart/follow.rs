@@ -1,6 +1,7 @@
 //! Follows a request until nothing more will happen, and the pod until it is Ready again.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
 use kube::runtime::wait::await_condition;
 use kube::{Client, ResourceExt};
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, PodRestartStep};
 
 /// How often the sign of life turns.
 const TURN: Duration = Duration::from_millis(120);
@@ -107,16 +109,16 @@ async fn ended(
     screen: &Screen,
 ) -> anyhow::Result<PodRestartPhase> {
     let name = asked.name_any();
-    let shown = RefCell::new(None);
+    let shown = RefCell::new(BTreeSet::new());
     let is_over = |restart: Option<&PodRestart>| {
         let Some(restart) = restart else { return true };
-        let status = restart.status.as_ref();
-        let Some(phase) = status.and_then(|status| status.phase) else { return false };
-        let message = status.and_then(|status| status.message.clone()).unwrap_or_default();
-        if shown.replace(Some((phase, message.clone()))) != Some((phase, message.clone())) {
-            screen.line(&format!("{phase:?}: {message}"));
+        let Some(status) = &restart.status else { return false };
+        for (key, line) in lines(status) {
+            if shown.borrow_mut().insert(key) {
+                screen.line(&line);
+            }
         }
-        phase.is_final()
+        status.phase.is_some_and(PodRestartPhase::is_final)
     };
     let over = await_condition(restarts.clone(), &name, is_over)
         .await
@@ -125,6 +127,19 @@ async fn ended(
         Some(phase) => Ok(phase),
         None => bail!("podrestart {name} was deleted before it was done"),
     }
+}
+
+/// The steps as they are shown, and what tells each from the others. One that is taken again has the same key.
+fn lines(status: &PodRestartStatus) -> Vec<(String, String)> {
+    let first = status.steps.iter().map(|step| Tick::from(&step.at)).min();
+    let of_step = |step: &PodRestartStep| {
+        let key = format!("{:?}: {}", step.phase, step.message);
+        let taken = first.map(|first| Tick::from(&step.at).since(first)).unwrap_or_default();
+        let millis = taken.as_micros() / 1000;
+        let line = format!("{key} (after {}.{:03}s)", millis / 1000, millis % 1000);
+        (key, line)
+    };
+    status.steps.iter().map(of_step).collect()
 }
 
 /// The pod is Ready and runs none of the containers that it ran before; or it is over, or another one.
@@ -178,6 +193,17 @@ mod tests {
         assert!(settled(&before, Some(&pod("u", "True", "c://2"))));
         assert!(settled(&before, Some(&pod("v", "False", "c://1"))), "another pod");
         assert!(settled(&before, None));
+    }
+
+    #[test]
+    fn each_step_is_shown_with_the_time_it_came_after() {
+        let status: PodRestartStatus = serde_json::from_value(json!({"steps": [
+            {"at": "2026-01-01T00:00:00.000000Z", "phase": "Running", "message": "stopping", "count": 1},
+            {"at": "2026-01-01T00:00:02.050000Z", "phase": "Succeeded", "message": "runs", "count": 1}
+        ]}))
+        .unwrap();
+        let shown: Vec<String> = lines(&status).into_iter().map(|(_, line)| line).collect();
+        assert_eq!(shown, ["Running: stopping (after 0.000s)", "Succeeded: runs (after 2.050s)"]);
     }
 
     #[test]

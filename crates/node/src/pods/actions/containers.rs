@@ -8,7 +8,7 @@ use rekindle_types::ContainerAttempt;
 
 use super::{ActionResult, PodActions, config, container_id, other, runtime_error};
 use crate::container_spec::{ContainerInputs, MountPaths, container_spec, find_container};
-use crate::env::{EnvInputs, build_environment};
+use crate::env::{EnvFiles, EnvInputs, build_environment};
 use crate::network::PodNetwork;
 use crate::objects::container_references;
 use crate::pods::etc_files;
@@ -28,16 +28,18 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let wanted = container_references(&self.pod_ref.namespace, container);
         let objects = self.objects.fetch(&wanted).await.map_err(|e| config(e.to_string()))?;
         let facts = self.facts();
+        let volumes = volume_paths(&self.dirs, &self.pod);
+        let files = EnvFiles::read(&self.pod, container, &volumes);
         let env = build_environment(EnvInputs {
             pod: &self.pod,
             container,
             facts: &facts,
             allocatable: &self.node.allocatable,
             objects: &objects,
+            files: &files,
         })
         .map_err(|e| config(e.to_string()))?;
         self.tell_skipped(&container.name, &env.skipped);
-        let volumes = volume_paths(&self.dirs, &self.pod);
         let etc_files = etc_files::mounts(&self.dirs);
         let attempt = key.attempt;
         let spec = container_spec(ContainerInputs {

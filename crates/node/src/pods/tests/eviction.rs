@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_runtime::ImageUse;
@@ -221,7 +220,7 @@ async fn a_pod_that_overfills_its_volume_is_evicted_and_its_neighbour_stays() {
     );
     let conditions = status["conditions"].as_array().unwrap();
     assert!(conditions.iter().all(|condition| condition["type"] != "DisruptionTarget"));
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.lease_renewals(6).await;
     assert_eq!(world.status("fine")["phase"], "Running");
     assert!(!volume.exists(), "what filled the disk is gone");
     agent.stop(StopMode::EndPods).await;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::{Contents, Volumes};
-use crate::volumes::{ensure_sub_path, remove_tree};
+use crate::volumes::{ensure_sub_path, read_file_beneath, remove_tree};
 
 /// A file of the host that must still be there at the end.
 fn host_file(volumes: &Volumes) -> PathBuf {
@@ -99,6 +99,34 @@ fn a_sub_path_is_made_beneath_its_volume_and_links_lead_nowhere_else() {
     assert!(!volumes.folder.join("host/new").exists());
     ensure_sub_path(&path, Path::new("inside/c")).unwrap();
     assert!(path.join("a/c").is_dir());
+}
+
+#[test]
+fn a_file_is_read_beneath_its_volume_only_and_nothing_but_a_file_is_opened() {
+    let (_volumes, path, host) = scratch();
+    let read = |name: &str| read_file_beneath(&path, Path::new(name), 8);
+    let kind = |name: &str| read(name).unwrap_err().kind();
+    fs::create_dir(path.join("d")).unwrap();
+    fs::write(path.join("d/full"), "12345678").unwrap();
+    fs::write(path.join("more"), "123456789").unwrap();
+    symlink("d/full", path.join("inside")).unwrap();
+    symlink("/d/full", path.join("rooted")).unwrap();
+    symlink(&host, path.join("host")).unwrap();
+    symlink("../../../../../../../../etc/passwd", path.join("up")).unwrap();
+    symlink("/proc/self/environ", path.join("process")).unwrap();
+    let fifo = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, path.join("fifo"), fifo, mode, 0).unwrap();
+    for name in ["d/full", "inside", "rooted"] {
+        assert_eq!(read(name).unwrap(), b"12345678", "{name}");
+    }
+    for name in ["host", "up", "process", "absent"] {
+        assert_eq!(kind(name), std::io::ErrorKind::NotFound, "{name}");
+    }
+    assert_eq!(kind("more"), std::io::ErrorKind::FileTooLarge);
+    for name in ["fifo", "d"] {
+        assert_eq!(kind(name), std::io::ErrorKind::InvalidInput, "{name}");
+    }
 }
 
 #[test]

@@ -34,9 +34,10 @@ pub(super) fn common(
         field.child("imagePullPolicy"),
     ));
     errors.extend(container_ports(items(container.ports.as_ref()), &field.child("ports")));
-    errors.extend(env::variables(items(container.env.as_ref()), &field.child("env")));
+    let volumes = items(spec.volumes.as_ref());
+    errors.extend(env::variables(items(container.env.as_ref()), volumes, &field.child("env")));
     errors.extend(env::sources(items(container.env_from.as_ref()), &field.child("envFrom")));
-    errors.extend(mounts::check(container, items(spec.volumes.as_ref()), field));
+    errors.extend(mounts::check(container, volumes, field));
     errors.extend(resources::of_container(container, &field.child("resources")));
     errors.extend(resources::resize_policy(
         items(container.resize_policy.as_ref()),

@@ -1,10 +1,11 @@
 //! Environment variables and where they come from.
 
 use k8s_openapi::api::core::v1::{
-    EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector, ResourceFieldSelector,
+    EnvFromSource, EnvVar, EnvVarSource, FileKeySelector, ObjectFieldSelector,
+    ResourceFieldSelector, Volume,
 };
 
-use super::unsupported;
+use super::volume::file_path;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, names, quantities, text};
 
@@ -39,8 +40,8 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-/// Checks `env`.
-pub(super) fn variables(variables: &[EnvVar], field: &Path) -> Vec<FieldError> {
+/// Checks `env` of a container of a pod with these volumes.
+pub(super) fn variables(variables: &[EnvVar], volumes: &[Volume], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
         let field = field.index(index);
@@ -52,13 +53,18 @@ pub(super) fn variables(variables: &[EnvVar], field: &Path) -> Vec<FieldError> {
         }
         if let Some(source) = &variable.value_from {
             let value = text(variable.value.as_ref());
-            errors.extend(value_from(source, value, &field.child("valueFrom")));
+            errors.extend(value_from(source, value, volumes, &field.child("valueFrom")));
         }
     }
     errors
 }
 
-fn value_from(source: &EnvVarSource, value: &str, field: &Path) -> Vec<FieldError> {
+fn value_from(
+    source: &EnvVarSource,
+    value: &str,
+    volumes: &[Volume],
+    field: &Path,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut sources = 0;
     if let Some(selector) = &source.field_ref {
@@ -78,18 +84,15 @@ fn value_from(source: &EnvVarSource, value: &str, field: &Path) -> Vec<FieldErro
         sources += 1;
         errors.extend(key_selector(&selector.name, &selector.key, &field.child("secretKeyRef")));
     }
-    if source.file_key_ref.is_some() {
+    if let Some(selector) = &source.file_key_ref {
         sources += 1;
-        errors.push(unsupported(
-            field.child("fileKeyRef"),
-            "the variable would be missing; use configMapKeyRef or secretKeyRef",
-        ));
+        errors.extend(file_selector(selector, volumes, &field.child("fileKeyRef")));
     }
     if sources == 0 {
         errors.push(FieldError::invalid(
             field,
             "",
-            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
         ));
     } else if !value.is_empty() {
         errors.push(FieldError::invalid(
@@ -115,6 +118,34 @@ fn key_selector(name: &str, key: &str, field: &Path) -> Vec<FieldError> {
     } else {
         errors.extend(invalid_each(&field.child("key"), key, names::config_map_key(key)));
     }
+    errors
+}
+
+/// A key of a file in one of the pod's emptyDirs (KEP-3721).
+fn file_selector(selector: &FileKeySelector, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if selector.key.is_empty() {
+        errors.push(FieldError::required(field.child("key"), ""));
+    } else {
+        let messages = names::env_var(&selector.key);
+        errors.extend(invalid_each(&field.child("key"), &selector.key, messages));
+    }
+    let name = &selector.volume_name;
+    let at = field.child("volumeName");
+    if name.is_empty() {
+        errors.push(FieldError::required(at, ""));
+    } else {
+        match volumes.iter().find(|volume| volume.name == *name) {
+            Some(volume) if volume.empty_dir.is_some() => {}
+            Some(_) => errors.push(FieldError::invalid(
+                at,
+                name,
+                "referenced volume must be of type emptyDir",
+            )),
+            None => errors.push(FieldError::not_found(at, name)),
+        }
+    }
+    errors.extend(file_path(&selector.path, &field.child("path")));
     errors
 }
 

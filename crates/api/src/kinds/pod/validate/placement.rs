@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{
     Affinity, NodeSelectorTerm, PodAffinityTerm, PodSpec, Toleration, TopologySpreadConstraint,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::one_of;
 use crate::registry::field_error::FieldError;
@@ -182,12 +183,48 @@ fn pod_term(term: &PodAffinityTerm, field: &Path) -> Vec<FieldError> {
     if let Some(labels) = &term.label_selector {
         errors.extend(selector::check(labels, &field.child("labelSelector")));
     }
+    let (same, other) = (&term.match_label_keys, &term.mismatch_label_keys);
+    errors.extend(label_keys(same, term.label_selector.as_ref(), &field.child("matchLabelKeys")));
+    errors.extend(label_keys(
+        other,
+        term.label_selector.as_ref(),
+        &field.child("mismatchLabelKeys"),
+    ));
+    for (index, key) in items(same.as_ref()).iter().enumerate() {
+        if items(other.as_ref()).contains(key) {
+            errors.push(FieldError::invalid(
+                field.child("matchLabelKeys").index(index),
+                key,
+                "exists in both matchLabelKeys and mismatchLabelKeys",
+            ));
+        }
+    }
     let topology = field.child("topologyKey");
     if term.topology_key.is_empty() {
         errors.push(FieldError::required(&topology, "can not be empty"));
     } else {
         let messages = names::qualified(&term.topology_key);
         errors.extend(invalid_each(&topology, &term.topology_key, messages));
+    }
+    errors
+}
+
+/// The keys whose values the pod itself has; they need a selector that they can become part of.
+fn label_keys(
+    keys: &Option<Vec<String>>,
+    selector: Option<&LabelSelector>,
+    field: &Path,
+) -> Vec<FieldError> {
+    let keys = items(keys.as_ref());
+    if selector.is_none() && !keys.is_empty() {
+        return vec![FieldError::forbidden(
+            field.clone(),
+            "must not be specified when labelSelector is not set",
+        )];
+    }
+    let mut errors = Vec::new();
+    for (index, key) in keys.iter().enumerate() {
+        errors.extend(invalid_each(&field.index(index), key, names::qualified(key)));
     }
     errors
 }
@@ -213,6 +250,51 @@ fn spreading(constraints: &[TopologySpreadConstraint], field: &Path) -> Vec<Fiel
         ));
         if let Some(labels) = &constraint.label_selector {
             errors.extend(selector::check(labels, &field.child("labelSelector")));
+        }
+        errors.extend(label_keys(
+            &constraint.match_label_keys,
+            constraint.label_selector.as_ref(),
+            &field.child("matchLabelKeys"),
+        ));
+        errors.extend(domains_and_policies(constraint, &field));
+        let is_double = constraints[..index].iter().any(|other| {
+            other.topology_key == constraint.topology_key
+                && other.when_unsatisfiable == constraint.when_unsatisfiable
+        });
+        if is_double {
+            errors.push(FieldError::duplicate(
+                field.child("{topologyKey, whenUnsatisfiable}"),
+                format!("{{{}, {}}}", constraint.topology_key, constraint.when_unsatisfiable),
+            ));
+        }
+    }
+    errors
+}
+
+fn domains_and_policies(constraint: &TopologySpreadConstraint, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let Some(domains) = constraint.min_domains {
+        let field = field.child("minDomains");
+        if domains <= 0 {
+            errors.push(FieldError::invalid(field.clone(), domains, "must be greater than zero"));
+        }
+        if constraint.when_unsatisfiable != "DoNotSchedule" {
+            errors.push(FieldError::invalid(
+                field,
+                domains,
+                format!(
+                    "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}",
+                    constraint.when_unsatisfiable
+                ),
+            ));
+        }
+    }
+    for (name, policy) in [
+        ("nodeAffinityPolicy", &constraint.node_affinity_policy),
+        ("nodeTaintsPolicy", &constraint.node_taints_policy),
+    ] {
+        if let Some(policy) = policy {
+            errors.extend(one_of(Some(policy), &["Honor", "Ignore"], field.child(name)));
         }
     }
     errors

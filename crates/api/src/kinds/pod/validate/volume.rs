@@ -332,7 +332,7 @@ fn user(user: Option<i64>, field: &Path) -> Option<FieldError> {
 }
 
 /// A path of a file inside a volume, which may not look like the names that atomic updates use.
-fn file_path(path: &str, field: &Path) -> Vec<FieldError> {
+pub(super) fn file_path(path: &str, field: &Path) -> Vec<FieldError> {
     if path.is_empty() {
         return vec![FieldError::required(field, "")];
     }

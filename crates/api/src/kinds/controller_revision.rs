@@ -1,0 +1,68 @@
+//! ControllerRevision (apps/v1): one state that a StatefulSet or a DaemonSet had, and can be brought back to.
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::Tick;
+
+use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::{Path, items, numbers, text};
+
+impl ApiKind for ControllerRevision {
+    const NAMES: Names = Names {
+        singular: "controllerrevision",
+        short_names: &[],
+        categories: &[],
+        scope: Scope::Namespaced,
+    };
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Controller", "string", "Controller of the object."),
+        column("Revision", "string", "Revision of the state that the object represents."),
+        AGE,
+    ];
+
+    fn validate(&self) -> Vec<FieldError> {
+        let revision = self.revision.unwrap_or(0);
+        let mut errors: Vec<FieldError> =
+            numbers::non_negative(revision, &Path::new("revision")).into_iter().collect();
+        if self.data.0.is_null() {
+            errors.push(FieldError::required("data", "data is mandatory"));
+        }
+        errors
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        if self.data == old.data {
+            return Vec::new();
+        }
+        vec![FieldError {
+            field: "data".to_owned(),
+            problem: Problem::Invalid(self.data.0.to_string()),
+            detail: "field is immutable".to_owned(),
+        }]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            controller(&self.metadata).into(),
+            self.revision.unwrap_or(0).to_string().into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+/// `statefulset.apps/web`, or `<none>`.
+fn controller(meta: &ObjectMeta) -> String {
+    let owners = items(meta.owner_references.as_ref());
+    let Some(owner) = owners.iter().find(|owner| owner.controller == Some(true)) else {
+        return "<none>".to_owned();
+    };
+    let kind = owner.kind.to_lowercase();
+    match owner.api_version.split_once('/') {
+        Some((group, _)) => format!("{kind}.{group}/{}", owner.name),
+        None => format!("{kind}/{}", owner.name),
+    }
+}

@@ -1,0 +1,179 @@
+//! Job (batch/v1).
+//!
+//! Source: API reference of batch/v1; documentation, "Jobs". Jobs of which a field asks for something that is not carried out
+//! here are refused by that field's name ([`unsupported`]).
+
+mod unsupported;
+mod update;
+mod validate;
+
+use k8s_openapi::api::batch::v1::{Job, JobStatus};
+use rekindle_types::Tick;
+
+use super::fill;
+use super::template;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, containers_and_images, human, wide};
+use crate::validation::{selector, text};
+
+/// The label with the UID of the Job, by which it knows its pods.
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+/// The label with the name of the Job.
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// [`CONTROLLER_UID`] as it was called first; still set.
+const OLD_CONTROLLER_UID: &str = "controller-uid";
+/// [`JOB_NAME`] as it was called first; still set, and what `kubectl logs job/x` users select by.
+const OLD_JOB_NAME: &str = "job-name";
+/// Failures after which a Job is given up, unless it says otherwise.
+const BACKOFF_LIMIT: i32 = 6;
+
+impl ApiKind for Job {
+    const NAMES: Names =
+        Names { singular: "job", short_names: &[], categories: &["all"], scope: Scope::Namespaced };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Status", "string", "Status of the job."),
+        column("Completions", "string", "How many pods succeeded, of how many that are to."),
+        column("Duration", "string", "Time from the start of the job to its completion."),
+        AGE,
+        wide("Containers", "string", "Names of each container in the template."),
+        wide("Images", "string", "Images referenced by each container in the template."),
+        wide("Selector", "string", "Label selector for pods."),
+    ];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["status.successful"];
+
+    fn set_defaults(&mut self) {
+        let spec = self.spec.get_or_insert_default();
+        template::set_defaults(&mut spec.template);
+        if spec.completions.is_none() && spec.parallelism.is_none() {
+            spec.completions = Some(1);
+        }
+        spec.parallelism.get_or_insert(1);
+        spec.backoff_limit.get_or_insert(BACKOFF_LIMIT);
+        fill::text(&mut spec.completion_mode, "NonIndexed");
+        spec.suspend.get_or_insert(false);
+        fill::text(&mut spec.pod_replacement_policy, "TerminatingOrFailed");
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+        self.status = Some(JobStatus::default());
+    }
+
+    fn complete_new(&mut self) {
+        generate_selector(self);
+        // As upstream: a Job without labels has those of its pods.
+        let template = self.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+        if self.metadata.labels.as_ref().is_none_or(|labels| labels.is_empty()) {
+            self.metadata.labels = template.and_then(|template| template.labels.clone());
+        }
+    }
+
+    fill::updates_of_spec_and_status!();
+
+    fn validate(&self) -> Vec<FieldError> {
+        validate::job(self)
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        update::check(self, old)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.spec.as_ref().map_or_else(Vec::new, |spec| template::warnings(&spec.template))
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        let succeeded = self.status.as_ref().and_then(|status| status.succeeded).unwrap_or(0);
+        vec![("status.successful", succeeded.to_string())]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let pods = self.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        let labels = self.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let [containers, images] = containers_and_images(pods);
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            standing(self).into(),
+            completions(self).into(),
+            duration(self, now).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            containers,
+            images,
+            labels.map_or_else(|| "<none>".to_owned(), selector::format).into(),
+        ]
+    }
+}
+
+/// Gives the pods labels that no other Job's pods have, and the Job a selector for them; unless the user selects by hand. A
+/// label that stands there already is left to validation.
+fn generate_selector(job: &mut Job) {
+    let name = text(job.metadata.name.as_ref()).to_owned();
+    let uid = text(job.metadata.uid.as_ref()).to_owned();
+    let spec = job.spec.get_or_insert_default();
+    if spec.manual_selector == Some(true) {
+        return;
+    }
+    let metadata = spec.template.metadata.get_or_insert_default();
+    let labels = metadata.labels.get_or_insert_default();
+    for (key, value) in [
+        (OLD_JOB_NAME, &name),
+        (JOB_NAME, &name),
+        (OLD_CONTROLLER_UID, &uid),
+        (CONTROLLER_UID, &uid),
+    ] {
+        labels.entry(key.to_owned()).or_insert_with(|| value.clone());
+    }
+    let selected = spec.selector.get_or_insert_default().match_labels.get_or_insert_default();
+    selected.entry(CONTROLLER_UID.to_owned()).or_insert(uid);
+}
+
+/// Whether a condition is True.
+fn has_condition(job: &Job, type_: &str) -> bool {
+    let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// Where the Job stands, in one word.
+fn standing(job: &Job) -> &'static str {
+    let is_suspended = job.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));
+    if has_condition(job, "Complete") {
+        "Complete"
+    } else if has_condition(job, "Failed") {
+        "Failed"
+    } else if job.metadata.deletion_timestamp.is_some() {
+        "Terminating"
+    } else if is_suspended {
+        "Suspended"
+    } else if has_condition(job, "SuccessCriteriaMet") {
+        "SuccessCriteriaMet"
+    } else if has_condition(job, "FailureTarget") {
+        "FailureTarget"
+    } else {
+        "Running"
+    }
+}
+
+/// How many pods succeeded, of how many.
+fn completions(job: &Job) -> String {
+    let succeeded = job.status.as_ref().and_then(|status| status.succeeded).unwrap_or(0);
+    let wanted = job.spec.as_ref().and_then(|spec| spec.completions);
+    let parallelism = job.spec.as_ref().and_then(|spec| spec.parallelism).unwrap_or(0);
+    match wanted {
+        Some(wanted) => format!("{succeeded}/{wanted}"),
+        None if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+        None => format!("{succeeded}/1"),
+    }
+}
+
+/// From the start to the completion, or to now; empty before the start.
+fn duration(job: &Job, now: Tick) -> String {
+    let status = job.status.as_ref();
+    let Some(start) = status.and_then(|status| status.start_time.as_ref()) else {
+        return String::new();
+    };
+    let end = status.and_then(|status| status.completion_time.as_ref()).map_or(now, Tick::from);
+    human(end.since(Tick::from(start)))
+}

@@ -1,0 +1,259 @@
+//! StatefulSet (apps/v1).
+
+use k8s_openapi::api::apps::v1::{
+    RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetStatus,
+    StatefulSetUpdateStrategy,
+};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::Tick;
+
+use super::fill;
+use super::storage;
+use super::template::{self, Maker};
+use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::resource::{
+    ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
+};
+use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
+use crate::validation::{Path, amounts, invalid_each, items, names, numbers, text};
+
+/// What becomes of a claim when its pod is not wanted any more.
+const RETENTION: &[&str] = &["Retain", "Delete"];
+
+impl ApiKind for StatefulSet {
+    const NAMES: Names = Names {
+        singular: "statefulset",
+        short_names: &["sts"],
+        categories: &["all"],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    // its pods' host names are made of it
+    const NAME_RULE: NameRule = NameRule::DnsLabel;
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Ready", "string", "Number of the pod with ready state"),
+        AGE,
+        wide("Containers", "string", "Names of each container in the template."),
+        wide("Images", "string", "Images referenced by each container in the template."),
+    ];
+
+    fn set_defaults(&mut self) {
+        let spec = &mut self.spec;
+        template::set_defaults(&mut spec.template);
+        spec.replicas.get_or_insert(1);
+        spec.revision_history_limit.get_or_insert(10);
+        fill::text(&mut spec.pod_management_policy, "OrderedReady");
+        let strategy = spec.update_strategy.get_or_insert_default();
+        fill::text(&mut strategy.type_, "RollingUpdate");
+        if strategy.type_.as_deref() == Some("RollingUpdate") {
+            let rolling = strategy.rolling_update.get_or_insert_default();
+            rolling.partition.get_or_insert(0);
+            rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
+        }
+        let retention = spec.persistent_volume_claim_retention_policy.get_or_insert_default();
+        fill::text(&mut retention.when_deleted, "Retain");
+        fill::text(&mut retention.when_scaled, "Retain");
+        for claim in spec.volume_claim_templates.iter_mut().flatten() {
+            claim.set_defaults();
+        }
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+        self.status = Some(StatefulSetStatus::default());
+    }
+
+    fill::updates_of_spec_and_status!();
+
+    fn validate(&self) -> Vec<FieldError> {
+        spec_errors(&self.spec, &Path::new("spec"))
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let mut before = old.spec.clone();
+        let after = &self.spec;
+        before.replicas = after.replicas;
+        before.ordinals.clone_from(&after.ordinals);
+        before.template.clone_from(&after.template);
+        before.update_strategy.clone_from(&after.update_strategy);
+        before.revision_history_limit = after.revision_history_limit;
+        before
+            .persistent_volume_claim_retention_policy
+            .clone_from(&after.persistent_volume_claim_retention_policy);
+        before.min_ready_seconds = after.min_ready_seconds;
+        if before == *after {
+            return Vec::new();
+        }
+        vec![FieldError::forbidden(
+            "spec",
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+             'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+        )]
+    }
+
+    fn validate_status(&self) -> Vec<FieldError> {
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        template::warnings(&self.spec.template)
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let ready = self.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+        let [containers, images] = containers_and_images(self.spec.template.spec.as_ref());
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            format!("{ready}/{}", self.spec.replicas.unwrap_or(1)).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            containers,
+            images,
+        ]
+    }
+}
+
+fn spec_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let management = text(spec.pod_management_policy.as_ref());
+    if !matches!(management, "OrderedReady" | "Parallel") {
+        let detail = "must be 'OrderedReady' or 'Parallel'";
+        errors.push(FieldError::invalid(field.child("podManagementPolicy"), management, detail));
+    }
+    if let Some(strategy) = &spec.update_strategy {
+        errors.extend(strategy_errors(strategy, &field.child("updateStrategy")));
+    }
+    if let Some(policy) = &spec.persistent_volume_claim_retention_policy {
+        let field = field.child("persistentVolumeClaimRetentionPolicy");
+        for (name, value) in
+            [("whenDeleted", &policy.when_deleted), ("whenScaled", &policy.when_scaled)]
+        {
+            let value = text(value.as_ref());
+            if !RETENTION.contains(&value) {
+                errors.push(FieldError::not_supported(field.child(name), value, RETENTION));
+            }
+        }
+    }
+    for (name, value) in [
+        ("replicas", spec.replicas),
+        ("minReadySeconds", spec.min_ready_seconds),
+        ("revisionHistoryLimit", spec.revision_history_limit),
+    ] {
+        errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
+    }
+    let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+    errors.extend(numbers::non_negative(start, &field.child("ordinals").child("start")));
+    errors.extend(claim_errors(spec, &field.child("volumeClaimTemplates")));
+    let pods = with_claims(spec);
+    errors.extend(template::check(Maker::StatefulSet, &spec.selector, &pods, field));
+    errors
+}
+
+fn strategy_errors(strategy: &StatefulSetUpdateStrategy, field: &Path) -> Vec<FieldError> {
+    let rolling_field = field.child("rollingUpdate");
+    match (text(strategy.type_.as_ref()), &strategy.rolling_update) {
+        ("OnDelete", None) | ("RollingUpdate", None) => Vec::new(),
+        ("OnDelete", Some(rolling)) => vec![FieldError {
+            field: rolling_field.into(),
+            problem: Problem::Invalid(
+                serde_json::to_string(rolling).expect("two numbers are always JSON"),
+            ),
+            detail: "only allowed for updateStrategy 'RollingUpdate'".to_owned(),
+        }],
+        ("RollingUpdate", Some(rolling)) => rolling_errors(rolling, &rolling_field),
+        (other, _) => vec![FieldError::invalid(
+            field.child("type"),
+            other,
+            "must be 'RollingUpdate' or 'OnDelete'",
+        )],
+    }
+}
+
+fn rolling_errors(rolling: &RollingUpdateStatefulSetStrategy, field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> =
+        numbers::non_negative(rolling.partition.unwrap_or(0), &field.child("partition"))
+            .into_iter()
+            .collect();
+    if let Some(amount) = &rolling.max_unavailable {
+        let field = field.child("maxUnavailable");
+        errors.extend(amounts::check(amount, &field));
+        if amounts::is_zero(amount) {
+            errors.push(FieldError::invalid(&field, amounts::shown(amount), "cannot be 0"));
+        }
+        errors.extend(amounts::at_most_all(amount, &field));
+    }
+    errors
+}
+
+/// What would be refused when the claims are made, said now.
+fn claim_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
+    let none = PersistentVolumeClaimSpec::default();
+    let mut errors = Vec::new();
+    for (index, template) in items(spec.volume_claim_templates.as_ref()).iter().enumerate() {
+        let field = field.index(index);
+        let name = text(template.metadata.name.as_ref());
+        let name_field = field.child("metadata").child("name");
+        errors.extend(invalid_each(&name_field, name, names::dns_label(name)));
+        let claim = template.spec.as_ref().unwrap_or(&none);
+        errors.extend(storage::claim_errors(claim, &field.child("spec")));
+    }
+    errors
+}
+
+/// The template with a volume for each claim, as its pods will have them: what mounts a claim by its template's name is right.
+fn with_claims(spec: &StatefulSetSpec) -> PodTemplateSpec {
+    let mut template = spec.template.clone();
+    let Some(pods) = &mut template.spec else { return template };
+    for claim in spec.volume_claim_templates.iter().flatten() {
+        let name = text(claim.metadata.name.as_ref());
+        let volumes = pods.volumes.get_or_insert_default();
+        if volumes.iter().all(|volume| volume.name != name) {
+            volumes.push(Volume {
+                name: name.to_owned(),
+                persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                    claim_name: name.to_owned(),
+                    read_only: None,
+                }),
+                ..Volume::default()
+            });
+        }
+    }
+    template
+}
+
+fn status_errors(status: &StatefulSetStatus) -> Vec<FieldError> {
+    let field = Path::new("status");
+    let ready = status.ready_replicas.unwrap_or(0);
+    let current = status.current_replicas.unwrap_or(0);
+    let updated = status.updated_replicas.unwrap_or(0);
+    let available = status.available_replicas.unwrap_or(0);
+    let counts = [
+        ("replicas", status.replicas),
+        ("readyReplicas", ready),
+        ("currentReplicas", current),
+        ("updatedReplicas", updated),
+        ("availableReplicas", available),
+        ("collisionCount", status.collision_count.unwrap_or(0)),
+    ];
+    let mut errors: Vec<FieldError> = counts
+        .into_iter()
+        .filter_map(|(name, count)| numbers::non_negative(count, &field.child(name)))
+        .collect();
+    let limits = [
+        ("readyReplicas", ready, status.replicas, "status.replicas"),
+        ("currentReplicas", current, status.replicas, "status.replicas"),
+        ("updatedReplicas", updated, status.replicas, "status.replicas"),
+        ("availableReplicas", available, status.replicas, "status.replicas"),
+        ("availableReplicas", available, ready, "status.readyReplicas"),
+    ];
+    for (name, count, most, of) in limits {
+        if count > most {
+            let detail = format!("cannot be greater than {of}");
+            errors.push(FieldError::invalid(field.child(name), count, detail));
+        }
+    }
+    errors
+}

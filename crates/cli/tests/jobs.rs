@@ -1,0 +1,104 @@
+//! Jobs on real containers, as kubectl users run them.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+mod support;
+
+use support::Engine;
+
+/// Waits for a condition of a Job.
+fn wait(engine: &Engine, job: &str, condition: &str) {
+    let condition = format!("--for=condition={condition}");
+    engine.kubectl(&["wait", &condition, &format!("job/{job}"), "--timeout=120s"]);
+}
+
+#[test]
+fn a_job_made_by_kubectl_runs_to_its_end_is_read_and_goes_with_its_pod() {
+    let engine = Engine::start();
+    engine.kubectl(&[
+        "create",
+        "job",
+        "sum",
+        "--image=localhost/host",
+        "--",
+        "sh",
+        "-c",
+        "echo $((20 + 22))",
+    ]);
+    wait(&engine, "sum", "complete");
+    assert_eq!(engine.kubectl(&["logs", "job/sum"]), "42\n");
+    let shown = engine.kubectl(&["get", "job", "sum", "--no-headers"]);
+    assert_eq!(shown.split_whitespace().collect::<Vec<_>>()[..3], ["sum", "Complete", "1/1"]);
+    let described = engine.kubectl(&["describe", "job", "sum"]);
+    assert!(described.contains("0 Active (0 Ready) / 1 Succeeded / 0 Failed"), "{described}");
+    let status = engine.get("job/sum")["status"].clone();
+    assert_eq!(status["uncountedTerminatedPods"], serde_json::json!({}), "{status}");
+    engine.kubectl(&["delete", "job", "sum"]);
+    engine.kubectl(&["wait", "--for=delete", "pod", "-l", "job-name=sum", "--timeout=60s"]);
+}
+
+#[test]
+fn each_pod_of_an_indexed_job_knows_its_index_and_a_killed_engine_loses_none() {
+    let mut engine = Engine::start();
+    let folder = tempfile::Builder::new().prefix("rekindle-jobs-").tempdir().unwrap();
+    engine.apply(&format!(
+        "
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: parts}}
+spec:
+  completionMode: Indexed
+  completions: 3
+  parallelism: 3
+  template:
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: part
+        image: localhost/host
+        command: [sh, -c, 'echo $JOB_COMPLETION_INDEX $(cat /proc/sys/kernel/hostname) >> /notes/parts-$JOB_COMPLETION_INDEX; until test -e /notes/go; do sleep 0.1; done']
+        volumeMounts: [{{name: notes, mountPath: /notes}}]
+      volumes: [{{name: notes, hostPath: {{path: {}, type: Directory}}}}]
+",
+        folder.path().display()
+    ));
+    engine.wait_for("job/parts", ".status.ready", "3");
+    engine.kill();
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    engine.launch(&[]);
+    wait(&engine, "parts", "complete");
+    let status = engine.get("job/parts")["status"].clone();
+    assert_eq!(status["completedIndexes"], "0-2", "{status}");
+    assert_eq!((&status["succeeded"], &status["failed"]), (&3.into(), &serde_json::Value::Null));
+    for index in 0..3 {
+        let note = std::fs::read_to_string(folder.path().join(format!("parts-{index}"))).unwrap();
+        assert_eq!(note, format!("{index} parts-{index}\n"), "it ran once");
+    }
+}
+
+#[test]
+fn a_job_whose_pods_fail_too_often_is_failed_and_says_why() {
+    let engine = Engine::start();
+    engine.apply(
+        "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: wrong}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: localhost/host, command: [sh, -c, exit 3]}]
+",
+    );
+    wait(&engine, "wrong", "failed");
+    let status = engine.get("job/wrong")["status"].clone();
+    assert_eq!(status["failed"], 1, "{status}");
+    engine.wait_for_event("wrong", "BackoffLimitExceeded", "reached the specified backoff limit");
+}

@@ -1,0 +1,172 @@
+//! Where pods go, as a user of the real kubectl sees it. Other nodes than the first are objects that nobody runs: what is bound
+//! to them stays Pending, which is all that the scheduler's side of it needs.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+mod support;
+
+use serde_json::json;
+use support::Engine;
+
+/// A pod that waits for its end, with more of its spec.
+fn pod(name: &str, more: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, labels: {{app: {name}}}}}
+spec:
+  terminationGracePeriodSeconds: 1
+  {more}
+"
+    )
+}
+
+fn server(ports: &str) -> String {
+    format!(
+        "containers: [{{name: c, image: localhost/demo, args: [server, --port, '8080'], ports: [{ports}]}}]"
+    )
+}
+
+/// A node that has room and that nobody runs.
+fn add_node(engine: &Engine, name: &str, zone: &str) {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name,
+        "labels": {"kubernetes.io/hostname": name, "zone": zone}}});
+    engine.apply(&node.to_string());
+    let room = json!({"cpu": "8", "memory": "16Gi", "pods": "110"});
+    let status = json!({"status": {"allocatable": room, "capacity": room}}).to_string();
+    engine.kubectl(&["patch", "node", name, "--subresource=status", "--type=merge", "-p", &status]);
+}
+
+#[test]
+fn the_second_pod_with_a_port_of_the_node_waits_until_the_first_is_gone() {
+    let engine = Engine::start();
+    let ports = server("{containerPort: 8080, hostPort: 8080}");
+    engine.apply(&pod("first", &ports));
+    engine.wait_ready("first");
+    engine.apply(&pod("second", &ports));
+    engine.wait_for_event(
+        "second",
+        "FailedScheduling",
+        "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+    );
+    engine.kubectl(&["delete", "pod", "first"]);
+    engine.wait_ready("second");
+}
+
+#[test]
+fn replicas_that_shun_each_other_go_to_one_node_each_and_a_new_revision_may_join_them() {
+    let engine = Engine::start();
+    engine.kubectl(&["label", "node", "node-1", "zone=east"]);
+    add_node(&engine, "other", "west");
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "containers": [{"name": "c", "image": "localhost/demo",
+                        "args": ["server", "--port", "8080"]}],
+                    "affinity": {"podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [{
+                            "topologyKey": "zone",
+                            "labelSelector": {"matchLabels": {"app": "web"}},
+                            "matchLabelKeys": ["pod-template-hash"],
+                        }]}},
+                },
+            },
+        },
+    });
+    let said = engine.apply(&deployment.to_string());
+    assert!(!said.contains("Warning"), "{said}");
+    let waiting = "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].reason}=Unschedulable";
+    let pending = || {
+        let all = engine.get("pods");
+        let pods = all["items"].as_array().unwrap().clone();
+        let unplaced = pods.iter().filter(|pod| pod["spec"]["nodeName"].is_null());
+        let names = unplaced.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
+        (pods.clone(), names.collect::<Vec<_>>())
+    };
+    engine.wait_for("deployment/web", ".status.replicas", "3");
+    engine.wait_for("deployment/web", ".status.availableReplicas", "1");
+    let (_, names) = pending();
+    let [third] = names.as_slice() else { panic!("one pod waits: {names:?}") };
+    engine.kubectl(&[
+        "wait",
+        &format!("pod/{third}"),
+        &format!("--for={waiting}"),
+        support::TIMEOUT,
+    ]);
+    engine.wait_for_event(
+        third,
+        "FailedScheduling",
+        "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.",
+    );
+    let (pods, _) = pending();
+    let terms = &pods[0]["spec"]["affinity"]["podAntiAffinity"];
+    let selector = &terms["requiredDuringSchedulingIgnoredDuringExecution"][0]["labelSelector"];
+    assert_eq!(selector["matchExpressions"][0]["key"], "pod-template-hash", "{selector}");
+    let mut nodes: Vec<_> =
+        pods.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, ["node-1", "other"]);
+    add_node(&engine, "third", "north");
+    engine.wait_for(&format!("pod/{third}"), ".spec.nodeName", "third");
+}
+
+#[test]
+fn pods_are_spread_over_zones_and_say_so_when_they_cannot_be() {
+    let engine = Engine::start();
+    engine.kubectl(&["label", "node", "node-1", "zone=east"]);
+    add_node(&engine, "other", "west");
+    let spread = |name: &str| {
+        let constraint = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchExpressions: [{key: app, operator: In, values: [one, two, three]}]}}]";
+        pod(name, &format!("{constraint}\n  {}", server("")))
+    };
+    for (name, cordon) in [("one", "other"), ("two", "node-1")] {
+        engine.kubectl(&["cordon", cordon]);
+        let said = engine.apply(&spread(name));
+        assert!(!said.contains("Warning"), "{said}");
+        engine.kubectl(&[
+            "wait",
+            &format!("pod/{name}"),
+            "--for=condition=PodScheduled",
+            support::TIMEOUT,
+        ]);
+        engine.kubectl(&["uncordon", cordon]);
+    }
+    engine.kubectl(&["delete", "pod", "two", "--force"]);
+    engine.kubectl(&["cordon", "other"]);
+    engine.apply(&spread("three"));
+    engine.wait_for_event(
+        "three",
+        "FailedScheduling",
+        "0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, 1 node(s) were unschedulable.",
+    );
+    engine.kubectl(&["uncordon", "other"]);
+    engine.wait_for("pod/three", ".spec.nodeName", "other");
+}
+
+#[test]
+fn a_gated_pod_says_so_and_goes_when_its_gates_are_gone() {
+    let engine = Engine::start();
+    let spec = format!("schedulingGates: [{{name: example.com/wait}}]\n  {}", server(""));
+    engine.apply(&pod("gated", &spec));
+    let pod = engine.get("pod/gated");
+    let condition = &pod["status"]["conditions"][0];
+    assert_eq!(condition["type"], "PodScheduled", "{pod}");
+    assert_eq!(condition["status"], "False", "{pod}");
+    assert_eq!(condition["reason"], "SchedulingGated", "{pod}");
+    assert_eq!(condition["message"], "Scheduling is blocked due to non-empty scheduling gates");
+    let row = engine.kubectl(&["get", "pod", "gated", "--no-headers"]);
+    assert!(row.contains("SchedulingGated"), "{row}");
+    let no_gates = r#"[{"op": "remove", "path": "/spec/schedulingGates"}]"#;
+    engine.kubectl(&["patch", "pod", "gated", "--type=json", "-p", no_gates]);
+    engine.wait_ready("gated");
+}

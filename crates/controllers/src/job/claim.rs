@@ -1,0 +1,57 @@
+//! Which pods are the Job's.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use super::{selects, tracking};
+use crate::plan::Step;
+use crate::replica_set::{Claim, claim};
+use crate::{Kind, NamespacedName, Object, Plan, View, Write};
+
+/// The Jobs that would adopt a pod with this metadata.
+pub(super) fn candidates<'a>(
+    view: &'a View,
+    pod: &'a ObjectMeta,
+) -> impl Iterator<Item = NamespacedName> + 'a {
+    let namespace = pod.namespace.as_deref().unwrap_or_default();
+    view.in_namespace(Kind::Job, namespace).filter_map(move |object| match object {
+        Object::Job(job) if selects(job, pod) => Some(NamespacedName::of(&job.metadata)),
+        _ => None,
+    })
+}
+
+/// Claims the pods that should be the Job's and lets go those that should not; the result is what is its own now.
+pub(super) fn claim_pods<'a>(view: &'a View, job: &'a Job, plan: &mut Plan) -> Vec<&'a Arc<Pod>> {
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+    let mut own = Vec::new();
+    let mut patches = Vec::new();
+    for object in view.dependents(uid).chain(view.unmanaged(Kind::Pod, namespace)) {
+        let Object::Pod(pod) = object else { continue };
+        match claim(Kind::Job, &job.metadata, object, selects(job, &pod.metadata)) {
+            Claim::Own => own.push(pod),
+            Claim::Adopt(write) => patches.push(with_finalizer(write, pod)),
+            // Its finalizer goes once it is nobody's (`tracking::reconcile_untracked`).
+            Claim::Release(write) => patches.push(Step::from(write)),
+            Claim::Leave => {}
+        }
+    }
+    plan.then_all(patches);
+    own
+}
+
+/// An adopted pod is tracked from the moment it is the Job's.
+fn with_finalizer(mut write: Write, pod: &Pod) -> Step {
+    if let Write::Patch { patch, .. } = &mut write
+        && !tracking::is_tracked(&pod.metadata)
+    {
+        let mut finalizers = pod.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.push(tracking::FINALIZER.to_owned());
+        patch["metadata"]["finalizers"] = json!(finalizers);
+    }
+    write.into()
+}

@@ -1,0 +1,214 @@
+//! When a Job is decided, and the conditions that say so.
+//!
+//! SuccessCriteriaMet or FailureTarget decides it; Complete or Failed follows when no pod is left running and all are counted.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::{Tick, TickDuration};
+
+use super::COMPONENT;
+use super::tally::Tally;
+use crate::events::{Note, Severity};
+use crate::{Object, pods};
+
+const COMPLETE: &str = "Complete";
+const FAILED: &str = "Failed";
+const SUSPENDED: &str = "Suspended";
+const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
+const FAILURE_TARGET: &str = "FailureTarget";
+
+/// What a Job is decided to become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// Complete.
+    Success,
+    /// Failed, with the reason and message of the condition.
+    Failure {
+        /// In CamelCase, for machines.
+        reason: String,
+        /// For people.
+        message: String,
+    },
+}
+
+fn condition<'a>(status: &'a JobStatus, type_: &str) -> Option<&'a JobCondition> {
+    status.conditions.iter().flatten().find(|c| c.type_ == type_)
+}
+
+fn is_true(status: &JobStatus, type_: &str) -> bool {
+    condition(status, type_).is_some_and(|c| c.status == "True")
+}
+
+/// True when it is Complete or Failed.
+pub(super) fn is_finished(status: &JobStatus) -> bool {
+    is_true(status, COMPLETE) || is_true(status, FAILED)
+}
+
+/// When it became Complete or Failed.
+pub(super) fn finished_at(status: &JobStatus) -> Option<Tick> {
+    let finish = [COMPLETE, FAILED].into_iter().find(|type_| is_true(status, type_))?;
+    condition(status, finish)?.last_transition_time.as_ref().map(Tick::from)
+}
+
+/// When an active Job is to be given up.
+pub(super) fn deadline(spec: &JobSpec, status: &JobStatus) -> Option<Tick> {
+    let seconds = u64::try_from(spec.active_deadline_seconds?).unwrap_or(0);
+    let start = status.start_time.as_ref().map(Tick::from)?;
+    (spec.suspend != Some(true)).then(|| start + TickDuration::from_secs(seconds))
+}
+
+/// What it is decided to become, if it is. Once decided, it stays so.
+pub(super) fn goal(
+    spec: &JobSpec,
+    status: &JobStatus,
+    tally: &Tally<'_>,
+    now: Tick,
+) -> Option<Goal> {
+    let failure = |reason: &str, message: &str| {
+        Some(Goal::Failure { reason: reason.to_owned(), message: message.to_owned() })
+    };
+    if let Some(decided) = condition(status, FAILURE_TARGET).filter(|c| c.status == "True") {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        return failure(&text(&decided.reason), &text(&decided.message));
+    }
+    if is_true(status, SUCCESS_CRITERIA_MET) {
+        return Some(Goal::Success);
+    }
+    if exceeds_backoff_limit(spec, tally) {
+        let message = "Job has reached the specified backoff limit";
+        return failure("BackoffLimitExceeded", message);
+    }
+    if deadline(spec, status).is_some_and(|at| at <= now) {
+        let message = "Job was active longer than specified deadline";
+        return failure("DeadlineExceeded", message);
+    }
+    let is_enough = match spec.completions {
+        Some(completions) => tally.succeeded() >= completions,
+        None => tally.succeeded() > 0,
+    };
+    (is_enough && tally.active.is_empty()).then_some(Goal::Success)
+}
+
+/// True when more failed than the Job allows. With restartPolicy OnFailure, restarts of containers count as well.
+fn exceeds_backoff_limit(spec: &JobSpec, tally: &Tally<'_>) -> bool {
+    let limit = spec.backoff_limit.unwrap_or(6);
+    if tally.failed() > limit {
+        return true;
+    }
+    let policy = spec.template.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+    if policy != Some("OnFailure") {
+        return false;
+    }
+    let restarts: i32 = tally.active.iter().map(|pod| all_restarts(pod)).sum();
+    if limit == 0 { restarts > 0 } else { restarts >= limit }
+}
+
+fn all_restarts(pod: &Pod) -> i32 {
+    let statuses = pod.status.iter().flat_map(|status| {
+        let init = status.init_container_statuses.iter().flatten();
+        init.chain(status.container_statuses.iter().flatten())
+    });
+    statuses.map(|container| container.restart_count).sum()
+}
+
+/// Writes start time and conditions into the status; the result is the event about what changed.
+pub(super) fn write(
+    job: &Arc<Job>,
+    spec: &JobSpec,
+    status: &mut JobStatus,
+    goal: Option<&Goal>,
+    tally: &Tally<'_>,
+    now: Tick,
+) -> Option<Note> {
+    let about = Object::Job(job.clone());
+    let say = |severity, reason, message: &str| {
+        Some(Note::new(&about, severity, reason, message, COMPONENT))
+    };
+    let Some(goal) = goal else {
+        return match suspend(spec, status, now) {
+            Some(Suspension::Begins) => say(Severity::Normal, "Suspended", "Job suspended"),
+            Some(Suspension::Ends) => say(Severity::Normal, "Resumed", "Job resumed"),
+            None => None,
+        };
+    };
+    let (interim, last, reason, message) = match goal {
+        Goal::Success => (
+            SUCCESS_CRITERIA_MET,
+            COMPLETE,
+            "CompletionsReached",
+            "Reached expected number of succeeded pods",
+        ),
+        Goal::Failure { reason, message } => {
+            (FAILURE_TARGET, FAILED, reason.as_str(), message.as_str())
+        }
+    };
+    let whole = pods::whole_seconds(now);
+    if !is_true(status, interim) {
+        set(status, interim, "True", (reason, message), now);
+        status.start_time.get_or_insert(whole);
+        return None;
+    }
+    if !tally.is_settled() {
+        return None;
+    }
+    set(status, last, "True", (reason, message), now);
+    match goal {
+        Goal::Success => {
+            status.completion_time = Some(whole);
+            say(Severity::Normal, "Completed", "Job completed")
+        }
+        Goal::Failure { reason, .. } => {
+            let reason = match reason.as_str() {
+                "DeadlineExceeded" => "DeadlineExceeded",
+                _ => "BackoffLimitExceeded",
+            };
+            say(Severity::Warning, reason, message)
+        }
+    }
+}
+
+/// What happened to a Job's suspension.
+enum Suspension {
+    Begins,
+    Ends,
+}
+
+/// Keeps condition Suspended and the start time, which a resumed Job gets anew.
+fn suspend(spec: &JobSpec, status: &mut JobStatus, now: Tick) -> Option<Suspension> {
+    let was = is_true(status, SUSPENDED);
+    match (spec.suspend == Some(true), was) {
+        (true, true) => None,
+        (true, false) => {
+            set(status, SUSPENDED, "True", ("JobSuspended", "Job suspended"), now);
+            Some(Suspension::Begins)
+        }
+        (false, true) => {
+            set(status, SUSPENDED, "False", ("JobResumed", "Job resumed"), now);
+            status.start_time = Some(pods::whole_seconds(now));
+            Some(Suspension::Ends)
+        }
+        (false, false) => {
+            status.start_time.get_or_insert_with(|| pods::whole_seconds(now));
+            None
+        }
+    }
+}
+
+fn set(status: &mut JobStatus, type_: &str, is: &str, (reason, message): (&str, &str), now: Tick) {
+    let at = pods::whole_seconds(now);
+    let conditions = status.conditions.get_or_insert_default();
+    let new = JobCondition {
+        type_: type_.to_owned(),
+        status: is.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_probe_time: Some(at.clone()),
+        last_transition_time: Some(at),
+    };
+    match conditions.iter_mut().find(|c| c.type_ == type_) {
+        Some(old) => *old = new,
+        None => conditions.push(new),
+    }
+}

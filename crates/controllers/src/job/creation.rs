@@ -1,0 +1,142 @@
+//! New pods of a Job.
+//!
+//! Names follow from the Job's UID, the index and a number, so that the same pod is never made twice (`names`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::Tick;
+
+use super::COMPONENT;
+use super::tracking::{FINALIZER, INDEX};
+use crate::avoidance::{self, Avoided};
+use crate::events::{Note, Severity};
+use crate::plan::{Report, Step, Write};
+use crate::{Kind, NamespacedName, Object, Plan, View, names, owners};
+
+/// The variable with the completion index.
+const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
+
+/// Creates so many pods, in batches of 1, 2, 4, …: a template that can never be created costs one refused request. Those of
+/// an Indexed Job are for the first of `indexes`.
+pub(super) fn create(
+    view: &View,
+    job: &Arc<Job>,
+    missing: usize,
+    indexes: Option<Vec<u32>>,
+    now: Tick,
+    plan: &mut Plan,
+) {
+    let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+    let workload = owners::root_uid(view, &Object::Job(job.clone()));
+    let avoided = avoidance::of_workload(view, namespace, &workload, now);
+    let places: Vec<Option<u32>> = match indexes {
+        None => vec![None; missing],
+        Some(indexes) => indexes.into_iter().take(missing).map(Some).collect(),
+    };
+    let mut given = BTreeSet::new();
+    let mut left = places.as_slice();
+    let mut batch_size = 1;
+    while !left.is_empty() {
+        let (now, later) = left.split_at(batch_size.min(left.len()));
+        let steps = now.iter().map(|index| {
+            let name = free_name(view, job, *index, &mut given);
+            creation(job, name, *index, &avoided)
+        });
+        plan.then_all(steps.collect());
+        left = later;
+        batch_size *= 2;
+    }
+}
+
+/// The first name of the Job's series, or of the index's, that is neither taken nor was lately.
+fn free_name(view: &View, job: &Job, index: Option<u32>, given: &mut BTreeSet<String>) -> String {
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+    let owner = job.metadata.name.as_deref().unwrap_or_default();
+    let (seed, tail) = match index {
+        None => (uid.to_owned(), "-".to_owned()),
+        Some(index) => (format!("{uid}/{index}"), format!("-{index}-")),
+    };
+    let base = name_base(owner, tail.len());
+    let mut name = String::new();
+    for number in 0u32.. {
+        name = format!("{base}{tail}{}", names::suffix(&seed, number));
+        let is_free = view.pod(&NamespacedName::new(namespace, name.as_str())).is_none()
+            && !view.is_retired_name(uid, &name);
+        if is_free && given.insert(name.clone()) {
+            break;
+        }
+    }
+    name
+}
+
+/// The Job's name, cut so that the pod's name has at most 63 letters, as upstream.
+fn name_base(owner: &str, tail_len: usize) -> &str {
+    let end = owner.len().min(63 - 5 - tail_len);
+    owner[..end].trim_end_matches(['-', '.'])
+}
+
+fn creation(job: &Arc<Job>, name: String, index: Option<u32>, avoided: &Avoided) -> Step {
+    let about = Object::Job(job.clone());
+    let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let from = template.metadata.unwrap_or_default();
+    let mut finalizers = from.finalizers.unwrap_or_default();
+    finalizers.push(FINALIZER.to_owned());
+    let mut pod = Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(name[..name.len() - 5].to_owned()),
+            name: Some(name.clone()),
+            namespace: job.metadata.namespace.clone(),
+            labels: from.labels,
+            annotations: from.annotations,
+            finalizers: Some(finalizers),
+            owner_references: Some(vec![owners::controller_reference(Kind::Job, &job.metadata)]),
+            ..Default::default()
+        },
+        spec: template.spec,
+        status: None,
+    };
+    if let Some(index) = index {
+        give_index(&mut pod, job, index);
+    }
+    avoidance::exclude(&mut pod, avoided);
+    let message = format!("Created pod: {name}");
+    let success = Note::new(&about, Severity::Normal, "SuccessfulCreate", message, COMPONENT);
+    let failure =
+        Note::new(&about, Severity::Warning, "FailedCreate", "Error creating: ", COMPONENT);
+    Step { write: Write::Create(pod.into()), report: Some(Report { success, failure }) }
+}
+
+/// Tells a pod its index: in annotation, label and variable, and by its host name.
+fn give_index(pod: &mut Pod, job: &Job, index: u32) {
+    let text = index.to_string();
+    let meta = &mut pod.metadata;
+    meta.labels.get_or_insert_default().insert(INDEX.to_owned(), text.clone());
+    meta.annotations.get_or_insert_default().insert(INDEX.to_owned(), text);
+    let spec = pod.spec.get_or_insert_default();
+    spec.hostname = Some(format!("{}-{index}", job.metadata.name.as_deref().unwrap_or_default()));
+    give_variable(spec);
+}
+
+fn give_variable(spec: &mut PodSpec) {
+    let init = spec.init_containers.iter_mut().flatten();
+    for container in init.chain(&mut spec.containers) {
+        let env = container.env.get_or_insert_default();
+        if env.iter().any(|variable| variable.name == INDEX_VARIABLE) {
+            continue;
+        }
+        let field = ObjectFieldSelector {
+            api_version: None,
+            field_path: format!("metadata.labels['{INDEX}']"),
+        };
+        env.push(EnvVar {
+            name: INDEX_VARIABLE.to_owned(),
+            value: None,
+            value_from: Some(EnvVarSource { field_ref: Some(field), ..Default::default() }),
+        });
+    }
+}

@@ -1,0 +1,215 @@
+//! The Job controller: pods that run to their end, as many as asked for, each counted once.
+//!
+//! Source of behaviour: API reference of batch/v1 Job; documentation, "Jobs", "Pod failure and backoff", "Job tracking with
+//! finalizers"; upstream's controller.
+//!
+//! ```text
+//!   pod ended ─► its UID in status.uncountedTerminatedPods ─► its finalizer goes ─► its UID goes, a counter rises
+//!                (Indexed and succeeded: its index in status.completedIndexes, which needs no UID)
+//!
+//!   running ─► SuccessCriteriaMet / FailureTarget ─► no pod left, none uncounted ─► Complete / Failed ─► TTL ─► deleted
+//! ```
+//!
+//! A pod keeps the finalizer `batch.kubernetes.io/job-tracking` until it is in the status, so that none ends unseen. Each
+//! step is one write that depends on the one before: after a crash between any two the next look goes on from there, and
+//! counts nothing twice. What a look needs is in the objects: failures for the backoff are those of the Failed pods that
+//! still exist.
+
+mod backoff;
+mod claim;
+mod conditions;
+mod creation;
+mod indexes;
+mod manage;
+mod tally;
+mod tracking;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus, UncountedTerminatedPods};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::{Tick, TickDuration, labels};
+
+use crate::events::{Note, Severity};
+use crate::plan::{Propagation, Report, Step, Write};
+use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, pods};
+use conditions::Goal;
+use tally::Tally;
+pub(crate) use tracking::reconcile_untracked;
+
+/// `source.component` of its events.
+const COMPONENT: &str = "job-controller";
+
+/// How pods count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Any pod that succeeds counts.
+    NonIndexed,
+    /// One pod for each index below this.
+    Indexed(u32),
+}
+
+/// The Jobs, and the pods without one, that a change concerns.
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    match change.id.kind {
+        Kind::Job => {
+            keys.insert(Key::Job(change.id.name.clone()));
+            if change.is_removal() {
+                let left = view.dependents(change.latest().uid());
+                keys.extend(
+                    left.filter(|object| tracking::is_tracked(object.meta()))
+                        .map(|object| Key::UntrackedPod(NamespacedName::of(object.meta()))),
+                );
+            }
+        }
+        Kind::Pod => {
+            for side in change.sides() {
+                match owners::controller_of(side.meta()) {
+                    Some(owner) => {
+                        if let Some(Object::Job(job)) = view.by_uid(&owner.uid) {
+                            keys.insert(Key::Job(NamespacedName::of(&job.metadata)));
+                        }
+                    }
+                    None => keys.extend(claim::candidates(view, side.meta()).map(Key::Job)),
+                }
+            }
+            if let Some(after) = &change.after
+                && tracking::is_tracked(after.meta())
+                && tracking::job_of(view, after.meta()).is_none()
+            {
+                keys.insert(Key::UntrackedPod(change.id.name.clone()));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// True when the Job's selector matches these labels. An empty selector selects nothing here.
+fn selects(job: &Job, pod: &ObjectMeta) -> bool {
+    let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.is_some_and(|selector| {
+        !labels::is_empty(selector) && labels::matches(selector, pod.labels.as_ref())
+    })
+}
+
+/// What is to be done for a Job.
+pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let Some(job) = view.job(name) else { return plan };
+    let Some(spec) = &job.spec else { return plan };
+    let none = JobStatus::default();
+    let status = job.status.as_ref().unwrap_or(&none);
+    let own = claim::claim_pods(view, job, &mut plan);
+    if owners::is_terminating(&job.metadata) || conditions::is_finished(status) {
+        // Nothing counts any more.
+        let tracked = own.iter().filter(|pod| tracking::is_tracked(&pod.metadata));
+        plan.then_all(tracked.map(|pod| tracking::release(pod)).collect());
+        if !owners::is_terminating(&job.metadata) {
+            expire(job, spec, status, now, &mut plan);
+        }
+        return plan;
+    }
+    if !plan.batches.is_empty() {
+        return plan; // pods are being adopted or let go: count them first
+    }
+    let tally = tally::tally(status, mode(spec), &own);
+    let goal = conditions::goal(spec, status, &tally, now);
+    let mut next = counted(status, &tally);
+    let note = conditions::write(job, spec, &mut next, goal.as_ref(), &tally, now);
+    plan.then_all(tally.ended.iter().map(|pod| tracking::release(pod)).collect());
+    match &goal {
+        Some(Goal::Failure { .. }) => manage::end(job, &tally.active, &mut plan),
+        Some(Goal::Success) => {}
+        None if spec.suspend == Some(true) => manage::give_up(job, &tally.active, &mut plan),
+        None => {
+            look_at_deadline(spec, &next, now, &mut plan);
+            manage::manage(view, job, spec, &own, &tally, now, &mut plan);
+        }
+    }
+    write_status(job, status, next, note, &mut plan);
+    plan
+}
+
+fn mode(spec: &JobSpec) -> Mode {
+    match spec.completion_mode.as_deref() {
+        Some("Indexed") => Mode::Indexed(u32::try_from(spec.completions.unwrap_or(0)).unwrap_or(0)),
+        _ => Mode::NonIndexed,
+    }
+}
+
+/// The status with what was counted.
+fn counted(status: &JobStatus, tally: &Tally<'_>) -> JobStatus {
+    let non_zero = |count: i32| Some(count).filter(|count| *count != 0);
+    let non_empty = |uids: &Vec<String>| Some(uids.clone()).filter(|uids| !uids.is_empty());
+    let ready = tally.active.iter().filter(|pod| pods::is_ready(pod)).count();
+    JobStatus {
+        active: non_zero(number(tally.active.len())),
+        ready: Some(number(ready)),
+        terminating: Some(number(tally.terminating)),
+        succeeded: non_zero(tally.counted_succeeded),
+        failed: non_zero(tally.counted_failed),
+        completed_indexes: Some(indexes::format(&tally.completed)).filter(|text| !text.is_empty()),
+        uncounted_terminated_pods: Some(UncountedTerminatedPods {
+            succeeded: non_empty(&tally.uncounted_succeeded),
+            failed: non_empty(&tally.uncounted_failed),
+        }),
+        ..status.clone()
+    }
+}
+
+fn number(of: usize) -> i32 {
+    i32::try_from(of).unwrap_or(i32::MAX)
+}
+
+/// Puts the write of the status before everything else, if it changed. When only the numbers of living pods changed and there
+/// is more to do, it waits: the answers bring us here again.
+fn write_status(
+    job: &Arc<Job>,
+    old: &JobStatus,
+    next: JobStatus,
+    note: Option<Note>,
+    plan: &mut Plan,
+) {
+    let lasting = |status: &JobStatus| JobStatus {
+        active: None,
+        ready: None,
+        terminating: None,
+        ..status.clone()
+    };
+    if *old == next || (!plan.batches.is_empty() && lasting(old) == lasting(&next)) {
+        return;
+    }
+    let mut updated = job.as_ref().clone();
+    updated.status = Some(next);
+    let report = note.map(|success| {
+        let about = Object::Job(job.clone());
+        let message = "Error writing the status: ";
+        let failure =
+            Note::new(&about, Severity::Warning, "FailedStatusUpdate", message, COMPONENT);
+        Report { success, failure }
+    });
+    let step = Step { write: Write::UpdateStatus(updated.into()), report };
+    plan.batches.insert(0, vec![step]);
+}
+
+/// Asks to be looked at again when the Job is to be given up.
+fn look_at_deadline(spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut Plan) {
+    if let Some(at) = conditions::deadline(spec, status)
+        && now < at
+    {
+        plan.look_again(at);
+    }
+}
+
+/// Deletes a finished Job when its time is over.
+fn expire(job: &Arc<Job>, spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut Plan) {
+    let Some(seconds) = spec.ttl_seconds_after_finished else { return };
+    let Some(finished) = conditions::finished_at(status) else { return };
+    let at = finished + TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    if now < at {
+        plan.look_again(at);
+    } else {
+        plan.then(Write::delete(&Object::Job(job.clone()), Propagation::Foreground));
+    }
+}

@@ -1,0 +1,70 @@
+//! The finalizer that keeps a pod until it is counted, and the index that it carries.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use crate::garbage::without_finalizer;
+use crate::plan::{Part, Step, Write};
+use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
+
+/// Keeps a pod until it is in its Job's status.
+pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+/// The annotation and label with the completion index.
+pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// True when the pod waits to be counted.
+pub(super) fn is_tracked(meta: &ObjectMeta) -> bool {
+    owners::has_finalizer(meta, FINALIZER)
+}
+
+/// The completion index of a pod.
+pub(super) fn index(pod: &Pod) -> Option<u32> {
+    pod.metadata.annotations.as_ref()?.get(INDEX)?.parse().ok()
+}
+
+/// Lets a pod go.
+pub(super) fn release(pod: &Arc<Pod>) -> Step {
+    without_finalizer(&Object::Pod(pod.clone()), FINALIZER).into()
+}
+
+/// Tracks a pod that is not.
+pub(super) fn track(pod: &Arc<Pod>) -> Step {
+    let meta = &pod.metadata;
+    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+    finalizers.push(FINALIZER.to_owned());
+    let patch = json!({"metadata": {
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+        "finalizers": finalizers,
+    }});
+    Write::Patch { id: Object::Pod(pod.clone()).id(), part: Part::Whole, patch }.into()
+}
+
+/// The living Job that manages an object.
+pub(super) fn job_of<'a>(view: &'a View, meta: &ObjectMeta) -> Option<&'a Arc<Job>> {
+    match view.by_uid(&owners::controller_of(meta)?.uid) {
+        Some(Object::Job(job)) => Some(job),
+        _ => None,
+    }
+}
+
+/// Lets go of a pod that waits to be counted and whose Job is gone, or let it go.
+pub(crate) fn reconcile_untracked(view: &View, name: &NamespacedName) -> Plan {
+    let mut plan = Plan::default();
+    let Some(pod) = view.pod(name).filter(|pod| is_tracked(&pod.metadata)) else { return plan };
+    if job_of(view, &pod.metadata).is_some() {
+        return plan;
+    }
+    let controller = owners::controller_of(&pod.metadata);
+    if let Some(owner) = controller.filter(|owner| owner.kind == Kind::Job.info().kind) {
+        let job = NamespacedName::new(name.namespace.as_str(), owner.name.as_str());
+        let id = ObjectId::new(Kind::Job, job);
+        plan.then(Write::CheckAbsent { id, uid: Some(owner.uid.clone()) });
+    }
+    plan.then_all(vec![release(pod)]);
+    plan
+}

@@ -1,0 +1,175 @@
+//! The history of a workload's template as ControllerRevisions, which `kubectl rollout history` and `rollout undo` read.
+//!
+//! Source: upstream's `pkg/controller/history`. A revision holds a strategic merge patch that replaces the template. The one
+//! that the workload has now is the newest: a template that was there before gets a new number instead of a second revision.
+//! What is to be written comes back as a write; the answer brings the next look.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use rekindle_types::labels;
+use serde_json::{Value, json};
+
+use crate::plan::{Propagation, Step, Write};
+use crate::replica_set::{Claim, claim};
+use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners};
+
+/// The label that holds a revision's hash.
+const HASH: &str = "controller.kubernetes.io/hash";
+/// Bytes of the workload's name that go into a revision's name, which has its hash behind it.
+const NAME_BYTES_MAX: usize = 223;
+
+/// The workload whose template is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Workload<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) meta: &'a ObjectMeta,
+    pub(crate) selector: &'a LabelSelector,
+    pub(crate) template: &'a PodTemplateSpec,
+}
+
+/// The revisions of a workload, the newest last.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    revisions: Vec<Arc<ControllerRevision>>,
+}
+
+/// The revision of the template as it is now.
+#[derive(Debug)]
+pub(crate) enum Present {
+    /// It is recorded and the newest.
+    Recorded(Arc<ControllerRevision>),
+    /// This write makes it so.
+    After(Write),
+}
+
+/// Adopts and releases revisions; the result is what the workload has now.
+pub(crate) fn claim_history(view: &View, of: Workload<'_>, plan: &mut Plan) -> History {
+    let uid = of.meta.uid.as_deref().unwrap_or_default();
+    let namespace = of.meta.namespace.as_deref().unwrap_or_default();
+    let unmanaged = view.unmanaged(Kind::ControllerRevision, namespace);
+    let mut revisions = Vec::new();
+    let mut patches = Vec::new();
+    for object in view.dependents(uid).chain(unmanaged) {
+        let Object::ControllerRevision(revision) = object else { continue };
+        let is_selected = !labels::is_empty(of.selector)
+            && labels::matches(of.selector, revision.metadata.labels.as_ref());
+        match claim(of.kind, of.meta, object, is_selected) {
+            Claim::Own => revisions.push(revision.clone()),
+            Claim::Adopt(write) | Claim::Release(write) => patches.push(Step::from(write)),
+            Claim::Leave => {}
+        }
+    }
+    plan.then_all(patches);
+    revisions.sort_by(|a, b| order(a).cmp(&order(b)));
+    History { revisions }
+}
+
+fn order(revision: &ControllerRevision) -> (i64, Option<&str>) {
+    (number(revision), revision.metadata.name.as_deref())
+}
+
+fn number(revision: &ControllerRevision) -> i64 {
+    revision.revision.unwrap_or(0)
+}
+
+/// Its name.
+pub(crate) fn name(revision: &ControllerRevision) -> &str {
+    revision.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The template that a revision holds; none when it holds something else.
+pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+    let mut template = revision.data.0.pointer("/spec/template")?.clone();
+    template.as_object_mut()?.remove("$patch");
+    serde_json::from_value(template).ok()
+}
+
+fn data(template: &PodTemplateSpec) -> Value {
+    let mut template = json!(template);
+    template["$patch"] = "replace".into();
+    json!({"spec": {"template": template}})
+}
+
+impl History {
+    /// The revision of this name.
+    pub(crate) fn find(&self, wanted: &str) -> Option<&Arc<ControllerRevision>> {
+        self.revisions.iter().find(|revision| name(revision) == wanted)
+    }
+
+    /// The revision of the workload's template.
+    pub(crate) fn present(&self, view: &View, of: Workload<'_>) -> Present {
+        let data = data(of.template);
+        let newest = self.revisions.last();
+        let next = newest.map_or(0, |newest| number(newest)).saturating_add(1);
+        match self.revisions.iter().rfind(|revision| revision.data.0 == data) {
+            Some(found) if newest.is_some_and(|newest| Arc::ptr_eq(newest, found)) => {
+                Present::Recorded(found.clone())
+            }
+            Some(found) => {
+                let mut again = found.as_ref().clone();
+                again.revision = Some(next);
+                Present::After(Write::Update(again.into()))
+            }
+            None => Present::After(Write::Create(new(view, of, data, next).into())),
+        }
+    }
+
+    /// Deletes the oldest revisions beyond the limit; those that `is_live` stay and do not count.
+    pub(crate) fn truncate(
+        &self,
+        limit: Option<i32>,
+        is_live: impl Fn(&ControllerRevision) -> bool,
+    ) -> Vec<Step> {
+        let kept = usize::try_from(limit.unwrap_or(10)).unwrap_or(0);
+        let idle: Vec<_> = self
+            .revisions
+            .iter()
+            .filter(|revision| !is_live(revision) && !owners::is_terminating(&revision.metadata))
+            .collect();
+        let excess = idle.len().saturating_sub(kept);
+        idle.into_iter()
+            .take(excess)
+            .map(|revision| Object::ControllerRevision(revision.clone()))
+            .map(|object| Step::from(Write::delete(&object, Propagation::Background)))
+            .collect()
+    }
+}
+
+/// A new revision under a name that no other object has.
+fn new(view: &View, of: Workload<'_>, data: Value, number: i64) -> ControllerRevision {
+    let namespace = of.meta.namespace.clone().unwrap_or_default();
+    let owner = of.meta.name.as_deref().unwrap_or_default();
+    let base = &owner[..owner.len().min(NAME_BYTES_MAX)];
+    let is_free = |name: &str| {
+        let name = NamespacedName::new(namespace.as_str(), name);
+        view.get(&ObjectId::new(Kind::ControllerRevision, name)).is_none()
+    };
+    let (hash, name) = (0i32..)
+        .map(|collisions| {
+            let hash = names::template_hash(of.template, Some(collisions).filter(|n| *n > 0));
+            let name = format!("{base}-{hash}");
+            (hash, name)
+        })
+        .find(|(_, name)| is_free(name))
+        .expect("there are more numbers than objects in a namespace");
+    let template_labels = of.template.metadata.as_ref().and_then(|meta| meta.labels.clone());
+    let mut labels = template_labels.unwrap_or_default();
+    labels.insert(HASH.to_owned(), hash);
+    ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: of.meta.namespace.clone(),
+            labels: Some(labels),
+            // the cause of a change is told by an annotation
+            annotations: of.meta.annotations.clone(),
+            owner_references: Some(vec![owners::controller_reference(of.kind, of.meta)]),
+            ..ObjectMeta::default()
+        },
+        data: RawExtension(data),
+        revision: Some(number),
+    }
+}

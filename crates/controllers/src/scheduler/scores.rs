@@ -1,0 +1,76 @@
+//! Which of the nodes that can take a pod it had best go to: upstream's default weights and normalisation, over the nodes
+//! that fit.
+//!
+//! Free resources count once; preferred node affinity, affinity between pods and spreading twice; taints that the pod had
+//! better avoid three times; each on a scale of 0..=100 [kube-scheduler, default plugins]. The first node by name wins among
+//! equals.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::neighbours::Neighbours;
+use super::{affinity, spread, taints};
+use crate::View;
+
+/// Points of `filter::free_share` for one point of a score of weight 1: CPU and memory are added up there, not averaged,
+/// and multiplied by 1000.
+const FREE_SHARE_PER_POINT: i64 = 2 * 1000;
+/// Upstream's weight of NodeAffinity.
+const AFFINITY_WEIGHT: i64 = 2;
+/// Upstream's weight of InterPodAffinity.
+const NEIGHBOUR_WEIGHT: i64 = 2;
+/// Upstream's weight of PodTopologySpread.
+const SPREAD_WEIGHT: i64 = 2;
+/// Upstream's weight of TaintToleration.
+const TAINT_WEIGHT: i64 = 3;
+/// The best score of one plugin.
+pub(super) const SCORE_MAX: i64 = 100;
+
+/// A node that can take the pod.
+pub(super) struct Candidate<'v> {
+    pub node: &'v Arc<Node>,
+    /// As `filter::free_share` counts it.
+    pub free_share: i64,
+}
+
+/// The best of them, which are in the order of their names.
+pub(super) fn best<'v>(
+    view: &View,
+    pod: &Pod,
+    neighbours: &Neighbours<'_>,
+    candidates: &[Candidate<'v>],
+) -> Option<&'v Arc<Node>> {
+    let nodes: Vec<&Node> = candidates.iter().map(|c| c.node.as_ref()).collect();
+    let of_nodes = |score: &dyn Fn(&Node) -> i64| nodes.iter().map(|n| score(n)).collect();
+    let liked = of_greatest(of_nodes(&|node| affinity::preference(pod, node)));
+    let avoided = of_greatest(of_nodes(&|node| taints::count_to_avoid(pod, node)));
+    let near = of_range(of_nodes(&|node| neighbours.preference(node)));
+    let spread = spread::scores(view, pod, &nodes);
+    let total = |index: usize| {
+        let clean = SCORE_MAX - avoided[index];
+        let points = AFFINITY_WEIGHT * liked[index]
+            + NEIGHBOUR_WEIGHT * near[index]
+            + SPREAD_WEIGHT * spread[index]
+            + TAINT_WEIGHT * clean;
+        candidates[index].free_share + FREE_SHARE_PER_POINT * points
+    };
+    let best = (0..candidates.len()).max_by_key(|index| (total(*index), Reverse(*index)))?;
+    Some(candidates[best].node)
+}
+
+/// Each as 0..=100 of the greatest.
+fn of_greatest(values: Vec<i64>) -> Vec<i64> {
+    let most = values.iter().copied().max().unwrap_or(0);
+    let share = |value| if most == 0 { 0 } else { value * SCORE_MAX / most };
+    values.into_iter().map(share).collect()
+}
+
+/// Each as 0..=100 of the way from the least to the greatest.
+fn of_range(values: Vec<i64>) -> Vec<i64> {
+    let least = values.iter().copied().min().unwrap_or(0);
+    let span = values.iter().copied().max().unwrap_or(0) - least;
+    let share = |value| if span == 0 { 0 } else { (value - least) * SCORE_MAX / span };
+    values.into_iter().map(share).collect()
+}

@@ -1,0 +1,190 @@
+//! Topology spread constraints: pods of one kind, evenly over the values of a node label [kube-scheduler,
+//! PodTopologySpread]. `matchLabelKeys` are part of the selectors already: the API puts them there.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
+use rekindle_types::labels;
+
+use super::affinity::label;
+use super::scores::SCORE_MAX;
+use super::{affinity, taints};
+use crate::{Kind, NamespacedName, Object, View, pods};
+
+/// The constraints of a pod that must hold, with the pods that are there.
+pub(super) struct Spread<'a>(Vec<Domains<'a>>);
+
+/// The domains of one constraint.
+struct Domains<'a> {
+    constraint: &'a TopologySpreadConstraint,
+    /// How many matching pods are in each domain that a node which counts belongs to.
+    counts: BTreeMap<&'a str, i64>,
+    /// The least of them, as `minDomains` changes it.
+    least: i64,
+    /// 1 when the pod is one of those it counts.
+    own: i64,
+}
+
+impl<'a> Spread<'a> {
+    /// Counts for the constraints that must hold.
+    pub(super) fn of(view: &'a View, pod: &'a Pod) -> Self {
+        let constraints = of_pod(pod, "DoNotSchedule");
+        if constraints.is_empty() {
+            return Self(Vec::new());
+        }
+        let counts = count(view, pod, &constraints);
+        let domains = constraints.into_iter().zip(counts).map(|(constraint, counts)| {
+            let is_enough = i64::from(constraint.min_domains.unwrap_or(1))
+                <= i64::try_from(counts.len()).unwrap_or(i64::MAX);
+            let least = counts.values().copied().min().filter(|_| is_enough).unwrap_or(0);
+            Domains { constraint, counts, least, own: i64::from(selects(constraint, pod)) }
+        });
+        Self(domains.collect())
+    }
+
+    /// Why the pod would be too many on the node.
+    pub(super) fn reason_against(&self, node: &Node) -> Option<&'static str> {
+        for domains in &self.0 {
+            let Some(value) = label(node, &domains.constraint.topology_key) else {
+                return Some(
+                    "node(s) didn't match pod topology spread constraints (missing required label)",
+                );
+            };
+            let here = domains.counts.get(value).copied().unwrap_or(0);
+            if here + domains.own - domains.least > i64::from(domains.constraint.max_skew) {
+                return Some("node(s) didn't match pod topology spread constraints");
+            }
+        }
+        None
+    }
+}
+
+/// How well the nodes serve the constraints that had better hold, 0..=100 each: those with the fewest matching pods best, and
+/// those without the labels worst.
+pub(super) fn scores(view: &View, pod: &Pod, nodes: &[&Node]) -> Vec<i64> {
+    let constraints = of_pod(pod, "ScheduleAnyway");
+    if constraints.is_empty() {
+        return vec![0; nodes.len()];
+    }
+    let counts = count(view, pod, &constraints);
+    let weights: Vec<f64> = constraints.iter().map(|c| weight(c, &constraints, nodes)).collect();
+    let raw: Vec<Option<f64>> = nodes
+        .iter()
+        .map(|node| {
+            has_all(node, &constraints).then(|| {
+                let parts = constraints.iter().zip(&counts).zip(&weights);
+                let parts = parts.map(|((constraint, counts), weight)| {
+                    let value = label(node, &constraint.topology_key).unwrap_or_default();
+                    let here = counts.get(value).copied().unwrap_or(0);
+                    as_float(here) * weight + f64::from(constraint.max_skew - 1)
+                });
+                parts.sum::<f64>().round()
+            })
+        })
+        .collect();
+    let most = raw.iter().flatten().copied().fold(0.0, f64::max);
+    let least = raw.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let normal = |score: Option<f64>| match score {
+        None => 0,
+        Some(_) if most == 0.0 => SCORE_MAX,
+        Some(score) => whole(as_float(SCORE_MAX) * (most + least - score) / most),
+    };
+    raw.into_iter().map(normal).collect()
+}
+
+/// The more domains there are, the more a pod in one of them counts, so that few zones do not drown many hosts.
+fn weight(
+    constraint: &TopologySpreadConstraint,
+    all: &[&TopologySpreadConstraint],
+    nodes: &[&Node],
+) -> f64 {
+    let mut values: Vec<_> = nodes
+        .iter()
+        .filter(|node| has_all(node, all))
+        .filter_map(|node| label(node, &constraint.topology_key))
+        .collect();
+    values.sort_unstable();
+    values.dedup();
+    (as_float(i64::try_from(values.len()).unwrap_or(i64::MAX)) + 2.0).ln()
+}
+
+/// True when the pod asks to be spread.
+pub(super) fn has_constraints(pod: &Pod) -> bool {
+    let constraints = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_ref());
+    constraints.is_some_and(|constraints| !constraints.is_empty())
+}
+
+fn of_pod<'a>(pod: &'a Pod, when_unsatisfiable: &str) -> Vec<&'a TopologySpreadConstraint> {
+    let constraints = pod.spec.iter().flat_map(|spec| &spec.topology_spread_constraints);
+    constraints.flatten().filter(|c| c.when_unsatisfiable == when_unsatisfiable).collect()
+}
+
+/// The matching pods of the pod's namespace in each domain, constraint by constraint. Pods that terminate do not count.
+fn count<'a>(
+    view: &'a View,
+    pod: &Pod,
+    constraints: &[&TopologySpreadConstraint],
+) -> Vec<BTreeMap<&'a str, i64>> {
+    let mut counts = vec![BTreeMap::new(); constraints.len()];
+    for (_, object) in view.of_kind(Kind::Node) {
+        let Object::Node(node) = object else { continue };
+        for (constraint, counts) in constraints.iter().zip(&mut counts) {
+            if let Some(value) = domain(pod, node, constraint, constraints) {
+                counts.entry(value).or_insert(0);
+            }
+        }
+    }
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    for object in view.in_namespace(Kind::Pod, namespace) {
+        let Object::Pod(other) = object else { continue };
+        if !pods::is_active(other) || other.metadata.uid == pod.metadata.uid {
+            continue;
+        }
+        let node = pods::node(other).map(|name| NamespacedName::new("", name));
+        let Some(node) = node.and_then(|name| view.node(&name)) else { continue };
+        for (constraint, counts) in constraints.iter().zip(&mut counts) {
+            if selects(constraint, other)
+                && let Some(value) = domain(pod, node, constraint, constraints)
+            {
+                *counts.entry(value).or_insert(0) += 1;
+            }
+        }
+    }
+    counts
+}
+
+/// The domain that the node belongs to, if it counts: it has the labels of all constraints, and the policies do not leave
+/// it out.
+fn domain<'a>(
+    pod: &Pod,
+    node: &'a Node,
+    constraint: &TopologySpreadConstraint,
+    all: &[&TopologySpreadConstraint],
+) -> Option<&'a str> {
+    let heeds_affinity = constraint.node_affinity_policy.as_deref() != Some("Ignore");
+    let heeds_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
+    let counts = has_all(node, all)
+        && (!heeds_affinity || affinity::matches(pod, node))
+        && (!heeds_taints || taints::first_untolerated(pod, node).is_none());
+    label(node, &constraint.topology_key).filter(|_| counts)
+}
+
+fn has_all(node: &Node, constraints: &[&TopologySpreadConstraint]) -> bool {
+    constraints.iter().all(|constraint| label(node, &constraint.topology_key).is_some())
+}
+
+/// A constraint without a selector counts no pods (API reference).
+fn selects(constraint: &TopologySpreadConstraint, pod: &Pod) -> bool {
+    let selector = constraint.label_selector.as_ref();
+    selector.is_some_and(|selector| labels::matches(selector, pod.metadata.labels.as_ref()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of pods and domains are far below 2^52")]
+fn as_float(count: i64) -> f64 {
+    count as f64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a score is 0..=100 by construction")]
+fn whole(score: f64) -> i64 {
+    score as i64
+}

@@ -1,0 +1,104 @@
+//! New pods of a StatefulSet, and the events about what is made and deleted.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{COMPONENT, claims, identity};
+use crate::events::{Note, Severity};
+use crate::plan::{Propagation, Report, Step, Write};
+use crate::{Kind, Object, owners};
+
+/// The pod of an ordinal, after a template.
+pub(super) fn pod(
+    set: &StatefulSet,
+    ordinal: i32,
+    template: PodTemplateSpec,
+    revision: &str,
+) -> Pod {
+    let name = identity::pod_name(set, ordinal);
+    let from = template.metadata.unwrap_or_default();
+    let mut labels = from.labels.unwrap_or_default();
+    labels.insert(identity::POD_NAME.to_owned(), name.clone());
+    labels.insert(identity::POD_INDEX.to_owned(), ordinal.to_string());
+    labels.insert(identity::REVISION.to_owned(), revision.to_owned());
+    let mut spec = template.spec.unwrap_or_default();
+    spec.hostname = Some(name.clone());
+    spec.subdomain = set.spec.service_name.clone().filter(|service| !service.is_empty());
+    for claim in claims::templates(set) {
+        let template = claims::template_name(claim);
+        let volumes = spec.volumes.get_or_insert_default();
+        volumes.retain(|volume| volume.name != template);
+        volumes.push(Volume {
+            name: template.to_owned(),
+            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                claim_name: claims::name(set, claim, ordinal),
+                read_only: None,
+            }),
+            ..Volume::default()
+        });
+    }
+    Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", identity::set_name(set))),
+            name: Some(name),
+            namespace: set.metadata.namespace.clone(),
+            labels: Some(labels),
+            annotations: from.annotations,
+            finalizers: from.finalizers,
+            owner_references: Some(vec![owners::controller_reference(
+                Kind::StatefulSet,
+                &set.metadata,
+            )]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(spec),
+        status: None,
+    }
+}
+
+/// The creation of an object, with the events that upstream makes of it; `what` is `Pod web-0`.
+pub(super) fn creation(set: &Arc<StatefulSet>, object: Object, what: &str) -> Step {
+    Step { write: Write::Create(object), report: Some(report(set, Deed::Create, what)) }
+}
+
+/// The deletion of a pod, with its events.
+pub(super) fn deletion(set: &Arc<StatefulSet>, pod: &Arc<Pod>) -> Step {
+    let what = format!("Pod {}", pod.metadata.name.as_deref().unwrap_or_default());
+    let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
+    Step { write, report: Some(report(set, Deed::Delete, &what)) }
+}
+
+/// What is done to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Create,
+    Delete,
+}
+
+fn report(set: &Arc<StatefulSet>, deed: Deed, what: &str) -> Report {
+    let about = Object::StatefulSet(set.clone());
+    let (verb, succeeded, failed) = match deed {
+        Deed::Create => ("create", "SuccessfulCreate", "FailedCreate"),
+        Deed::Delete => ("delete", "SuccessfulDelete", "FailedDelete"),
+    };
+    let text = format!("{verb} {what} in StatefulSet {}", identity::set_name(set));
+    Report {
+        success: Note::new(
+            &about,
+            Severity::Normal,
+            succeeded,
+            format!("{text} successful"),
+            COMPONENT,
+        ),
+        failure: Note::new(
+            &about,
+            Severity::Warning,
+            failed,
+            format!("{text} failed error: "),
+            COMPONENT,
+        ),
+    }
+}

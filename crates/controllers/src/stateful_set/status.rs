@@ -1,0 +1,79 @@
+//! A StatefulSet's status.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::Tick;
+
+use super::identity;
+use super::rolling::{self, Strategy};
+use super::walk::{Standing, min_ready, standing};
+use crate::plan::Write;
+use crate::{Plan, pods, revisions};
+
+/// The status as the pods are.
+pub(super) fn count(
+    set: &StatefulSet,
+    pods: &[&Arc<Pod>],
+    current: &ControllerRevision,
+    update: &ControllerRevision,
+    now: Tick,
+) -> StatefulSetStatus {
+    let (mut ready, mut available, mut at_current, mut updated) = (0, 0, 0, 0);
+    let (current, update) = (revisions::name(current), revisions::name(update));
+    for pod in pods {
+        match standing(pod, min_ready(set), now) {
+            Standing::Available => {
+                ready += 1;
+                available += 1;
+            }
+            Standing::Ready(_) => ready += 1,
+            Standing::Ended | Standing::Terminating | Standing::Unready => {}
+        }
+        if !pods::is_terminating(pod) {
+            at_current += i32::from(identity::revision_of(pod) == current);
+            updated += i32::from(identity::revision_of(pod) == update);
+        }
+    }
+    let replicas = i32::try_from(pods.len()).unwrap_or(i32::MAX);
+    let wanted = set.spec.replicas.unwrap_or(1);
+    let is_complete = [replicas, ready, updated].iter().all(|count| *count == wanted);
+    let is_rolled_out = match rolling::strategy(set) {
+        Strategy::RollingUpdate { .. } => is_complete,
+        Strategy::OnDelete => false,
+    };
+    let (current, at_current) =
+        if is_rolled_out { (update, updated) } else { (current, at_current) };
+    let shown = |count: i32| Some(count).filter(|count| *count != 0);
+    StatefulSetStatus {
+        replicas,
+        ready_replicas: shown(ready),
+        available_replicas: Some(available),
+        current_replicas: shown(at_current),
+        updated_replicas: shown(updated),
+        current_revision: Some(current.to_owned()),
+        update_revision: Some(update.to_owned()),
+        collision_count: Some(0),
+        observed_generation: set.metadata.generation,
+        conditions: set.status.as_ref().and_then(|status| status.conditions.clone()),
+    }
+}
+
+/// Adds the write of the status if it changed: before all else when the revisions changed, for what is current must be known
+/// when the template changes again; else not while pods are being made or deleted, whose answers bring us here again.
+pub(super) fn update(status: &StatefulSetStatus, set: &Arc<StatefulSet>, plan: &mut Plan) {
+    let before = set.status.as_ref();
+    if before == Some(status) {
+        return;
+    }
+    let revisions = |status: &StatefulSetStatus| {
+        (status.current_revision.clone(), status.update_revision.clone())
+    };
+    let is_news = before.map(revisions) != Some(revisions(status));
+    if plan.batches.is_empty() || is_news {
+        let mut updated = set.as_ref().clone();
+        updated.status = Some(status.clone());
+        plan.batches.insert(0, vec![Write::UpdateStatus(updated.into()).into()]);
+    }
+}

@@ -1,0 +1,453 @@
+//! StatefulSets, after the API reference of apps/v1 StatefulSet and the documentation's examples.
+
+use proptest::prelude::*;
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, Object, pods};
+use rekindle_types::TickDuration;
+use serde_json::{Value, json};
+
+use crate::build::template;
+use crate::world::{Answer, World, id};
+
+fn stateful_set(replicas: i32, spec: Value) -> Value {
+    let mut set = json!({
+        "kind": "StatefulSet",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "web",
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": template("web", "one"),
+        },
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        set["spec"][key] = value.clone();
+    }
+    set
+}
+
+fn claims(policy: Value) -> Value {
+    json!({
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "storageClassName": "manual", "resources": {"requests": {"storage": "1Gi"}}}}],
+        "persistentVolumeClaimRetentionPolicy": policy,
+    })
+}
+
+fn world_with_volumes(count: usize) -> World {
+    let mut world = World::with_node();
+    for number in 0..count {
+        world.create(
+            json!({"kind": "PersistentVolume", "metadata": {"name": format!("pv-{number}")},
+            "spec": {"storageClassName": "manual", "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": {"path": "/srv"}}}),
+        );
+    }
+    world
+}
+
+fn status(world: &World) -> k8s_openapi::api::apps::v1::StatefulSetStatus {
+    match &world.api.objects[&id(Kind::StatefulSet, "web")] {
+        Object::StatefulSet(set) => set.status.clone().unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// `web-0:one web-1:two`, a mark behind each that is not simply ready: `!` not ready, `-` going, `x` ended.
+fn shown(world: &World) -> String {
+    let pods = world.api.pods();
+    let mut texts: Vec<String> = pods
+        .iter()
+        .map(|pod| {
+            let mark = match pod {
+                pod if pods::is_terminating(pod) => "-",
+                pod if pods::is_finished(pod) => "x",
+                pod if pods::is_ready(pod) => "",
+                _ => "!",
+            };
+            let image = pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap();
+            format!("{}:{image}{mark}", pod.metadata.name.as_deref().unwrap())
+        })
+        .collect();
+    texts.sort();
+    texts.join(" ")
+}
+
+fn set_image(world: &mut World, image: &str) {
+    world.api.change(&id(Kind::StatefulSet, "web"), |set| {
+        set["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+    });
+}
+
+fn scale(world: &mut World, replicas: i32) {
+    world.api.change(&id(Kind::StatefulSet, "web"), |set| {
+        set["spec"]["replicas"] = json!(replicas);
+    });
+}
+
+/// What is to be seen after each turn of the kubelet, until nothing changes.
+fn film(world: &mut World) -> Vec<String> {
+    let mut film = Vec::new();
+    for _ in 0..50 {
+        world.advance(TickDuration::from_secs(1));
+        let picture = shown(world);
+        if film.last() != Some(&picture) {
+            film.push(picture);
+        }
+        world.kubelet();
+    }
+    film
+}
+
+#[test]
+fn pods_come_one_after_the_other_each_with_its_name_and_labels() {
+    let mut world = World::with_node();
+    world.create(stateful_set(3, json!({})));
+    assert_eq!(
+        film(&mut world),
+        [
+            "web-0:one!",
+            "web-0:one web-1:one!",
+            "web-0:one web-1:one web-2:one!",
+            "web-0:one web-1:one web-2:one",
+        ]
+    );
+    let status = status(&world);
+    assert_eq!((status.replicas, status.ready_replicas), (3, Some(3)));
+    assert_eq!((status.current_replicas, status.updated_replicas), (Some(3), Some(3)));
+    assert_eq!(status.available_replicas, Some(3));
+    assert_eq!(status.current_revision, status.update_revision);
+    let pod = world.api.pods()[1].clone();
+    let labels = pod.metadata.labels.unwrap();
+    assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "web-1");
+    assert_eq!(labels["apps.kubernetes.io/pod-index"], "1");
+    assert_eq!(Some(&labels["controller-revision-hash"]), status.current_revision.as_ref());
+    let spec = pod.spec.unwrap();
+    assert_eq!(spec.hostname.as_deref(), Some("web-1"));
+    assert_eq!(spec.subdomain.as_deref(), Some("web"));
+    assert!(
+        world.said().contains(
+            &"SuccessfulCreate: create Pod web-0 in StatefulSet web successful".to_owned()
+        )
+    );
+}
+
+#[test]
+fn parallel_pods_come_all_at_once_and_ordinals_begin_where_they_are_told() {
+    let mut world = World::with_node();
+    world.create(stateful_set(
+        2,
+        json!({"podManagementPolicy": "Parallel", "ordinals": {"start": 5}}),
+    ));
+    assert_eq!(film(&mut world), ["web-5:one! web-6:one!", "web-5:one web-6:one"]);
+}
+
+#[test]
+fn scaling_down_takes_the_highest_first_and_only_when_all_before_it_are_well() {
+    let mut world = World::with_node();
+    world.create(stateful_set(3, json!({})));
+    world.converge();
+    world.set_ready(&id(Kind::Pod, "web-0"), "False");
+    scale(&mut world, 1);
+    world.advance(TickDuration::from_secs(5));
+    assert_eq!(shown(&world), "web-0:one! web-1:one web-2:one", "web-0 is not well");
+    world.set_ready(&id(Kind::Pod, "web-0"), "True");
+    assert_eq!(
+        film(&mut world),
+        ["web-0:one web-1:one web-2:one-", "web-0:one web-1:one-", "web-0:one"]
+    );
+}
+
+#[test]
+fn a_rolling_update_goes_from_the_highest_ordinal_to_the_partition() {
+    let mut world = World::with_node();
+    world.create(stateful_set(
+        3,
+        json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}),
+    ));
+    world.converge();
+    set_image(&mut world, "two");
+    assert_eq!(
+        film(&mut world),
+        [
+            "web-0:one web-1:one web-2:one-",
+            "web-0:one web-1:one web-2:two!",
+            "web-0:one web-1:one- web-2:two",
+            "web-0:one web-1:two! web-2:two",
+            "web-0:one web-1:two web-2:two",
+        ]
+    );
+    let partial = status(&world);
+    assert_eq!((partial.current_replicas, partial.updated_replicas), (Some(1), Some(2)));
+    assert_ne!(partial.current_revision, partial.update_revision);
+    // A pod before the partition comes back as it was.
+    world.api.user_deletes(&id(Kind::Pod, "web-0"), Propagation::Default);
+    world.converge();
+    assert_eq!(shown(&world), "web-0:one web-1:two web-2:two");
+    world.api.change(&id(Kind::StatefulSet, "web"), |set| {
+        set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(0);
+    });
+    world.converge();
+    assert_eq!(shown(&world), "web-0:two web-1:two web-2:two");
+    assert_eq!(status(&world).current_revision, status(&world).update_revision);
+}
+
+#[test]
+fn max_unavailable_lets_so_many_be_replaced_at_once() {
+    let mut world = World::with_node();
+    world.create(stateful_set(
+        4,
+        json!({
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}},
+        }),
+    ));
+    world.converge();
+    set_image(&mut world, "two");
+    assert_eq!(
+        film(&mut world),
+        [
+            "web-0:one web-1:one web-2:one- web-3:one-",
+            "web-0:one web-1:one web-2:two! web-3:two!",
+            "web-0:one- web-1:one- web-2:two web-3:two",
+            "web-0:two! web-1:two! web-2:two web-3:two",
+            "web-0:two web-1:two web-2:two web-3:two",
+        ]
+    );
+}
+
+#[test]
+fn on_delete_changes_a_pod_only_when_somebody_deletes_it() {
+    let mut world = World::with_node();
+    world.create(stateful_set(2, json!({"updateStrategy": {"type": "OnDelete"}})));
+    world.converge();
+    set_image(&mut world, "two");
+    world.converge();
+    assert_eq!(shown(&world), "web-0:one web-1:one");
+    world.api.user_deletes(&id(Kind::Pod, "web-0"), Propagation::Default);
+    world.converge();
+    assert_eq!(shown(&world), "web-0:two web-1:one");
+}
+
+#[test]
+fn a_failed_pod_is_made_again_under_its_name_with_its_claim() {
+    let mut world = world_with_volumes(2);
+    world.create(stateful_set(2, claims(json!({"whenDeleted": "Retain", "whenScaled": "Retain"}))));
+    world.converge();
+    let claim = world.api.objects[&id(Kind::PersistentVolumeClaim, "data-web-1")].uid().to_owned();
+    world.api.change(&id(Kind::Pod, "web-1"), |pod| pod["status"]["phase"] = json!("Failed"));
+    world.converge();
+    assert_eq!(shown(&world), "web-0:one web-1:one");
+    assert!(world.said().contains(
+        &"RecreatingFailedPod: StatefulSet shop/web is recreating failed Pod web-1".to_owned()
+    ));
+    let kept = &world.api.objects[&id(Kind::PersistentVolumeClaim, "data-web-1")];
+    assert_eq!(kept.uid(), claim);
+    assert_eq!(kept.meta().labels.as_ref().unwrap()["app"], "web");
+    let pod = world.view.pod(&id(Kind::Pod, "web-1").name).unwrap();
+    let volume = &pod.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0];
+    assert_eq!(volume.persistent_volume_claim.as_ref().unwrap().claim_name, "data-web-1");
+}
+
+#[test]
+fn claims_go_with_whom_the_retention_policy_says() {
+    for (scaled, deleted, after_scaling, after_deletion) in [
+        ("Retain", "Retain", 3, 3),
+        ("Delete", "Retain", 1, 1),
+        ("Retain", "Delete", 3, 0),
+        ("Delete", "Delete", 1, 0),
+    ] {
+        let mut world = world_with_volumes(3);
+        let policy = json!({"whenScaled": scaled, "whenDeleted": deleted});
+        world.create(stateful_set(3, claims(policy)));
+        world.converge();
+        let count = |world: &World| world.api.ids(Kind::PersistentVolumeClaim, "shop").len();
+        assert_eq!(count(&world), 3);
+        scale(&mut world, 1);
+        world.converge();
+        assert_eq!(count(&world), after_scaling, "scaled {scaled}, deleted {deleted}");
+        world.api.user_deletes(&id(Kind::StatefulSet, "web"), Propagation::Background);
+        world.converge();
+        assert_eq!(count(&world), after_deletion, "scaled {scaled}, deleted {deleted}");
+        assert_eq!(shown(&world), "");
+        assert_eq!(world.api.ids(Kind::ControllerRevision, "shop"), []);
+    }
+}
+
+#[test]
+fn a_revision_that_was_taken_back_does_not_block_for_ever() {
+    let mut world = World::with_node();
+    world.create(stateful_set(2, json!({})));
+    world.converge();
+    set_image(&mut world, "broken");
+    world.advance(TickDuration::from_secs(1));
+    world.api.pod_ended(&id(Kind::Pod, "web-1"));
+    world.advance(TickDuration::from_secs(1));
+    assert_eq!(shown(&world), "web-0:one web-1:broken!");
+    world.advance(TickDuration::from_secs(600));
+    assert_eq!(shown(&world), "web-0:one web-1:broken!", "the rollout waits for it");
+    set_image(&mut world, "one");
+    world.converge();
+    assert_eq!(shown(&world), "web-0:one web-1:one");
+    assert_eq!(status(&world).current_revision, status(&world).update_revision);
+    let revisions = world.api.objects.values().filter_map(|object| match object {
+        Object::ControllerRevision(revision) => revision.revision,
+        _ => None,
+    });
+    let mut numbers: Vec<i64> = revisions.collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 3], "a template that was there before gets a new number");
+}
+
+#[test]
+fn old_revisions_are_deleted_beyond_the_limit() {
+    let mut world = World::with_node();
+    world.create(stateful_set(1, json!({"revisionHistoryLimit": 2})));
+    for image in ["two", "three", "four", "five"] {
+        world.converge();
+        set_image(&mut world, image);
+    }
+    world.converge();
+    assert_eq!(world.api.ids(Kind::ControllerRevision, "shop").len(), 3, "two and the present one");
+}
+
+#[test]
+fn pods_left_behind_are_adopted_and_not_made_twice() {
+    let mut world = World::with_node();
+    let set = world.create(stateful_set(2, json!({})));
+    world.converge();
+    let uids = |world: &World| -> Vec<_> {
+        world.api.pods().iter().map(|pod| pod.metadata.uid.clone()).collect()
+    };
+    let before = uids(&world);
+    world.api.user_deletes(&set, Propagation::Orphan);
+    world.converge();
+    world.create(stateful_set(2, json!({})));
+    world.converge();
+    assert_eq!(uids(&world), before);
+    assert_eq!(status(&world).current_replicas, Some(2));
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Watch(u8),
+    Work(u8, Answer),
+    Relist(u8, u8),
+    Kubelet(u8),
+    Fails(u8),
+    Deleted(u8),
+    Image(u8),
+    Scale(u8),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let answer = prop_oneof![8 => Just(Answer::Arrives), 1 => Just(Answer::IsLost), 1 => Just(Answer::NeverSent)];
+    prop_oneof![
+        8 => any::<u8>().prop_map(Happening::Watch),
+        8 => (any::<u8>(), answer).prop_map(|(n, a)| Happening::Work(n, a)),
+        1 => (any::<u8>(), 0..4u8).prop_map(|(kind, lag)| Happening::Relist(kind, lag)),
+        4 => any::<u8>().prop_map(Happening::Kubelet),
+        1 => any::<u8>().prop_map(Happening::Fails),
+        1 => any::<u8>().prop_map(Happening::Deleted),
+        1 => any::<u8>().prop_map(Happening::Image),
+        1 => any::<u8>().prop_map(Happening::Scale),
+    ]
+}
+
+fn happens(world: &mut World, happening: &Happening) {
+    let pods = world.api.ids(Kind::Pod, "shop");
+    let pod = |n: u8| pods.get(usize::from(n) % pods.len().max(1));
+    match happening {
+        Happening::Watch(n) => {
+            let kinds = Kind::ALL.into_iter().cycle().skip(usize::from(*n) % Kind::ALL.len());
+            for kind in kinds.take(Kind::ALL.len()) {
+                if world.watch_next(kind) {
+                    break;
+                }
+            }
+        }
+        Happening::Work(n, answer) => {
+            let place = usize::from(*n) % world.queue.len().max(1);
+            if let Some(key) = world.queue.iter().nth(place).cloned() {
+                world.queue.remove(&key);
+                world.work(&key, |_| *answer);
+            }
+        }
+        Happening::Relist(n, lag) => {
+            world.relist(Kind::ALL[usize::from(*n) % Kind::ALL.len()], usize::from(*lag));
+        }
+        Happening::Kubelet(n) => {
+            if let Some(pod) = pod(*n) {
+                world.kubelet_at(pod);
+            }
+        }
+        Happening::Fails(n) => {
+            if let Some(pod) = pod(*n) {
+                world.api.change(pod, |pod| pod["status"]["phase"] = json!("Failed"));
+            }
+        }
+        Happening::Deleted(n) => {
+            if let Some(pod) = pod(*n) {
+                world.api.user_deletes(pod, Propagation::Background);
+            }
+        }
+        Happening::Image(n) => set_image(world, ["one", "two", "three"][usize::from(*n) % 3]),
+        Happening::Scale(n) => scale(world, i32::from(*n) % 5),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+
+    /// Whatever lags, is lost or fails: one pod an ordinal, and in the end the right ones, of the template as it is.
+    #[test]
+    fn a_stateful_set_ends_with_one_pod_an_ordinal_whatever_happens(
+        policy in prop_oneof![Just("OrderedReady"), Just("Parallel")],
+        happenings in prop::collection::vec(happening(), 0..250),
+    ) {
+        let mut world = World::with_node();
+        world.create(stateful_set(3, json!({"podManagementPolicy": policy})));
+        for happening in &happenings {
+            happens(&mut world, happening);
+        }
+        for kind in Kind::ALL {
+            world.relist(kind, 0);
+        }
+        world.advance(TickDuration::from_secs(60));
+        world.converge();
+        world.assert_view_is_true();
+        let Object::StatefulSet(set) = &world.api.objects[&id(Kind::StatefulSet, "web")] else {
+            panic!("a StatefulSet");
+        };
+        let image = set.spec.template.spec.as_ref().unwrap().containers[0].image.clone().unwrap();
+        let wanted: Vec<String> =
+            (0..set.spec.replicas.unwrap()).map(|n| format!("web-{n}:{image}")).collect();
+        prop_assert_eq!(shown(&world), wanted.join(" "));
+    }
+
+    /// A rolling update alone never makes more pods unavailable than it may.
+    #[test]
+    fn a_rolling_update_keeps_its_limit_whatever_lags(
+        happenings in prop::collection::vec(
+            happening().prop_filter("no trouble but updates", |h| {
+                !matches!(h, Happening::Fails(_) | Happening::Deleted(_) | Happening::Scale(_))
+            }),
+            0..250,
+        ),
+    ) {
+        let mut world = World::with_node();
+        world.create(stateful_set(
+            4,
+            json!({"podManagementPolicy": "Parallel", "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}),
+        ));
+        world.converge();
+        world.check = |api| {
+            let ready = api.pods().iter().filter(|p| pods::is_active(p) && pods::is_ready(p)).count();
+            assert!(ready >= 2, "{ready} are fewer than replicas - maxUnavailable");
+        };
+        for happening in &happenings {
+            happens(&mut world, happening);
+        }
+    }
+}

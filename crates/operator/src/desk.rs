@@ -1,0 +1,231 @@
+//! The desk: owns the view, feeds it what watches show, plans what is due, and settles how writes went. It does no IO and keeps
+//! no time: the engine drives it with tasks and a clock, the simulator in one thread and virtual time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rekindle_controllers::events::{EventWrite, Note, Recorder};
+use rekindle_controllers::plan::Verdict;
+use rekindle_controllers::{Change, Key, Kind, Outcome, Plan, Settled, Step, View};
+use rekindle_ladder::Limits;
+use rekindle_types::Tick;
+
+use crate::feed::{Seen, kinds};
+use crate::queue::Queue;
+use crate::turns::{Leave, Turns};
+use crate::work::{Work, touched};
+
+/// Controllers and ladder at work.
+pub struct Desk {
+    limits: Limits,
+    view: View,
+    queue: Queue,
+    turns: Turns,
+    recorder: Recorder,
+    /// Kinds whose first list has not been seen. Nothing is decided before: an empty view is not an empty world.
+    unseen: BTreeSet<Kind>,
+    /// Plans under way, by their work: each work has one at most.
+    under_way: BTreeMap<Work, UnderWay>,
+    tasks: VecDeque<Task>,
+}
+
+/// What the driver is asked to do.
+#[derive(Debug)]
+pub enum Task {
+    /// Carry out this write for this work, and tell [`Desk::settle`] how it went.
+    Write(Work, Box<Step>),
+    /// Write an event; nobody waits for it.
+    Record(EventWrite),
+}
+
+/// A plan that is being carried out.
+#[derive(Default)]
+struct UnderWay {
+    batches: VecDeque<Vec<Step>>,
+    outstanding: usize,
+    verdict: Verdict,
+    freshness: Freshness,
+}
+
+/// Whether something changed for a work while its plan was under way.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Freshness {
+    #[default]
+    Fresh,
+    Stale,
+}
+
+impl Desk {
+    /// A desk that has seen nothing yet; `limits` hold over all ladders.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            view: View::new(),
+            queue: Queue::default(),
+            turns: Turns::default(),
+            recorder: Recorder::new(),
+            unseen: kinds().collect(),
+            under_way: BTreeMap::new(),
+            tasks: VecDeque::new(),
+        }
+    }
+
+    /// What was observed.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// When something becomes due that is not due yet.
+    pub fn next_due(&self) -> Option<Tick> {
+        self.queue.next_due()
+    }
+
+    /// The next thing to do, oldest first; several may be under way at a time.
+    pub fn poll_task(&mut self) -> Option<Task> {
+        self.tasks.pop_front()
+    }
+
+    /// Takes in what a watch shows.
+    pub fn see(&mut self, now: Tick, seen: Seen) {
+        self.view.set_time(now);
+        let changes = match seen {
+            Seen::List(kind, objects) => {
+                self.unseen.remove(&kind);
+                let reset = self.view.reset(kind, objects);
+                let doubts = reset.doubtful.into_iter().map(Key::Doubt).map(Work::Controller);
+                doubts.for_each(|doubt| self.enqueue(doubt));
+                reset.changes
+            }
+            Seen::Applied(object) => self.view.apply(object).into_iter().collect(),
+            Seen::Deleted(id, uid) => self.view.delete(&id, &uid).into_iter().collect(),
+        };
+        self.follow(changes);
+    }
+
+    /// Queues what changes touch.
+    fn follow(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            for work in touched(&self.view, &change) {
+                self.enqueue(work);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, work: Work) {
+        match self.under_way.get_mut(&work) {
+            Some(under_way) => under_way.freshness = Freshness::Stale,
+            None => self.queue.add(work),
+        }
+    }
+
+    /// Plans everything that is due and begins to carry it out; nothing before every kind was seen.
+    pub fn begin_due(&mut self, now: Tick) {
+        if !self.unseen.is_empty() {
+            return;
+        }
+        self.view.set_time(now);
+        loop {
+            let due = self.queue.take(now);
+            if due.is_empty() {
+                return;
+            }
+            let mut due: Vec<Work> = due.into_iter().collect();
+            due.sort_by_cached_key(|work| work.turn(&self.view));
+            for work in due {
+                match self.under_way.get_mut(&work) {
+                    // its time came while it writes: what it writes would be decided on twice
+                    Some(under_way) => under_way.freshness = Freshness::Stale,
+                    None => self.begin(work, now),
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, work: Work, now: Tick) {
+        let plan = work.plan(&self.view, now, &self.limits);
+        if self.turns.ask(&work, &plan) == Leave::Waits {
+            return;
+        }
+        let Plan { batches, notes, again_at } = plan;
+        self.record(notes, now);
+        if let Some(at) = again_at {
+            // never in a circle without time passing
+            let at = at.max(now + rekindle_types::TickDuration::from_millis(1));
+            self.queue.add_at(work.clone(), at);
+        }
+        let batches: VecDeque<Vec<Step>> =
+            batches.into_iter().filter(|batch| !batch.is_empty()).collect();
+        if batches.is_empty() {
+            self.queue.forgive(&work);
+            self.end_turn(&work);
+            return;
+        }
+        self.under_way.insert(work.clone(), UnderWay { batches, ..UnderWay::default() });
+        self.next_batch(now, &work);
+    }
+
+    /// Begins the next batch of a plan, or ends the plan.
+    fn next_batch(&mut self, now: Tick, work: &Work) {
+        let Some(under_way) = self.under_way.get_mut(work) else { return };
+        let next = match under_way.verdict {
+            Verdict::Continue => under_way.batches.pop_front(),
+            Verdict::Retry | Verdict::Stop => None,
+        };
+        let Some(batch) = next else { return self.end(now, work) };
+        under_way.outstanding = batch.len();
+        for step in batch {
+            let changes = self.view.begin(&step);
+            self.follow(changes);
+            self.tasks.push_back(Task::Write(work.clone(), Box::new(step)));
+        }
+    }
+
+    /// A write went so.
+    pub fn settle(&mut self, now: Tick, work: &Work, step: &Step, outcome: Outcome) {
+        let Settled { changes, notes, verdict } = self.view.settle(&work.object(), step, outcome);
+        self.record(notes, now);
+        self.follow(changes);
+        let Some(under_way) = self.under_way.get_mut(work) else { return };
+        under_way.outstanding -= 1;
+        under_way.verdict = worse(under_way.verdict, verdict);
+        if under_way.outstanding == 0 {
+            self.next_batch(now, work);
+        }
+    }
+
+    fn end(&mut self, now: Tick, work: &Work) {
+        let Some(under_way) = self.under_way.remove(work) else { return };
+        match under_way.verdict {
+            Verdict::Continue | Verdict::Stop => {
+                self.queue.forgive(work);
+                self.end_turn(work);
+            }
+            // it keeps its turn: what it wrote may have been done, and not be seen yet
+            Verdict::Retry => self.queue.retry(work.clone(), now),
+        }
+        if under_way.freshness == Freshness::Stale && under_way.verdict != Verdict::Retry {
+            self.queue.add(work.clone());
+        }
+    }
+
+    fn end_turn(&mut self, work: &Work) {
+        for next in self.turns.over(work) {
+            self.enqueue(next);
+        }
+    }
+
+    fn record(&mut self, notes: Vec<Note>, now: Tick) {
+        for note in notes {
+            let event = self.recorder.record(note, now);
+            self.tasks.extend(event.map(Task::Record));
+        }
+    }
+}
+
+/// The one of two verdicts that lets less go on.
+fn worse(one: Verdict, other: Verdict) -> Verdict {
+    match (one, other) {
+        (Verdict::Stop, _) | (_, Verdict::Stop) => Verdict::Stop,
+        (Verdict::Retry, _) | (_, Verdict::Retry) => Verdict::Retry,
+        (Verdict::Continue, Verdict::Continue) => Verdict::Continue,
+    }
+}

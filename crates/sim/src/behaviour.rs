@@ -1,0 +1,140 @@
+//! How the containers of a scenario behave.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::{ExitStatus, SandboxAttempt, TickDuration};
+use serde::{Deserialize, Deserializer};
+
+/// What containers do that are chosen; the first that chooses a start decides. One that none chooses runs until it is told to end.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Behaviour {
+    /// Pods with these labels; all when it is empty.
+    #[serde(default)]
+    pub match_labels: BTreeMap<String, String>,
+    /// The container; all when it is absent.
+    pub container: Option<String>,
+    /// The image; all when it is absent.
+    pub image: Option<String>,
+    /// Pods on these nodes; on all when it is empty.
+    #[serde(default)]
+    pub nodes: Vec<String>,
+    /// Starts not before this time of the run.
+    #[serde(default, deserialize_with = "duration")]
+    pub from: TickDuration,
+    /// Starts before this time of the run; all later ones, too, when it is absent.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub until: Option<TickDuration>,
+    /// What helps.
+    #[serde(default)]
+    pub mended_by: MendedBy,
+    /// It ends by itself.
+    pub exits: Option<Exits>,
+    /// It neither answers probes nor obeys its stop signal.
+    #[serde(default)]
+    pub hangs: bool,
+}
+
+/// How a container ends.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Exits {
+    /// The exit code, 0 to 255.
+    pub code: u8,
+    /// So long after its start.
+    #[serde(default, deserialize_with = "duration")]
+    pub after: TickDuration,
+    /// By the kernel, for want of memory: the code is 137.
+    #[serde(default)]
+    pub oom: bool,
+}
+
+/// After what a container behaves well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum MendedBy {
+    /// Nothing but time.
+    #[default]
+    Nothing,
+    /// Another start in the same sandbox.
+    Container,
+    /// A new sandbox.
+    Pod,
+}
+
+impl Exits {
+    /// As the runtime tells it.
+    pub fn status(&self) -> ExitStatus {
+        match self.oom {
+            true => ExitStatus::OomKilled,
+            false => ExitStatus::Code { code: i32::from(self.code) },
+        }
+    }
+}
+
+/// One start of a container.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) node: &'a str,
+    pub(crate) container: &'a str,
+    pub(crate) image: &'a str,
+    pub(crate) sandbox: SandboxAttempt,
+    pub(crate) attempt: u32,
+    /// Since the run began.
+    pub(crate) time: TickDuration,
+}
+
+impl Behaviour {
+    pub(crate) fn chooses(&self, start: &Start<'_>) -> bool {
+        let labels = start.pod.metadata.labels.as_ref();
+        let has = |key: &String, value: &String| labels.and_then(|l| l.get(key)) == Some(value);
+        let mended = match self.mended_by {
+            MendedBy::Nothing => false,
+            MendedBy::Container => start.attempt > 0,
+            MendedBy::Pod => start.sandbox.0 > 0,
+        };
+        !mended
+            && self.match_labels.iter().all(|(key, value)| has(key, value))
+            && self.container.as_ref().is_none_or(|container| container == start.container)
+            && self.image.as_ref().is_none_or(|image| image == start.image)
+            && (self.nodes.is_empty() || self.nodes.iter().any(|node| node == start.node))
+            && self.from <= start.time
+            && self.until.is_none_or(|until| start.time < until)
+    }
+}
+
+/// A duration as people write it: `10m`, `1h 30m`, `20d`.
+pub(crate) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<TickDuration, D::Error> {
+    let text = String::deserialize(from)?;
+    let parsed = humantime::parse_duration(&text).map_err(|error| {
+        serde::de::Error::custom(format!(
+            "{text:?} is no duration such as 30s, 10m or 20d: {error}"
+        ))
+    })?;
+    Ok(TickDuration::from_micros(u64::try_from(parsed.as_micros()).unwrap_or(u64::MAX)))
+}
+
+pub(crate) fn some_duration<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<TickDuration>, D::Error> {
+    duration(from).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_behaviour_is_read_as_people_write_it_and_a_bad_duration_is_named() {
+        let written =
+            json!({"container": "app", "until": "1h", "exits": {"code": 1, "after": "2s"}});
+        let read: Behaviour = serde_json::from_value(written).expect("it is one");
+        assert_eq!(read.until, Some(TickDuration::from_secs(3_600)));
+        assert_eq!(read.exits.expect("it exits").after, TickDuration::from_secs(2));
+        let error = serde_json::from_value::<Behaviour>(json!({"from": "soon"})).unwrap_err();
+        assert!(error.to_string().contains("\"soon\" is no duration such as 30s"), "{error}");
+    }
+}

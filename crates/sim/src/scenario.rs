@@ -1,0 +1,243 @@
+//! A scenario: manifests, and a script of what goes wrong. It is written as one document of kind Scenario among the manifests.
+
+use rekindle_pod::Config;
+use rekindle_types::TickDuration;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::behaviour::{Behaviour, duration, some_duration};
+use crate::error::SimError;
+use crate::report::Outcome;
+use crate::world::World;
+
+/// The longest run.
+const DURATION_MAX: TickDuration = TickDuration::from_secs(366 * 86_400);
+const NODES_MAX: usize = 1_000;
+/// What upstream lets `crashLoopBackOff.maxContainerRestartPeriod` be (KEP-5593).
+const RESTART_PERIOD: std::ops::RangeInclusive<TickDuration> =
+    TickDuration::from_secs(1)..=TickDuration::from_secs(300);
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    script: Script,
+    manifests: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(rename = "apiVersion")]
+    api_version: String,
+    #[serde(rename = "kind")]
+    _kind: String,
+    #[serde(rename = "metadata")]
+    _metadata: Option<Value>,
+    spec: Script,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Script {
+    #[serde(rename = "for", deserialize_with = "duration")]
+    duration: TickDuration,
+    #[serde(default = "one")]
+    nodes: usize,
+    #[serde(default, deserialize_with = "some_duration")]
+    max_container_restart_period: Option<TickDuration>,
+    #[serde(default)]
+    behaviours: Vec<Behaviour>,
+}
+
+const fn one() -> usize {
+    1
+}
+
+/// With which ladders a scenario is played.
+#[derive(Clone, Debug)]
+pub enum Policy {
+    /// With those among its manifests.
+    AsWritten,
+    /// With none, as plain Kubernetes would do.
+    NoLadder,
+    /// With these instead of those among its manifests.
+    Ladders {
+        /// What the report calls it.
+        name: String,
+        /// The ladders.
+        ladders: Vec<Value>,
+    },
+}
+
+impl Policy {
+    /// A policy of the ladders that a file holds.
+    ///
+    /// # Errors
+    /// When it holds none, or something else.
+    pub fn ladders(name: &str, ladders: Vec<Value>) -> Result<Self, SimError> {
+        if ladders.is_empty() {
+            return Err(wrong("kind", "there is no RestartLadder"));
+        }
+        match ladders.iter().find(|ladder| !is_ladder(ladder)) {
+            Some(other) => Err(wrong(
+                "kind",
+                &format!("a RestartLadder is wanted here, not {}", other["kind"]),
+            )),
+            None => Ok(Self::Ladders { name: name.to_owned(), ladders }),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::AsWritten => "as written",
+            Self::NoLadder => "no ladder",
+            Self::Ladders { name, .. } => name,
+        }
+    }
+
+    fn ladders_added(&self) -> &[Value] {
+        match self {
+            Self::AsWritten | Self::NoLadder => &[],
+            Self::Ladders { ladders, .. } => ladders,
+        }
+    }
+
+    fn leaves_out(&self, object: &Value) -> bool {
+        match self {
+            Self::AsWritten => false,
+            Self::NoLadder | Self::Ladders { .. } => is_ladder(object),
+        }
+    }
+}
+
+impl Scenario {
+    /// From the documents of a file: one of kind Scenario, all others are manifests.
+    ///
+    /// # Errors
+    /// What is wrong, with the path of the field.
+    pub fn from_documents(documents: Vec<Value>) -> Result<Self, SimError> {
+        let (mut scripts, manifests): (Vec<_>, Vec<_>) =
+            documents.into_iter().partition(|document| document["kind"] == "Scenario");
+        let Some(script) = scripts.pop().filter(|_| scripts.is_empty()) else {
+            return Err(wrong("kind", "one document of kind Scenario is wanted, no more, no less"));
+        };
+        let read: Document = serde_path_to_error::deserialize(script)
+            .map_err(|error| wrong(&error.path().to_string(), &error.inner().to_string()))?;
+        if read.api_version != "rekindle.dev/v1alpha1" {
+            return Err(wrong("apiVersion", "Scenario is in rekindle.dev/v1alpha1"));
+        }
+        if manifests.is_empty() {
+            return Err(wrong("kind", "there is no manifest beside the Scenario to play it with"));
+        }
+        let made = Self { script: read.spec, manifests };
+        made.check()?;
+        Ok(made)
+    }
+
+    fn check(&self) -> Result<(), SimError> {
+        let script = &self.script;
+        check_duration("spec.for", script.duration)?;
+        if !(1..=NODES_MAX).contains(&script.nodes) {
+            return Err(wrong("spec.nodes", &format!("give 1 to {NODES_MAX}")));
+        }
+        let period = script.max_container_restart_period;
+        if period.is_some_and(|period| !RESTART_PERIOD.contains(&period)) {
+            return Err(wrong("spec.maxContainerRestartPeriod", "give 1s to 300s"));
+        }
+        Ok(())
+    }
+
+    /// How much virtual time goes by.
+    pub const fn duration(&self) -> TickDuration {
+        self.script.duration
+    }
+
+    /// Lets more or less time go by than the scenario says.
+    ///
+    /// # Errors
+    /// When it is none, or too much.
+    pub fn set_duration(&mut self, duration: TickDuration) -> Result<(), SimError> {
+        check_duration("spec.for", duration)?;
+        self.script.duration = duration;
+        Ok(())
+    }
+
+    /// Plays it under a policy. The same seed, the same outcome.
+    ///
+    /// # Errors
+    /// When the API refuses a manifest, in its words; when something moves in a circle.
+    pub fn play(&self, seed: u64, policy: &Policy) -> Result<Outcome, SimError> {
+        let script = &self.script;
+        let mut config = Config::default();
+        if let Some(period) = script.max_container_restart_period {
+            config.max_container_restart_period = period;
+        }
+        let mut world = World::new(seed, script.nodes, script.behaviours.clone(), config)?;
+        let kept = self.manifests.iter().filter(|object| !policy.leaves_out(object));
+        for object in policy.ladders_added().iter().chain(kept) {
+            world.apply(object)?;
+        }
+        world.run_until(script.duration)?;
+        Ok(Outcome::of(policy.name(), &world))
+    }
+}
+
+fn check_duration(path: &str, duration: TickDuration) -> Result<(), SimError> {
+    if duration == TickDuration::ZERO || duration > DURATION_MAX {
+        return Err(wrong(path, "give more than nothing, and at most 366d"));
+    }
+    Ok(())
+}
+
+fn is_ladder(object: &Value) -> bool {
+    object["kind"] == "RestartLadder"
+}
+
+fn wrong(path: &str, message: &str) -> SimError {
+    SimError::Scenario { path: path.to_owned(), message: message.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(spec: Value) -> Result<Scenario, SimError> {
+        let script =
+            json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "Scenario", "spec": spec});
+        Scenario::from_documents(vec![script, json!({"apiVersion": "v1", "kind": "Pod"})])
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_path() {
+        let cases = [
+            (json!({}), "spec: missing field `for`"),
+            (json!({"for": "soon"}), "spec.for: \"soon\" is no duration"),
+            (json!({"for": "0s"}), "spec.for: give more than nothing"),
+            (json!({"for": "1h", "nodes": 0}), "spec.nodes: give 1 to 1000"),
+            (json!({"for": "1h", "fro": 1}), "spec.fro: unknown field `fro`"),
+            (
+                json!({"for": "1h", "maxContainerRestartPeriod": "10m"}),
+                "spec.maxContainerRestartPeriod: give 1s to 300s",
+            ),
+            (
+                json!({"for": "1h", "behaviours": [{}, {"exits": {"code": 900}}]}),
+                "spec.behaviours[1].exits.code: invalid value: integer `900`",
+            ),
+        ];
+        for (spec, expected) in cases {
+            let error = read(spec.clone()).expect_err("it is wrong").to_string();
+            assert!(error.starts_with(expected), "{spec}: {error}");
+        }
+        assert!(read(json!({"for": "1h"})).is_ok());
+    }
+
+    #[test]
+    fn one_script_and_a_manifest_are_wanted() {
+        let none = Scenario::from_documents(vec![json!({"kind": "Pod"})]).unwrap_err();
+        assert!(none.to_string().starts_with("kind: one document of kind Scenario"), "{none}");
+        let error = Policy::ladders("a", vec![json!({"kind": "Pod"})]).unwrap_err();
+        assert_eq!(error.to_string(), "kind: a RestartLadder is wanted here, not \"Pod\"");
+    }
+}

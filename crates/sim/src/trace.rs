@@ -1,0 +1,54 @@
+//! What happened, as a hash of all of it and the last lines to read. The same seed and commit give the same hash (P7).
+
+use std::collections::VecDeque;
+
+use rekindle_types::Tick;
+
+/// So many lines are kept to be read.
+const LINES_MAX: usize = 400;
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// The trace of a run.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    hash: u64,
+    steps: u64,
+    lines: VecDeque<String>,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self { hash: FNV_OFFSET, steps: 0, lines: VecDeque::new() }
+    }
+}
+
+impl Trace {
+    /// Adds a line.
+    pub fn add(&mut self, now: Tick, what: &str) {
+        let line = format!("{:>14.6}s {what}", now.as_micros() as f64 / 1e6);
+        for byte in line.bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
+        }
+        self.steps += 1;
+        if self.lines.len() == LINES_MAX {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+    }
+
+    /// Of every line so far (FNV-1a).
+    pub const fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// How many lines there were.
+    pub const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The last lines, oldest first.
+    pub fn last_lines(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(String::as_str)
+    }
+}

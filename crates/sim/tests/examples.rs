@@ -1,0 +1,44 @@
+//! The scenarios of examples/sim.
+#![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+
+use rekindle_sim::{Policy, Report, Scenario};
+use rekindle_types::TickDuration;
+use serde_json::Value;
+
+const CRASH_LOOP: &str = include_str!("../../../examples/sim/crash-loop.yaml");
+const DEPENDENCY_DOWN: &str = include_str!("../../../examples/sim/dependency-down.yaml");
+const LADDER: &str = include_str!("../../../examples/sim/ladder.yaml");
+
+fn documents(text: &str) -> Vec<Value> {
+    rekindle_manifest::objects(text).unwrap().into_iter().map(Value::Object).collect()
+}
+
+#[test]
+fn the_crash_loop_counts_as_upstream_s_backoff_does() {
+    let mut scenario = Scenario::from_documents(documents(CRASH_LOOP)).unwrap();
+    assert_eq!(scenario.duration(), TickDuration::from_secs(20 * 86_400));
+    scenario.set_duration(TickDuration::from_secs(3_600)).unwrap();
+    let mut report = Report::new(1, scenario.duration());
+    report.outcomes.push(scenario.play(1, &Policy::AsWritten).unwrap());
+    let json = report.to_json();
+    // at once, after 10, 20, 40, 80 and 160 s, and ten more in the 3,290 s that are left
+    assert_eq!((&json["restarts"], &json["seconds"]), (&16.into(), &3_600.into()));
+    assert_eq!(json["policies"][0]["restartsByPod"]["default/crash"], 16);
+    assert_eq!(json["policies"][0]["brokenPromise"], Value::Null);
+    assert!(report.table().lines().nth(1).unwrap().starts_with("as written         16"));
+}
+
+#[test]
+fn with_a_ladder_and_without_all_pods_come_back_when_the_dependency_does() {
+    let scenario = Scenario::from_documents(documents(DEPENDENCY_DOWN)).unwrap();
+    let ladder = Policy::ladders("ladder.yaml", documents(LADDER)).unwrap();
+    let [plain, healed] =
+        [&Policy::NoLadder, &ladder].map(|policy| scenario.play(1, policy).unwrap());
+    for outcome in [&plain, &healed] {
+        assert_eq!((outcome.pods, outcome.ready), (5, 5), "{outcome:?}");
+        assert_eq!(outcome.broken_promise, None);
+    }
+    assert_eq!(plain.restarted_in_place, 0);
+    assert!(healed.restarted_in_place > 0, "{healed:?}");
+    assert_eq!(scenario.play(1, &ladder).unwrap(), healed);
+}
