@@ -70,17 +70,12 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 
 /// Ends the pod as Failed, with the condition that names why (DisruptionTarget).
 fn failed(pod: &k8s_openapi::api::core::v1::Pod, now: Tick) -> Step {
-    let mut conditions: Vec<_> =
-        pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
-    conditions.retain(|c| c.type_ != "DisruptionTarget");
-    conditions.push(k8s_openapi::api::core::v1::PodCondition {
-        type_: "DisruptionTarget".to_owned(),
-        status: "True".to_owned(),
-        reason: Some("DeletionByPodGC".to_owned()),
-        message: Some("PodGC: node no longer exists".to_owned()),
-        last_transition_time: Some(pods::whole_seconds(now)),
-        ..Default::default()
-    });
+    let conditions = pods::conditions_with_disruption(
+        pod,
+        "DeletionByPodGC",
+        "PodGC: node no longer exists",
+        now,
+    );
     Step::from(Write::Patch {
         id: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
         part: Part::Status,

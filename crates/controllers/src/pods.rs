@@ -36,6 +36,30 @@ pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
         .and_then(|conditions| conditions.iter().find(|c| c.type_ == type_))
 }
 
+/// Condition type that says why a pod is ended from outside (KEP-3329).
+pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
+/// The pod's conditions with `DisruptionTarget` as it is now: `reason` is the machine's word, `message` the reader's.
+pub fn conditions_with_disruption(
+    pod: &Pod,
+    reason: &str,
+    message: &str,
+    now: Tick,
+) -> Vec<PodCondition> {
+    let seen = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut conditions: Vec<_> = seen.filter(|c| c.type_ != DISRUPTION_TARGET).cloned().collect();
+    conditions.push(PodCondition {
+        type_: DISRUPTION_TARGET.to_owned(),
+        status: "True".to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: Some(whole_seconds(now)),
+        observed_generation: pod.metadata.generation,
+        ..PodCondition::default()
+    });
+    conditions
+}
+
 /// True when condition Ready is True.
 pub fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|c| c.status == "True")

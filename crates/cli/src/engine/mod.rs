@@ -357,6 +357,10 @@ async fn start_node(
             config.duty = Duty::Serve;
             config.eviction = node.eviction;
             config.shutdown = node.shutdown;
+            config.image_gc = node.image_gc;
+            if let Some(max_pods) = node.max_pods {
+                config.max_pods = max_pods;
+            }
             config.api = Some(api);
             config.static_pods = Some(match &settings.static_pod_path {
                 Some(folder) => folder.clone(),
