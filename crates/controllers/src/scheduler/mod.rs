@@ -10,16 +10,19 @@ pub mod requests;
 
 mod affinity;
 mod claims;
+pub(crate) mod cluster;
 mod filter;
+mod fit;
+mod locality;
 pub(crate) mod neighbours;
 mod ports;
+mod refusal;
 mod scores;
 mod spread;
 pub(crate) mod taints;
 mod wake;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
@@ -32,11 +35,9 @@ use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
 pub(crate) use affinity::fits_volume;
 use claims::Claims;
-use neighbours::Neighbours;
-use ports::Ports;
-use requests::Requests;
+use fit::Fit;
+use refusal::Refusals;
 use scores::Candidate;
-use spread::Spread;
 pub(crate) use wake::affected;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
@@ -49,6 +50,11 @@ fn is_waiting(pod: &Pod) -> bool {
         && pods::is_active(pod)
         && spec.scheduler_name.as_deref().is_none_or(|name| name == NAME)
         && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+}
+
+/// True when its place depends on other pods.
+pub(crate) fn looks_at_others(pod: &Pod) -> bool {
+    neighbours::has_terms(pod) || spread::has_constraints(pod)
 }
 
 /// Where a waiting pod stands in the queue: the higher priority first, then the older pod (upstream's PrioritySort). A driver
@@ -111,42 +117,24 @@ fn fitting<'a>(
     claims: &Claims<'_>,
     except: Option<&str>,
 ) -> Result<&'a Arc<Node>, String> {
-    let requests = Requests::of(pod);
-    let ports = Ports::of(pod);
-    let spread = Spread::of(view, pod);
-    let neighbours = Neighbours::of(view, pod);
+    let fit = Fit::of(view, pod, claims);
     let mut candidates = Vec::new();
-    let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
-    let mut node_count = 0;
-    for (id, object) in view.of_kind(Kind::Node) {
-        let Object::Node(node) = object else { continue };
-        if except == Some(id.name.name.as_str()) {
+    let mut refusals = Refusals::default();
+    for (name, node, state) in view.cluster().nodes() {
+        if except == Some(name) {
             continue;
         }
-        node_count += 1;
-        let used = view.requested_on(&id.name.name);
-        let first = filter::placement_reason(pod, node)
-            .or_else(|| Some(ports.reason_against(view, pod, &id.name.name)?.to_owned()));
-        let mut reasons = match first {
-            Some(reason) => vec![reason],
-            None => filter::shortages(&requests, &Requests::allocatable(node), &used),
-        };
-        if reasons.is_empty() {
-            let next = claims
-                .reason_against(node)
-                .or_else(|| Some(spread.reason_against(node)?.to_owned()))
-                .or_else(|| Some(neighbours.reason_against(node)?.to_owned()));
-            reasons.extend(next);
-        }
-        if reasons.is_empty() {
-            let free_share = filter::free_share(node, &used, &requests);
-            candidates.push(Candidate { node, free_share });
-        }
-        for reason in reasons {
-            *refusals.entry(reason).or_insert(0) += 1;
+        match fit.refusal(node, state) {
+            Some(refusal) => refusals.add(&refusal),
+            None => candidates.push(Candidate {
+                name,
+                node,
+                free_share: filter::free_share(state, &fit.requests),
+                balance: filter::balance(state, &fit.requests),
+            }),
         }
     }
-    scores::best(view, pod, &neighbours, &candidates).ok_or_else(|| explain(node_count, &refusals))
+    scores::best(view, &fit, &candidates).ok_or_else(|| refusals.explain())
 }
 
 fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
@@ -170,17 +158,6 @@ fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
     let uid = about.uid().to_owned();
     let write = Write::Bind { pod: about.id(), uid, node };
     plan.then_all(vec![Step { write, report: Some(Report { success, failure }) }]);
-}
-
-/// `0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.`, as upstream words and orders it.
-fn explain(node_count: usize, refusals: &BTreeMap<String, usize>) -> String {
-    if node_count == 0 {
-        return "no nodes available to schedule pods".to_owned();
-    }
-    let mut parts: Vec<String> =
-        refusals.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    parts.sort();
-    format!("0/{node_count} nodes are available: {}.", parts.join(", "))
 }
 
 /// Says so in an event and in condition PodScheduled, each only when it is news.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::requests::Requests;
-use super::{filter, is_waiting, neighbours, spread};
+use super::{filter, is_waiting};
 use crate::{Change, Key, NamespacedName, Object, View, pods, volumes};
 
 /// The pods that a change may give a node.
@@ -72,10 +72,8 @@ fn waiting_for_volumes(view: &View) -> impl Iterator<Item = Key> {
 
 /// The pods without a node whose place depends on other pods.
 fn waiting_for_pods(view: &View) -> impl Iterator<Item = Key> {
-    view.unscheduled()
-        .filter(|pod| {
-            is_waiting(pod) && (neighbours::has_terms(pod) || spread::has_constraints(pod))
-        })
+    view.looking_around()
+        .filter(|pod| is_waiting(pod))
         .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
 }
 

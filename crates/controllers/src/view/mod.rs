@@ -22,6 +22,7 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::node_lifecycle::Settings;
+use crate::scheduler::cluster::Cluster;
 use crate::scheduler::requests::Requests;
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
 use covered::Covered;
@@ -37,6 +38,7 @@ pub use settle::WriteFailure;
 pub struct View {
     objects: BTreeMap<ObjectId, Object>,
     index: Index,
+    cluster: Cluster,
     covered: Covered,
     own: OwnWrites,
     doubts: Doubts,
@@ -127,8 +129,10 @@ impl View {
         }
         if let Some(before) = &before {
             self.index.remove(&id, before);
+            self.cluster.remove(before);
         }
         self.index.insert(&id, &object);
+        self.cluster.insert(&object);
         self.note_cover(before.as_ref(), &object);
         self.note_nodes(&object, Presence::Present);
         self.heartbeats.seen(before.as_ref(), &object, self.now);
@@ -168,6 +172,7 @@ impl View {
     fn remove(&mut self, id: &ObjectId) -> Option<Change> {
         let before = self.objects.remove(id)?;
         self.index.remove(id, &before);
+        self.cluster.remove(&before);
         self.forget_cover(id);
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
@@ -231,7 +236,7 @@ impl View {
 
     /// What the pods of a node ask for, all together; finished pods ask for nothing.
     pub fn requested_on(&self, node: &str) -> Requests {
-        self.index.requested_on(node)
+        self.cluster.requested_on(node)
     }
 
     /// The pods that wait for a node.
@@ -242,12 +247,25 @@ impl View {
         })
     }
 
-    /// The bound pods that must, or had better, be near other pods or away from them; finished ones do not count.
-    pub(crate) fn pods_with_affinity(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.index.with_affinity().filter_map(|id| match self.objects.get(id) {
+    /// Those of them whose place depends on other pods.
+    pub(crate) fn looking_around(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.looking_around().filter_map(|id| match self.objects.get(id) {
             Some(Object::Pod(pod)) => Some(pod),
             _ => None,
         })
+    }
+
+    /// What the scheduler knows of nodes and of the pods on them.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The pod with this UID.
+    pub(crate) fn pod_by_uid(&self, uid: &str) -> Option<&Arc<Pod>> {
+        match self.by_uid(uid)? {
+            Object::Pod(pod) => Some(pod),
+            _ => None,
+        }
     }
 
     /// Since when a node that pods are bound to is known not to exist.
