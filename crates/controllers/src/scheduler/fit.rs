@@ -1,16 +1,18 @@
 //! Whether a pod fits a node: what the pod asks, looked up once, and then asked of node after node. As upstream: of several
 //! plugins that refuse a node the first one speaks.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::claims::Claims;
 use super::cluster::{NodeState, Shift};
-use super::filter;
 use super::neighbours::Neighbours;
 use super::ports::Ports;
 use super::refusal::Refusal;
 use super::requests::Requests;
 use super::spread::Spread;
+use super::{filter, priority};
 use crate::View;
 
 /// A pod that looks for a node.
@@ -37,7 +39,40 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// What keeps the pod from the node, if anything.
+    /// What keeps the pod from the node, if anything. Room that is being made for others of its priority or a higher one is
+    /// not its own.
+    pub(super) fn refusal_with_nominated(
+        &self,
+        view: &'a View,
+        name: &str,
+        node: &'a Arc<Node>,
+        state: &NodeState,
+    ) -> Option<Refusal> {
+        let mut ahead = self.those_ahead_on(view, name).peekable();
+        if ahead.peek().is_none() {
+            return self.refusal(node, state);
+        }
+        let (mut fit, mut thought) = (self.clone(), state.clone());
+        for other in ahead {
+            thought.shift(other, Shift::In);
+            fit.shift_on(other, node, Shift::In);
+        }
+        // Whom it wants to be near of must be there already.
+        fit.refusal(node, &thought).or_else(|| self.refusal(node, state))
+    }
+
+    /// The pods that are to come to the node and that this one does not get ahead of.
+    pub(super) fn those_ahead_on(
+        &self,
+        view: &'a View,
+        node: &str,
+    ) -> impl Iterator<Item = &'a Arc<Pod>> {
+        let (own, uid) = (priority(self.pod), self.pod.metadata.uid.as_deref());
+        let others = view.nominated_to(node);
+        others.filter(move |other| other.metadata.uid.as_deref() != uid && priority(other) >= own)
+    }
+
+    /// What keeps the pod from the node as it is, if anything.
     pub(super) fn refusal(&self, node: &Node, state: &NodeState) -> Option<Refusal> {
         filter::placement_refusal(self.pod, node, state)
             .or_else(|| self.shortage(state))
@@ -56,12 +91,7 @@ impl<'a> Fit<'a> {
     }
 
     /// A pod comes to a node or leaves it, as far as its neighbours are concerned.
-    pub(super) fn shift_on(
-        &mut self,
-        other: &'a std::sync::Arc<Pod>,
-        node: &'a Node,
-        shift: Shift,
-    ) {
+    pub(super) fn shift_on(&mut self, other: &'a Arc<Pod>, node: &'a Node, shift: Shift) {
         self.spread.shift_on(other, node, shift);
         self.neighbours.shift_on(other, node, shift);
     }

@@ -51,13 +51,26 @@ pub(super) struct Refusals {
 impl Refusals {
     /// One node refuses.
     pub(super) fn add(&mut self, refusal: &Refusal) {
-        self.nodes += 1;
+        self.add_many(refusal, 1);
+    }
+
+    /// So many nodes refuse alike.
+    pub(super) fn add_many(&mut self, refusal: &Refusal, nodes: usize) {
+        if nodes == 0 {
+            return;
+        }
+        self.nodes += nodes;
         for reason in &refusal.reasons {
             match self.counts.get_mut(reason) {
-                Some(count) => *count += 1,
-                None => drop(self.counts.insert(reason.clone(), 1)),
+                Some(count) => *count += nodes,
+                None => drop(self.counts.insert(reason.clone(), nodes)),
             }
         }
+    }
+
+    /// How many nodes refuse.
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes
     }
 
     /// `0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.`, as upstream words and orders it.

@@ -17,6 +17,9 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             if !had_same_needs {
                 keys.insert(Key::Schedule(change.id.name.clone()));
             }
+            if has_lost_nomination(change) {
+                keys.extend(waiting(view));
+            }
         }
         (Some(Object::Pod(before)), after) => {
             let freed = pods::node(before).is_some()
@@ -29,7 +32,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                     }
                     _ => true,
                 };
-            if freed {
+            if freed || has_lost_nomination(change) {
                 keys.extend(waiting(view));
             } else if is_news_to_others(before, after.as_ref()) {
                 keys.extend(waiting_for_pods(view));
@@ -60,6 +63,21 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             ),
         ) => keys.extend(waiting_for_volumes(view)),
         _ => {}
+    }
+}
+
+/// True when room was kept for a pod and is not any more: it has another nomination or none, went elsewhere, or is gone.
+fn has_lost_nomination(change: &Change) -> bool {
+    let Some(Object::Pod(before)) = &change.before else { return false };
+    if pods::node(before).is_some() || !pods::is_active(before) {
+        return false;
+    }
+    let Some(kept) = pods::nominated_node(before) else { return false };
+    match &change.after {
+        Some(Object::Pod(pod)) if pods::is_active(pod) => {
+            pods::node(pod).or(pods::nominated_node(pod)) != Some(kept)
+        }
+        _ => true,
     }
 }
 

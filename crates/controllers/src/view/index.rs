@@ -18,6 +18,8 @@ pub(super) struct Index {
     unscheduled: BTreeSet<ObjectId>,
     /// Those of `unscheduled` whose place depends on other pods.
     looking_around: BTreeSet<ObjectId>,
+    /// Those of `unscheduled` for which room is made, by node.
+    nominated: BTreeMap<String, BTreeSet<ObjectId>>,
     retired_names: BTreeMap<String, VecDeque<String>>,
 }
 
@@ -40,6 +42,9 @@ impl Index {
                     if looks_at_others(pod) {
                         self.looking_around.insert(id.clone());
                     }
+                    if let Some(node) = pods::nominated_node(pod) {
+                        self.nominated.entry(node.to_owned()).or_default().insert(id.clone());
+                    }
                 }
                 None => {}
             }
@@ -60,6 +65,11 @@ impl Index {
             && let Some(node) = pods::node(pod)
         {
             remove_from(&mut self.by_node, node, id);
+        }
+        if let Object::Pod(pod) = object
+            && let Some(node) = pods::nominated_node(pod)
+        {
+            remove_from(&mut self.nominated, node, id);
         }
     }
 
@@ -107,6 +117,10 @@ impl Index {
 
     pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &ObjectId> {
         self.by_node.get(node).into_iter().flatten()
+    }
+
+    pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &ObjectId> {
+        self.nominated.get(node).into_iter().flatten()
     }
 
     pub(super) fn looking_around(&self) -> impl Iterator<Item = &ObjectId> {

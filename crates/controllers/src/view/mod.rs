@@ -255,6 +255,14 @@ impl View {
         })
     }
 
+    /// The pods without a node for which room is made on this one.
+    pub(crate) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.nominated_to(node).filter_map(|id| match self.objects.get(id) {
+            Some(Object::Pod(pod)) => Some(pod),
+            _ => None,
+        })
+    }
+
     /// What the scheduler knows of nodes and of the pods on them.
     pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster

@@ -12,6 +12,7 @@ mod job_crashes;
 mod namespace;
 mod node_silence;
 mod pod_restart;
+mod preemption;
 mod random;
 mod replacement;
 mod replica_set;
