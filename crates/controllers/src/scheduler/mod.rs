@@ -16,6 +16,7 @@ mod locality;
 pub(crate) mod neighbours;
 mod ports;
 mod preemption;
+mod queue;
 mod refusal;
 mod scores;
 mod spread;
@@ -38,6 +39,9 @@ use claims::Claims;
 use cluster::NodeState;
 use fit::Fit;
 use preemption::Answer;
+pub use queue::Attempt;
+pub(crate) use queue::Attempts;
+use queue::Standing;
 use refusal::{Cure, Refusals};
 use scores::Candidate;
 pub(crate) use wake::affected;
@@ -59,15 +63,16 @@ pub(crate) fn looks_at_others(pod: &Pod) -> bool {
     neighbours::has_terms(pod) || spread::has_constraints(pod)
 }
 
-/// Where a waiting pod stands in the queue: the higher priority first, then the older pod (upstream's PrioritySort). A driver
-/// looks at what is due at the same time in this order.
+/// Where a waiting pod stands in the queue: those that do not back off, then the higher priority first, then the older pod
+/// (upstream's PrioritySort). A driver looks at what is due at the same time in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn(Reverse<i32>, Tick);
+pub struct Turn(Standing, Reverse<i32>, Tick);
 
 pub(crate) fn turn(view: &View, name: &NamespacedName) -> Turn {
     let Some(pod) = view.pod(name) else { return Turn::default() };
     let since = pod.metadata.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from);
-    Turn(Reverse(priority(pod)), since)
+    let standing = queue::standing(view, name, view.now());
+    Turn(standing, Reverse(priority(pod)), since)
 }
 
 /// A pod's priority; the API writes that of its class.
@@ -79,6 +84,10 @@ fn priority(pod: &Pod) -> i32 {
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name).filter(|pod| is_waiting(pod)) else { return plan };
+    if let Some(until) = queue::held_until(view, name, now) {
+        plan.look_again(until);
+        return plan;
+    }
     let claims = match Claims::of(view, pod) {
         Ok(claims) => claims,
         Err(reason) => {
@@ -244,6 +253,8 @@ impl<'a> Nomination<'a> {
 fn refuse(pod: &Arc<Pod>, message: &str, nomination: Nomination<'_>, now: Tick, plan: &mut Plan) {
     let about = Object::Pod(pod.clone());
     plan.notes.push(Note::new(&about, Severity::Warning, event::FAILED_SCHEDULING, message, NAME));
+    plan.unfit = Some(Attempt::of(pod, now));
+    plan.look_again(now + queue::FLUSHED_AFTER);
     let current = pods::condition(pod, "PodScheduled");
     let is_told = current.is_some_and(|c| {
         c.status == "False"

@@ -127,7 +127,7 @@ impl Index {
         self.looking_around.iter()
     }
 
-    pub(super) fn unscheduled(&self) -> impl Iterator<Item = &ObjectId> {
+    pub(super) fn unscheduled(&self) -> impl ExactSizeIterator<Item = &ObjectId> {
         self.unscheduled.iter()
     }
 }

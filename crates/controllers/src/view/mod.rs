@@ -24,6 +24,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use crate::node_lifecycle::Settings;
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::requests::Requests;
+use crate::scheduler::{Attempt, Attempts};
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
 use covered::Covered;
 pub use doubts::Doubt;
@@ -39,6 +40,7 @@ pub struct View {
     objects: BTreeMap<ObjectId, Object>,
     index: Index,
     cluster: Cluster,
+    attempts: Attempts,
     covered: Covered,
     own: OwnWrites,
     doubts: Doubts,
@@ -133,6 +135,9 @@ impl View {
         }
         self.index.insert(&id, &object);
         self.cluster.insert(&object);
+        if matches!(&object, Object::Pod(pod) if pods::node(pod).is_some()) {
+            self.attempts.forget(&id.name);
+        }
         self.note_cover(before.as_ref(), &object);
         self.note_nodes(&object, Presence::Present);
         self.heartbeats.seen(before.as_ref(), &object, self.now);
@@ -173,6 +178,9 @@ impl View {
         let before = self.objects.remove(id)?;
         self.index.remove(id, &before);
         self.cluster.remove(&before);
+        if id.kind == Kind::Pod {
+            self.attempts.forget(&id.name);
+        }
         self.forget_cover(id);
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
@@ -181,6 +189,23 @@ impl View {
         self.failures.remove(id);
         self.doubts.resolved(id);
         Some(Change { id: id.clone(), before: Some(before), after: None })
+    }
+
+    /// A pod was looked at and fits no node (`Plan::unfit`).
+    pub fn remember(&mut self, attempt: Attempt) {
+        if self.pod(&attempt.pod).is_some_and(|pod| pods::node(pod).is_none()) {
+            self.attempts.add(attempt);
+        }
+    }
+
+    /// The looks at pods that found no node.
+    pub(crate) fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    /// The time, as the driver last told it.
+    pub(crate) fn now(&self) -> Tick {
+        self.now
     }
 
     /// The object of this id.
@@ -245,6 +270,11 @@ impl View {
             Some(Object::Pod(pod)) => Some(pod),
             _ => None,
         })
+    }
+
+    /// How many they are.
+    pub(crate) fn unscheduled_count(&self) -> usize {
+        self.index.unscheduled().len()
     }
 
     /// Those of them whose place depends on other pods.

@@ -18,6 +18,7 @@ mod replacement;
 mod replica_set;
 mod scheduler;
 mod scheduler_pods;
+mod scheduler_queue;
 mod stateful_set;
 mod taint_eviction;
 mod volumes;

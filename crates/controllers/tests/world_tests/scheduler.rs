@@ -93,8 +93,15 @@ fn what_does_not_fit_says_why_once_and_is_tried_again_when_something_changes() {
     assert_eq!(condition.reason.as_deref(), Some("Unschedulable"));
     let writes = world.writes.len();
     world.advance(TickDuration::from_secs(3600));
-    assert_eq!(world.writes.len(), writes, "nothing is polled");
-    assert!(world.timers.is_empty());
+    assert_eq!(world.writes.len(), writes, "nothing new is to be said");
+    let later: Vec<_> =
+        world.timers.iter().map(|(key, at)| (key.clone(), at.since(world.api.now))).collect();
+    let five_minutes = TickDuration::from_secs(5 * 60);
+    assert_eq!(
+        later,
+        [(Key::Schedule(second.name.clone()), five_minutes)],
+        "nothing else is polled"
+    );
     world.api.user_deletes(&first, Propagation::Default);
     world.settle();
     assert_eq!(node_of(&world, &second), None, "the first still terminates");

@@ -32,6 +32,8 @@ pub(super) use victims::Victims;
 /// minCandidateNodesAbsolute and minCandidateNodesPercentage).
 const CANDIDATES_MIN: usize = 100;
 const CANDIDATES_SHARE: usize = 10;
+/// What a pod says that never preempts.
+const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
 /// The reason in condition DisruptionTarget.
 const BY_SCHEDULER: &str = "PreemptionByScheduler";
 
@@ -79,7 +81,7 @@ fn useless() -> Refusal {
 
 /// The last part of the message of a pod whose volumes keep it from every node.
 pub(super) fn no_help(pod: &Pod, node_count: usize) -> String {
-    if may_never(pod) {
+    if is_never(pod) {
         return NEVER.to_owned();
     }
     let mut refusals = Refusals::default();
@@ -87,15 +89,14 @@ pub(super) fn no_help(pod: &Pod, node_count: usize) -> String {
     refusals.explain()
 }
 
-const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
-
-fn may_never(pod: &Pod) -> bool {
+/// True for a pod that never has others end (`preemptionPolicy`).
+pub(super) fn is_never(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never")
 }
 
 /// Why the pod may not have others end, or not now: those that end for it already are waited for.
 fn ineligibility(view: &View, pod: &Pod, unfit: &Unfit<'_>) -> Option<&'static str> {
-    if may_never(pod) {
+    if is_never(pod) {
         return Some(NEVER);
     }
     let nominated = pods::nominated_node(pod)?;
