@@ -12,8 +12,6 @@ use super::{affinity, taints};
 
 /// Taints are not named, so that nodes with different ones are counted together (upstream since 1.34).
 const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
-/// Shares of a resource are counted in so many parts.
-const PARTS: i128 = 1 << 32;
 
 /// Why the pod may not go to the node, whatever else is there.
 pub(super) fn placement_refusal(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
@@ -97,11 +95,16 @@ pub(super) fn balance(state: &NodeState, requests: &Requests) -> i64 {
 }
 
 /// 100 when as much of the CPU is used as of the memory, less the further they are apart. What the node has none of does not count.
+#[expect(clippy::cast_possible_truncation, reason = "0..=100 by construction")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "amounts are far below 2^52, or a share of them is all that counts"
+)]
 fn evenness(cpu: (i64, i64), memory: (i64, i64)) -> i64 {
     if cpu.1 <= 0 || memory.1 <= 0 {
         return SCORE_MAX;
     }
-    let share = |(used, has): (i64, i64)| i128::from(used.clamp(0, has)) * PARTS / i128::from(has);
-    let deviation = (share(cpu) - share(memory)).abs() / 2;
-    i64::try_from(i128::from(SCORE_MAX) * (PARTS - deviation) / PARTS).unwrap_or(SCORE_MAX)
+    let share = |(used, has): (i64, i64)| (used as f64 / has as f64).min(1.0);
+    let deviation = (share(cpu) - share(memory)).abs() / 2.0;
+    ((1.0 - deviation) * SCORE_MAX as f64) as i64
 }
