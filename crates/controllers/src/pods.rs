@@ -28,6 +28,12 @@ pub fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
 }
 
+/// The node where others end so that it has room, if any.
+pub fn nominated_node(pod: &Pod) -> Option<&str> {
+    let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
+    nominated.filter(|node| !node.is_empty())
+}
+
 /// A condition by type.
 pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     pod.status

@@ -145,7 +145,8 @@ impl Desk {
         if self.turns.ask(&work, &plan) == Leave::Waits {
             return;
         }
-        let Plan { batches, notes, again_at } = plan;
+        let Plan { batches, notes, again_at, unfit } = plan;
+        unfit.into_iter().for_each(|attempt| self.view.remember(attempt));
         self.record(notes, now);
         if let Some(at) = again_at {
             // never in a circle without time passing

@@ -28,6 +28,7 @@ pub mod event {
     pub const RESIZE_DEFERRED: &str = "ResizeDeferred";
     pub const RESIZE_INFEASIBLE: &str = "ResizeInfeasible";
     pub const RESIZE_ERROR: &str = "ResizeError";
+    pub const PREEMPTED: &str = "Preempted";
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
     pub const NODE_NOT_READY: &str = "NodeNotReady";
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";

@@ -194,6 +194,7 @@ impl FakeApi {
         }
         let mut pod = pod.as_ref().clone();
         pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+        pod.status.get_or_insert_default().nominated_node_name = None;
         self.store(pod.into());
         Outcome::Done
     }
