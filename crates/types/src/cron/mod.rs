@@ -67,6 +67,15 @@ pub fn time_zone(name: &str) -> Option<TimeZone> {
     (zone.iana_name() == Some(name)).then_some(zone)
 }
 
+/// A time as clocks in a zone show it, in whole seconds with the distance to UTC (RFC 3339); in UTC when the zone is not known.
+pub fn in_zone(at: Tick, zone: &str) -> String {
+    let zone = time_zone(zone).filter(|zone| *zone != TimeZone::UTC);
+    match zone.and_then(|zone| wall(at, &zone)) {
+        Some(local) => local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        None => whole_second(at).to_time().0.to_string(),
+    }
+}
+
 impl Schedule {
     /// Reads a schedule.
     ///

@@ -165,6 +165,14 @@ fn zones_are_those_of_the_database() {
 }
 
 #[test]
+fn a_time_is_shown_as_clocks_in_the_zone_do() {
+    let time = at("2026-07-01T00:30:00Z");
+    assert_eq!(in_zone(time, "Europe/Berlin"), "2026-07-01T02:30:00+02:00");
+    assert_eq!(in_zone(time, "UTC"), "2026-07-01T00:30:00Z");
+    assert_eq!(in_zone(time, "Nowhere"), "2026-07-01T00:30:00Z");
+}
+
+#[test]
 fn the_last_time_of_a_span_is_found_without_a_look_at_all_of_them() {
     let last = |schedule: &str, after, until| {
         let schedule = Schedule::parse(schedule, TimeZone::UTC).unwrap();
