@@ -123,6 +123,7 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         | Object::ReplicaSet(_)
         | Object::StatefulSet(_)
         | Object::ControllerRevision(_)
+        | Object::CronJob(_)
         | Object::Job(_)
         | Object::PodDisruptionBudget(_)
         | Object::PersistentVolumeClaim(_)

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -405,6 +405,8 @@ typed_getters! {
     replica_set: ReplicaSet;
     /// A StatefulSet by name.
     stateful_set: StatefulSet;
+    /// A CronJob by name.
+    cron_job: CronJob;
     /// A Job by name.
     job: Job;
     /// A Deployment by name.

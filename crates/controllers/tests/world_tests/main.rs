@@ -4,11 +4,13 @@
 
 mod api;
 mod build;
+mod cron_job;
 mod deployment;
 mod disruption;
 mod garbage;
 mod job;
 mod job_crashes;
+mod job_policies;
 mod namespace;
 mod node_silence;
 mod pod_restart;
