@@ -36,6 +36,8 @@ pub struct Note {
     pub message: String,
     /// Which controller says so.
     pub component: &'static str,
+    /// Notes of one kind about an object are one event with the newest message; without a kind, those of the same message are.
+    pub kind: Option<&'static str>,
 }
 
 /// The object of an event.
@@ -80,7 +82,30 @@ impl Note {
         message: impl Into<String>,
         component: &'static str,
     ) -> Self {
-        Self { about: About::of(about), severity, reason, message: message.into(), component }
+        Self {
+            about: About::of(about),
+            severity,
+            reason,
+            message: message.into(),
+            component,
+            kind: None,
+        }
+    }
+
+    /// The same note, counted with others of this kind whatever they say.
+    #[must_use]
+    pub fn of_kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// What it is counted by.
+    fn key(&self) -> Self {
+        let message = match self.kind {
+            Some(_) => String::new(),
+            None => self.message.clone(),
+        };
+        Self { message, ..self.clone() }
     }
 
     /// The same note with more text behind its message.
@@ -130,7 +155,8 @@ impl Recorder {
 
     /// What to write for this note; nothing when the same event was written less than a second ago.
     pub fn record(&mut self, note: Note, now: Tick) -> Option<EventWrite> {
-        if let Some(said) = self.said.get_mut(&note).filter(|s| now.since(s.last) < REPEAT_WITHIN) {
+        let key = note.key();
+        if let Some(said) = self.said.get_mut(&key).filter(|s| now.since(s.last) < REPEAT_WITHIN) {
             said.count = said.count.saturating_add(1);
             said.last = now;
             if now.since(said.written) < WRITE_INTERVAL {
@@ -145,7 +171,7 @@ impl Recorder {
         let name = format!("{}.{serial:x}", cut(&note.about.name, NAME_BYTES_MAX));
         let said = Said { name, first: now, last: now, written: now, count: 1 };
         let event = event(&note, &said);
-        self.said.insert(note, said);
+        self.said.insert(key, said);
         Some(EventWrite::Create(Box::new(event)))
     }
 
@@ -229,6 +255,7 @@ mod tests {
             reason: "FailedScheduling",
             message: message.to_owned(),
             component: "default-scheduler",
+            kind: None,
         }
     }
 
@@ -250,6 +277,21 @@ mod tests {
         assert_eq!(count(recorder.record(note("a", "other"), at(1600))), Some((1, true)));
         let much_later = at(60 * 60 * 1000);
         assert_eq!(count(recorder.record(note("a", "m"), much_later)), Some((1, true)));
+    }
+
+    #[test]
+    fn notes_of_a_kind_are_one_event_with_the_newest_message() {
+        let mut recorder = Recorder::new();
+        let at = |secs: u64| Tick::from_secs(1000 + secs);
+        let of_kind = |message, kind| note("a", message).of_kind(kind);
+        assert_eq!(count(recorder.record(of_kind("after 1s", "Pod"), at(0))), Some((1, true)));
+        let Some(EventWrite::Repeat(event)) = recorder.record(of_kind("after 5s", "Pod"), at(5))
+        else {
+            panic!("a repeat")
+        };
+        assert_eq!((event.count, event.message.as_deref()), (Some(2), Some("after 5s")));
+        let other = recorder.record(of_kind("after 5s", "Recreate"), at(6));
+        assert_eq!(count(other), Some((1, true)));
     }
 
     #[test]
