@@ -36,6 +36,8 @@ pub struct Note {
     pub message: String,
     /// Which controller says so.
     pub component: &'static str,
+    /// Notes of one kind about an object are one event with the newest message; without a kind, those of the same message are.
+    pub kind: Option<&'static str>,
 }
 
 /// The object of an event.
@@ -81,7 +83,26 @@ impl Note {
         message: impl Into<String>,
         component: &'static str,
     ) -> Self {
-        Self { about: About::of(about), severity, reason, message: message.into(), component }
+        Self {
+            about: About::of(about),
+            severity,
+            reason,
+            message: message.into(),
+            component,
+            kind: None,
+        }
+    }
+
+    /// The same note, counted with others of this kind whatever they say.
+    #[must_use]
+    pub fn of_kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// What all notes of its kind have in common.
+    fn of_its_kind(&self) -> Self {
+        Self { message: String::new(), ..self.clone() }
     }
 
     /// The same note with more text behind its message.
@@ -134,7 +155,10 @@ impl Recorder {
     /// What to write for this note; nothing when the same event was written less than a second ago, or too much about the
     /// object.
     pub fn record(&mut self, note: Note, now: Tick) -> Option<EventWrite> {
-        let (known_by, shown) = self.similar.fold(note, now);
+        let (known_by, shown) = match note.kind {
+            Some(_) => (note.of_its_kind(), note),
+            None => self.similar.fold(note, now),
+        };
         self.sequence += 1;
         let sequence = self.sequence;
         let begin = || Said::new(&known_by, sequence, now);
@@ -234,6 +258,7 @@ mod tests {
             reason: "FailedScheduling",
             message: message.to_owned(),
             component: "default-scheduler",
+            kind: None,
         }
     }
 
@@ -305,6 +330,21 @@ mod tests {
         assert_eq!(recorder.record(other.clone(), Tick::from_secs(1030)), None);
         let later = recorder.record(other, Tick::from_secs(1330));
         assert_eq!(count(later), Some((2, true)));
+    }
+
+    #[test]
+    fn notes_of_a_kind_are_one_event_with_the_newest_message() {
+        let mut recorder = Recorder::new();
+        let at = |secs: u64| Tick::from_secs(1000 + secs);
+        let of_kind = |message, kind| note("a", message).of_kind(kind);
+        assert_eq!(count(recorder.record(of_kind("after 1s", "Pod"), at(0))), Some((1, true)));
+        let Some(EventWrite::Repeat(event)) = recorder.record(of_kind("after 5s", "Pod"), at(5))
+        else {
+            panic!("a repeat")
+        };
+        assert_eq!((event.count, event.message.as_deref()), (Some(2), Some("after 5s")));
+        let other = recorder.record(of_kind("after 5s", "Recreate"), at(6));
+        assert_eq!(count(other), Some((1, true)));
     }
 
     #[test]

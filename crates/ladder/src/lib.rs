@@ -48,15 +48,17 @@ mod identity;
 mod limits;
 mod observation;
 mod policy;
+mod register;
 mod requests;
 mod selection;
 mod sentence;
 mod stability;
 mod symptom;
+mod trial;
 mod verdict;
 
 pub use budget::{Occupancy, decided_lately};
-pub use correlation::{NodeTrouble, Peers};
+pub use correlation::{Likeness, NodeTrouble, Peers};
 pub use decide::decide;
 pub use decision::{
     Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
@@ -64,6 +66,8 @@ pub use decision::{
 pub use identity::{Identity, Lineage, heir_of, identity};
 pub use limits::{Crowd, Limits, TokenBucket};
 pub use policy::{Policy, PolicyError, Step};
+pub use register::{Asker, Granted, Register};
 pub use selection::select;
 pub use symptom::{Symptom, symptom_of};
+pub use trial::{Trial, Tried, has_recovered, is_news_of_trial, tried};
 pub use verdict::ladder_status;

@@ -113,7 +113,7 @@ impl Policy {
     }
 
     /// A rung of this ladder.
-    pub(crate) fn step(&self, rung: Rung) -> Option<&Step> {
+    pub fn step(&self, rung: Rung) -> Option<&Step> {
         self.steps.iter().find(|step| step.rung == rung)
     }
 }

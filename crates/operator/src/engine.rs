@@ -1,15 +1,17 @@
 //! The loop around the desk: watches, writes and the clock.
 
+use std::sync::Arc;
+
 use kube::Client;
 use rekindle_controllers::{Outcome, Step};
 use rekindle_ladder::Limits;
 use tokio::task::JoinSet;
 
-use crate::Clock;
 use crate::desk::{Desk, Task};
 use crate::feed::{Feed, Seen};
 use crate::work::Work;
 use crate::writer::Writer;
+use crate::{Clock, LadderFigures};
 
 /// Controllers and ladder at work.
 pub(crate) struct Engine {
@@ -28,12 +30,17 @@ enum Wake {
 }
 
 impl Engine {
-    pub(crate) fn new(client: Client, clock: Clock, limits: Limits) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        clock: Clock,
+        limits: Limits,
+        figures: Arc<LadderFigures>,
+    ) -> Self {
         Self {
             feed: Feed::start(&client),
             writer: Writer::new(client),
             clock,
-            desk: Desk::new(limits),
+            desk: Desk::new(limits).with_figures(figures),
             writes: JoinSet::new(),
         }
     }

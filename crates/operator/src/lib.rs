@@ -16,6 +16,7 @@
 mod desk;
 mod engine;
 mod feed;
+mod figures;
 mod ladder;
 mod ledgers;
 mod peers;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 pub use desk::{Desk, Task};
 pub use feed::{Seen, kinds};
+pub use figures::LadderFigures;
 use kube::Client;
 pub use kube::core::Status;
 pub use rekindle_ladder::{Limits, TokenBucket};
@@ -39,10 +41,17 @@ pub use writer::{Answer, Transport, Writer, collection, object_of, path};
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
 
-/// Runs until `stop` resolves; `limits` hold over all ladders. Dropping the future stops it at any point; whatever was begun is put right by the next run.
-pub async fn run(client: Client, clock: Clock, limits: Limits, stop: impl Future<Output = ()>) {
+/// Runs until `stop` resolves; `limits` hold over all ladders, and `figures` count what they do. Dropping the future stops it at any point; whatever
+/// was begun is put right by the next run.
+pub async fn run(
+    client: Client,
+    clock: Clock,
+    limits: Limits,
+    figures: Arc<LadderFigures>,
+    stop: impl Future<Output = ()>,
+) {
     tokio::select! {
-        () = engine::Engine::new(client, clock, limits).run() => {}
+        () = engine::Engine::new(client, clock, limits, figures).run() => {}
         () = stop => {}
     }
 }

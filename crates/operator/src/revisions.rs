@@ -74,3 +74,7 @@ fn note(set: &ReplicaSet, name: &NamespacedName, since: Tick) -> Write {
     let id = ObjectId::new(Kind::ReplicaSet, name.clone());
     Write::Patch { id, part: Part::Whole, patch }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+mod tests;

@@ -106,8 +106,11 @@ impl<T: Transport> Writer<T> {
             }
             EventWrite::Repeat(event) => {
                 let id = event_id(&event.metadata);
-                let repeat = json!({"count": event.count, "lastTimestamp": event.last_timestamp,
-                    "message": event.message});
+                let repeat = json!({
+                    "count": event.count,
+                    "lastTimestamp": event.last_timestamp,
+                    "message": event.message,
+                });
                 let answer = self.send(Method::PATCH, &path(&id, ""), MERGE_PATCH, &repeat).await;
                 let answer = match answer {
                     Answer::Refused(status) if status.code == 404 => {

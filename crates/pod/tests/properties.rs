@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen,
     ContainerSeenState, Event, Eviction, EvictionCause, Outcome, PodCore, ResourceDecision,
-    RestartRequest, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+    RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot, Verdict,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
@@ -341,6 +341,7 @@ fn request_restart(world: &mut World, id: u8, rung: Rung, refresh: &[Refresh]) {
         refresh: refresh.to_vec(),
         grace: None,
         reason: String::new(),
+        series: if id % 2 == 0 { Series::Anew } else { Series::GoesOn },
     };
     let request = world.requests.get(&request.id).cloned().unwrap_or(request);
     let done = world.reports.get(&request.id).is_some_and(|phase| phase.is_final());
@@ -667,6 +668,7 @@ fn nonsense() -> impl Strategy<Value = (Event, u64)> {
                 refresh,
                 grace: None,
                 reason: String::new(),
+                series: if id % 2 == 0 { Series::Anew } else { Series::GoesOn },
             })
         }),
         (0u64..40).prop_map(|secs| Event::DeleteRequested { grace: TickDuration::from_secs(secs) }),

@@ -33,6 +33,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, Duty, Node, NodeSettings, StopMode};
+use rekindle_operator::LadderFigures;
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_runtime::image::{Builtins, ImageStore};
@@ -90,6 +91,7 @@ impl Engine {
     /// Starts everything; returns when the API listens. The node becomes Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let node_settings = node_config::read(&args.node)?;
+        let ladder_limits = args.ladder.limits()?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
@@ -101,6 +103,8 @@ impl Engine {
         let front = open_api(&store, &data_dir, &pki, clock, logs.clone())?;
         let front = front.with_streams(Arc::new(streams.clone()));
         let front = front.with_nodes(Arc::new(nodes.clone()));
+        let ladder_figures = Arc::new(LadderFigures::default());
+        let front = front.with_figures(ladder_figures.clone());
         let (stop, stopping) = watch::channel(Phase::Running);
 
         let tls = Tls::new(&pki, &[listener.local_addr()?.ip()]).context("prepare TLS")?;
@@ -137,7 +141,8 @@ impl Engine {
         let operator = tokio::spawn(rekindle_operator::run(
             internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
             clock.shared(),
-            rekindle_operator::Limits::default(),
+            ladder_limits,
+            ladder_figures,
             stopped(stopping),
         ));
         let client = internal_client(&front, "system:rekindle-up");

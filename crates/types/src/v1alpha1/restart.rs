@@ -5,6 +5,8 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::TickDuration;
+
 use super::{PodRestartStep, Refresh, Rung, api_object};
 
 /// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and so does the ladder. It is
@@ -56,7 +58,7 @@ pub struct PodRestartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
     /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its creation: it is not begun any more
-    /// then, and what was begun goes on; default: no limit. Of Recreate and Reschedule they count from the eviction until the new
+    /// then, and what was begun goes on; default: 600 and the pod's grace period. Of Recreate and Reschedule they count from the eviction until the new
     /// pod is ready, and also end a request that a budget has held back for so long; default: 600 and the pod's grace period, and
     /// no end while a budget holds it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +74,10 @@ pub struct PodRestartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder_name: Option<String>,
 }
+
+/// A request that says nothing else is given up after this long: a restart in place, from its creation on and the pod's grace period aside;
+/// a replacement, from the eviction on; a rollback, from its beginning on. It takes no room in any budget from then on.
+pub const RESTART_GIVEN_UP_AFTER: TickDuration = TickDuration::from_secs(600);
 
 /// How a restart went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
