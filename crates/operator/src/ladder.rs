@@ -11,7 +11,7 @@ use rekindle_controllers::{
 use rekindle_ladder::{
     Action, Crowd, Decision, Identity, Limits, Occupancy, Peers, PodRestartPlan, Policy,
     RollbackTarget, Severity as LadderSeverity, Situation, decide, decided_lately, ladder_status,
-    select, symptom_of,
+    symptom_of,
 };
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
@@ -21,10 +21,10 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use crate::ledgers::{self, Place};
-use crate::{peers, revisions};
+use crate::{peers, policies, revisions};
 
 /// Says the events of the ladder.
-const COMPONENT: &str = "restart-ladder";
+pub(crate) const COMPONENT: &str = "restart-ladder";
 /// How long the ledger of a pod is kept that is gone, when its ladder is gone too.
 const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 
@@ -32,12 +32,18 @@ const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick, limits: &Limits) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name) else { return plan };
-    let Some(ladder) = select(ladders(view, &name.namespace), pod) else { return plan };
-    let Ok(policy) = Policy::of(ladder) else { return plan }; // its status says why
+    let policy = match policies::of_pod(view, pod) {
+        Ok(Some(policy)) => policy,
+        Ok(None) => return plan,
+        Err(error) => {
+            plan.notes.extend(policies::complaint(pod, &error));
+            return plan;
+        }
+    };
     let place = ledgers::place_of(view, pod);
     let restarts: Vec<&PodRestart> =
         restarts(view, &name.namespace).filter(|r| r.spec.pod_name == name.name).collect();
-    let around = Surroundings::of(view, ladder, &policy, pod, place.ledger, now);
+    let around = Surroundings::of(view, &policy, pod, place.ledger, now);
     let decision = decide(&Situation {
         now,
         policy: &policy,
@@ -105,7 +111,6 @@ impl Surroundings {
     /// Nothing for a pod that is ready, does not fail and waits for no restart: nothing is restarted then, and most pods are so.
     fn of(
         view: &View,
-        ladder: &RestartLadder,
         policy: &Policy,
         pod: &Pod,
         ledger: Option<&std::sync::Arc<RestartLedger>>,
@@ -118,7 +123,7 @@ impl Surroundings {
             return Self::default();
         }
         Self {
-            others: occupancy(view, ladder, pod, now),
+            others: occupancy(view, &policy.name, pod, now),
             crowd: crowd(view, pod, now),
             peers: peers::of(view, pod, policy, now),
             rollback: revisions::target_of(view, pod),
@@ -225,8 +230,7 @@ pub(crate) fn old_ledger(view: &View, name: &NamespacedName, now: Tick) -> Plan 
     if is_needed {
         return plan;
     }
-    let ladder = NamespacedName::new(name.namespace.as_str(), ledger.spec.ladder_name.as_str());
-    let policy = view.restart_ladder(&ladder).and_then(|ladder| Policy::of(ladder).ok());
+    let policy = policies::of_ledger(view, ledger);
     let kept = policy.as_ref().map_or(KEPT_WITHOUT_LADDER, Identity::outlives_pod_by);
     let decisions = ledger.status.iter().flat_map(|status| status.decisions.iter().flatten());
     let created = ledger.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
@@ -259,10 +263,9 @@ fn replaces_pod_of(restart: &PodRestart, ledger: &RestartLedger) -> bool {
 }
 
 /// What the ladder's other pods take of its budget.
-fn occupancy(view: &View, ladder: &RestartLadder, pod: &Pod, now: Tick) -> Occupancy {
+fn occupancy(view: &View, ladder_name: &str, pod: &Pod, now: Tick) -> Occupancy {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-    let ladder_name = ladder.metadata.name.as_deref().unwrap_or_default();
     let others: Vec<&RestartLedger> = all_ledgers(view, namespace)
         .filter(|l| l.spec.ladder_name == ladder_name && l.spec.pod_name != pod_name)
         .collect();
@@ -316,16 +319,6 @@ fn under_way(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Tick> {
         restart.spec.pod_name == ledger.spec.pod_name || new_pod == Some(&ledger.spec.pod_uid)
     });
     Occupancy::of(now, own, ledger.status.iter()).under_way.first().copied()
-}
-
-pub(crate) fn ladders<'a>(
-    view: &'a View,
-    namespace: &'a str,
-) -> impl Iterator<Item = &'a RestartLadder> {
-    view.in_namespace(Kind::RestartLadder, namespace).filter_map(|object| match object {
-        Object::RestartLadder(ladder) => Some(ladder.as_ref()),
-        _ => None,
-    })
 }
 
 fn all_ledgers<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a RestartLedger> {

@@ -19,6 +19,7 @@ mod feed;
 mod ladder;
 mod ledgers;
 mod peers;
+mod policies;
 mod queue;
 mod revisions;
 mod turns;

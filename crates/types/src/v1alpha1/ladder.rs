@@ -115,6 +115,16 @@ impl Refresh {
     /// Everything, the default of a Pod rung.
     pub const ALL: [Refresh; 4] =
         [Refresh::Network, Refresh::Ipc, Refresh::EmptyDir, Refresh::Cgroup];
+
+    /// The name as the API spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refresh::Network => "Network",
+            Refresh::Ipc => "IPC",
+            Refresh::EmptyDir => "EmptyDir",
+            Refresh::Cgroup => "Cgroup",
+        }
+    }
 }
 
 /// The limits that keep a ladder from making an outage worse.
