@@ -23,6 +23,7 @@ mod policies;
 mod queue;
 mod revisions;
 mod turns;
+mod webhook;
 mod work;
 mod writer;
 
@@ -34,6 +35,7 @@ use kube::Client;
 pub use kube::core::Status;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
+pub use webhook::{Webhook, WebhookError, notify};
 pub use work::Work;
 pub use writer::{Answer, Transport, Writer, collection, object_of, path};
 
