@@ -73,6 +73,16 @@ pub enum PolicyError {
         /// The rung.
         rung: Rung,
     },
+    /// The pod's own annotations make no ladder.
+    #[error("pod {pod:?}: annotation {annotation}: {problem}")]
+    Annotation {
+        /// The pod.
+        pod: String,
+        /// Which of them.
+        annotation: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 impl Policy {

@@ -10,22 +10,21 @@ use rekindle_controllers::{
 };
 use rekindle_ladder::{
     Action, Asker, Crowd, Decision, Identity, Occupancy, Peers, PodRestartPlan, Policy, Register,
-    RollbackTarget, Severity as LadderSeverity, Situation, decide, ladder_status, select,
-    symptom_of,
+    RollbackTarget, Severity as LadderSeverity, Situation, decide, ladder_status, symptom_of,
 };
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodRestart, PodRestartPhase, RestartLadder, RestartLedger, RestartLedgerSpec,
+    CarriedOutBy, PodRestart, PodRestartPhase, RestartLedger, RestartLedgerSpec,
     RestartLedgerStatus,
 };
 use rekindle_types::{Tick, TickDuration};
 
 use crate::ledgers::{self, Place};
 use crate::work::Around;
-use crate::{peers, revisions};
+use crate::{peers, policies, revisions};
 
 /// Says the events of the ladder.
-const COMPONENT: &str = "restart-ladder";
+pub(crate) const COMPONENT: &str = "restart-ladder";
 /// How long the ledger of a pod is kept that is gone, when its ladder is gone too.
 const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 
@@ -34,8 +33,14 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
     let mut plan = Plan::default();
     let Around { view, register, limits, .. } = *around;
     let Some(pod) = view.pod(name) else { return plan };
-    let Some(ladder) = select(ladders(view, &name.namespace), pod) else { return plan };
-    let Ok(policy) = Policy::of(ladder) else { return plan }; // its status says why
+    let policy = match policies::of_pod(view, pod) {
+        Ok(Some(policy)) => policy,
+        Ok(None) => return plan,
+        Err(error) => {
+            plan.notes.extend(policies::complaint(pod, &error));
+            return plan;
+        }
+    };
     let place = ledgers::place_of(view, pod);
     let restarts = register.restarts_of(&name.namespace, &name.name).filter_map(|restart| {
         let restart = NamespacedName::new(name.namespace.as_str(), restart);
@@ -238,8 +243,7 @@ pub(crate) fn old_ledger(view: &View, name: &NamespacedName, now: Tick) -> Plan 
     if is_needed {
         return plan;
     }
-    let ladder = NamespacedName::new(name.namespace.as_str(), ledger.spec.ladder_name.as_str());
-    let policy = view.restart_ladder(&ladder).and_then(|ladder| Policy::of(ladder).ok());
+    let policy = policies::of_ledger(view, ledger);
     let kept = policy.as_ref().map_or(KEPT_WITHOUT_LADDER, Identity::outlives_pod_by);
     let decisions = ledger.status.iter().flat_map(|status| status.decisions.iter().flatten());
     let created = ledger.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
@@ -277,21 +281,4 @@ fn replaces_pod_of(restart: &PodRestart, ledger: &RestartLedger) -> bool {
     let is_over = status.and_then(|s| s.phase).is_some_and(PodRestartPhase::is_final);
     let replacement = status.and_then(|status| status.replacement.as_ref());
     !is_over && replacement.is_some_and(|r| r.pod_uid == ledger.spec.pod_uid)
-}
-
-pub(crate) fn ladders<'a>(
-    view: &'a View,
-    namespace: &'a str,
-) -> impl Iterator<Item = &'a RestartLadder> {
-    view.in_namespace(Kind::RestartLadder, namespace).filter_map(|object| match object {
-        Object::RestartLadder(ladder) => Some(ladder.as_ref()),
-        _ => None,
-    })
-}
-
-fn restarts<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a PodRestart> {
-    view.in_namespace(Kind::PodRestart, namespace).filter_map(|object| match object {
-        Object::PodRestart(restart) => Some(restart.as_ref()),
-        _ => None,
-    })
 }

@@ -20,9 +20,11 @@ mod figures;
 mod ladder;
 mod ledgers;
 mod peers;
+mod policies;
 mod queue;
 mod revisions;
 mod turns;
+mod webhook;
 mod work;
 mod writer;
 
@@ -35,6 +37,7 @@ use kube::Client;
 pub use kube::core::Status;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
+pub use webhook::{Webhook, WebhookError, notify};
 pub use work::Work;
 pub use writer::{Answer, Transport, Writer, collection, object_of, path};
 

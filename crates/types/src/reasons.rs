@@ -45,6 +45,8 @@ pub mod event {
     pub const LADDER_HOLD: &str = "LadderHold";
     /// Ours: every rung was tried.
     pub const LADDER_EXHAUSTED: &str = "LadderExhausted";
+    /// Ours: the annotations of a pod make no ladder.
+    pub const LADDER_INVALID: &str = "LadderInvalid";
     /// Ours: the workload is healthy again after the ladder acted.
     pub const LADDER_RECOVERED: &str = "LadderRecovered";
 }

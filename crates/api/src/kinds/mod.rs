@@ -23,6 +23,7 @@ mod event;
 mod fill;
 mod job;
 mod keyed_data;
+pub(crate) mod ladder_annotations;
 mod lease;
 mod namespace;
 mod node;

@@ -1,6 +1,6 @@
 //! RestartLedger: the durable history of one workload identity. A re-created pod, agent or engine goes on from it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +98,9 @@ pub struct RestartLedgerStatus {
     /// The highest rung above Container after which a container failed again, since the ledger was cleared last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_vain: Option<Rung>,
+    /// The exhaustion that the webhook was told of last: when its condition became True.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exhaustion_told_at: Option<Time>,
     /// The last decisions, oldest first; at most 32, repeats counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decisions: Option<Vec<LedgerDecision>>,
