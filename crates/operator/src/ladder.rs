@@ -14,7 +14,7 @@ use rekindle_ladder::{
 };
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodRestart, PodRestartPhase, RestartLedger, RestartLedgerSpec,
+    CarriedOutBy, PodRestart, PodRestartPhase, RestartLadder, RestartLedger, RestartLedgerSpec,
     RestartLedgerStatus,
 };
 use rekindle_types::{Tick, TickDuration};
