@@ -8,9 +8,9 @@ use rekindle_types::Tick;
 use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
-    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, disruption,
-    garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
-    stateful_set, volumes,
+    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, daemon_set, deployment,
+    disruption, garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set,
+    scheduler, stateful_set, volumes,
 };
 
 /// One thing to look at.
@@ -20,6 +20,8 @@ pub enum Key {
     ReplicaSet(NamespacedName),
     /// The StatefulSet controller at a StatefulSet.
     StatefulSet(NamespacedName),
+    /// The DaemonSet controller at a DaemonSet.
+    DaemonSet(NamespacedName),
     /// The Deployment controller at a Deployment.
     Deployment(NamespacedName),
     /// The Job controller at a Job.
@@ -61,6 +63,7 @@ impl Key {
         match self {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
             Key::StatefulSet(name) => id(Kind::StatefulSet, name),
+            Key::DaemonSet(name) => id(Kind::DaemonSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
             Key::Job(name) => id(Kind::Job, name),
             Key::Schedule(name)
@@ -91,6 +94,7 @@ impl fmt::Display for Key {
         match self {
             Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
             Key::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
+            Key::DaemonSet(name) => write!(f, "reconcile DaemonSet {name}"),
             Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
             Key::Job(name) => write!(f, "reconcile Job {name}"),
             Key::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
@@ -116,6 +120,7 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     replica_set::affected(view, change, &mut keys);
     stateful_set::affected(view, change, &mut keys);
+    daemon_set::affected(view, change, &mut keys);
     deployment::affected(view, change, &mut keys);
     job::affected(view, change, &mut keys);
     scheduler::affected(view, change, &mut keys);
@@ -137,6 +142,7 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
         Key::Schedule(name) => scheduler::turn(view, name),
         Key::ReplicaSet(_)
         | Key::StatefulSet(_)
+        | Key::DaemonSet(_)
         | Key::Deployment(_)
         | Key::Job(_)
         | Key::UntrackedPod(_)
@@ -163,6 +169,7 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
     match key {
         Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
         Key::StatefulSet(name) => stateful_set::reconcile(view, name, now),
+        Key::DaemonSet(name) => daemon_set::reconcile(view, name, now),
         Key::Deployment(name) => deployment::reconcile(view, name, now),
         Key::Job(name) => job::reconcile(view, name, now),
         Key::UntrackedPod(name) => job::reconcile_untracked(view, name),

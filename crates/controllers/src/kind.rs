@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Kind {
     /// apps/v1 Deployment.
     Deployment,
+    /// apps/v1 DaemonSet.
+    DaemonSet,
     /// apps/v1 ReplicaSet.
     ReplicaSet,
     /// apps/v1 StatefulSet.
@@ -94,8 +96,9 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 23] = [
+    pub const ALL: [Kind; 24] = [
         Kind::Deployment,
+        Kind::DaemonSet,
         Kind::ReplicaSet,
         Kind::StatefulSet,
         Kind::ControllerRevision,
@@ -125,6 +128,7 @@ impl Kind {
         use Held::{Metadata, Nothing, Whole};
         match self {
             Kind::Deployment => namespaced("Deployment", "apps", "v1", "deployments", Whole),
+            Kind::DaemonSet => namespaced("DaemonSet", "apps", "v1", "daemonsets", Whole),
             Kind::ReplicaSet => namespaced("ReplicaSet", "apps", "v1", "replicasets", Whole),
             Kind::StatefulSet => namespaced("StatefulSet", "apps", "v1", "statefulsets", Whole),
             Kind::ControllerRevision => {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -75,6 +77,8 @@ impl fmt::Display for ObjectId {
 pub enum Object {
     /// A Deployment.
     Deployment(Arc<Deployment>),
+    /// A DaemonSet.
+    DaemonSet(Arc<DaemonSet>),
     /// A ReplicaSet.
     ReplicaSet(Arc<ReplicaSet>),
     /// A StatefulSet.
@@ -114,6 +118,7 @@ impl Object {
     pub fn kind(&self) -> Kind {
         match self {
             Object::Deployment(_) => Kind::Deployment,
+            Object::DaemonSet(_) => Kind::DaemonSet,
             Object::ReplicaSet(_) => Kind::ReplicaSet,
             Object::StatefulSet(_) => Kind::StatefulSet,
             Object::ControllerRevision(_) => Kind::ControllerRevision,
@@ -137,6 +142,7 @@ impl Object {
     pub fn meta(&self) -> &ObjectMeta {
         match self {
             Object::Deployment(o) => &o.metadata,
+            Object::DaemonSet(o) => &o.metadata,
             Object::ReplicaSet(o) => &o.metadata,
             Object::StatefulSet(o) => &o.metadata,
             Object::ControllerRevision(o) => &o.metadata,
@@ -185,6 +191,7 @@ macro_rules! object_from {
 }
 object_from!(
     Deployment,
+    DaemonSet,
     ReplicaSet,
     StatefulSet,
     ControllerRevision,

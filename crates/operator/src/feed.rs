@@ -1,7 +1,9 @@
 //! Watches every kind that the view holds and hands on what they show, kind by kind in order.
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -44,6 +46,7 @@ impl Feed {
         for kind in kinds() {
             let (client, sender) = (client.clone(), sender.clone());
             match kind {
+                Kind::DaemonSet => watches.spawn(whole::<DaemonSet>(kind, client, sender)),
                 Kind::Deployment => watches.spawn(whole::<Deployment>(kind, client, sender)),
                 Kind::ReplicaSet => watches.spawn(whole::<ReplicaSet>(kind, client, sender)),
                 Kind::StatefulSet => watches.spawn(whole::<StatefulSet>(kind, client, sender)),

@@ -119,7 +119,8 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
             work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));
         }
-        Object::Deployment(_)
+        Object::DaemonSet(_)
+        | Object::Deployment(_)
         | Object::ReplicaSet(_)
         | Object::StatefulSet(_)
         | Object::ControllerRevision(_)

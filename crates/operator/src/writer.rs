@@ -1,7 +1,9 @@
 //! Carries out one write at a time through the API and says how it went, in the words of the plan.
 
 use http::{Method, Request};
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -278,6 +280,7 @@ pub fn path(id: &ObjectId, subresource: &str) -> String {
 /// The object with its apiVersion and kind.
 fn body(object: &Object) -> Value {
     match object {
+        Object::DaemonSet(o) => json!(o),
         Object::Deployment(o) => json!(o),
         Object::ReplicaSet(o) => json!(o),
         Object::StatefulSet(o) => json!(o),
@@ -312,6 +315,7 @@ pub fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> 
         serde_json::from_value::<T>(value).map(Object::from)
     }
     match kind {
+        Kind::DaemonSet => typed::<DaemonSet>(value),
         Kind::Deployment => typed::<Deployment>(value),
         Kind::ReplicaSet => typed::<ReplicaSet>(value),
         Kind::StatefulSet => typed::<StatefulSet>(value),

@@ -1,6 +1,8 @@
 //! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in [`all`].
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -17,6 +19,7 @@ use crate::registry::Registry;
 
 mod config_map;
 mod controller_revision;
+mod daemon_set;
 mod deployment;
 mod event;
 mod fill;
@@ -49,6 +52,7 @@ pub fn all() -> Registry {
         .register::<ClusterRoleBinding>()
         .register::<ConfigMap>()
         .register::<ControllerRevision>()
+        .register::<DaemonSet>()
         .register::<Deployment>()
         .register::<Event>()
         .register::<Job>()

@@ -122,6 +122,16 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("dev.rekindle.v1alpha1.RestartLedgerStatus", &[keyed("conditions", &["type"])]),
     ("io.k8s.api.apps.v1.ControllerRevision", &[object("metadata", META)]),
     (
+        "io.k8s.api.apps.v1.DaemonSet",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.apps.v1.DaemonSetSpec"),
+            object("status", "io.k8s.api.apps.v1.DaemonSetStatus"),
+        ],
+    ),
+    ("io.k8s.api.apps.v1.DaemonSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
+    ("io.k8s.api.apps.v1.DaemonSetStatus", &[keyed("conditions", &["type"])]),
+    (
         "io.k8s.api.apps.v1.Deployment",
         &[
             object("metadata", META),

@@ -114,15 +114,8 @@ fn create(view: &View, rs: &Arc<ReplicaSet>, missing: usize, now: Tick, plan: &m
     let namespace = rs.metadata.namespace.as_deref().unwrap_or_default();
     let workload = owners::root_uid(view, &Object::ReplicaSet(rs.clone()));
     let avoided = avoidance::of_workload(view, namespace, &workload, now);
-    let mut names = free_names(view, rs);
-    let mut left = missing;
-    let mut batch_size = 1;
-    while left > 0 {
-        let size = left.min(batch_size);
-        plan.then_all(names.by_ref().take(size).map(|name| creation(rs, name, &avoided)).collect());
-        left -= size;
-        batch_size *= 2;
-    }
+    let names = free_names(view, rs).take(missing);
+    plan.then_ever_more(names.map(|name| creation(rs, name, &avoided)));
 }
 
 /// Names for new pods: the first of the ReplicaSet's own series that are neither taken nor were lately.

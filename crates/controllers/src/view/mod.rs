@@ -4,6 +4,7 @@
 //! ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows which keys are affected.
 
 mod covered;
+mod daemon_failures;
 mod doubts;
 mod heartbeats;
 mod index;
@@ -13,7 +14,7 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -25,6 +26,7 @@ use crate::node_lifecycle::Settings;
 use crate::scheduler::requests::Requests;
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
 use covered::Covered;
+use daemon_failures::DaemonFailures;
 pub use doubts::Doubt;
 use doubts::Doubts;
 use heartbeats::Heartbeats;
@@ -44,6 +46,7 @@ pub struct View {
     /// Nodes that pods are bound to and that do not exist, and when that was first noticed.
     lost_nodes: BTreeMap<String, Tick>,
     heartbeats: Heartbeats,
+    daemon_failures: DaemonFailures,
     node_settings: Settings,
     now: Tick,
 }
@@ -172,6 +175,7 @@ impl View {
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
         self.heartbeats.gone(id);
+        self.daemon_failures.gone(&before, self.now);
         self.own.forget(id, before.uid());
         self.failures.remove(id);
         self.doubts.resolved(id);
@@ -258,6 +262,11 @@ impl View {
     /// When a node was last heard of: its Lease was seen to be renewed. `None` for a node without a Lease, which nobody waits for.
     pub fn heard_at(&self, node: &str) -> Option<Tick> {
         self.heartbeats.heard_at(node)
+    }
+
+    /// Until when a DaemonSet leaves a failed pod on a node alone, because pods before it failed there.
+    pub(crate) fn daemon_held_until(&self, set_uid: &str, node: &str) -> Option<Tick> {
+        self.daemon_failures.held_until(set_uid, node, self.now)
     }
 
     /// How the node lifecycle controller is set.
@@ -351,6 +360,8 @@ typed_getters! {
     stateful_set: StatefulSet;
     /// A Job by name.
     job: Job;
+    /// A DaemonSet by name.
+    daemon_set: DaemonSet;
     /// A Deployment by name.
     deployment: Deployment;
     /// A Node by name.

@@ -107,7 +107,8 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 keys.insert(Key::EphemeralClaims(name.clone()));
             }
         }
-        Object::Deployment(_)
+        Object::DaemonSet(_)
+        | Object::Deployment(_)
         | Object::StatefulSet(_)
         | Object::ControllerRevision(_)
         | Object::ReplicaSet(_)

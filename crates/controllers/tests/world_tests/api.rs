@@ -333,6 +333,7 @@ fn edit(object: Object, change: impl FnOnce(&mut ObjectMeta)) -> Object {
 
 fn encode(object: &Object) -> Value {
     match object {
+        Object::DaemonSet(o) => serde_json::to_value(o.as_ref()),
         Object::Deployment(o) => serde_json::to_value(o.as_ref()),
         Object::ReplicaSet(o) => serde_json::to_value(o.as_ref()),
         Object::StatefulSet(o) => serde_json::to_value(o.as_ref()),
@@ -362,6 +363,7 @@ pub(crate) fn decode(kind: Kind, mut value: Value) -> Object {
         serde_json::from_value(value).unwrap()
     }
     match kind {
+        Kind::DaemonSet => Object::DaemonSet(typed(value)),
         Kind::Deployment => Object::Deployment(typed(value)),
         Kind::ReplicaSet => Object::ReplicaSet(typed(value)),
         Kind::StatefulSet => Object::StatefulSet(typed(value)),

@@ -4,6 +4,7 @@
 
 mod api;
 mod build;
+mod daemon_set;
 mod deployment;
 mod disruption;
 mod garbage;
