@@ -9,8 +9,8 @@ use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
     Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, daemon_set, deployment,
-    disruption, garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set,
-    scheduler, stateful_set, volumes,
+    disruption, endpoints, garbage, job, namespace, node_lifecycle, pod_gc, pod_restart,
+    replica_set, scheduler, stateful_set, volumes,
 };
 
 /// One thing to look at.
@@ -18,12 +18,18 @@ use crate::{
 pub enum Key {
     /// The ReplicaSet controller at a ReplicaSet.
     ReplicaSet(NamespacedName),
+    /// The same at a ReplicationController.
+    ReplicationController(NamespacedName),
     /// The StatefulSet controller at a StatefulSet.
     StatefulSet(NamespacedName),
     /// The DaemonSet controller at a DaemonSet.
     DaemonSet(NamespacedName),
     /// The Deployment controller at a Deployment.
     Deployment(NamespacedName),
+    /// The EndpointSlices of a Service.
+    EndpointSlices(NamespacedName),
+    /// The Endpoints of a Service.
+    Endpoints(NamespacedName),
     /// The Job controller at a Job.
     Job(NamespacedName),
     /// The Job controller at a Pod that it tracks for a Job that may be gone.
@@ -62,7 +68,11 @@ impl Key {
         let id = |kind, name: &NamespacedName| ObjectId::new(kind, name.clone());
         match self {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
+            Key::ReplicationController(name) => id(Kind::ReplicationController, name),
             Key::StatefulSet(name) => id(Kind::StatefulSet, name),
+            Key::EndpointSlices(name) => id(Kind::Service, name),
+            // one that is left over has no Service any more
+            Key::Endpoints(name) => id(Kind::Endpoints, name),
             Key::DaemonSet(name) => id(Kind::DaemonSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
             Key::Job(name) => id(Kind::Job, name),
@@ -93,9 +103,14 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
+            Key::ReplicationController(name) => {
+                write!(f, "reconcile ReplicationController {name}")
+            }
             Key::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
             Key::DaemonSet(name) => write!(f, "reconcile DaemonSet {name}"),
             Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
+            Key::EndpointSlices(name) => write!(f, "reconcile EndpointSlices of Service {name}"),
+            Key::Endpoints(name) => write!(f, "reconcile Endpoints {name}"),
             Key::Job(name) => write!(f, "reconcile Job {name}"),
             Key::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
             Key::Schedule(name) => write!(f, "schedule Pod {name}"),
@@ -122,6 +137,7 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     stateful_set::affected(view, change, &mut keys);
     daemon_set::affected(view, change, &mut keys);
     deployment::affected(view, change, &mut keys);
+    endpoints::affected(view, change, &mut keys);
     job::affected(view, change, &mut keys);
     scheduler::affected(view, change, &mut keys);
     garbage::affected(view, change, &mut keys);
@@ -141,7 +157,10 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
     match key {
         Key::Schedule(name) => scheduler::turn(view, name),
         Key::ReplicaSet(_)
+        | Key::ReplicationController(_)
         | Key::StatefulSet(_)
+        | Key::EndpointSlices(_)
+        | Key::Endpoints(_)
         | Key::DaemonSet(_)
         | Key::Deployment(_)
         | Key::Job(_)
@@ -167,10 +186,14 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         return plan;
     }
     match key {
-        Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
+        Key::ReplicaSet(_) | Key::ReplicationController(_) => {
+            replica_set::reconcile(view, &key.object(), now)
+        }
         Key::StatefulSet(name) => stateful_set::reconcile(view, name, now),
         Key::DaemonSet(name) => daemon_set::reconcile(view, name, now),
         Key::Deployment(name) => deployment::reconcile(view, name, now),
+        Key::EndpointSlices(name) => endpoints::reconcile_slices(view, name),
+        Key::Endpoints(name) => endpoints::reconcile_object(view, name),
         Key::Job(name) => job::reconcile(view, name, now),
         Key::UntrackedPod(name) => job::reconcile_untracked(view, name),
         Key::Schedule(name) => scheduler::reconcile(view, name, now),

@@ -21,6 +21,7 @@ pub mod change;
 pub mod daemon_set;
 pub mod deployment;
 pub mod disruption;
+pub mod endpoints;
 pub mod events;
 pub mod garbage;
 pub mod job;

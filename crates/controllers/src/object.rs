@@ -8,7 +8,11 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ReplicationController, Service,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -81,6 +85,8 @@ pub enum Object {
     DaemonSet(Arc<DaemonSet>),
     /// A ReplicaSet.
     ReplicaSet(Arc<ReplicaSet>),
+    /// A ReplicationController.
+    ReplicationController(Arc<ReplicationController>),
     /// A StatefulSet.
     StatefulSet(Arc<StatefulSet>),
     /// A ControllerRevision.
@@ -99,6 +105,12 @@ pub enum Object {
     PodDisruptionBudget(Arc<PodDisruptionBudget>),
     /// A PersistentVolumeClaim.
     PersistentVolumeClaim(Arc<PersistentVolumeClaim>),
+    /// A Service.
+    Service(Arc<Service>),
+    /// An EndpointSlice.
+    EndpointSlice(Arc<EndpointSlice>),
+    /// An Endpoints.
+    Endpoints(Arc<Endpoints>),
     /// A Lease.
     Lease(Arc<Lease>),
     /// A PersistentVolume.
@@ -120,6 +132,7 @@ impl Object {
             Object::Deployment(_) => Kind::Deployment,
             Object::DaemonSet(_) => Kind::DaemonSet,
             Object::ReplicaSet(_) => Kind::ReplicaSet,
+            Object::ReplicationController(_) => Kind::ReplicationController,
             Object::StatefulSet(_) => Kind::StatefulSet,
             Object::ControllerRevision(_) => Kind::ControllerRevision,
             Object::Job(_) => Kind::Job,
@@ -129,6 +142,9 @@ impl Object {
             Object::RestartLedger(_) => Kind::RestartLedger,
             Object::PodDisruptionBudget(_) => Kind::PodDisruptionBudget,
             Object::PersistentVolumeClaim(_) => Kind::PersistentVolumeClaim,
+            Object::Service(_) => Kind::Service,
+            Object::EndpointSlice(_) => Kind::EndpointSlice,
+            Object::Endpoints(_) => Kind::Endpoints,
             Object::Lease(_) => Kind::Lease,
             Object::PersistentVolume(_) => Kind::PersistentVolume,
             Object::StorageClass(_) => Kind::StorageClass,
@@ -144,6 +160,7 @@ impl Object {
             Object::Deployment(o) => &o.metadata,
             Object::DaemonSet(o) => &o.metadata,
             Object::ReplicaSet(o) => &o.metadata,
+            Object::ReplicationController(o) => &o.metadata,
             Object::StatefulSet(o) => &o.metadata,
             Object::ControllerRevision(o) => &o.metadata,
             Object::Job(o) => &o.metadata,
@@ -153,6 +170,9 @@ impl Object {
             Object::RestartLedger(o) => &o.metadata,
             Object::PodDisruptionBudget(o) => &o.metadata,
             Object::PersistentVolumeClaim(o) => &o.metadata,
+            Object::Service(o) => &o.metadata,
+            Object::EndpointSlice(o) => &o.metadata,
+            Object::Endpoints(o) => &o.metadata,
             Object::Lease(o) => &o.metadata,
             Object::PersistentVolume(o) => &o.metadata,
             Object::StorageClass(o) => &o.metadata,
@@ -193,6 +213,7 @@ object_from!(
     Deployment,
     DaemonSet,
     ReplicaSet,
+    ReplicationController,
     StatefulSet,
     ControllerRevision,
     Job,
@@ -202,6 +223,9 @@ object_from!(
     RestartLedger,
     PodDisruptionBudget,
     PersistentVolumeClaim,
+    Service,
+    EndpointSlice,
+    Endpoints,
     Lease,
     PersistentVolume,
     StorageClass,

@@ -6,9 +6,10 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
-    Service, ServiceAccount,
+    ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ReplicationController, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -21,6 +22,8 @@ mod config_map;
 mod controller_revision;
 mod daemon_set;
 mod deployment;
+mod endpoint_slice;
+mod endpoints;
 mod event;
 mod fill;
 mod job;
@@ -35,6 +38,7 @@ pub(crate) mod priority_class;
 pub(crate) mod rbac;
 mod refresh;
 mod replica_set;
+mod replication_controller;
 mod restart_ladder;
 mod restart_ledger;
 mod secret;
@@ -54,6 +58,8 @@ pub fn all() -> Registry {
         .register::<ControllerRevision>()
         .register::<DaemonSet>()
         .register::<Deployment>()
+        .register::<EndpointSlice>()
+        .register::<Endpoints>()
         .register::<Event>()
         .register::<Job>()
         .register::<Lease>()
@@ -66,6 +72,7 @@ pub fn all() -> Registry {
         .register::<PodRestart>()
         .register::<PriorityClass>()
         .register::<ReplicaSet>()
+        .register::<ReplicationController>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()
         .register::<Role>()

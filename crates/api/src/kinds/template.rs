@@ -19,6 +19,7 @@ pub(super) fn set_defaults(template: &mut PodTemplateSpec) {
 pub(super) enum Maker {
     DaemonSet,
     ReplicaSet,
+    ReplicationController,
     StatefulSet,
 }
 
@@ -27,6 +28,7 @@ impl Maker {
         match self {
             Maker::DaemonSet => "DaemonSet",
             Maker::ReplicaSet => "ReplicaSet",
+            Maker::ReplicationController => "ReplicationController",
             Maker::StatefulSet => "StatefulSet",
         }
     }
@@ -34,7 +36,7 @@ impl Maker {
     /// What is wrong with a selector that selects everything.
     fn empty_selector(self, selector: &LabelSelector, field: Path) -> FieldError {
         match self {
-            Maker::ReplicaSet => FieldError::required(field, ""),
+            Maker::ReplicaSet | Maker::ReplicationController => FieldError::required(field, ""),
             Maker::DaemonSet | Maker::StatefulSet => FieldError {
                 field: field.into(),
                 problem: Problem::Invalid(json(selector)),

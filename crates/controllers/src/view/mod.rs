@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::Tick;
@@ -364,6 +366,10 @@ typed_getters! {
     daemon_set: DaemonSet;
     /// A Deployment by name.
     deployment: Deployment;
+    /// A Service by name.
+    service: Service;
+    /// An Endpoints by name.
+    endpoints: Endpoints;
     /// A Node by name.
     node: Node;
     /// A Namespace by name.

@@ -109,6 +109,10 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         Object::DaemonSet(_)
         | Object::Deployment(_)
+        | Object::EndpointSlice(_)
+        | Object::Endpoints(_)
+        | Object::ReplicationController(_)
+        | Object::Service(_)
         | Object::StatefulSet(_)
         | Object::ControllerRevision(_)
         | Object::ReplicaSet(_)
