@@ -149,7 +149,7 @@ pub struct Access {
 /// `rekindle why`.
 #[derive(Args, Clone, Debug)]
 pub struct Why {
-    /// What to tell about: pod/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME or node/NAME
+    /// What to tell about: pod/NAME, daemonset/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME or node/NAME
     #[arg(value_name = "KIND/NAME")]
     pub target: String,
     /// Text for people, or JSON (its shape: docs/why.md)
@@ -200,8 +200,8 @@ pub enum SimOutput {
 /// `rekindle restart`.
 #[derive(Args, Clone, Debug)]
 pub struct Restart {
-    /// What to restart: pod/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME, or node/NAME for every pod on it. Several pods are
-    /// restarted one by one: the next when the one before is Ready
+    /// What to restart: pod/NAME, daemonset/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME, or node/NAME for every pod on it.
+    /// Several pods are restarted one by one: the next when the one before is Ready
     #[arg(value_name = "KIND/NAME", required_unless_present = "selector")]
     pub targets: Vec<String>,
     /// Restart the pods of the namespace with these labels

@@ -38,6 +38,7 @@ pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
         let account: Account = match target {
             Target::Pod(name) => of_pod(&reader.pod(&name).await?, now),
             Target::Deployment(name) => of_workload(&reader.deployment(&name).await?, now),
+            Target::DaemonSet(name) => of_workload(&reader.daemon_set(&name).await?, now),
             Target::ReplicaSet(name) => of_workload(&reader.replica_set(&name).await?, now),
             Target::StatefulSet(name) => of_workload(&reader.stateful_set(&name).await?, now),
             Target::Node(name) => of_node(&reader.node(&name).await?, now),
@@ -87,6 +88,13 @@ impl Reader {
         Ok(WorkloadEvidence { replica_sets: sets, events, pods, ..Default::default() })
     }
 
+    async fn daemon_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
+        let (set, pods) = self.lookup.daemon_set(name).await?;
+        let pods = self.about(pods, &Restarts::OfNamespace).await?;
+        let events = self.events(&set.metadata).await?;
+        Ok(WorkloadEvidence { daemon_set: Some(set), events, pods, ..Default::default() })
+    }
+
     async fn stateful_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
         let (set, pods) = self.lookup.stateful_set(name).await?;
         let pods = self.about(pods, &Restarts::OfNamespace).await?;
@@ -132,9 +140,7 @@ impl Reader {
     ) -> anyhow::Result<PodEvidence> {
         let namespace = pod.namespace().unwrap_or_default();
         let events = self.events(&pod.metadata).await?;
-        let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
-        // a cluster without our kinds answers 404 as well
-        let ledger = ledgers.get_opt(&pod.name_any()).await.context("read the restart ledger")?;
+        let ledger = self.ledger(&pod).await?;
         let api: Api<Pod> = Api::namespaced(self.client().clone(), &namespace);
         let mut last_lines = BTreeMap::new();
         for container in dead {
@@ -142,6 +148,26 @@ impl Reader {
             last_lines.insert(container.name, lines);
         }
         Ok(PodEvidence { pod, events, ledger, restarts, last_lines })
+    }
+
+    /// The ledger that speaks of the pod now; not always the one of its name.
+    async fn ledger(&self, pod: &Pod) -> anyhow::Result<Option<RestartLedger>> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let api: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
+        let params = ListParams::default().fields(&format!("spec.podName={}", pod.name_any()));
+        match api.list(&params).await {
+            Ok(list) => {
+                let is_its = |ledger: &RestartLedger| {
+                    Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref()
+                };
+                let mut ledgers = list.items;
+                ledgers.sort_by_key(|ledger| !is_its(ledger));
+                Ok(ledgers.into_iter().next())
+            }
+            // a cluster without our kinds
+            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(None),
+            Err(error) => Err(error).context("read the restart ledger"),
+        }
     }
 
     async fn restarts(&self, of: &Restarts) -> anyhow::Result<Vec<PodRestart>> {

@@ -34,7 +34,7 @@ use serde_json::json;
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
-pub(crate) use affinity::fits_volume;
+pub(crate) use affinity::{fits_volume, matches as matches_node};
 use claims::Claims;
 use cluster::NodeState;
 use fit::Fit;

@@ -29,6 +29,9 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
                 let sets = [lookup.replica_set(&name).await?];
                 pods.extend(restartable(lookup.pods_of(&sets).await?));
             }
+            Target::DaemonSet(name) => {
+                pods.extend(restartable(lookup.daemon_set(&name).await?.1));
+            }
             Target::StatefulSet(name) => {
                 pods.extend(restartable(lookup.stateful_set(&name).await?.1));
             }
