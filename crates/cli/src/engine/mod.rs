@@ -138,13 +138,8 @@ impl Engine {
         logs.set(node.logs());
         streams.set(node.streams());
         nodes.set(node.name(), node.node_api());
-        let operator = tokio::spawn(rekindle_operator::run(
-            internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
-            clock.shared(),
-            ladder_limits,
-            ladder_figures,
-            stopped(stopping),
-        ));
+        let ladders = (ladder_limits, ladder_figures);
+        let operator = start_operator(&front, clock, ladders, stopped(stopping));
         let client = internal_client(&front, "system:rekindle-up");
         Ok(Self {
             client,
@@ -316,6 +311,18 @@ fn write_kubeconfig(
     .write(&path)
     .with_context(|| format!("write {}", path.display()))?;
     Ok(path)
+}
+
+/// Controllers and ladders, with the limits and the figures of these.
+fn start_operator(
+    front: &Front,
+    clock: SystemClock,
+    (limits, figures): (rekindle_operator::Limits, Arc<LadderFigures>),
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let user = "system:serviceaccount:kube-system:rekindle-operator";
+    let client = internal_client(front, user);
+    tokio::spawn(rekindle_operator::run(client, clock.shared(), limits, figures, stop))
 }
 
 fn internal_client(front: &Front, user: &str) -> Client {
