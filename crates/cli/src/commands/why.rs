@@ -133,8 +133,7 @@ impl Reader {
         let namespace = pod.namespace().unwrap_or_default();
         let events = self.events(&pod.metadata).await?;
         let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
-        // a cluster without our kinds answers 404 as well
-        let ledger = ledgers.get_opt(&pod.name_any()).await.context("read the restart ledger")?;
+        let ledger = ledger_of(&pod, &ledgers).await.context("read the restart ledger")?;
         let api: Api<Pod> = Api::namespaced(self.client().clone(), &namespace);
         let mut last_lines = BTreeMap::new();
         for container in dead {
@@ -169,6 +168,22 @@ impl Reader {
     async fn list_events(&self, api: Api<Event>, selector: &str) -> anyhow::Result<Vec<Event>> {
         let params = ListParams::default().fields(selector).limit(EVENTS_MAX);
         Ok(api.list(&params).await.context("list events")?.items)
+    }
+}
+
+/// The ledger that speaks of the pod now; else the one of its name, which an earlier pod left.
+async fn ledger_of(pod: &Pod, ledgers: &Api<RestartLedger>) -> kube::Result<Option<RestartLedger>> {
+    let of_pod = ListParams::default().fields(&format!("spec.podName={}", pod.name_any()));
+    let mut found = match ledgers.list(&of_pod).await {
+        Ok(list) => list.items,
+        // without our kinds, or without field selectors on them
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 400 | 404) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let own = found.iter().position(|ledger| Some(&ledger.spec.pod_uid) == pod.uid().as_ref());
+    match own {
+        Some(place) => Ok(Some(found.swap_remove(place))),
+        None => ledgers.get_opt(&pod.name_any()).await,
     }
 }
 
