@@ -38,6 +38,8 @@ pub enum Command {
     Why(Why),
     /// Play a scenario in virtual time: what happens to these manifests when this goes wrong; docs/sim.md
     Sim(Sim),
+    /// Print the CustomResourceDefinitions of Rekindle's kinds, for a cluster: rekindle crds | kubectl apply -f -
+    Crds,
     /// Manage the images on this machine
     #[command(subcommand)]
     Image(Image),
@@ -91,6 +93,9 @@ pub struct Up {
     /// The most processes and threads that a pod may have [default: as many as the machine lets it]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub pod_pids_limit: Option<u64>,
+    /// Post each ladder that is exhausted to this URL as JSON, until it is taken; docs/ladder.md
+    #[arg(long, value_name = "URL", env = "REKINDLE_EXHAUSTED_WEBHOOK", hide_env_values = true)]
+    pub exhausted_webhook: Option<String>,
     #[command(flatten)]
     pub ladder: LadderArgs,
     #[command(flatten)]

@@ -140,7 +140,8 @@ impl Reader {
     ) -> anyhow::Result<PodEvidence> {
         let namespace = pod.namespace().unwrap_or_default();
         let events = self.events(&pod.metadata).await?;
-        let ledger = self.ledger(&pod).await?;
+        let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
+        let ledger = ledger_of(&pod, &ledgers).await.context("read the restart ledger")?;
         let api: Api<Pod> = Api::namespaced(self.client().clone(), &namespace);
         let mut last_lines = BTreeMap::new();
         for container in dead {
@@ -148,26 +149,6 @@ impl Reader {
             last_lines.insert(container.name, lines);
         }
         Ok(PodEvidence { pod, events, ledger, restarts, last_lines })
-    }
-
-    /// The ledger that speaks of the pod now; not always the one of its name.
-    async fn ledger(&self, pod: &Pod) -> anyhow::Result<Option<RestartLedger>> {
-        let namespace = pod.namespace().unwrap_or_default();
-        let api: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
-        let params = ListParams::default().fields(&format!("spec.podName={}", pod.name_any()));
-        match api.list(&params).await {
-            Ok(list) => {
-                let is_its = |ledger: &RestartLedger| {
-                    Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref()
-                };
-                let mut ledgers = list.items;
-                ledgers.sort_by_key(|ledger| !is_its(ledger));
-                Ok(ledgers.into_iter().next())
-            }
-            // a cluster without our kinds
-            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(None),
-            Err(error) => Err(error).context("read the restart ledger"),
-        }
     }
 
     async fn restarts(&self, of: &Restarts) -> anyhow::Result<Vec<PodRestart>> {
@@ -195,6 +176,22 @@ impl Reader {
     async fn list_events(&self, api: Api<Event>, selector: &str) -> anyhow::Result<Vec<Event>> {
         let params = ListParams::default().fields(selector).limit(EVENTS_MAX);
         Ok(api.list(&params).await.context("list events")?.items)
+    }
+}
+
+/// The ledger that speaks of the pod now; else the one of its name, which an earlier pod left.
+async fn ledger_of(pod: &Pod, ledgers: &Api<RestartLedger>) -> kube::Result<Option<RestartLedger>> {
+    let of_pod = ListParams::default().fields(&format!("spec.podName={}", pod.name_any()));
+    let mut found = match ledgers.list(&of_pod).await {
+        Ok(list) => list.items,
+        // without our kinds, or without field selectors on them
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 400 | 404) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let own = found.iter().position(|ledger| Some(&ledger.spec.pod_uid) == pod.uid().as_ref());
+    match own {
+        Some(place) => Ok(Some(found.swap_remove(place))),
+        None => ledgers.get_opt(&pod.name_any()).await,
     }
 }
 

@@ -33,7 +33,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, Duty, Node, NodeSettings, StopMode};
-use rekindle_operator::LadderFigures;
+use rekindle_operator::{LadderFigures, Webhook};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_runtime::image::{Builtins, ImageStore};
@@ -59,6 +59,8 @@ const HOST_IMAGE_WRITES_MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
 
+/// Who runs the controllers and the ladder.
+const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
 /// The folder for keys in the data directory.
 const PKI: &str = "pki";
 
@@ -92,6 +94,7 @@ impl Engine {
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let node_settings = node_config::read(&args.node)?;
         let ladder_limits = args.ladder.limits()?;
+        let webhook = args.exhausted_webhook.as_deref().map(Webhook::new).transpose()?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
@@ -139,7 +142,12 @@ impl Engine {
         streams.set(node.streams());
         nodes.set(node.name(), node.node_api());
         let ladders = (ladder_limits, ladder_figures);
-        let operator = start_operator(&front, clock, ladders, stopped(stopping));
+        let operator = start_operator(&front, clock, ladders, stopped(stopping.clone()));
+        if let Some(webhook) = webhook {
+            let client = internal_client(&front, OPERATOR);
+            let stop = stopped(stopping);
+            tokio::spawn(rekindle_operator::notify(client, clock.shared(), webhook, stop));
+        }
         let client = internal_client(&front, "system:rekindle-up");
         Ok(Self {
             client,
