@@ -115,7 +115,10 @@ fn names_what_exists(name: &str, files: &[String], tests: &BTreeSet<String>) -> 
     let scenario = format!("crates/pod/testdata/{name}");
     let path = match name {
         _ if name.starts_with("crates/") => name,
-        _ if name.ends_with(".txt") && !name.contains('/') && !name.starts_with(char::is_numeric) => {
+        _ if name.ends_with(".txt")
+            && !name.contains('/')
+            && !name.starts_with(char::is_numeric) =>
+        {
             &scenario
         }
         _ => {
@@ -129,7 +132,8 @@ fn names_what_exists(name: &str, files: &[String], tests: &BTreeSet<String>) -> 
     files.iter().any(|file| {
         let mut rest = file.as_str();
         parts.iter().enumerate().all(|(place, part)| {
-            let found = if place == 0 { rest.starts_with(part).then_some(0) } else { rest.find(part) };
+            let found =
+                if place == 0 { rest.starts_with(part).then_some(0) } else { rest.find(part) };
             found.map(|at| rest = &rest[at + part.len()..]).is_some()
         })
     })
