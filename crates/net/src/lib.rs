@@ -5,6 +5,8 @@
 //! Network::open ── bridge up, gateway address ──> attach(id, netns) ──> detach(id) ──> (veth gone) ──> address free, reused last
 //! ```
 //!
+//! Ports of the node that lead to pods are served by `host_ports`.
+//!
 //! Who owns what: `pool` decides addresses (pure), `leases` makes the decision durable, `bridge` and `veth` talk netlink,
 //! `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
 #![forbid(unsafe_code)]
@@ -19,6 +21,7 @@ mod counters;
 mod error;
 pub mod files;
 mod forwarding;
+mod host_ports;
 mod leases;
 mod netns;
 mod network;
@@ -28,5 +31,6 @@ mod veth;
 
 pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
+pub use host_ports::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
 pub use network::{Attachment, Config, Forwarding, Network, SubnetChoice};
