@@ -10,7 +10,8 @@
 //!    the next decision asks for the same PodRestart again, under the same name, until it was seen;
 //! 5. record [`Decision::events`].
 //!
-//! When a PodRestart of the ladder's pods finishes, the pods whose ledger has a `heldRung` are decided again.
+//! When a PodRestart of the ladder's pods finishes, or a ledger tells what came of a trial ([`is_news_of_trial`]), the pods whose ledger has a
+//! `heldRung` are decided again. What other pods take of budgets and limits is kept in a [`Register`].
 //!
 //! # The climb
 //! ```text

@@ -21,9 +21,9 @@ fn ago(secs: u64) -> Tick {
 /// A change of one object; few names, so that they meet.
 #[derive(Clone, Debug)]
 enum Change {
-    Ledger(RestartLedger),
+    Ledger(Box<RestartLedger>),
     NoLedger { namespace: String, name: String },
-    Restart(PodRestart),
+    Restart(Box<PodRestart>),
     NoRestart { namespace: String, name: String },
 }
 
@@ -96,8 +96,8 @@ fn restart() -> impl Strategy<Value = PodRestart> {
 
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
-        4 => ledger().prop_map(Change::Ledger),
-        4 => restart().prop_map(Change::Restart),
+        4 => ledger().prop_map(|ledger| Change::Ledger(Box::new(ledger))),
+        4 => restart().prop_map(|restart| Change::Restart(Box::new(restart))),
         1 => (namespace(), 0..5u8).prop_map(|(namespace, n)| Change::NoLedger {
             namespace, name: format!("ledger-{n}"),
         }),
@@ -132,7 +132,7 @@ impl World {
                 self.ledgers
                     .retain(|l| l.metadata.namespace != namespace || l.metadata.name != name);
                 self.register.put_ledger(&ledger);
-                self.ledgers.push(ledger);
+                self.ledgers.push(*ledger);
             }
             Change::NoLedger { namespace, name } => {
                 self.ledgers.retain(|l| !is_named(&l.metadata, &namespace, &name));
@@ -144,7 +144,7 @@ impl World {
                 self.restarts
                     .retain(|r| r.metadata.namespace != namespace || r.metadata.name != name);
                 self.register.put_restart(&restart);
-                self.restarts.push(restart);
+                self.restarts.push(*restart);
             }
             Change::NoRestart { namespace, name } => {
                 self.restarts.retain(|r| !is_named(&r.metadata, &namespace, &name));
@@ -227,7 +227,7 @@ fn a_decision_that_no_ledger_shows_yet_is_spent() {
     ledger.spec.pod_name = "pod-1".to_owned();
     let attempts = vec![RungAttempts { rung: Rung::Pod, at: vec![NOW.to_micro_time()] }];
     ledger.status = Some(RestartLedgerStatus { attempts: Some(attempts), ..Default::default() });
-    world.play(Change::Ledger(ledger));
+    world.play(Change::Ledger(Box::new(ledger)));
     let crowd = world.register.crowd(NOW, &asker, &all);
     assert_eq!(crowd.cluster, vec![NOW; 2], "what a ledger shows is not counted twice");
 }
