@@ -120,9 +120,11 @@ fn a_service_leads_to_its_ready_pods_and_kubectl_shows_them() {
     // `elsewhere` has no selector: it is nobody's here.
     let said = engine.kubectl_fails(&["get", "ep", "elsewhere"], "");
     assert!(said.contains("not found"), "{said}");
+    let slice = engine.kubectl(&["get", "endpointslices", "-o", "name"]);
     engine.kubectl(&["delete", "svc", "web"]);
-    engine.kubectl(&["wait", "--for=delete", "ep/web", "--timeout=60s"]);
-    engine.kubectl(&["wait", "--for=delete", "endpointslices", "--all", "--timeout=60s"]);
+    for gone in ["ep/web", slice.trim()] {
+        engine.kubectl(&["wait", "--for=delete", gone, "--timeout=60s"]);
+    }
     engine.kubectl(&["delete", "rc/web", "--cascade=foreground"]);
     let pods = engine.kubectl(&["get", "pods", "-l", "app=web", "-o", "name"]);
     assert_eq!(pods, "");
