@@ -22,10 +22,16 @@ fn kubectl_explains_our_kinds_and_a_cluster_gets_the_same() {
                 "-required-",
             ][..],
         ),
-        ("rl.spec.rungs.rung", &["FIELD: rung <string>", "What is restarted."]),
+        (
+            "rl.spec.rungs.rung",
+            &["FIELD: rung <string>", "ENUM:\n    Container\n    Containers", "What is restarted."],
+        ),
         ("restartladder.spec.budget.perMinute", &["Restarts above Container per minute"]),
         ("podrestart.spec.deadlineSeconds", &["Seconds by which it has to be done"]),
-        ("podrestart.status.replacement.step", &["What is being done."]),
+        (
+            "podrestart.status.replacement.step",
+            &["What is being done.", "ENUM:\n    Held\n    Evicting"],
+        ),
         ("restartledger.status.decisions.reason", &["Why."]),
         ("restartledger.status.conditions", &["lastTransitionTime"]),
     ] {
