@@ -90,7 +90,8 @@ fn an_image_that_cannot_be_had_is_held_and_rolled_back_when_that_is_opted_in() {
     let back = "jsonpath={.spec.template.spec.containers[0].image}=localhost/demo";
     engine.kubectl(&["wait", "deployment/bad-image-rollback", TIMEOUT, "--for", back]);
     engine.kubectl(&["rollout", "status", "deployment/bad-image-rollback", TIMEOUT]);
-    assert_eq!(pods_of(&engine, "bad-image-rollback"), first[1], "the first pod was never touched");
+    let left = pods_of(&engine, "bad-image-rollback"); // the stuck one may not have gone yet
+    assert!(left.contains(&first[1][0]), "the first pod was never touched: {left:?}");
     assert_eq!(rungs(&engine, "bad-image-rollback"), ["Rollback"]);
 }
 

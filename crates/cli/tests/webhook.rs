@@ -106,6 +106,12 @@ fn an_exhausted_ladder_is_told_until_it_is_taken_and_then_never_again() {
     engine.wait_for("restartledger/first", ".status.exhaustionToldAt", at);
 
     engine.kill();
+    let bad = engine.up_command(&["--exhausted-webhook", "ftp://example/"]).output().unwrap();
+    assert!(
+        text(&bad.stderr).contains("must begin with http:// or https://"),
+        "{}",
+        text(&bad.stderr)
+    );
     engine.launch(&arguments);
     // the second pod's news comes next: the first one's was not told again
     engine.apply(&CRASHING.replace("NAME", "second"));
@@ -119,11 +125,4 @@ fn an_exhausted_ladder_is_told_until_it_is_taken_and_then_never_again() {
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("it answered 302 Found: redirects are not followed"), "{log}");
     assert!(!log.contains("secret-token"), "{log}");
-
-    let bad = engine.up_command(&["--exhausted-webhook", "ftp://example/"]).output().unwrap();
-    assert!(
-        text(&bad.stderr).contains("must begin with http:// or https://"),
-        "{}",
-        text(&bad.stderr)
-    );
 }

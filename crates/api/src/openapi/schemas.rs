@@ -41,6 +41,7 @@ pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
     for schema in schemas.values_mut() {
         clean(schema);
     }
+    inline_enums(&mut schemas);
     for entry in kinds {
         let name = (entry.schema_name)();
         schemas.insert(list_schema(&name), list_of(entry, &name));
@@ -140,6 +141,38 @@ fn only_alternative(map: &mut Map<String, Value>) {
         let thing = thing.clone();
         map.remove("anyOf");
         map.insert("allOf".to_owned(), json!([thing]));
+    }
+}
+
+/// Puts the values of an enum where the field is, as Kubernetes publishes them: kubectl explain follows no reference to find them.
+fn inline_enums(schemas: &mut Map<String, Value>) {
+    let is_enum = |(_, schema): &(&String, &Value)| schema.get("enum").is_some();
+    let enums: Map<String, Value> = schemas
+        .iter()
+        .filter(is_enum)
+        .map(|(name, schema)| (name.clone(), schema.clone()))
+        .collect();
+    schemas.retain(|name, _| !enums.contains_key(name));
+    schemas.values_mut().for_each(|schema| inline(schema, &enums));
+}
+
+fn inline(schema: &mut Value, enums: &Map<String, Value>) {
+    let whole = schema.get("$ref");
+    let only = schema.get("allOf").and_then(|all| all.get(0)).and_then(|one| one.get("$ref"));
+    let name = whole.or(only).and_then(Value::as_str).and_then(|target| target.rsplit('/').next());
+    let values = name.and_then(|name| enums.get(name)).and_then(Value::as_object).cloned();
+    match (schema, values) {
+        (Value::Object(map), Some(values)) => {
+            map.remove("$ref");
+            map.remove("allOf");
+            // what the field says of itself counts
+            values.into_iter().for_each(|(keyword, value)| {
+                map.entry(keyword).or_insert(value);
+            });
+        }
+        (Value::Object(map), None) => map.values_mut().for_each(|child| inline(child, enums)),
+        (Value::Array(list), _) => list.iter_mut().for_each(|child| inline(child, enums)),
+        (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => {}
     }
 }
 

@@ -152,7 +152,7 @@ fn a_ladders_schema_reads_well() {
     let schema = &document["components"]["schemas"]["dev.rekindle.v1alpha1.LadderRung"];
     expect_test::expect_file!["testdata/ladder_rung.json"]
         .assert_eq(&(serde_json::to_string_pretty(schema).unwrap() + "\n"));
-    let rung = &document["components"]["schemas"]["dev.rekindle.v1alpha1.Rung"];
-    assert_eq!(rung["type"], "string");
-    assert_eq!(rung["enum"][0], "Container");
+    // kubectl explain finds the values of an enum where the field is, and nowhere else
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    assert!(!schemas.contains_key("dev.rekindle.v1alpha1.Rung"));
 }
