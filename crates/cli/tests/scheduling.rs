@@ -45,7 +45,9 @@ fn add_node(engine: &Engine, name: &str, zone: &str) {
 #[test]
 fn the_second_pod_with_a_port_of_the_node_waits_until_the_first_is_gone() {
     let engine = Engine::start();
-    let ports = server("{containerPort: 8080, hostPort: 8080}");
+    // one that no other test process opens
+    let port = 18_000 + std::process::id() % 2_000;
+    let ports = server(&format!("{{containerPort: 8080, hostPort: {port}}}"));
     engine.apply(&pod("first", &ports));
     engine.wait_ready("first");
     engine.apply(&pod("second", &ports));
