@@ -268,7 +268,7 @@ impl World {
         let restarts: u64 = counts.map(|c| u64::try_from(c.restart_count).unwrap_or(0)).sum();
         let known = std::mem::replace(&mut pod.restarts, restarts);
         let mut seen = pod.pod.clone();
-        self.restarts_total = self.restarts_total + restarts.saturating_sub(known);
+        self.restarts_total += restarts.saturating_sub(known);
         if restarts < known {
             self.breaks(format!("P3: restartCount of {id} fell from {known} to {restarts}"));
         }
