@@ -254,6 +254,8 @@ impl World {
     /// As the node's status writer does it: on the version that was seen last, and again on a newer one.
     fn write_status(&mut self, uid: &str, mut status: Box<PodStatus>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
+        // a newer status takes the place of one that could not be written
+        pod.backlog.status = None;
         if self.faults.bug == Some(KnownBug::CountFrozen) {
             let counts = status.container_statuses.iter_mut().flatten();
             counts.for_each(|container| container.restart_count = 0);
