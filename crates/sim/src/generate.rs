@@ -42,7 +42,7 @@ impl Campaign {
 
     /// Whether nothing goes wrong but that agents die.
     pub const fn has_crashes_only(&self) -> bool {
-        self.seed % 4 == 0
+        self.seed.is_multiple_of(4)
     }
 }
 

@@ -148,7 +148,7 @@ impl NodeLoss {
         }
         for (index, name) in self.nodes.iter().enumerate() {
             let number = name.strip_prefix("node-").and_then(|number| number.parse().ok());
-            if !number.is_some_and(|number: usize| number < count) {
+            if number.is_none_or(|number: usize| number >= count) {
                 let path = format!("{path}.nodes[{index}]");
                 let last = count - 1;
                 return Err(wrong(&path, &format!("the nodes are node-0 to node-{last}")));

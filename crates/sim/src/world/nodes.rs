@@ -254,6 +254,8 @@ impl World {
     /// As the node's status writer does it: on the version that was seen last, and again on a newer one.
     fn write_status(&mut self, uid: &str, mut status: Box<PodStatus>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
+        // a newer status takes the place of one that could not be written
+        pod.backlog.status = None;
         if self.faults.bug == Some(KnownBug::CountFrozen) {
             let counts = status.container_statuses.iter_mut().flatten();
             counts.for_each(|container| container.restart_count = 0);
@@ -268,7 +270,7 @@ impl World {
         let restarts: u64 = counts.map(|c| u64::try_from(c.restart_count).unwrap_or(0)).sum();
         let known = std::mem::replace(&mut pod.restarts, restarts);
         let mut seen = pod.pod.clone();
-        self.restarts_total = self.restarts_total + restarts.saturating_sub(known);
+        self.restarts_total += restarts.saturating_sub(known);
         if restarts < known {
             self.breaks(format!("P3: restartCount of {id} fell from {known} to {restarts}"));
         }
