@@ -5,7 +5,7 @@
 //! Network::open ── bridge up, gateway address ──> attach(id, netns) ──> detach(id) ──> (veth gone) ──> address free, reused last
 //! ```
 //!
-//! Who owns what: `pool` decides addresses (pure), `leases` makes the decision durable, `bridge` and `veth` talk netlink,
+//! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a bridge (both pure), `leases` makes the decision durable, `bridge` and `veth` talk netlink,
 //! `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
 #![forbid(unsafe_code)]
 #![allow(
@@ -23,6 +23,7 @@ mod leases;
 mod netns;
 mod network;
 pub mod pool;
+pub mod share;
 mod subnet;
 mod veth;
 
@@ -30,3 +31,4 @@ pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
 pub use ipnet::Ipv4Net;
 pub use network::{Attachment, Config, Forwarding, Network, SubnetChoice};
+pub use share::Share;
