@@ -9,6 +9,7 @@ use rekindle_controllers::{Change, Key, Kind, Outcome, Plan, Settled, Step, View
 use rekindle_ladder::Limits;
 use rekindle_types::Tick;
 
+use crate::NodeSettings;
 use crate::feed::{Seen, kinds};
 use crate::queue::Queue;
 use crate::turns::{Leave, Turns};
@@ -67,6 +68,11 @@ impl Desk {
             under_way: BTreeMap::new(),
             tasks: VecDeque::new(),
         }
+    }
+
+    /// When nodes count as silent, and how fast their pods have to go; before anything is seen.
+    pub fn set_node_settings(&mut self, settings: NodeSettings) {
+        self.view.set_node_settings(settings);
     }
 
     /// What was observed.

@@ -5,11 +5,11 @@ use rekindle_controllers::{Outcome, Step};
 use rekindle_ladder::Limits;
 use tokio::task::JoinSet;
 
-use crate::Clock;
 use crate::desk::{Desk, Task};
 use crate::feed::{Feed, Seen};
 use crate::work::Work;
 use crate::writer::Writer;
+use crate::{Clock, NodeSettings};
 
 /// Controllers and ladder at work.
 pub(crate) struct Engine {
@@ -28,12 +28,14 @@ enum Wake {
 }
 
 impl Engine {
-    pub(crate) fn new(client: Client, clock: Clock, limits: Limits) -> Self {
+    pub(crate) fn new(client: Client, clock: Clock, limits: Limits, nodes: NodeSettings) -> Self {
+        let mut desk = Desk::new(limits);
+        desk.set_node_settings(nodes);
         Self {
             feed: Feed::start(&client),
             writer: Writer::new(client),
             clock,
-            desk: Desk::new(limits),
+            desk,
             writes: JoinSet::new(),
         }
     }

@@ -31,6 +31,7 @@ pub use desk::{Desk, Task};
 pub use feed::{Seen, kinds};
 use kube::Client;
 pub use kube::core::Status;
+pub use rekindle_controllers::node_lifecycle::Settings as NodeSettings;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
 pub use work::Work;
@@ -39,10 +40,16 @@ pub use writer::{Answer, Transport, Writer, collection, object_of, path};
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
 
-/// Runs until `stop` resolves; `limits` hold over all ladders. Dropping the future stops it at any point; whatever was begun is put right by the next run.
-pub async fn run(client: Client, clock: Clock, limits: Limits, stop: impl Future<Output = ()>) {
+/// Runs until `stop` resolves; `limits` hold over all ladders, `nodes` over nodes that fail. Dropping the future stops it at any point; whatever was begun is put right by the next run.
+pub async fn run(
+    client: Client,
+    clock: Clock,
+    limits: Limits,
+    nodes: NodeSettings,
+    stop: impl Future<Output = ()>,
+) {
     tokio::select! {
-        () = engine::Engine::new(client, clock, limits).run() => {}
+        () = engine::Engine::new(client, clock, limits, nodes).run() => {}
         () = stop => {}
     }
 }

@@ -10,6 +10,7 @@ mod garbage;
 mod job;
 mod job_crashes;
 mod namespace;
+mod node_failure;
 mod node_silence;
 mod pod_restart;
 mod random;

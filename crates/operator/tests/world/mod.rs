@@ -95,7 +95,10 @@ impl World {
         let client = Client::new(Tapped { inner, wire: wire.clone() }, "default");
         let dead = wire.dead.clone();
         let (clock, limits) = (self.clock.shared(), self.limits);
-        rekindle_operator::run(client, clock, limits, async move { dead.notified().await }).await;
+        rekindle_operator::run(client, clock, limits, Default::default(), async move {
+            dead.notified().await
+        })
+        .await;
     }
 
     /// Shows a pod as one that waits after its third crash.
