@@ -164,26 +164,13 @@ impl ApiError {
         error
     }
 
-    /// 404: an object of a kind that is named by its resource only, for example `roles.rbac.authorization.k8s.io`.
-    pub fn not_found_in(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{resource}.{group} {name:?} not found");
-        let mut error = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
-        error.0.details = Some(Details {
-            name: name.to_owned(),
-            group: group.to_owned(),
-            kind: resource.to_owned(),
-            ..Details::default()
-        });
-        error
-    }
-
     /// 404: no such object.
     pub fn not_found(entry: &KindEntry, name: &str) -> Self {
         let message = format!("{} {name:?} not found", entry.resource());
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(entry, name)
     }
 
-    /// 404: no such object of a resource that no kind of the registry stands for.
+    /// 404: no such object, of a kind that is named by its resource only, for example `roles.rbac.authorization.k8s.io`.
     pub fn absent(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{resource}.{group} {name:?} not found");
         let mut error = Self::new(StatusCode::NOT_FOUND, "NotFound", message);

@@ -331,11 +331,14 @@ fn scale_reads_and_writes_replicas() {
 fn a_binding_is_written_once() {
     let mut bench = Bench::new();
     bench.create(PODS, pod("p"));
+    let nominated = r#"{"status":{"nominatedNodeName":"n1"}}"#;
+    bench.patch("merge-patch+json", &format!("{PODS}/p/status"), nominated).ok();
     let target = format!("{PODS}/p/binding");
     let body = r#"{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}"#;
     assert_eq!(bench.call("POST", &target, body).ok()["status"], "Success");
     let bound = bench.get(&format!("{PODS}/p"));
     assert_eq!(bound["spec"]["nodeName"], "n1");
+    assert_eq!(bound["status"]["nominatedNodeName"], Value::Null, "nothing is kept free for it");
     let scheduled = &bound["status"]["conditions"][0];
     assert_eq!(
         (&scheduled["type"], &scheduled["status"]),

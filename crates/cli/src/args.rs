@@ -1,9 +1,12 @@
 //! What can be typed after `rekindle`.
 
+mod ladder;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use ladder::LadderArgs;
 use serde::{Deserialize, Serialize};
 
 /// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
@@ -99,6 +102,8 @@ pub struct Up {
     /// The most processes and threads that a pod may have [default: as many as the machine lets it]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub pod_pids_limit: Option<u64>,
+    #[command(flatten)]
+    pub ladder: LadderArgs,
     #[command(flatten)]
     pub node: NodeArgs,
     #[command(flatten)]

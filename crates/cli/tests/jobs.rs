@@ -102,3 +102,83 @@ spec:
     assert_eq!(status["failed"], 1, "{status}");
     engine.wait_for_event("wrong", "BackoffLimitExceeded", "reached the specified backoff limit");
 }
+
+#[test]
+fn policies_of_jobs_decide_about_real_exits() {
+    let engine = Engine::start();
+    engine.apply(
+        "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: fatal}
+spec:
+  podFailurePolicy:
+    rules: [{action: FailJob, onExitCodes: {operator: In, values: [42]}}]
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: localhost/host, command: [sh, -c, exit 42]}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: parts}
+spec:
+  completionMode: Indexed
+  completions: 3
+  parallelism: 3
+  backoffLimitPerIndex: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: localhost/host, command: [sh, -c, 'test $JOB_COMPLETION_INDEX != 1']}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: leader}
+spec:
+  completionMode: Indexed
+  completions: 2
+  parallelism: 2
+  successPolicy: {rules: [{succeededIndexes: '0'}]}
+  template:
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 1
+      containers: [{name: main, image: localhost/host, command: [sh, -c, 'test $JOB_COMPLETION_INDEX = 0 || sleep 1000']}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: slow}
+spec:
+  podReplacementPolicy: Failed
+  template:
+    metadata: {labels: {app: slow}}
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 2
+      containers: [{name: main, image: localhost/host, command: [sh, -c, \"trap '' TERM; while :; do sleep 0.1; done\"]}]
+",
+    );
+    wait(&engine, "fatal", "failed");
+    let reason = "failed with exit code 42 matching FailJob rule at index 0";
+    engine.wait_for_event("fatal", "PodFailurePolicy", reason);
+    wait(&engine, "parts", "failed");
+    let status = engine.get("job/parts")["status"].clone();
+    assert_eq!(
+        (&status["completedIndexes"], &status["failedIndexes"]),
+        (&"0,2".into(), &"1".into())
+    );
+    wait(&engine, "leader", "complete");
+    let status = engine.get("job/leader")["status"].clone();
+    assert_eq!((&status["succeeded"], &status["failed"]), (&1.into(), &serde_json::Value::Null));
+
+    engine.wait_for("job/slow", ".status.ready", "1");
+    engine.kubectl(&["delete", "pod", "-l", "app=slow", "--wait=false"]);
+    engine.wait_for("job/slow", ".status.terminating", "1");
+    let pods = engine.get("pods")["items"].clone();
+    let of_slow =
+        pods.as_array().unwrap().iter().filter(|pod| pod["metadata"]["labels"]["app"] == "slow");
+    assert_eq!(of_slow.count(), 1, "none is begun while it ends");
+    engine.wait_for("job/slow", ".status.failed", "1");
+    engine.wait_for("job/slow", ".status.ready", "1");
+}

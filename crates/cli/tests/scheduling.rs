@@ -170,3 +170,51 @@ fn a_gated_pod_says_so_and_goes_when_its_gates_are_gone() {
     engine.kubectl(&["patch", "pod", "gated", "--type=json", "-p", no_gates]);
     engine.wait_ready("gated");
 }
+
+/// Kubernetes documentation, "Pod Priority and Preemption".
+#[test]
+fn a_pod_of_higher_priority_takes_the_place_of_the_lowest_one_when_that_has_ended() {
+    let engine = Engine::start();
+    for (name, value, policy) in
+        [("low", 1, "Never"), ("middle", 50, "Never"), ("high", 100, "PreemptLowerPriority")]
+    {
+        let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": name}, "value": value, "preemptionPolicy": policy});
+        engine.apply(&class.to_string());
+    }
+    let node = engine.get("node/node-1");
+    let cpus = node["status"]["allocatable"]["cpu"].as_str().unwrap().to_owned();
+    let millis: u64 = match cpus.strip_suffix('m') {
+        Some(millis) => millis.parse().unwrap(),
+        None => cpus.parse::<u64>().unwrap() * 1000,
+    };
+    // Two of them fill the node.
+    let pod = |name: &str, class: &str| {
+        let resources = json!({"requests": {"cpu": format!("{}m", millis / 2)}});
+        let spec = json!({"priorityClassName": class, "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "c", "image": "localhost/demo", "resources": resources,
+                "args": ["server", "--port", "8080"]}]});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
+        engine.apply(&pod.to_string())
+    };
+    let said = pod("weak", "low");
+    assert!(!said.contains("priorityClassName"), "{said}");
+    pod("kept", "middle");
+    engine.wait_ready("weak");
+    engine.wait_ready("kept");
+    pod("patient", "middle");
+    let never = "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.";
+    engine.wait_for_event("patient", "FailedScheduling", never);
+    pod("urgent", "high");
+    engine.wait_for_event("weak", "Preempted", "on node node-1");
+    engine.wait_ready("urgent");
+    let pods = engine.get("pods");
+    let names = pods["items"].as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|pod| pod["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["kept", "patient", "urgent"]);
+    let urgent = engine.get("pod/urgent");
+    assert!(urgent["status"]["nominatedNodeName"].is_null(), "{urgent}");
+    let kept = engine.get("pod/kept");
+    assert_eq!(kept["status"]["phase"], "Running", "{kept}");
+}

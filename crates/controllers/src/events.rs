@@ -2,18 +2,18 @@
 //!
 //! The recorder is pure. The driver hands it what is to be said ([`Note`]) and writes what it answers ([`EventWrite`]). It
 //! remembers a bounded number of events; a forgotten one is simply made anew. The same event is written at most once a
-//! second; what was not written is in the count of the next.
+//! second; what was not written is in the count of the next. Similar events are combined, and what is written about one
+//! object is limited (`limits`), as by client-go; of what is kept back only writes are counted here, not what they count.
 
-use std::collections::BTreeMap;
+mod limits;
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::{Object, pods};
+use limits::{Memory, Quota, Similar};
 
-/// Events remembered at most.
-const REMEMBERED_MAX: usize = 2048;
 /// After this the server has dropped the event (its TTL is an hour): a repeat is a new event.
 const REPEAT_WITHIN: TickDuration = TickDuration::from_secs(50 * 60);
 /// The same event is written at most this often.
@@ -36,6 +36,8 @@ pub struct Note {
     pub message: String,
     /// Which controller says so.
     pub component: &'static str,
+    /// Notes of one kind about an object are one event with the newest message; without a kind, those of the same message are.
+    pub kind: Option<&'static str>,
 }
 
 /// The object of an event.
@@ -67,7 +69,8 @@ pub enum Severity {
 pub enum EventWrite {
     /// A new event.
     Create(Box<Event>),
-    /// The event of this name happened again: write `count` and `lastTimestamp`. If it is gone meanwhile, create it.
+    /// The event of this name happened again: write `count`, `lastTimestamp` and `message` (that of an event which stands for
+    /// several is the latest one's). If it is gone meanwhile, create it.
     Repeat(Box<Event>),
 }
 
@@ -80,7 +83,26 @@ impl Note {
         message: impl Into<String>,
         component: &'static str,
     ) -> Self {
-        Self { about: About::of(about), severity, reason, message: message.into(), component }
+        Self {
+            about: About::of(about),
+            severity,
+            reason,
+            message: message.into(),
+            component,
+            kind: None,
+        }
+    }
+
+    /// The same note, counted with others of this kind whatever they say.
+    #[must_use]
+    pub fn of_kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// What all notes of its kind have in common.
+    fn of_its_kind(&self) -> Self {
+        Self { message: String::new(), ..self.clone() }
     }
 
     /// The same note with more text behind its message.
@@ -108,7 +130,9 @@ impl About {
 /// Remembers what was said, to count repeats.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    said: BTreeMap<Note, Said>,
+    said: Memory<Note, Said>,
+    similar: Similar,
+    quota: Quota,
     sequence: u64,
 }
 
@@ -118,7 +142,7 @@ struct Said {
     name: String,
     first: Tick,
     last: Tick,
-    written: Tick,
+    written: Option<Tick>,
     count: i32,
 }
 
@@ -128,35 +152,40 @@ impl Recorder {
         Self::default()
     }
 
-    /// What to write for this note; nothing when the same event was written less than a second ago.
+    /// What to write for this note; nothing when the same event was written less than a second ago, or too much about the
+    /// object.
     pub fn record(&mut self, note: Note, now: Tick) -> Option<EventWrite> {
-        if let Some(said) = self.said.get_mut(&note).filter(|s| now.since(s.last) < REPEAT_WITHIN) {
-            said.count = said.count.saturating_add(1);
-            said.last = now;
-            if now.since(said.written) < WRITE_INTERVAL {
-                return None;
-            }
-            said.written = now;
-            return Some(EventWrite::Repeat(Box::new(event(&note, said))));
-        }
-        self.make_room();
+        let (known_by, shown) = match note.kind {
+            Some(_) => (note.of_its_kind(), note),
+            None => self.similar.fold(note, now),
+        };
         self.sequence += 1;
-        let serial = now.as_micros().wrapping_mul(1000).wrapping_add(self.sequence % 1000);
-        let name = format!("{}.{serial:x}", cut(&note.about.name, NAME_BYTES_MAX));
-        let said = Said { name, first: now, last: now, written: now, count: 1 };
-        let event = event(&note, &said);
-        self.said.insert(note, said);
-        Some(EventWrite::Create(Box::new(event)))
-    }
-
-    fn make_room(&mut self) {
-        if self.said.len() < REMEMBERED_MAX {
-            return;
+        let sequence = self.sequence;
+        let begin = || Said::new(&known_by, sequence, now);
+        let said = self.said.recall(&known_by, now, begin);
+        if now.since(said.last) >= REPEAT_WITHIN {
+            *said = Said::new(&known_by, sequence, now);
         }
-        let mut ages: Vec<Tick> = self.said.values().map(|said| said.last).collect();
-        ages.sort_unstable();
-        let newest_forgotten = ages[ages.len() / 4];
-        self.said.retain(|_, said| said.last > newest_forgotten);
+        said.count = said.count.saturating_add(1);
+        said.last = now;
+        let is_due = said.written.is_none_or(|at| now.since(at) >= WRITE_INTERVAL);
+        if !is_due || !self.quota.take(&known_by, now) {
+            return None;
+        }
+        let event = Box::new(event(&shown, said));
+        match said.written.replace(now) {
+            Some(_) => Some(EventWrite::Repeat(event)),
+            None => Some(EventWrite::Create(event)),
+        }
+    }
+}
+
+impl Said {
+    /// Nothing said yet, under a name that no other event has.
+    fn new(note: &Note, sequence: u64, now: Tick) -> Self {
+        let serial = now.as_micros().wrapping_mul(1000).wrapping_add(sequence % 1000);
+        let name = format!("{}.{serial:x}", cut(&note.about.name, NAME_BYTES_MAX));
+        Said { name, first: now, last: now, written: None, count: 0 }
     }
 }
 
@@ -229,6 +258,7 @@ mod tests {
             reason: "FailedScheduling",
             message: message.to_owned(),
             component: "default-scheduler",
+            kind: None,
         }
     }
 
@@ -253,12 +283,77 @@ mod tests {
     }
 
     #[test]
+    fn from_the_tenth_message_on_similar_events_are_one() {
+        let mut recorder = Recorder::new();
+        let mut names = std::collections::BTreeSet::new();
+        let mut last = None;
+        for n in 0..20u64 {
+            let at = Tick::from_secs(1000 + n * 2);
+            last = recorder.record(note("a", &format!("message {n}")), at);
+            let (Some(EventWrite::Create(event)) | Some(EventWrite::Repeat(event))) = &last else {
+                panic!("{n}: {last:?}")
+            };
+            names.insert(event.metadata.name.clone());
+        }
+        assert_eq!(names.len(), 10, "nine of their own, and one for the rest");
+        let Some(EventWrite::Repeat(event)) = last else { panic!("{last:?}") };
+        assert_eq!(event.message.as_deref(), Some("(combined from similar events): message 19"));
+        assert_eq!(event.count, Some(11));
+        let much_later = recorder.record(note("a", "new"), Tick::from_secs(1000 + 38 + 601));
+        assert!(
+            matches!(&much_later, Some(EventWrite::Create(event)) if event.message.as_deref() == Some("new"))
+        );
+    }
+
+    #[test]
+    fn after_25_events_about_an_object_one_is_written_in_five_minutes() {
+        let mut recorder = Recorder::new();
+        let mut written = |from: u64, seconds: u64| {
+            let at = |n| Tick::from_secs(from + n);
+            (0..seconds).filter(|n| recorder.record(note("a", "m"), at(*n)).is_some()).count()
+        };
+        assert_eq!(written(1000, 100), 25);
+        assert_eq!(written(1100, 600), 2);
+        assert_eq!(written(20_000, 100), 25, "after hours of silence");
+        let other = recorder.record(note("b", "m"), Tick::from_secs(20_100));
+        assert!(other.is_some(), "another object is another matter");
+    }
+
+    #[test]
+    fn an_event_that_was_kept_back_is_created_when_it_may_be_written() {
+        let mut recorder = Recorder::new();
+        for n in 0..25 {
+            assert!(recorder.record(note("a", "m"), Tick::from_secs(1000 + n)).is_some());
+        }
+        let mut other = note("a", "m");
+        other.reason = "Other";
+        assert_eq!(recorder.record(other.clone(), Tick::from_secs(1030)), None);
+        let later = recorder.record(other, Tick::from_secs(1330));
+        assert_eq!(count(later), Some((2, true)));
+    }
+
+    #[test]
+    fn notes_of_a_kind_are_one_event_with_the_newest_message() {
+        let mut recorder = Recorder::new();
+        let at = |secs: u64| Tick::from_secs(1000 + secs);
+        let of_kind = |message, kind| note("a", message).of_kind(kind);
+        assert_eq!(count(recorder.record(of_kind("after 1s", "Pod"), at(0))), Some((1, true)));
+        let Some(EventWrite::Repeat(event)) = recorder.record(of_kind("after 5s", "Pod"), at(5))
+        else {
+            panic!("a repeat")
+        };
+        assert_eq!((event.count, event.message.as_deref()), (Some(2), Some("after 5s")));
+        let other = recorder.record(of_kind("after 5s", "Recreate"), at(6));
+        assert_eq!(count(other), Some((1, true)));
+    }
+
+    #[test]
     fn the_memory_is_bounded() {
         let mut recorder = Recorder::new();
         for n in 0..5000u64 {
             let write = recorder.record(note(&format!("pod-{n}"), "m"), Tick::from_secs(n));
             assert!(matches!(write, Some(EventWrite::Create(_))));
-            assert!(recorder.said.len() <= REMEMBERED_MAX);
+            assert!(recorder.said.len() <= limits::REMEMBERED_MAX);
         }
     }
 

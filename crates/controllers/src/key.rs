@@ -8,9 +8,9 @@ use rekindle_types::Tick;
 use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
-    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, deployment, disruption,
-    garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
-    stateful_set, volumes,
+    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, cron_job, deployment,
+    disruption, garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set,
+    scheduler, stateful_set, volumes,
 };
 
 /// One thing to look at.
@@ -22,6 +22,8 @@ pub enum Key {
     StatefulSet(NamespacedName),
     /// The Deployment controller at a Deployment.
     Deployment(NamespacedName),
+    /// The CronJob controller at a CronJob.
+    CronJob(NamespacedName),
     /// The Job controller at a Job.
     Job(NamespacedName),
     /// The Job controller at a Pod that it tracks for a Job that may be gone.
@@ -62,6 +64,7 @@ impl Key {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
             Key::StatefulSet(name) => id(Kind::StatefulSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
+            Key::CronJob(name) => id(Kind::CronJob, name),
             Key::Job(name) => id(Kind::Job, name),
             Key::Schedule(name)
             | Key::UntrackedPod(name)
@@ -92,6 +95,7 @@ impl fmt::Display for Key {
             Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
             Key::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
             Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
+            Key::CronJob(name) => write!(f, "reconcile CronJob {name}"),
             Key::Job(name) => write!(f, "reconcile Job {name}"),
             Key::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
             Key::Schedule(name) => write!(f, "schedule Pod {name}"),
@@ -117,6 +121,7 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     replica_set::affected(view, change, &mut keys);
     stateful_set::affected(view, change, &mut keys);
     deployment::affected(view, change, &mut keys);
+    cron_job::affected(view, change, &mut keys);
     job::affected(view, change, &mut keys);
     scheduler::affected(view, change, &mut keys);
     garbage::affected(view, change, &mut keys);
@@ -138,6 +143,7 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
         Key::ReplicaSet(_)
         | Key::StatefulSet(_)
         | Key::Deployment(_)
+        | Key::CronJob(_)
         | Key::Job(_)
         | Key::UntrackedPod(_)
         | Key::Garbage(_)
@@ -164,6 +170,7 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
         Key::StatefulSet(name) => stateful_set::reconcile(view, name, now),
         Key::Deployment(name) => deployment::reconcile(view, name, now),
+        Key::CronJob(name) => cron_job::reconcile(view, name, now),
         Key::Job(name) => job::reconcile(view, name, now),
         Key::UntrackedPod(name) => job::reconcile_untracked(view, name),
         Key::Schedule(name) => scheduler::reconcile(view, name, now),

@@ -14,6 +14,8 @@ pub enum Kind {
     StatefulSet,
     /// apps/v1 ControllerRevision.
     ControllerRevision,
+    /// batch/v1 CronJob.
+    CronJob,
     /// batch/v1 Job.
     Job,
     /// v1 Pod.
@@ -94,11 +96,12 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 23] = [
+    pub const ALL: [Kind; 24] = [
         Kind::Deployment,
         Kind::ReplicaSet,
         Kind::StatefulSet,
         Kind::ControllerRevision,
+        Kind::CronJob,
         Kind::Job,
         Kind::Pod,
         Kind::RestartLadder,
@@ -130,6 +133,7 @@ impl Kind {
             Kind::ControllerRevision => {
                 namespaced("ControllerRevision", "apps", "v1", "controllerrevisions", Whole)
             }
+            Kind::CronJob => namespaced("CronJob", "batch", "v1", "cronjobs", Whole),
             Kind::Job => namespaced("Job", "batch", "v1", "jobs", Whole),
             Kind::Pod => namespaced("Pod", "", "v1", "pods", Whole),
             Kind::RestartLadder => ours("RestartLadder", "restartladders"),

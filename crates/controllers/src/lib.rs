@@ -18,6 +18,7 @@
 
 pub mod avoidance;
 pub mod change;
+pub mod cron_job;
 pub mod deployment;
 pub mod disruption;
 pub mod events;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -81,6 +81,8 @@ pub enum Object {
     StatefulSet(Arc<StatefulSet>),
     /// A ControllerRevision.
     ControllerRevision(Arc<ControllerRevision>),
+    /// A CronJob.
+    CronJob(Arc<CronJob>),
     /// A Job.
     Job(Arc<Job>),
     /// A Pod.
@@ -117,6 +119,7 @@ impl Object {
             Object::ReplicaSet(_) => Kind::ReplicaSet,
             Object::StatefulSet(_) => Kind::StatefulSet,
             Object::ControllerRevision(_) => Kind::ControllerRevision,
+            Object::CronJob(_) => Kind::CronJob,
             Object::Job(_) => Kind::Job,
             Object::Pod(_) => Kind::Pod,
             Object::RestartLadder(_) => Kind::RestartLadder,
@@ -140,6 +143,7 @@ impl Object {
             Object::ReplicaSet(o) => &o.metadata,
             Object::StatefulSet(o) => &o.metadata,
             Object::ControllerRevision(o) => &o.metadata,
+            Object::CronJob(o) => &o.metadata,
             Object::Job(o) => &o.metadata,
             Object::Pod(o) => &o.metadata,
             Object::RestartLadder(o) => &o.metadata,
@@ -188,6 +192,7 @@ object_from!(
     ReplicaSet,
     StatefulSet,
     ControllerRevision,
+    CronJob,
     Job,
     Pod,
     RestartLadder,

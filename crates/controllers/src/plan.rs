@@ -5,6 +5,7 @@ use rekindle_types::Tick;
 use serde_json::Value;
 
 use crate::events::Note;
+use crate::scheduler::Attempt;
 use crate::{Change, Object, ObjectId};
 
 /// The answer of a reconcile. Empty when nothing is to be done.
@@ -17,6 +18,8 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// When the key must be looked at again although nothing changed. The driver keeps one such time per key.
     pub again_at: Option<Tick>,
+    /// A pod was looked at and fits no node. The driver tells the view at once ([`View::remember`](crate::View::remember)).
+    pub unfit: Option<Attempt>,
 }
 
 /// One write and what is said about it.

@@ -63,6 +63,11 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     });
     let Some(node) = pods::node(pod) else {
         if pods::is_terminating(pod) {
+            // Who holds it waits to see how it ended: no kubelet will say so.
+            let is_held = pod.metadata.finalizers.iter().flatten().next().is_some();
+            if is_held && !pods::is_finished(pod) {
+                plan.then_all(vec![end_unbound(pod)]);
+            }
             plan.then(removal);
         }
         return plan;
@@ -91,19 +96,18 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     plan
 }
 
+/// Ends a pod as Failed that never came to a node.
+fn end_unbound(pod: &k8s_openapi::api::core::v1::Pod) -> Step {
+    Step::from(Write::Patch {
+        id: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
+        part: Part::Status,
+        patch: json!({"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed"}}),
+    })
+}
+
 /// Ends the pod as Failed, with the condition that names why (DisruptionTarget).
 fn failed(pod: &Pod, why: &str, now: Tick) -> Step {
-    let mut conditions: Vec<_> =
-        pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
-    conditions.retain(|c| c.type_ != "DisruptionTarget");
-    conditions.push(k8s_openapi::api::core::v1::PodCondition {
-        type_: "DisruptionTarget".to_owned(),
-        status: "True".to_owned(),
-        reason: Some("DeletionByPodGC".to_owned()),
-        message: Some(why.to_owned()),
-        last_transition_time: Some(pods::whole_seconds(now)),
-        ..Default::default()
-    });
+    let conditions = pods::conditions_with_disruption(pod, "DeletionByPodGC", why, now);
     Step::from(Write::Patch {
         id: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
         part: Part::Status,

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, ReplacementStep, Rung,
+    CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
+    ReplacementStep, Rung,
 };
 use rekindle_types::{Tick, TickDuration};
 
@@ -26,6 +27,10 @@ use crate::{
 
 /// How long a finished request that does not say so stays to be looked at.
 pub const TTL_AFTER_FINISH: TickDuration = TickDuration::from_secs(10 * 60);
+/// A ledger that waits to see its request waits no longer than this: by then the ladder would not ask for it again.
+const AWAITED_MAX: TickDuration = TickDuration::from_secs(20 * 60);
+/// The grace period of a pod that names none.
+const GRACE_DEFAULT: TickDuration = TickDuration::from_secs(30);
 
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     match change.latest() {
@@ -139,7 +144,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         },
     }
     if plan.writes().next().is_none() {
-        fail_late(restart, now, &mut plan);
+        fail_late(view, restart, now, &mut plan);
     }
     plan
 }
@@ -153,18 +158,20 @@ fn carry_out(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
     }
 }
 
-/// Gives up a restart in place that is not finished by its deadline.
-fn fail_late(restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+/// Gives up a restart in place that is not finished by its deadline. There always is one: what never runs again, on a node that is gone or
+/// for want of something that is tried again and again, would otherwise be under way for ever.
+fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     match carried_out_by(restart) {
         CarriedOutBy::Node => {}
         CarriedOutBy::Operator => return, // it knows its own steps
     }
     let status = restart.status.as_ref();
     let phase = status.and_then(|status| status.phase);
-    let created = restart.metadata.creation_timestamp.as_ref();
-    let Some((seconds, created)) = span(restart.spec.deadline_seconds).zip(created) else { return };
-    let due = Tick::from(created) + seconds;
-    let limit = rekindle_types::span::show(seconds);
+    let Some(created) = restart.metadata.creation_timestamp.as_ref() else { return };
+    let limit = span(restart.spec.deadline_seconds)
+        .unwrap_or_else(|| RESTART_GIVEN_UP_AFTER + grace(view, restart));
+    let due = Tick::from(created) + limit;
+    let limit = rekindle_types::span::show(limit);
     let message = match phase {
         Some(phase) if phase.is_final() => return,
         None => format!("its deadline of {limit} passed before it was begun"),
@@ -181,6 +188,13 @@ fn fail_late(restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     }
 }
 
+/// How long the pod's containers have to end.
+fn grace(view: &View, restart: &PodRestart) -> TickDuration {
+    let of_pod = view.pod(&pod_of(restart)).and_then(|pod| pod.spec.as_ref());
+    let of_pod = of_pod.and_then(|spec| spec.termination_grace_period_seconds);
+    span(restart.spec.grace_period_seconds.or(of_pod)).unwrap_or(GRACE_DEFAULT)
+}
+
 /// Seconds of a spec, which validation keeps from being negative.
 fn span(seconds: Option<i64>) -> Option<TickDuration> {
     Some(TickDuration::from_secs(u64::try_from(seconds?).ok()?))
@@ -191,14 +205,15 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     let finished = restart.status.as_ref().and_then(|status| status.finished_at.as_ref());
     let created = restart.metadata.creation_timestamp.as_ref();
     let Some(finished) = finished.or(created).map(Tick::from) else { return };
-    if is_awaited(view, restart) {
-        return; // the ledger's next write brings us here again
-    }
     let kept = span(restart.spec.ttl_seconds_after_finished).unwrap_or(TTL_AFTER_FINISH);
     let avoided = avoidance::of_restart(restart).map(|(_, until)| Tick::from(until));
     let due = (finished + kept).max(avoided.unwrap_or(Tick::ZERO));
+    let asked = created.map_or(Tick::ZERO, Tick::from);
     if due > now {
         plan.look_again(due);
+    } else if asked + AWAITED_MAX > now && is_awaited(view, restart) {
+        // The ledger's next write brings us here again. One whose ladder is gone is not written any more.
+        plan.look_again(asked + AWAITED_MAX);
     } else {
         plan.then(Write::delete(&Object::PodRestart(restart.clone()), Propagation::Background));
     }

@@ -28,12 +28,42 @@ pub fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
 }
 
+/// The node where others end so that it has room, if any.
+pub fn nominated_node(pod: &Pod) -> Option<&str> {
+    let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
+    nominated.filter(|node| !node.is_empty())
+}
+
 /// A condition by type.
 pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     pod.status
         .as_ref()
         .and_then(|status| status.conditions.as_deref())
         .and_then(|conditions| conditions.iter().find(|c| c.type_ == type_))
+}
+
+/// Condition type that says why a pod is ended from outside (KEP-3329).
+pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
+/// The pod's conditions with `DisruptionTarget` as it is now: `reason` is the machine's word, `message` the reader's.
+pub fn conditions_with_disruption(
+    pod: &Pod,
+    reason: &str,
+    message: &str,
+    now: Tick,
+) -> Vec<PodCondition> {
+    let seen = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut conditions: Vec<_> = seen.filter(|c| c.type_ != DISRUPTION_TARGET).cloned().collect();
+    conditions.push(PodCondition {
+        type_: DISRUPTION_TARGET.to_owned(),
+        status: "True".to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: Some(whole_seconds(now)),
+        observed_generation: pod.metadata.generation,
+        ..PodCondition::default()
+    });
+    conditions
 }
 
 /// True when condition Ready is True.

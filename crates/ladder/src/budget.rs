@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use rekindle_types::v1alpha1::{PodRestart, RestartLedgerStatus, Rung};
+use rekindle_types::v1alpha1::{
+    HoldReason, PodRestart, RESTART_GIVEN_UP_AFTER, RestartLedgerStatus, Rung,
+};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::{Crowd, Limits, Policy, TokenBucket};
 
-const MINUTE: TickDuration = TickDuration::from_secs(60);
+/// Buckets and `perMinute` look back so far.
+pub(crate) const MINUTE: TickDuration = TickDuration::from_secs(60);
 /// A restart that has not finished after this takes no room any more: its node is gone, or its pod never runs again. It must
 /// not hold up the others for ever.
-pub(crate) const GIVEN_UP_AFTER: TickDuration = TickDuration::from_secs(600);
+pub(crate) const GIVEN_UP_AFTER: TickDuration = RESTART_GIVEN_UP_AFTER;
 
 /// What other pods of the ladder take of its budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,18 @@ pub(crate) enum Room {
     Workload { limit: usize, at_the_latest: Tick },
     /// The bucket of the namespace or the cluster is empty; the next token is there then.
     Bucket { scope: Scope, bucket: TokenBucket, free_at: Tick },
+}
+
+impl Room {
+    /// Which budget has no room.
+    pub(crate) fn held_by(self) -> HoldReason {
+        match self {
+            Room::Free | Room::Concurrent { .. } | Room::Rate { .. } => HoldReason::LadderBudget,
+            Room::Workload { .. } => HoldReason::WorkloadLimit,
+            Room::Bucket { scope: Scope::Namespace, .. } => HoldReason::NamespaceLimit,
+            Room::Bucket { scope: Scope::Cluster, .. } => HoldReason::ClusterLimit,
+        }
+    }
 }
 
 /// Whose bucket.

@@ -2,11 +2,11 @@
 
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
-use rekindle_types::v1alpha1::{CarriedOutBy, LedgerPhase, OnExhausted, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
 
 use crate::budget::{self, Room};
-use crate::choice::{Turn, attempts_of, choose};
-use crate::correlation::{self, Correlation};
+use crate::choice::{Turn, attempts_of, choose, highest_tried};
+use crate::correlation::{self, Correlation, Leave};
 use crate::decide::{Decider, Stuck, restart_name};
 use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
 use crate::evidence::{StuckCause, Verdict};
@@ -14,7 +14,7 @@ use crate::failures::{Excuse, Failure, Started};
 use crate::observation::backoff_after;
 use crate::policy::Step;
 use crate::sentence::{self, Story};
-use crate::{Severity, Situation, limits, stability};
+use crate::{Peers, Severity, Situation, Trial, limits, stability};
 
 /// The failures of one look that a restart may help against.
 struct Curable<'f, 'a> {
@@ -50,13 +50,14 @@ impl<'a> Decider<'a> {
         }
         match (curable(failures), first.diagnosis.verdict) {
             (Some(curable), _) => {
+                self.note_in_vain();
                 let story = story(curable.worst, curable.count);
                 self.climb(&story, curable.from, curable.count);
             }
             (None, Verdict::Futile { because }) => {
                 let message = story(first, all).futile(because);
                 self.draft.ledger.held_rung = None;
-                self.draft.decide(LedgerPhase::Holding, None, &message);
+                self.draft.hold(HoldReason::Futile, &message);
                 self.draft.tell(Severity::Warning, LADDER_HOLD, &message);
             }
             (None, Verdict::Helps { .. }) => {}
@@ -101,12 +102,15 @@ impl<'a> Decider<'a> {
                     self.draft.decide(LedgerPhase::Climbing, None, &story.runs_again(since));
                     return;
                 }
-                let step = match common {
-                    Some(common) if common.forbids(step.rung) => match self.rollback_step() {
+                let step = match common.map(|common| (common, self.leave(common, step.rung))) {
+                    None | Some((_, Leave::Given)) => step,
+                    Some((common, Leave::After(trial))) => {
+                        return self.await_trial(step, trial, &story.awaits(common, trial));
+                    }
+                    Some((common, Leave::Refused)) => match self.rollback_step() {
                         Some(rollback) => rollback,
                         None => return self.hold_common(&story.common(common, step.rung)),
                     },
-                    Some(_) | None => step,
                 };
                 let number = attempts_of(&self.draft.ledger, step.rung) + 1;
                 self.restart_or_hold(step, &story.restart(step, number, rollback));
@@ -130,10 +134,44 @@ impl<'a> Decider<'a> {
         self.situation.rollback.filter(|_| is_left).map(|_| step)
     }
 
+    /// Whether a rung may be taken while most replicas fail alike. What this pod has tried itself need not be in the view yet.
+    fn leave<'p>(&self, common: &'p Peers, rung: Rung) -> Leave<'p> {
+        let in_vain = self.draft.ledger.in_vain.is_some_and(|in_vain| in_vain >= rung);
+        match common.leave(rung) {
+            Leave::Given if in_vain && common.helped.is_none_or(|helped| helped < rung) => {
+                Leave::Refused
+            }
+            leave @ (Leave::Given | Leave::After(_) | Leave::Refused) => leave,
+        }
+    }
+
+    /// A container failed again after a rung above Container was carried out.
+    fn note_in_vain(&mut self) {
+        let ledger = &self.draft.ledger;
+        let Some(rung) = highest_tried(ledger).filter(|rung| *rung > Rung::Container) else {
+            return;
+        };
+        let mut asked = ledger.decisions.iter().flatten().rev();
+        let last = asked.find_map(|decision| decision.pod_restart.as_deref());
+        let nothing_done = last.is_some_and(|name| self.requests.ended_nothing(name));
+        if !nothing_done && self.on_its_way().is_none() {
+            self.draft.ledger.in_vain = self.draft.ledger.in_vain.max(Some(rung));
+        }
+    }
+
+    /// Most replicas fail alike, and the rung is being tried on one of them.
+    fn await_trial(&mut self, step: &Step, trial: &Trial, message: &str) {
+        self.draft.ledger.rung = Some(step.rung);
+        self.draft.ledger.held_rung = Some(step.rung);
+        self.draft.hold(HoldReason::Trial, message);
+        self.draft.tell(Severity::Warning, LADDER_HOLD, message);
+        self.draft.wake(trial.over_at);
+    }
+
     /// Most replicas fail alike: restarting one after the other would not help, and make it worse.
     fn hold_common(&mut self, message: &str) {
         self.draft.ledger.held_rung = None;
-        self.draft.decide(LedgerPhase::Holding, None, message);
+        self.draft.hold(HoldReason::Revision, message);
         self.draft.tell(Severity::Warning, LADDER_HOLD, message);
     }
 
@@ -169,7 +207,7 @@ impl<'a> Decider<'a> {
             | Room::Bucket { .. } => {
                 let reason = sentence::held(self.situation.policy, step, room, message);
                 self.draft.ledger.held_rung = Some(step.rung);
-                self.draft.decide(LedgerPhase::Holding, None, &reason);
+                self.draft.hold(room.held_by(), &reason);
                 self.draft.tell(Severity::Warning, LADDER_HOLD, &reason);
             }
         }
@@ -227,7 +265,7 @@ impl<'a> Decider<'a> {
         let name = request.metadata.name.as_deref().unwrap_or_default();
         let message = sentence::held_request(rung, name, why);
         if self.draft.ledger.message.as_deref() != Some(draft::cut(&message)) {
-            self.draft.decide(LedgerPhase::Holding, None, &message);
+            self.draft.hold(HoldReason::Eviction, &message);
         }
     }
 
@@ -244,7 +282,26 @@ impl<'a> Decider<'a> {
         if self.on_its_way().is_some() || self.view.up_since().is_some() {
             return;
         }
+        let was_trial = self.draft.ledger.held_by == Some(HoldReason::Trial);
+        if let Correlation::OfRevision(common) =
+            correlation::read(self.situation.peers, self.situation.policy)
+        {
+            match self.leave(common, rung) {
+                Leave::Given => {}
+                Leave::After(trial) => {
+                    self.draft.wake(trial.over_at);
+                    if !was_trial {
+                        self.await_trial(step, trial, &sentence::awaits_trial(common, trial));
+                    }
+                    return;
+                }
+                Leave::Refused => return self.hold_common(&sentence::held_for_all(common, rung)),
+            }
+        }
         match self.room() {
+            Room::Free if was_trial => {
+                self.restart(step, &sentence::after_trial(self.situation.peers, step, number));
+            }
             Room::Free => self.restart(step, &sentence::held_restart(step, number)),
             Room::Concurrent { .. }
             | Room::Rate { .. }
@@ -275,7 +332,7 @@ impl<'a> Decider<'a> {
     fn hold_stuck(&mut self, message: &str) {
         let is_new = self.draft.ledger.message.as_deref() != Some(draft::cut(message));
         if is_new && !self.is_exhausted() {
-            self.draft.decide(LedgerPhase::Holding, None, message);
+            self.draft.hold(HoldReason::Futile, message);
             self.draft.tell(Severity::Warning, LADDER_HOLD, message);
         }
     }

@@ -3,7 +3,7 @@
 //! | who fails | what it is | what follows |
 //! |---|---|---|
 //! | this pod, or fewer than half of its revision | a sick pod | the ladder as written |
-//! | more than half of the revision, at least two, in the same way | a bad rollout or a dead dependency | no new pod and no other node: Recreate and Reschedule are held. A restart in place goes on (what it restarts is down anyway) until one of those pods has tried it and fails again. With Rollback listed and a healthy revision before, that is tried instead of holding |
+//! | more than half of the revision, at least two, in the same way | a bad rollout or a dead dependency | no new pod and no other node: Recreate and Reschedule are held. A restart in place is tried on one of those pods ([`crate::tried`]): when it helps, it is done for the others, too; when it does not, it is held for all of them. With Rollback listed and a healthy revision before, that is tried instead of holding |
 //! | more than half of a node's pods, of at least two workloads, and another node does better | a sick node | Reschedule, if listed; nothing in place helps |
 //!
 //! Which pods fail, and how, is read from their statuses ([`crate::symptom_of`]): it needs no memory and is the same for every
@@ -11,7 +11,7 @@
 
 use rekindle_types::v1alpha1::Rung;
 
-use crate::Policy;
+use crate::{Policy, Trial, Tried};
 
 /// What a pod's peers do. All counts hold the pod itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +22,12 @@ pub struct Peers {
     pub replicas: usize,
     /// Those that fail in the same way as this pod.
     pub failing_alike: usize,
-    /// The highest rung above Container that one of these has tried inside the window.
+    /// The highest rung above Container after which one of these failed again.
     pub tried: Option<Rung>,
+    /// A rung that is being tried on another pod of the controller.
+    pub trial: Option<Trial>,
+    /// The highest rung above Container since which another pod of the controller is well.
+    pub helped: Option<Rung>,
     /// Set when the node is worse off than another.
     pub node: Option<NodeTrouble>,
 }
@@ -63,19 +67,59 @@ pub(crate) fn read<'a>(peers: &'a Peers, policy: &Policy) -> Correlation<'a> {
     Correlation::None
 }
 
+/// Whether a rung may be taken while the revision fails as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave<'a> {
+    /// It may.
+    Given,
+    /// When it is known what came of it for another pod.
+    After(&'a Trial),
+    /// It would not help.
+    Refused,
+}
+
 impl Peers {
-    /// Whether a rung would not help while the revision fails as a whole.
-    pub(crate) fn forbids(&self, rung: Rung) -> bool {
+    /// Takes in what was tried on a pod of the controller, which may be one of those that fail alike.
+    pub fn add(&mut self, tried: Tried, likeness: Likeness) {
+        match (tried, likeness) {
+            (Tried::Nothing, _) | (Tried::InVain(_), Likeness::Other) => {}
+            (Tried::InVain(rung), Likeness::Alike) => self.tried = self.tried.max(Some(rung)),
+            (Tried::Helped(rung), _) => self.helped = self.helped.max(Some(rung)),
+            (Tried::Now(trial), _) => self.trial = Some(trial),
+        }
+    }
+
+    pub(crate) fn leave(&self, rung: Rung) -> Leave<'_> {
         match rung {
-            Rung::Container | Rung::Rollback => false,
-            Rung::Containers | Rung::Pod => self.tried.is_some_and(|tried| tried >= rung),
-            Rung::Recreate | Rung::Reschedule => true,
+            Rung::Container | Rung::Rollback => Leave::Given,
+            Rung::Recreate | Rung::Reschedule => Leave::Refused,
+            Rung::Containers | Rung::Pod if self.helped.is_some_and(|helped| helped >= rung) => {
+                Leave::Given
+            }
+            Rung::Containers | Rung::Pod if self.tried.is_some_and(|tried| tried >= rung) => {
+                Leave::Refused
+            }
+            Rung::Containers | Rung::Pod => match &self.trial {
+                Some(trial) => Leave::After(trial),
+                None => Leave::Given,
+            },
         }
     }
 }
 
+/// Whether a pod fails in the same way as the one that is decided for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// In the same way.
+    Alike,
+    /// In another way, or not.
+    Other,
+}
+
 #[cfg(test)]
 mod tests {
+    use rekindle_types::Tick;
+
     use super::*;
 
     fn policy(rungs: &[Rung]) -> Policy {
@@ -119,13 +163,30 @@ mod tests {
     }
 
     #[test]
-    fn a_rung_in_place_is_tried_by_one_before_it_is_held_for_all() {
-        let peers = |tried| Peers { tried, ..Peers::default() };
-        assert!(!peers(None).forbids(Rung::Pod));
-        assert!(!peers(Some(Rung::Containers)).forbids(Rung::Pod));
-        assert!(peers(Some(Rung::Pod)).forbids(Rung::Pod));
-        assert!(peers(Some(Rung::Pod)).forbids(Rung::Containers));
-        assert!(peers(None).forbids(Rung::Recreate), "a new pod is the same pod");
-        assert!(!peers(Some(Rung::Reschedule)).forbids(Rung::Rollback));
+    fn a_rung_in_place_is_tried_on_one_and_then_done_or_held_for_all() {
+        use Leave::{After, Given, Refused};
+        use Rung::{Container, Containers, Pod, Recreate, Reschedule, Rollback};
+        let trial = Trial { pod: "web-1".to_owned(), rung: Pod, over_at: Tick::from_secs(9) };
+        // the rung, what was tried in vain, whether one is on trial, what helped, what may be done
+        for (rung, tried, on_trial, helped, expected) in [
+            (Pod, None, false, None, Given),
+            (Pod, None, true, None, After(&trial)),
+            (Containers, None, true, None, After(&trial)),
+            (Pod, Some(Containers), false, None, Given),
+            (Pod, Some(Pod), false, None, Refused),
+            (Pod, Some(Pod), true, None, Refused),
+            (Containers, Some(Pod), false, None, Refused),
+            (Pod, None, true, Some(Pod), Given),
+            (Pod, Some(Pod), false, Some(Pod), Given),
+            (Pod, Some(Pod), false, Some(Containers), Refused),
+            (Recreate, None, false, Some(Recreate), Refused), // a new pod is the same pod
+            (Reschedule, None, false, None, Refused),
+            (Rollback, Some(Reschedule), true, None, Given),
+            (Container, Some(Pod), true, None, Given),
+        ] {
+            let trial = on_trial.then(|| trial.clone());
+            let peers = Peers { tried, trial, helped, ..Peers::default() };
+            assert_eq!(peers.leave(rung), expected, "{rung} {peers:?}");
+        }
     }
 }

@@ -123,6 +123,8 @@ pub struct LadderEvent {
     pub reason: &'static str,
     /// For people; at most 1 KiB.
     pub message: String,
+    /// What kind of decision it tells of: the rung, or what is waited for. Those of one kind are counted together.
+    pub kind: &'static str,
 }
 
 /// The `type` of an Event.

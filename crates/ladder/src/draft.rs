@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::v1alpha1::{
-    LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung, RungAttempts,
+    HoldReason, LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung, RungAttempts,
 };
 use rekindle_types::{Tick, TickDuration};
 
@@ -104,6 +104,7 @@ impl Draft {
     /// What the ladder does now, and why. The same decision again only raises its count.
     pub(crate) fn decide(&mut self, phase: LedgerPhase, rung: Option<Rung>, reason: &str) {
         let reason = cut(reason).to_owned();
+        self.ledger.held_by = None;
         self.ledger.phase = Some(phase);
         self.ledger.message = Some(reason.clone());
         let at = self.now.to_micro_time();
@@ -123,6 +124,12 @@ impl Draft {
         decisions.drain(..surplus);
     }
 
+    /// The ladder waits, for this and because of that.
+    pub(crate) fn hold(&mut self, by: HoldReason, message: &str) {
+        self.decide(LedgerPhase::Holding, None, message);
+        self.ledger.held_by = Some(by);
+    }
+
     /// The decision just noted asks for this PodRestart.
     pub(crate) fn ask_for(&mut self, pod_restart: &str) {
         if let Some(last) = self.ledger.decisions.iter_mut().flatten().last() {
@@ -132,7 +139,9 @@ impl Draft {
     }
 
     pub(crate) fn tell(&mut self, severity: Severity, reason: &'static str, message: &str) {
-        self.events.push(LadderEvent { severity, reason, message: cut(message).to_owned() });
+        let (ledger, rung) = (&self.ledger, self.ledger.rung.unwrap_or(Rung::Container));
+        let kind = ledger.held_by.map_or(rung.name(), HoldReason::name);
+        self.events.push(LadderEvent { severity, reason, message: cut(message).to_owned(), kind });
     }
 
     pub(crate) fn has_condition(&self, type_: &str) -> bool {

@@ -3,7 +3,7 @@
 //! The driver (crate `operator`) does this for a pod whenever the pod, its ladder, its ledger or one of its PodRestarts changed,
 //! and at [`Decision::again_at`]:
 //!
-//! 1. [`select`] the ladder, parse it into a [`Policy`], find the ledger by the pod's [`identity()`];
+//! 1. look up the pod's [`Policy`] ([`policy_of`]), find the ledger by the pod's [`identity()`];
 //! 2. [`decide()`];
 //! 3. write [`Decision::ledger`] if it differs from what is stored (a ledger that stays blank is not created);
 //! 4. then carry out [`Decision::action`]. A PodRestart that exists already is a success. A crash between 3 and 4 is harmless:
@@ -46,24 +46,30 @@ mod evidence;
 mod failures;
 mod identity;
 mod limits;
+mod lookup;
 mod observation;
 mod policy;
+mod register;
 mod requests;
 mod selection;
 mod sentence;
 mod stability;
 mod symptom;
+mod trial;
 mod verdict;
 
 pub use budget::{Occupancy, decided_lately};
-pub use correlation::{NodeTrouble, Peers};
+pub use correlation::{Likeness, NodeTrouble, Peers};
 pub use decide::decide;
 pub use decision::{
     Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
 };
 pub use identity::{Identity, Lineage, heir_of, identity};
 pub use limits::{Crowd, Limits, TokenBucket};
+pub use lookup::policy_of;
 pub use policy::{Policy, PolicyError, Step};
+pub use register::{Asker, Granted, Register};
 pub use selection::select;
 pub use symptom::{Symptom, symptom_of};
+pub use trial::{Trial, Tried, has_recovered, is_news_of_trial, tried};
 pub use verdict::ladder_status;

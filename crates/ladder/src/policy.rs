@@ -73,6 +73,16 @@ pub enum PolicyError {
         /// The rung.
         rung: Rung,
     },
+    /// The pod's own annotations make no ladder.
+    #[error("pod {pod:?}: annotation {annotation}: {problem}")]
+    Annotation {
+        /// The pod.
+        pod: String,
+        /// Which of them.
+        annotation: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 impl Policy {
@@ -113,7 +123,7 @@ impl Policy {
     }
 
     /// A rung of this ladder.
-    pub(crate) fn step(&self, rung: Rung) -> Option<&Step> {
+    pub fn step(&self, rung: Rung) -> Option<&Step> {
         self.steps.iter().find(|step| step.rung == rung)
     }
 }

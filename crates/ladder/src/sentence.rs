@@ -8,7 +8,7 @@ use crate::budget::{Room, Scope};
 use crate::choice::{attempts_of, highest_tried};
 use crate::failures::Failure;
 use crate::policy::Step;
-use crate::{NodeTrouble, Peers, Policy, RollbackTarget};
+use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
 
 /// After the last rung.
 const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";
@@ -116,18 +116,12 @@ impl Story<'_> {
 
     /// Most pods of the revision fail alike.
     pub(crate) fn common(&self, peers: &Peers, rung: Rung) -> String {
-        let Peers { revision, replicas, failing_alike, .. } = peers;
-        let why = match rung {
-            Rung::Recreate | Rung::Reschedule => "a new pod would be the same".to_owned(),
-            Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => {
-                format!("{} did not help", doing(rung))
-            }
-        };
-        format!(
-            "{}; {failing_alike} of {replicas} pods of {revision} fail in the same way: the ladder holds, {why}. It looks like a \
-             bad rollout, or something they all depend on; the container's own backoff goes on",
-            self.so_far()
-        )
+        format!("{}; {}", self.so_far(), held_for_all(peers, rung))
+    }
+
+    /// Most pods of the revision fail alike, and the rung is being tried on one of them.
+    pub(crate) fn awaits(&self, peers: &Peers, trial: &Trial) -> String {
+        format!("{}; {}", self.so_far(), awaits_trial(peers, trial))
     }
 
     /// Every rung was tried.
@@ -162,6 +156,45 @@ impl Story<'_> {
     pub(crate) fn still(&self) -> String {
         format!("{}; {}", self.subject(), nothing_left(self.policy, BACKOFF_GOES_ON))
     }
+}
+
+fn alike(peers: &Peers) -> String {
+    let Peers { revision, replicas, failing_alike, .. } = peers;
+    format!("{failing_alike} of {replicas} pods of {revision} fail in the same way")
+}
+
+/// Most pods of the revision fail alike, and the rung does not help against it.
+pub(crate) fn held_for_all(peers: &Peers, rung: Rung) -> String {
+    let why = match rung {
+        Rung::Recreate | Rung::Reschedule => "a new pod would be the same".to_owned(),
+        Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => {
+            format!("{} did not help", doing(rung))
+        }
+    };
+    format!(
+        "{}: the ladder holds, {why}. It looks like a bad rollout, or something they all depend on; the container's own \
+         backoff goes on",
+        alike(peers)
+    )
+}
+
+/// Most pods of the revision fail alike, and the rung is being tried on one of them.
+pub(crate) fn awaits_trial(peers: &Peers, trial: &Trial) -> String {
+    format!(
+        "{}: {} is tried on pod {} first; the container's own backoff goes on",
+        alike(peers),
+        doing(trial.rung),
+        trial.pod
+    )
+}
+
+/// A pod waited for what came of a trial.
+pub(crate) fn after_trial(peers: &Peers, step: &Step, number: u32) -> String {
+    let why = match peers.helped {
+        Some(rung) => format!("{} helped another pod of {}", doing(rung), peers.revision),
+        None => "nothing came of trying it on another pod".to_owned(),
+    };
+    format!("{why}: {} ({number} of {})", doing(step.rung), step.attempts)
 }
 
 /// A budget holds a restart back.

@@ -20,8 +20,13 @@ pub(crate) fn settled_after(policy: &Policy) -> TickDuration {
 
 /// Whether everything has been running and ready for long enough not to be disturbed.
 pub(crate) fn is_settled(view: &PodView<'_>, policy: &Policy, now: Tick) -> bool {
-    view.is_ready()
-        && view.up_since().is_some_and(|since| now.since(since) >= settled_after(policy))
+    is_well(view, policy.window, now)
+}
+
+/// The same of a pod whose ladder has this window.
+pub(crate) fn is_well(view: &PodView<'_>, window: TickDuration, now: Tick) -> bool {
+    let enough = SETTLED_AFTER.min(window);
+    view.is_ready() && view.up_since().is_some_and(|since| now.since(since) >= enough)
 }
 
 /// Follows up how the pod runs. `undisturbed_since` is absent while something is broken or a restart is under way.
@@ -62,6 +67,7 @@ fn settle(draft: &mut Draft, policy: &Policy, since: Tick) {
     let acted = match draft.ledger.phase {
         Some(LedgerPhase::Holding) => {
             draft.ledger.phase = Some(LedgerPhase::Climbing);
+            draft.ledger.held_by = None;
             true
         }
         Some(LedgerPhase::Exhausted) => true,
@@ -91,5 +97,6 @@ fn clear(draft: &mut Draft, policy: &Policy, since: Tick) {
     draft.ledger.attempts = None;
     draft.ledger.rung = None;
     draft.ledger.held_rung = None;
+    draft.ledger.in_vain = None;
     draft.decide(LedgerPhase::Healthy, None, &message);
 }

@@ -20,7 +20,7 @@
 //! restart held WORDS           the operator holds it back, as a disruption budget says
 //! others under-way=N decided=N
 //! crowd namespace=N cluster=N workload=N                     restarts of other ladders' pods, just now
-//! peers failing=N of=N [tried=RUNG]                          pods of the revision that fail alike
+//! peers failing=N of=N [tried=RUNG] [trial=RUNG] [helped=RUNG]   pods of the revision that fail alike
 //! node failing=N of=N          pods of the node that fail, while another node does better
 //! rollback N                   revision N was healthy
 //! recreated                    the pod comes back under the same name with another UID
@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use rekindle_ladder::{Action, Crowd, Decision, NodeTrouble, Policy, RollbackTarget};
+use rekindle_ladder::{Action, Crowd, Decision, NodeTrouble, Policy, RollbackTarget, Trial};
 use rekindle_types::v1alpha1::{
     LadderBudget, LadderRung, OnExhausted, PodReplacement, PodRestartPhase, PodRestartSpec,
     ReplacementStep, RestartLadder, Rung,
@@ -273,8 +273,12 @@ impl Player {
     fn set_peers(&mut self, options: &BTreeMap<String, String>) {
         let number =
             |key: &str| options.get(key).map_or(0, |n| n.parse::<usize>().expect("a number"));
-        let tried = options.get("tried").map(|name| rung_named(name));
+        let rung = |key: &str| options.get(key).map(|name| rung_named(name));
+        let (tried, helped, trial) = (rung("tried"), rung("helped"), rung("trial"));
+        let over_at = self.world().now + TickDuration::from_secs(600);
+        let trial = trial.map(|rung| Trial { pod: "web-1".to_owned(), rung, over_at });
         let peers = &mut self.world().peers;
+        (peers.helped, peers.trial) = (helped, trial);
         peers.revision = "ReplicaSet web-5d4f".to_owned();
         (peers.failing_alike, peers.replicas, peers.tried) =
             (number("failing"), number("of"), tried);

@@ -15,12 +15,25 @@ pub enum ManifestError {
     /// It is neither YAML nor JSON, or goes beyond the limits of depth, nodes and aliases. The parser says where.
     #[error("{0}")]
     Syntax(String),
+    /// An object that YAML cannot hold.
+    #[error("{0}")]
+    Unwritable(String),
     /// A list without its items.
     #[error("kind List: items: required value")]
     ListWithoutItems,
     /// Text, a number or a list where an object should be.
     #[error("a document is not an object: a manifest begins with apiVersion and kind")]
     NotAnObject,
+}
+
+/// The objects as a text of YAML, a document each.
+///
+/// # Errors
+/// When an object cannot be written as YAML, which one of text, numbers, lists and objects can.
+pub fn yaml(objects: &[Value]) -> Result<String, ManifestError> {
+    let options = serde_saphyr::ser_options! { compact_list_indent: true };
+    serde_saphyr::to_string_multiple_with_options(objects, options)
+        .map_err(|error| ManifestError::Unwritable(error.to_string()))
 }
 
 /// The objects of a text, in order; empty documents are skipped.

@@ -14,6 +14,8 @@ use crate::shutdown::ShutdownPolicy;
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
 /// that hangs stops every pod of the node.
 const PARALLEL_IMAGE_PULLS: usize = 3;
+/// The kubelet's default.
+const MAX_PODS: u32 = 110;
 
 /// What a node agent is given.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Config {
     pub api: Option<ApiAddresses>,
     /// The subnet that pods get addresses from, for `spec.podCIDR`.
     pub pod_cidr: Option<String>,
+    /// Pods that the node takes at most; the kubelet's `maxPods`.
+    pub max_pods: u32,
     /// Amounts that replace what the machine has, by resource name (`cpu`, `memory`, `pods`, …): several nodes on one machine
     /// share it by this.
     pub capacity: BTreeMap<String, String>,
@@ -90,6 +94,7 @@ impl Config {
             addresses: Vec::new(),
             api: None,
             pod_cidr: None,
+            max_pods: MAX_PODS,
             capacity: BTreeMap::new(),
             labels: BTreeMap::new(),
             max_container_restart_period: TickDuration::from_secs(300),

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::eviction::{Amounts, Defaults, EvictionPolicy, PolicyError, ThresholdSettings};
+use crate::images::ImageGcPolicy;
 use crate::shutdown::{ShutdownGroup, ShutdownPolicy};
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
@@ -18,6 +19,10 @@ pub struct NodeSettings {
     pub eviction: EvictionPolicy,
     /// The time that pods get when the node is shut down.
     pub shutdown: ShutdownPolicy,
+    /// When unused images are removed.
+    pub image_gc: ImageGcPolicy,
+    /// Pods that the node takes at most; none: the kubelet's default.
+    pub max_pods: Option<u32>,
 }
 
 /// Settings that cannot be used.
@@ -70,6 +75,13 @@ struct File {
     merge_default_eviction_settings: bool,
     /// Ours: the kubelet looks every ten seconds.
     eviction_monitoring_period: Option<String>,
+    #[serde(rename = "imageGCHighThresholdPercent")]
+    image_gc_high_threshold_percent: Option<u64>,
+    #[serde(rename = "imageGCLowThresholdPercent")]
+    image_gc_low_threshold_percent: Option<u64>,
+    #[serde(rename = "imageMinimumGCAge")]
+    image_minimum_gc_age: Option<String>,
+    max_pods: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -100,8 +112,34 @@ impl NodeSettings {
                 return Err(SettingsError::Type { field, given: given.clone(), expected });
             }
         }
-        Ok(Self { eviction: eviction(&file)?, shutdown: shutdown(&file)? })
+        Ok(Self {
+            eviction: eviction(&file)?,
+            shutdown: shutdown(&file)?,
+            image_gc: image_gc(&file)?,
+            max_pods: file.max_pods,
+        })
     }
+}
+
+fn image_gc(file: &File) -> Result<ImageGcPolicy, SettingsError> {
+    let default = ImageGcPolicy::default();
+    let high = file.image_gc_high_threshold_percent.unwrap_or(default.high_threshold_percent);
+    let low = file.image_gc_low_threshold_percent.unwrap_or(default.low_threshold_percent);
+    let wrong = |why: String| Err(SettingsError::Combination(why));
+    if high > 100 {
+        return wrong(format!("imageGCHighThresholdPercent: {high} is more than 100"));
+    }
+    if low >= high {
+        return wrong(format!(
+            "imageGCLowThresholdPercent: {low} must be less than imageGCHighThresholdPercent, {high}"
+        ));
+    }
+    Ok(ImageGcPolicy {
+        high_threshold_percent: high,
+        low_threshold_percent: low,
+        min_age: duration("imageMinimumGCAge", &file.image_minimum_gc_age)?
+            .unwrap_or(default.min_age),
+    })
 }
 
 fn eviction(file: &File) -> Result<EvictionPolicy, SettingsError> {

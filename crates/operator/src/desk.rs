@@ -2,26 +2,31 @@
 //! no time: the engine drives it with tasks and a clock, the simulator in one thread and virtual time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use rekindle_controllers::events::{EventWrite, Note, Recorder};
 use rekindle_controllers::plan::Verdict;
 use rekindle_controllers::{Change, Key, Kind, Outcome, Plan, Settled, Step, View};
-use rekindle_ladder::Limits;
+use rekindle_ladder::{Limits, Register};
 use rekindle_types::Tick;
 
 use crate::NodeSettings;
 use crate::feed::{Seen, kinds};
+use crate::figures::{Follower, LadderFigures, News};
+use crate::ledgers;
 use crate::queue::Queue;
 use crate::turns::{Leave, Turns};
-use crate::work::{Work, touched};
+use crate::work::{Around, Work, touched};
 
 /// Controllers and ladder at work.
 pub struct Desk {
     limits: Limits,
     view: View,
+    register: Register,
     queue: Queue,
     turns: Turns,
     recorder: Recorder,
+    follower: Follower,
     /// Kinds whose first list has not been seen. Nothing is decided before: an empty view is not an empty world.
     unseen: BTreeSet<Kind>,
     /// Plans under way, by their work: each work has one at most.
@@ -61,9 +66,11 @@ impl Desk {
         Self {
             limits,
             view: View::new(),
+            register: Register::default(),
             queue: Queue::default(),
             turns: Turns::default(),
             recorder: Recorder::new(),
+            follower: Follower::new(Arc::default()),
             unseen: kinds().collect(),
             under_way: BTreeMap::new(),
             tasks: VecDeque::new(),
@@ -73,6 +80,12 @@ impl Desk {
     /// When nodes count as silent, and how fast their pods have to go; before anything is seen.
     pub fn set_node_settings(&mut self, settings: NodeSettings) {
         self.view.set_node_settings(settings);
+    }
+
+    /// The same desk, which counts here what ladders do.
+    pub fn with_figures(mut self, figures: Arc<LadderFigures>) -> Self {
+        self.follower = Follower::new(figures);
+        self
     }
 
     /// What was observed.
@@ -93,9 +106,12 @@ impl Desk {
     /// Takes in what a watch shows.
     pub fn see(&mut self, now: Tick, seen: Seen) {
         self.view.set_time(now);
+        let mut news = News::Now;
         let changes = match seen {
             Seen::List(kind, objects) => {
-                self.unseen.remove(&kind);
+                if self.unseen.remove(&kind) {
+                    news = News::Before;
+                }
                 let reset = self.view.reset(kind, objects);
                 let doubts = reset.doubtful.into_iter().map(Key::Doubt).map(Work::Controller);
                 doubts.for_each(|doubt| self.enqueue(doubt));
@@ -104,13 +120,15 @@ impl Desk {
             Seen::Applied(object) => self.view.apply(object).into_iter().collect(),
             Seen::Deleted(id, uid) => self.view.delete(&id, &uid).into_iter().collect(),
         };
-        self.follow(changes);
+        self.follow(now, changes, news);
     }
 
     /// Queues what changes touch.
-    fn follow(&mut self, changes: Vec<Change>) {
+    fn follow(&mut self, now: Tick, changes: Vec<Change>, news: News) {
         for change in changes {
-            for work in touched(&self.view, &change) {
+            self.follower.follow(&change, news, now);
+            ledgers::register(&mut self.register, &change);
+            for work in touched(&self.view, &self.register, &change) {
                 self.enqueue(work);
             }
         }
@@ -147,11 +165,18 @@ impl Desk {
     }
 
     fn begin(&mut self, work: Work, now: Tick) {
-        let plan = work.plan(&self.view, now, &self.limits);
-        if self.turns.ask(&work, &plan) == Leave::Waits {
+        let around = Around {
+            view: &self.view,
+            register: &self.register,
+            limits: &self.limits,
+            granted: &self.turns.granted(),
+        };
+        let plan = work.plan(&around, now);
+        if self.turns.ask(&work, &plan, now) == Leave::Waits {
             return;
         }
-        let Plan { batches, notes, again_at } = plan;
+        let Plan { batches, notes, again_at, unfit } = plan;
+        unfit.into_iter().for_each(|attempt| self.view.remember(attempt));
         self.record(notes, now);
         if let Some(at) = again_at {
             // never in a circle without time passing
@@ -180,7 +205,7 @@ impl Desk {
         under_way.outstanding = batch.len();
         for step in batch {
             let changes = self.view.begin(&step);
-            self.follow(changes);
+            self.follow(now, changes, News::Now);
             self.tasks.push_back(Task::Write(work.clone(), Box::new(step)));
         }
     }
@@ -189,7 +214,7 @@ impl Desk {
     pub fn settle(&mut self, now: Tick, work: &Work, step: &Step, outcome: Outcome) {
         let Settled { changes, notes, verdict } = self.view.settle(&work.object(), step, outcome);
         self.record(notes, now);
-        self.follow(changes);
+        self.follow(now, changes, News::Now);
         let Some(under_way) = self.under_way.get_mut(work) else { return };
         under_way.outstanding -= 1;
         under_way.verdict = worse(under_way.verdict, verdict);

@@ -1,5 +1,7 @@
 //! The loop around the desk: watches, writes and the clock.
 
+use std::sync::Arc;
+
 use kube::Client;
 use rekindle_controllers::{Outcome, Step};
 use rekindle_ladder::Limits;
@@ -9,7 +11,7 @@ use crate::desk::{Desk, Task};
 use crate::feed::{Feed, Seen};
 use crate::work::Work;
 use crate::writer::Writer;
-use crate::{Clock, NodeSettings};
+use crate::{Clock, LadderFigures, NodeSettings};
 
 /// Controllers and ladder at work.
 pub(crate) struct Engine {
@@ -28,8 +30,14 @@ enum Wake {
 }
 
 impl Engine {
-    pub(crate) fn new(client: Client, clock: Clock, limits: Limits, nodes: NodeSettings) -> Self {
-        let mut desk = Desk::new(limits);
+    pub(crate) fn new(
+        client: Client,
+        clock: Clock,
+        limits: Limits,
+        nodes: NodeSettings,
+        figures: Arc<LadderFigures>,
+    ) -> Self {
+        let mut desk = Desk::new(limits).with_figures(figures);
         desk.set_node_settings(nodes);
         Self {
             feed: Feed::start(&client),

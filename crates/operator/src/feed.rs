@@ -2,7 +2,7 @@
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -50,6 +50,7 @@ impl Feed {
                 Kind::ControllerRevision => {
                     watches.spawn(whole::<ControllerRevision>(kind, client, sender))
                 }
+                Kind::CronJob => watches.spawn(whole::<CronJob>(kind, client, sender)),
                 Kind::Job => watches.spawn(whole::<Job>(kind, client, sender)),
                 Kind::Pod => watches.spawn(whole::<Pod>(kind, client, sender)),
                 Kind::RestartLadder => watches.spawn(whole::<RestartLadder>(kind, client, sender)),

@@ -6,12 +6,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::plan::{Part, Propagation};
 use rekindle_controllers::{
-    Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods,
+    Change, Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods,
 };
 use rekindle_ladder::{
-    Action, Crowd, Decision, Identity, Limits, Occupancy, Peers, PodRestartPlan, Policy,
-    RollbackTarget, Severity as LadderSeverity, Situation, decide, decided_lately, ladder_status,
-    select, symptom_of,
+    Action, Asker, Crowd, Decision, Identity, Occupancy, Peers, PodRestartPlan, Policy, Register,
+    RollbackTarget, Severity as LadderSeverity, Situation, decide, ladder_status, symptom_of,
 };
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
@@ -21,34 +20,45 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use crate::ledgers::{self, Place};
-use crate::{peers, revisions};
+use crate::work::Around;
+use crate::{peers, policies, revisions};
 
 /// Says the events of the ladder.
-const COMPONENT: &str = "restart-ladder";
+pub(crate) const COMPONENT: &str = "restart-ladder";
 /// How long the ledger of a pod is kept that is gone, when its ladder is gone too.
 const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 
 /// Decides for a pod. The ledger is written before the PodRestart that it speaks of.
-pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick, limits: &Limits) -> Plan {
+pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
+    let Around { view, register, limits, .. } = *around;
     let Some(pod) = view.pod(name) else { return plan };
-    let Some(ladder) = select(ladders(view, &name.namespace), pod) else { return plan };
-    let Ok(policy) = Policy::of(ladder) else { return plan }; // its status says why
+    let policy = match policies::of_pod(view, pod) {
+        Ok(Some(policy)) => policy,
+        Ok(None) => return plan,
+        Err(error) => {
+            plan.notes.extend(policies::complaint(pod, &error));
+            return plan;
+        }
+    };
     let place = ledgers::place_of(view, pod);
-    let restarts: Vec<&PodRestart> =
-        restarts(view, &name.namespace).filter(|r| r.spec.pod_name == name.name).collect();
-    let around = Surroundings::of(view, ladder, &policy, pod, place.ledger, now);
+    let restarts = register.restarts_of(&name.namespace, &name.name).filter_map(|restart| {
+        let restart = NamespacedName::new(name.namespace.as_str(), restart);
+        view.pod_restart(&restart).map(std::sync::Arc::as_ref)
+    });
+    let restarts: Vec<&PodRestart> = restarts.collect();
+    let seen = Surroundings::of(around, &policy, pod, place.ledger, now);
     let decision = decide(&Situation {
         now,
         policy: &policy,
         pod,
         ledger: place.ledger.and_then(|ledger| ledger.status.as_ref()),
         restarts: &restarts,
-        others: &around.others,
-        crowd: &around.crowd,
+        others: &seen.others,
+        crowd: &seen.crowd,
         limits,
-        peers: &around.peers,
-        rollback: around.rollback.as_ref(),
+        peers: &seen.peers,
+        rollback: seen.rollback.as_ref(),
     });
     let spec = RestartLedgerSpec {
         ladder_name: policy.name.clone(),
@@ -74,7 +84,8 @@ pub(crate) fn climb(view: &View, name: &NamespacedName, now: Tick, limits: &Limi
             LadderSeverity::Normal => Severity::Normal,
             LadderSeverity::Warning => Severity::Warning,
         };
-        plan.notes.push(Note::new(&about, severity, event.reason, event.message, COMPONENT));
+        let note = Note::new(&about, severity, event.reason, event.message, COMPONENT);
+        plan.notes.push(note.of_kind(event.kind));
     }
     if let Some(at) = decision.again_at {
         plan.look_again(at);
@@ -104,8 +115,7 @@ struct Surroundings {
 impl Surroundings {
     /// Nothing for a pod that is ready, does not fail and waits for no restart: nothing is restarted then, and most pods are so.
     fn of(
-        view: &View,
-        ladder: &RestartLadder,
+        around: &Around<'_>,
         policy: &Policy,
         pod: &Pod,
         ledger: Option<&std::sync::Arc<RestartLedger>>,
@@ -117,9 +127,17 @@ impl Surroundings {
         if pods::is_ready(pod) && !is_held && !fails() {
             return Self::default();
         }
+        let Around { view, register, granted, .. } = *around;
+        let asker = Asker {
+            namespace: pod.metadata.namespace.as_deref().unwrap_or_default(),
+            pod_name: pod.metadata.name.as_deref().unwrap_or_default(),
+            pod_uid: pod.metadata.uid.as_deref().unwrap_or_default(),
+            controller: owners::controller_of(&pod.metadata).map(|owner| owner.uid.as_str()),
+            ladder: &policy.name,
+        };
         Self {
-            others: occupancy(view, ladder, pod, now),
-            crowd: crowd(view, pod, now),
+            others: register.occupancy(now, &asker),
+            crowd: register.crowd(now, &asker, granted),
             peers: peers::of(view, pod, policy, now),
             rollback: revisions::target_of(view, pod),
         }
@@ -225,8 +243,7 @@ pub(crate) fn old_ledger(view: &View, name: &NamespacedName, now: Tick) -> Plan 
     if is_needed {
         return plan;
     }
-    let ladder = NamespacedName::new(name.namespace.as_str(), ledger.spec.ladder_name.as_str());
-    let policy = view.restart_ladder(&ladder).and_then(|ladder| Policy::of(ladder).ok());
+    let policy = policies::of_ledger(view, ledger);
     let kept = policy.as_ref().map_or(KEPT_WITHOUT_LADDER, Identity::outlives_pod_by);
     let decisions = ledger.status.iter().flat_map(|status| status.decisions.iter().flatten());
     let created = ledger.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
@@ -240,14 +257,22 @@ pub(crate) fn old_ledger(view: &View, name: &NamespacedName, now: Tick) -> Plan 
     plan
 }
 
-/// The pods of a namespace that a budget holds back.
+/// The pods of a namespace that a budget or a trial holds back.
 pub(crate) fn held_back<'a>(
-    view: &'a View,
+    register: &'a Register,
     namespace: &'a str,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
-    all_ledgers(view, namespace)
-        .filter(|ledger| ledger.status.as_ref().is_some_and(|status| status.held_rung.is_some()))
-        .map(move |ledger| NamespacedName::new(namespace, ledger.spec.pod_name.as_str()))
+    register.held_back(namespace).map(move |pod| NamespacedName::new(namespace, pod))
+}
+
+/// Whether a ledger's change may say what came of a rung that other pods wait for.
+pub(crate) fn is_news_of_trial(change: &Change) -> bool {
+    let status = |object: Option<&'_ Object>| match object {
+        Some(Object::RestartLedger(ledger)) => ledger.status.clone(),
+        Some(_) | None => None,
+    };
+    let (before, after) = (status(change.before.as_ref()), status(change.after.as_ref()));
+    rekindle_ladder::is_news_of_trial(before.as_ref(), after.as_ref())
 }
 
 /// True when the request is about to bring the ledger's pod back.
@@ -256,88 +281,4 @@ fn replaces_pod_of(restart: &PodRestart, ledger: &RestartLedger) -> bool {
     let is_over = status.and_then(|s| s.phase).is_some_and(PodRestartPhase::is_final);
     let replacement = status.and_then(|status| status.replacement.as_ref());
     !is_over && replacement.is_some_and(|r| r.pod_uid == ledger.spec.pod_uid)
-}
-
-/// What the ladder's other pods take of its budget.
-fn occupancy(view: &View, ladder: &RestartLadder, pod: &Pod, now: Tick) -> Occupancy {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-    let ladder_name = ladder.metadata.name.as_deref().unwrap_or_default();
-    let others: Vec<&RestartLedger> = all_ledgers(view, namespace)
-        .filter(|l| l.spec.ladder_name == ladder_name && l.spec.pod_name != pod_name)
-        .collect();
-    let of_others = |restart: &&PodRestart| {
-        let status = restart.status.as_ref();
-        let new_pod = status.and_then(|s| s.replacement.as_ref()?.new_pod_uid.as_ref());
-        let is_own = restart.spec.pod_name == pod_name
-            || (new_pod.is_some() && new_pod == pod.metadata.uid.as_ref());
-        let is_of_ladder = restart.spec.ladder_name.as_deref() == Some(ladder_name);
-        !is_own
-            && (is_of_ladder
-                || others.iter().any(|ledger| ledger.spec.pod_name == restart.spec.pod_name))
-    };
-    let statuses = others.iter().filter_map(|ledger| ledger.status.as_ref());
-    Occupancy::of(now, restarts(view, namespace).filter(of_others), statuses)
-}
-
-/// What restarts of other pods take of the limits over all ladders.
-fn crowd(view: &View, pod: &Pod, now: Tick) -> Crowd {
-    let namespace = pod.metadata.namespace.as_deref();
-    let controller = owners::controller_of(&pod.metadata).map(|owner| owner.uid.as_str());
-    let mut crowd = Crowd::default();
-    for (id, object) in view.of_kind(Kind::RestartLedger) {
-        let Object::RestartLedger(ledger) = object else { continue };
-        let Some(status) = ledger.status.as_ref() else { continue };
-        if Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref() {
-            continue;
-        }
-        let decided = decided_lately(now, status);
-        if Some(id.name.namespace.as_str()) == namespace {
-            crowd.namespace.extend(&decided);
-            let owners = owners::references(&ledger.metadata);
-            if owners.iter().any(|owner| Some(owner.uid.as_str()) == controller) {
-                crowd.workload.extend(under_way(view, ledger, now));
-            }
-        }
-        crowd.cluster.extend(decided);
-    }
-    crowd.namespace.sort_unstable();
-    crowd.cluster.sort_unstable();
-    crowd.workload.sort_unstable();
-    crowd
-}
-
-/// Since when a restart of the ledger's pod is under way: one that is decided, or open.
-fn under_way(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Tick> {
-    let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
-    let own = restarts(view, namespace).filter(|restart| {
-        let replacement = restart.status.as_ref().and_then(|s| s.replacement.as_ref());
-        let new_pod = replacement.and_then(|replacement| replacement.new_pod_uid.as_ref());
-        restart.spec.pod_name == ledger.spec.pod_name || new_pod == Some(&ledger.spec.pod_uid)
-    });
-    Occupancy::of(now, own, ledger.status.iter()).under_way.first().copied()
-}
-
-pub(crate) fn ladders<'a>(
-    view: &'a View,
-    namespace: &'a str,
-) -> impl Iterator<Item = &'a RestartLadder> {
-    view.in_namespace(Kind::RestartLadder, namespace).filter_map(|object| match object {
-        Object::RestartLadder(ladder) => Some(ladder.as_ref()),
-        _ => None,
-    })
-}
-
-fn all_ledgers<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a RestartLedger> {
-    view.in_namespace(Kind::RestartLedger, namespace).filter_map(|object| match object {
-        Object::RestartLedger(ledger) => Some(ledger.as_ref()),
-        _ => None,
-    })
-}
-
-fn restarts<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a PodRestart> {
-    view.in_namespace(Kind::PodRestart, namespace).filter_map(|object| match object {
-        Object::PodRestart(restart) => Some(restart.as_ref()),
-        _ => None,
-    })
 }

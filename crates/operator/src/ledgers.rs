@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_controllers::{Kind, NamespacedName, Object, View, owners, pods};
-use rekindle_ladder::{Identity, Lineage, heir_of, identity};
+use rekindle_controllers::{Change, Kind, NamespacedName, Object, View, owners, pods};
+use rekindle_ladder::{Identity, Lineage, Register, heir_of, identity};
 use rekindle_types::v1alpha1::RestartLedger;
 
 /// Where a pod's history is written.
@@ -38,15 +38,25 @@ pub(crate) fn place_of<'a>(view: &'a View, pod: &'a Pod) -> Place<'a> {
     }
 }
 
-/// The ledger that speaks of the pod of this name now.
+/// The names of the ledgers that speak of the pod of this name now.
 pub(crate) fn of_pod_named<'a>(
-    view: &'a View,
+    register: &'a Register,
     pod: &'a NamespacedName,
-) -> impl Iterator<Item = &'a Arc<RestartLedger>> {
-    view.in_namespace(Kind::RestartLedger, &pod.namespace).filter_map(|object| match object {
-        Object::RestartLedger(ledger) if ledger.spec.pod_name == pod.name => Some(ledger),
-        _ => None,
-    })
+) -> impl Iterator<Item = NamespacedName> + 'a {
+    let names = register.ledgers_of(&pod.namespace, &pod.name);
+    names.map(|name| NamespacedName::new(pod.namespace.as_str(), name))
+}
+
+/// Takes a change of a ledger or a request into the register.
+pub(crate) fn register(register: &mut Register, change: &Change) {
+    let NamespacedName { namespace, name } = &change.id.name;
+    match (change.id.kind, &change.after) {
+        (_, Some(Object::RestartLedger(ledger))) => register.put_ledger(ledger),
+        (_, Some(Object::PodRestart(restart))) => register.put_restart(restart),
+        (Kind::RestartLedger, None) => register.remove_ledger(namespace, name),
+        (Kind::PodRestart, None) => register.remove_restart(namespace, name),
+        (_, Some(_) | None) => {}
+    }
 }
 
 /// True when the pod that the ledger speaks of is there.

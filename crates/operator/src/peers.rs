@@ -1,11 +1,11 @@
 //! What the peers of a pod that fails do: the other pods of its controller, and those of its node. Pure, as the controllers are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{Kind, NamespacedName, Object, View, owners, pods};
-use rekindle_ladder::{NodeTrouble, Peers, Policy, symptom_of};
+use rekindle_ladder::{Likeness, NodeTrouble, Peers, Policy, Tried, symptom_of, tried};
 use rekindle_types::v1alpha1::{RestartLedger, Rung};
 use rekindle_types::{Tick, TickDuration};
 
@@ -13,47 +13,46 @@ use rekindle_types::{Tick, TickDuration};
 pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
     let window = policy.window;
     let Some((own, _)) = symptom_of(pod, now, window) else { return Peers::default() };
-    let mut peers = Peers { node: node_trouble(view, pod, now, window), ..Peers::default() };
+    let node = match policy.step(Rung::Reschedule) {
+        Some(_) => node_trouble(view, pod, now, window),
+        None => None, // a ladder that cannot leave the node does not ask how it is
+    };
+    let mut peers = Peers { node, ..Peers::default() };
     let Some(controller) = owners::controller_of(&pod.metadata) else { return peers };
     peers.revision = format!("{} {}", controller.kind, controller.name);
+    let ledgers = ledgers_by_pod(view, &controller.uid);
     for peer in view.pods_of(&controller.uid).filter(|peer| pods::is_active(peer)) {
         peers.replicas += 1;
-        let Some((_, at)) = symptom_of(peer, now, window).filter(|(theirs, _)| *theirs == own)
-        else {
+        let likeness = match symptom_of(peer, now, window) {
+            Some((theirs, _)) if theirs == own => Likeness::Alike,
+            Some(_) | None => Likeness::Other,
+        };
+        match likeness {
+            Likeness::Alike => peers.failing_alike += 1,
+            Likeness::Other => {}
+        }
+        let uid = peer.metadata.uid.as_deref().unwrap_or_default();
+        let Some(status) = ledgers.get(uid).and_then(|ledger| ledger.status.as_ref()) else {
             continue;
         };
-        peers.failing_alike += 1;
-        let ledger = ledger_of(view, &controller.uid, peer);
-        peers.tried =
-            peers.tried.max(ledger.and_then(|ledger| tried_in_vain(ledger, at?, now, window)));
+        match tried(peer, status, now, window) {
+            // what is tried on the pod itself is not waited for, nor taken for a proof
+            Tried::Now(_) | Tried::Helped(_) if peer.metadata.uid == pod.metadata.uid => {}
+            what @ (Tried::Nothing | Tried::Now(_) | Tried::Helped(_) | Tried::InVain(_)) => {
+                peers.add(what, likeness);
+            }
+        }
     }
     peers
 }
 
-fn ledger_of<'a>(view: &'a View, controller: &'a str, pod: &Pod) -> Option<&'a Arc<RestartLedger>> {
-    view.dependents(controller).find_map(|object| match object {
-        Object::RestartLedger(ledger)
-            if Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref() =>
-        {
-            Some(ledger)
-        }
+/// The ledgers of a controller's pods, by the UIDs of those.
+fn ledgers_by_pod<'a>(view: &'a View, controller: &'a str) -> BTreeMap<&'a str, &'a RestartLedger> {
+    let all = view.dependents(controller).filter_map(|object| match object {
+        Object::RestartLedger(ledger) => Some((ledger.spec.pod_uid.as_str(), ledger.as_ref())),
         _ => None,
-    })
-}
-
-/// The highest rung above Container that was tried inside the window before the failure. Failures are told in whole seconds: one
-/// in the very second of the attempt may have been what it was for.
-fn tried_in_vain(
-    ledger: &RestartLedger,
-    failed_at: Tick,
-    now: Tick,
-    window: TickDuration,
-) -> Option<Rung> {
-    let attempts = ledger.status.iter().flat_map(|status| status.attempts.iter().flatten());
-    let in_vain = attempts.filter(|attempts| {
-        attempts.at.iter().map(Tick::from).any(|at| at < failed_at && now.since(at) < window)
     });
-    in_vain.map(|attempts| attempts.rung).filter(|rung| *rung > Rung::Container).max()
+    all.collect()
 }
 
 /// Whether most pods of the pod's node fail, of at least two workloads, while another node does better.
@@ -81,3 +80,7 @@ fn node_trouble(view: &View, pod: &Pod, now: Tick, window: TickDuration) -> Opti
         failing: failing.len(),
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+mod tests;

@@ -12,12 +12,12 @@ use rekindle_controllers::plan::Part;
 use rekindle_controllers::{
     Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods,
 };
-use rekindle_ladder::{Policy, RollbackTarget, select};
+use rekindle_ladder::RollbackTarget;
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
-use crate::ladder::ladders;
+use crate::policies;
 
 /// The revision that a Rollback would go back to for this pod.
 pub(crate) fn target_of(view: &View, pod: &Pod) -> Option<RollbackTarget> {
@@ -51,8 +51,7 @@ pub(crate) fn prove(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 
 /// The window of the pod's ladder, if it lists Rollback.
 fn rollback_window(view: &View, pod: &Pod) -> Option<TickDuration> {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let policy = Policy::of(select(ladders(view, namespace), pod)?).ok()?;
+    let policy = policies::of_pod(view, pod).ok()??;
     policy.steps.iter().any(|step| step.rung == Rung::Rollback).then_some(policy.window)
 }
 
@@ -74,3 +73,7 @@ fn note(set: &ReplicaSet, name: &NamespacedName, since: Tick) -> Write {
     let id = ObjectId::new(Kind::ReplicaSet, name.clone());
     Write::Patch { id, part: Part::Whole, patch }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+mod tests;

@@ -1,9 +1,12 @@
 //! Decisions to restart a pod, one after the other in a namespace: the next one is taken when the one before stands in the view.
-//! Two pods that fail together would otherwise both find the same room in their ladder's budget.
+//! Two pods that fail together would otherwise both find the same room in their ladder's budget. Namespaces do not wait for each other:
+//! what one of them has decided and not written yet is taken of the cluster's bucket for the others ([`Turns::granted`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_controllers::{Kind, Plan, Write};
+use rekindle_ladder::Granted;
+use rekindle_types::Tick;
 
 use crate::work::Work;
 
@@ -17,6 +20,8 @@ pub(crate) struct Turns {
 #[derive(Debug)]
 struct Turn {
     work: Work,
+    /// When it was decided.
+    at: Tick,
     /// Those that decide anew when it is over.
     waiting: BTreeSet<Work>,
 }
@@ -32,20 +37,32 @@ pub(crate) enum Leave {
 
 impl Turns {
     /// Asks for a turn, if the plan needs one.
-    pub(crate) fn ask(&mut self, work: &Work, plan: &Plan) -> Leave {
+    pub(crate) fn ask(&mut self, work: &Work, plan: &Plan, now: Tick) -> Leave {
         if !restarts_a_pod(plan) {
             return Leave::Given;
         }
         let namespace = work.object().name.namespace;
-        let turn = self
-            .taken
-            .entry(namespace)
-            .or_insert_with(|| Turn { work: work.clone(), waiting: BTreeSet::new() });
+        let turn = self.taken.entry(namespace).or_insert_with(|| Turn {
+            work: work.clone(),
+            at: now,
+            waiting: BTreeSet::new(),
+        });
         if turn.work == *work {
+            turn.at = now;
             return Leave::Given;
         }
         turn.waiting.insert(work.clone());
         Leave::Waits
+    }
+
+    /// The decisions that are being written.
+    pub(crate) fn granted(&self) -> Vec<Granted> {
+        let granted = self.taken.iter().map(|(namespace, turn)| Granted {
+            namespace: namespace.clone(),
+            pod_name: turn.work.object().name.name,
+            at: turn.at,
+        });
+        granted.collect()
     }
 
     /// The plan of a work is over, and the view shows what it wrote. Answers those that may decide now.
@@ -83,6 +100,8 @@ mod tests {
 
     use super::*;
 
+    const NOW: Tick = Tick::from_secs(7);
+
     fn climb(namespace: &str, pod: &str) -> Work {
         Work::Climb(NamespacedName::new(namespace, pod))
     }
@@ -96,13 +115,16 @@ mod tests {
     #[test]
     fn one_decision_of_a_namespace_at_a_time() {
         let mut turns = Turns::default();
-        assert_eq!(turns.ask(&climb("a", "1"), &restart()), Leave::Given);
-        assert_eq!(turns.ask(&climb("a", "2"), &restart()), Leave::Waits);
-        assert_eq!(turns.ask(&climb("a", "1"), &restart()), Leave::Given, "tried again");
-        assert_eq!(turns.ask(&climb("b", "1"), &restart()), Leave::Given, "another namespace");
-        assert_eq!(turns.ask(&climb("a", "3"), &Plan::default()), Leave::Given, "no restart");
+        assert_eq!(turns.ask(&climb("a", "1"), &restart(), NOW), Leave::Given);
+        assert_eq!(turns.ask(&climb("a", "2"), &restart(), NOW), Leave::Waits);
+        assert_eq!(turns.ask(&climb("a", "1"), &restart(), NOW), Leave::Given, "tried again");
+        assert_eq!(turns.ask(&climb("b", "1"), &restart(), NOW), Leave::Given, "another namespace");
+        assert_eq!(turns.ask(&climb("a", "3"), &Plan::default(), NOW), Leave::Given, "no restart");
+        let granted = turns.granted();
+        let places = granted.iter().map(|g| (g.namespace.as_str(), g.pod_name.as_str(), g.at));
+        assert!(places.eq([("a", "1", NOW), ("b", "1", NOW)]), "{granted:?}");
         assert_eq!(turns.over(&climb("a", "2")), BTreeSet::new(), "it had no turn");
         assert_eq!(turns.over(&climb("a", "1")), BTreeSet::from([climb("a", "2")]));
-        assert_eq!(turns.ask(&climb("a", "3"), &restart()), Leave::Given);
+        assert_eq!(turns.ask(&climb("a", "3"), &restart(), NOW), Leave::Given);
     }
 }

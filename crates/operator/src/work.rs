@@ -7,7 +7,7 @@ use rekindle_controllers::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, owners,
     reconcile, turn,
 };
-use rekindle_ladder::Limits;
+use rekindle_ladder::{Granted, Limits, Register};
 use rekindle_types::Tick;
 
 use crate::{ladder, ledgers, revisions};
@@ -50,15 +50,29 @@ impl Work {
     }
 
     /// What is to be done.
-    pub(crate) fn plan(&self, view: &View, now: Tick, limits: &Limits) -> Plan {
+    pub(crate) fn plan(&self, around: &Around<'_>, now: Tick) -> Plan {
+        let view = around.view;
         match self {
             Work::Controller(key) => reconcile(view, key, now),
-            Work::Climb(pod) => ladder::climb(view, pod, now, limits),
+            Work::Climb(pod) => ladder::climb(around, pod, now),
             Work::LadderStatus(name) => ladder::status(view, name, now),
             Work::OldLedger(name) => ladder::old_ledger(view, name, now),
             Work::Revision(name) => revisions::prove(view, name, now),
         }
     }
+}
+
+/// What there is to see when it is planned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around<'a> {
+    /// Everything.
+    pub(crate) view: &'a View,
+    /// What ledgers and requests in it say.
+    pub(crate) register: &'a Register,
+    /// The limits over all ladders.
+    pub(crate) limits: &'a Limits,
+    /// Decisions to restart a pod that are being written.
+    pub(crate) granted: &'a [Granted],
 }
 
 impl fmt::Display for Work {
@@ -74,7 +88,7 @@ impl fmt::Display for Work {
 }
 
 /// Everything that a change of the view touches.
-pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
+pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTreeSet<Work> {
     let mut work: BTreeSet<Work> =
         affected(view, change).into_iter().map(Work::Controller).collect();
     let name = change.id.name.clone();
@@ -82,10 +96,7 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         Object::Pod(pod) => {
             work.insert(Work::Climb(name.clone()));
             if change.is_removal() {
-                let left = ledgers::of_pod_named(view, &name);
-                work.extend(
-                    left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))),
-                );
+                work.extend(ledgers::of_pod_named(register, &name).map(Work::OldLedger));
             }
             work.extend(ledgers::heirs_of(view, pod).map(Work::Climb));
             let controller = owners::controller_of(&pod.metadata);
@@ -98,19 +109,19 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         Object::RestartLedger(ledger) => {
             let pod = NamespacedName::new(name.namespace.as_str(), ledger.spec.pod_name.as_str());
             work.insert(Work::Climb(pod));
+            if ladder::is_news_of_trial(change) {
+                work.extend(ladder::held_back(register, &name.namespace).map(Work::Climb));
+            }
             work.insert(Work::OldLedger(name));
         }
         Object::PodRestart(restart) => {
             let pod = NamespacedName::new(name.namespace.as_str(), restart.spec.pod_name.as_str());
             if view.pod(&pod).is_none() {
-                let left = ledgers::of_pod_named(view, &pod);
-                work.extend(
-                    left.map(|ledger| Work::OldLedger(NamespacedName::of(&ledger.metadata))),
-                );
+                work.extend(ledgers::of_pod_named(register, &pod).map(Work::OldLedger));
             }
             work.insert(Work::Climb(pod));
             // A finished restart makes room in a budget.
-            work.extend(ladder::held_back(view, &name.namespace).map(Work::Climb));
+            work.extend(ladder::held_back(register, &name.namespace).map(Work::Climb));
         }
         Object::RestartLadder(_) => {
             let pods = view.in_namespace(Kind::Pod, &name.namespace);
@@ -123,6 +134,7 @@ pub(crate) fn touched(view: &View, change: &Change) -> BTreeSet<Work> {
         | Object::ReplicaSet(_)
         | Object::StatefulSet(_)
         | Object::ControllerRevision(_)
+        | Object::CronJob(_)
         | Object::Job(_)
         | Object::PodDisruptionBudget(_)
         | Object::PersistentVolumeClaim(_)

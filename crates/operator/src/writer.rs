@@ -2,7 +2,7 @@
 
 use http::{Method, Request};
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -106,7 +106,11 @@ impl<T: Transport> Writer<T> {
             }
             EventWrite::Repeat(event) => {
                 let id = event_id(&event.metadata);
-                let repeat = json!({"count": event.count, "lastTimestamp": event.last_timestamp});
+                let repeat = json!({
+                    "count": event.count,
+                    "lastTimestamp": event.last_timestamp,
+                    "message": event.message,
+                });
                 let answer = self.send(Method::PATCH, &path(&id, ""), MERGE_PATCH, &repeat).await;
                 let answer = match answer {
                     Answer::Refused(status) if status.code == 404 => {
@@ -282,6 +286,7 @@ fn body(object: &Object) -> Value {
         Object::ReplicaSet(o) => json!(o),
         Object::StatefulSet(o) => json!(o),
         Object::ControllerRevision(o) => json!(o),
+        Object::CronJob(o) => json!(o),
         Object::Job(o) => json!(o),
         Object::Pod(o) => json!(o),
         Object::RestartLadder(o) => json!(o),
@@ -316,6 +321,7 @@ pub fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> 
         Kind::ReplicaSet => typed::<ReplicaSet>(value),
         Kind::StatefulSet => typed::<StatefulSet>(value),
         Kind::ControllerRevision => typed::<ControllerRevision>(value),
+        Kind::CronJob => typed::<CronJob>(value),
         Kind::Job => typed::<Job>(value),
         Kind::Pod => typed::<Pod>(value),
         Kind::RestartLadder => typed::<RestartLadder>(value),

@@ -60,6 +60,13 @@ impl CrashBackoff {
         self.series = Some(CrashSeries { delay, decided_at: now, decided_for: number });
     }
 
+    /// The next delay is a step longer.
+    pub(crate) fn lengthen(&mut self, max: TickDuration) {
+        if let Some(series) = &mut self.series {
+            series.delay = series.delay.saturating_mul(2).min(max);
+        }
+    }
+
     /// Whether the start with this number was decided: it has waited, and does not wait again because the agent was killed.
     pub(crate) fn has_decided(&self, number: ContainerAttempt) -> bool {
         self.series.is_some_and(|series| series.decided_for == number)

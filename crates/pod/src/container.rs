@@ -418,7 +418,8 @@ impl Container {
     }
 
     /// A new round begins: what ended is to be started again, and what never ran still is.
-    pub(crate) fn begin_round(&mut self, round: Round) {
+    /// `max` is the longest delay of the node's backoff.
+    pub(crate) fn begin_round(&mut self, round: Round, now: Tick, max: TickDuration) {
         if self.definition.role == Role::Ephemeral {
             return; // see `ephemeral`
         }
@@ -430,11 +431,26 @@ impl Container {
                 self.crash.clear();
                 self.state = State::Idle(Hold::None);
             }
+            Round::GoesOn => {
+                self.standing = Standing::Due;
+                self.decide_ahead(now, max);
+                self.state = State::Idle(Hold::None);
+            }
             Round::ByRule => {
                 self.standing = Standing::Due;
                 self.state = State::Idle(Hold::None);
             }
             Round::NewSandbox => self.begin_round_in_new_sandbox(),
+        }
+    }
+
+    /// The next start is decided now, so that an agent that is killed before it was made does not hold it for the backoff again. A
+    /// delay that is cut short by it is made up for by the next one.
+    fn decide_ahead(&mut self, now: Tick, max: TickDuration) {
+        let Some(last) = &self.last else { return };
+        self.crash.restart_decided(self.number, now, last.exit.finished_at, max);
+        if self.is_held_by_backoff() {
+            self.crash.lengthen(max);
         }
     }
 
@@ -461,6 +477,8 @@ impl Container {
 pub(crate) enum Round {
     /// Somebody asked for it: every container runs again, at once, and its backoff series is over.
     Afresh,
+    /// A ladder asked for it: every container runs again, at once, and the backoff series go on.
+    GoesOn,
     /// A restart rule says so: every container runs again, and the backoff series go on.
     ByRule,
     /// The sandbox died.

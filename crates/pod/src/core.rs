@@ -420,7 +420,7 @@ impl PodCore {
 
     pub(crate) fn begin_round(&mut self, round: Round) {
         for container in &mut self.containers {
-            container.begin_round(round);
+            container.begin_round(round, self.now, self.config.max_container_restart_period);
         }
         self.carry_ephemerals_over();
         self.status_changed = true;

@@ -129,6 +129,21 @@ pub struct RestartRequest {
     pub grace: Option<TickDuration>,
     /// Why, for people.
     pub reason: String,
+    /// What becomes of the containers' backoff, when all of them are started anew.
+    #[serde(default)]
+    pub series: Series,
+}
+
+/// What becomes of a container's backoff when a request starts it anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Series {
+    /// It begins a new series: a person has asked, and may have mended something.
+    #[default]
+    Anew,
+    /// The series goes on: a ladder has asked, which knows nothing that the backoff does not. A delay that the request cuts short is
+    /// made up for by the next one, so that in a failure that no restart helps against a ladder starts nothing more often
+    /// than the backoff alone would.
+    GoesOn,
 }
 
 /// What an action brought.

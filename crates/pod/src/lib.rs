@@ -79,7 +79,7 @@ pub use core::PodCore;
 pub use event::{
     ActionError, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, Event, Eviction,
     EvictionCause, ImageSource, Outcome, ResourceDecision, RestartRequest, SandboxSeen,
-    SandboxSeenState, Snapshot, Verdict,
+    SandboxSeenState, Series, Snapshot, Verdict,
 };
 pub use journal::Journal;
 pub use update::concerns_core;

@@ -10,10 +10,11 @@
 //! - **Containers** does the same in the sandbox that stands (KEP-5532: condition AllContainersRestarting, grace at least 2 s).
 //! - **Container** ends each running container by itself and starts it again, and lets waiting ones start now.
 //!
-//! Backoff: after rungs Pod and Containers every container begins a new series, so the first crash is restarted at once and the
-//! next ones wait 10, 20 … s as in a new pod. Rung Container skips the current delay and leaves the series as it is. This cannot
-//! become an unthrottled loop by itself: the core restarts only on request, a request is carried out once (its id is in the
-//! journal), and who makes requests without end, the ladder, has a window, attempts and a budget for it.
+//! Backoff: after rungs Pod and Containers that a person asked for, every container begins a new series, so the first crash is restarted
+//! at once and the next ones wait 10, 20 … s as in a new pod. After those of a ladder the series goes on ([`Series`]). Rung Container skips
+//! the current delay and leaves the series as it is. This cannot become an unthrottled loop by itself: the core restarts only on
+//! request, a request is carried out once (its id is in the journal), and who makes requests without end, the ladder, has a
+//! window, attempts and a budget for it.
 //!
 //! One restart at a time: a request that comes while another one still stops containers is refused, naming it. When the other
 //! one waits for containers to run, which a broken pod never does, it is given up as Failed and the new request is taken.
@@ -29,7 +30,7 @@ use crate::blueprint::Role;
 use crate::container::{Container, Hold, Round, State, StopReason};
 use crate::containers::ClearanceStep;
 use crate::core::{Keep, Lifecycle, PodCore};
-use crate::event::RestartRequest;
+use crate::event::{RestartRequest, Series};
 use crate::journal::{
     Halt, RECENT_RESTARTS, RestartCause, RestartRecord, RestartResult, RestartStage, Standing,
 };
@@ -183,7 +184,10 @@ impl PodCore {
                 if request.rung == Rung::Pod {
                     self.replace_sandbox(request.refresh);
                 }
-                self.begin_round(Round::Afresh);
+                self.begin_round(match request.series {
+                    Series::Anew => Round::Afresh,
+                    Series::GoesOn => Round::GoesOn,
+                });
                 let message = texts::starting(request.rung).to_owned();
                 self.report(request.id, PodRestartPhase::Running, message, self.now);
             }
@@ -239,7 +243,7 @@ impl PodCore {
             open = true;
             if container.is_running() {
                 self.begin_stop(place, kill_at, StopReason::RestartAsked);
-            } else if container.ended_with(*target) && container.waits_for_a_crash() {
+            } else if container.ended_with(*target) && container.is_held_by_backoff() {
                 // An agent that was killed since holds it for a crash that was none. What failed since keeps its delay.
                 self.containers[place].release();
             }
@@ -316,7 +320,7 @@ impl Container {
     }
 
     /// It is held by the backoff of crashes.
-    fn waits_for_a_crash(&self) -> bool {
+    pub(crate) fn is_held_by_backoff(&self) -> bool {
         match self.state {
             State::Idle(Hold::Crash { .. }) => true,
             State::Idle(

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_pod::{
     Action, ActionErrorKind, Config, ContainerSeenState, Event, Eviction, EvictionCause,
-    ResourceDecision, RestartRequest,
+    ResourceDecision, RestartRequest, Series,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ExitStatus, TickDuration};
@@ -444,6 +444,11 @@ fn request(words: &Words) -> RestartRequest {
         refresh,
         grace: words.seconds("grace"),
         reason: words.value("reason").unwrap_or("a test").to_owned(),
+        series: match words.value("by") {
+            Some("ladder") => Series::GoesOn,
+            Some(other) => panic!("nobody is called {other}"),
+            None => Series::Anew,
+        },
     }
 }
 

@@ -15,7 +15,7 @@ use rekindle_controllers::events::{Note, Recorder, Severity};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, Seen, Task, Writer, kinds, object_of, path};
-use rekindle_pod::{ActionId, Config, ContainerKey, Outcome, PodEvent, RestartRequest};
+use rekindle_pod::{ActionId, Config, ContainerKey, Outcome, PodEvent, RestartRequest, Series};
 use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Refresh, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
@@ -380,6 +380,10 @@ impl World {
             refresh: restart.spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
             grace: grace.map(|s| TickDuration::from_secs(u64::try_from(s).unwrap_or(0))),
             reason: restart.spec.reason.clone().unwrap_or_default(),
+            series: match restart.spec.ladder_name {
+                Some(_) => Series::GoesOn,
+                None => Series::Anew,
+            },
         };
         pod.restart(self.now, request, (object.namespace, object.name));
         let uid = uid.clone();

@@ -3,7 +3,7 @@
 
 use rekindle_sim::{Policy, Report, Scenario};
 use rekindle_types::TickDuration;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const CRASH_LOOP: &str = include_str!("../../../examples/sim/crash-loop.yaml");
 const DEPENDENCY_DOWN: &str = include_str!("../../../examples/sim/dependency-down.yaml");
@@ -39,6 +39,28 @@ fn with_a_ladder_and_without_all_pods_come_back_when_the_dependency_does() {
         assert_eq!(outcome.broken_promise, None);
     }
     assert_eq!(plain.restarted_in_place, 0);
-    assert!(healed.restarted_in_place > 0, "{healed:?}");
+    assert_eq!(healed.restarted_in_place, 1, "on one pod it is tried, once: {healed:?}");
+    assert!(healed.restarts <= plain.restarts, "{healed:?}\n{plain:?}");
     assert_eq!(scenario.play(1, &ladder).unwrap(), healed);
+}
+
+#[test]
+fn no_ladder_makes_an_outage_worse_than_kubernetes_alone() {
+    let mut scenario = Scenario::from_documents(documents(DEPENDENCY_DOWN)).unwrap();
+    scenario.set_duration(TickDuration::from_secs(80 * 60)).unwrap();
+    let ladder = |rungs: Value| {
+        let mut documents = documents(LADDER);
+        documents[0]["spec"]["rungs"] = rungs;
+        Policy::ladders("ladder.yaml", documents).unwrap()
+    };
+    let plain = scenario.play(1, &Policy::NoLadder).unwrap();
+    for rungs in [
+        json!([{"rung": "Pod", "attempts": 5}]),
+        json!([{"rung": "Containers", "attempts": 2}, {"rung": "Pod", "attempts": 2}]),
+        json!([{"rung": "Container", "attempts": 1}, {"rung": "Recreate", "attempts": 3}]),
+    ] {
+        let healed = scenario.play(1, &ladder(rungs)).unwrap();
+        assert!(healed.restarts <= plain.restarts, "{healed:?}\n{plain:?}");
+        assert_eq!((healed.pods, healed.ready, healed.broken_promise), (5, 5, None));
+    }
 }

@@ -28,6 +28,7 @@ pub mod event {
     pub const RESIZE_DEFERRED: &str = "ResizeDeferred";
     pub const RESIZE_INFEASIBLE: &str = "ResizeInfeasible";
     pub const RESIZE_ERROR: &str = "ResizeError";
+    pub const PREEMPTED: &str = "Preempted";
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
     pub const NODE_NOT_READY: &str = "NodeNotReady";
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
@@ -44,6 +45,8 @@ pub mod event {
     pub const LADDER_HOLD: &str = "LadderHold";
     /// Ours: every rung was tried.
     pub const LADDER_EXHAUSTED: &str = "LadderExhausted";
+    /// Ours: the annotations of a pod make no ladder.
+    pub const LADDER_INVALID: &str = "LadderInvalid";
     /// Ours: the workload is healthy again after the ladder acted.
     pub const LADDER_RECOVERED: &str = "LadderRecovered";
 }

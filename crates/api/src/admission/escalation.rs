@@ -111,7 +111,7 @@ impl Writer<'_> {
         })?;
         // Of a role that does not exist nobody knows what it will hold, as upstream.
         let Some(rules) = rules else {
-            return Err(ApiError::not_found_in(GROUP, resource, &role.name));
+            return Err(ApiError::absent(GROUP, resource, &role.name));
         };
         self.confirm(&rules)
     }

@@ -13,6 +13,7 @@ pub(crate) mod tolerations;
 use rekindle_store::Pending;
 
 use crate::call::Call;
+use crate::kinds::ladder_annotations;
 use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
 
@@ -25,7 +26,11 @@ pub(crate) fn complete(entry: &KindEntry, object: &mut dyn AnyObject) {
 
 /// What deserves a Warning header because of other objects, beside what the kind itself says.
 pub(crate) fn warnings(call: &Call<'_>, object: &dyn AnyObject) -> Vec<String> {
-    disruption_budgets::warning(call, object).into_iter().collect()
+    let mut warnings: Vec<String> = disruption_budgets::warning(call, object).into_iter().collect();
+    if call.entry.kind != "Pod" {
+        warnings.extend(ladder_annotations::misplaced(object));
+    }
+    warnings
 }
 
 /// Refuses what this writer may not write although the verb is allowed. `old` is what it replaces.

@@ -10,6 +10,7 @@ use http::{HeaderMap, Method, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::upgrade::OnUpgrade;
+use rekindle_types::metrics::Source;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -55,6 +56,7 @@ pub struct Front {
     streams: Streams,
     nodes: Arc<dyn Nodes>,
     metrics: Arc<FrontMetrics>,
+    figures: Vec<Arc<dyn Source>>,
     phase: PhaseSender,
 }
 
@@ -71,6 +73,7 @@ impl Front {
             streams: Streams::new(Arc::new(NoStreams)),
             nodes: Arc::new(NoNodes),
             metrics: Arc::default(),
+            figures: Vec::new(),
             phase: Arc::new(phase),
         }
     }
@@ -84,6 +87,12 @@ impl Front {
     /// The same front with figures of nodes from here.
     pub fn with_nodes(mut self, nodes: Arc<dyn Nodes>) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// The same front whose `/metrics` tells these figures, too.
+    pub fn with_figures(mut self, figures: Arc<dyn Source>) -> Self {
+        self.figures.push(figures);
         self
     }
 
@@ -235,7 +244,8 @@ impl Front {
 
     async fn own_metrics(&self) -> Response<FrontBody> {
         let (metrics, api) = (Arc::clone(&self.metrics), self.api.clone());
-        match tokio::task::spawn_blocking(move || metrics.text(&api)).await {
+        let figures = self.figures.clone();
+        match tokio::task::spawn_blocking(move || metrics.text(&api, &figures)).await {
             Ok(text) => respond(Answer {
                 content_type: rekindle_types::metrics::CONTENT_TYPE,
                 ..Answer::text(StatusCode::OK, text)

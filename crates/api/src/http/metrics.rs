@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use http::Method;
 use rekindle_types::TickDuration;
-use rekindle_types::metrics::{Counter, Family, Gauge, Histogram, Kind, ProcessFiles, Text};
+use rekindle_types::metrics::{
+    Counter, Family, Gauge, Histogram, Kind, ProcessFiles, Source, Text,
+};
 
 use crate::api::Api;
 use crate::keys;
@@ -177,7 +179,7 @@ impl FrontMetrics {
     }
 
     /// Everything as text. Blocks, shortly.
-    pub(super) fn text(&self, api: &Api) -> String {
+    pub(super) fn text(&self, api: &Api, more: &[Arc<dyn Source>]) -> String {
         let mut text = Text::default();
         self.requests.write(
             &mut text,
@@ -200,6 +202,9 @@ impl FrontMetrics {
             "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, and scope.",
         );
         store(&mut text, api);
+        for source in more {
+            source.write(&mut text);
+        }
         process().write(&mut text);
         text.into_string()
     }

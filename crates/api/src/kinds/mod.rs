@@ -1,7 +1,7 @@
 //! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in [`all`].
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
@@ -17,11 +17,13 @@ use crate::registry::Registry;
 
 mod config_map;
 mod controller_revision;
+mod cron_job;
 mod deployment;
 mod event;
 mod fill;
 mod job;
 mod keyed_data;
+pub(crate) mod ladder_annotations;
 mod lease;
 mod namespace;
 mod node;
@@ -49,6 +51,7 @@ pub fn all() -> Registry {
         .register::<ClusterRoleBinding>()
         .register::<ConfigMap>()
         .register::<ControllerRevision>()
+        .register::<CronJob>()
         .register::<Deployment>()
         .register::<Event>()
         .register::<Job>()

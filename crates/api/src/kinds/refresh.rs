@@ -18,7 +18,7 @@ pub(super) fn check(rung: Rung, refresh: Option<&[Refresh]>, field: &Path) -> Ve
         )];
     }
     let twice = refresh.iter().enumerate().filter(|(index, item)| refresh[..*index].contains(item));
-    twice.map(|(index, item)| FieldError::duplicate(field.index(index), name(*item))).collect()
+    twice.map(|(index, item)| FieldError::duplicate(field.index(index), item.name())).collect()
 }
 
 /// What belongs to the sandbox is made new as a whole; only the contents of emptyDir volumes can be kept.
@@ -26,7 +26,7 @@ pub(super) fn warning(refresh: Option<&[Refresh]>, field: &Path) -> Option<Strin
     let refresh = refresh.filter(|refresh| !refresh.is_empty())?;
     let sandbox = [Refresh::Network, Refresh::Ipc, Refresh::Cgroup];
     let left_out: Vec<&str> =
-        sandbox.into_iter().filter(|part| !refresh.contains(part)).map(name).collect();
+        sandbox.into_iter().filter(|part| !refresh.contains(part)).map(Refresh::name).collect();
     (!left_out.is_empty()).then(|| {
         format!(
             "{field}: {} will be made new, too: this version of Rekindle always makes the whole sandbox new, and keeps emptyDir \
@@ -34,14 +34,4 @@ pub(super) fn warning(refresh: Option<&[Refresh]>, field: &Path) -> Option<Strin
             left_out.join(", ")
         )
     })
-}
-
-/// As the API spells it.
-const fn name(refresh: Refresh) -> &'static str {
-    match refresh {
-        Refresh::Network => "Network",
-        Refresh::Ipc => "IPC",
-        Refresh::EmptyDir => "EmptyDir",
-        Refresh::Cgroup => "Cgroup",
-    }
 }

@@ -1,7 +1,7 @@
 //! RestartLadder (rekindle.dev/v1alpha1).
 
 use rekindle_types::v1alpha1::{
-    API_VERSION, LadderRung, OnExhausted, RestartLadder, RestartLadderSpec, Rung,
+    API_VERSION, LadderBudget, LadderRung, OnExhausted, RestartLadder, RestartLadderSpec, Rung,
 };
 use rekindle_types::{Tick, TickDuration, span};
 
@@ -93,7 +93,17 @@ fn spec_errors(spec: &RestartLadderSpec, field: &Path) -> Vec<FieldError> {
     } else {
         errors.extend(selector::check(&spec.selector, &field.child("selector")));
     }
-    errors.extend(span_error(spec.window.as_ref(), &field.child("window")));
+    errors.extend(climb_errors(spec, field));
+    if let Some(budget) = &spec.budget {
+        errors.extend(budget_errors(budget, &field.child("budget")));
+    }
+    errors
+}
+
+/// Everything wrong with what is tried, and for how long it counts.
+pub(super) fn climb_errors(spec: &RestartLadderSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> =
+        span_error(spec.window.as_ref(), &field.child("window")).into_iter().collect();
     let rungs_field = field.child("rungs");
     if spec.rungs.is_empty() {
         errors.push(FieldError::required(&rungs_field, "a ladder needs a rung"));
@@ -102,22 +112,14 @@ fn spec_errors(spec: &RestartLadderSpec, field: &Path) -> Vec<FieldError> {
         let before = &spec.rungs[..index];
         errors.extend(rung_errors(rung, before, &rungs_field.index(index)));
     }
-    if let Some(budget) = &spec.budget {
-        let field = field.child("budget");
-        for (name, value) in
-            [("maxConcurrent", budget.max_concurrent), ("perMinute", budget.per_minute)]
-        {
-            let limit = value.filter(|limit| *limit == 0);
-            errors.extend(limit.map(|limit| {
-                FieldError::invalid(
-                    field.child(name),
-                    limit,
-                    "must be at least 1; leave it out for no limit",
-                )
-            }));
-        }
-    }
     errors
+}
+
+fn budget_errors(budget: &LadderBudget, field: &Path) -> Vec<FieldError> {
+    let limits = [("maxConcurrent", budget.max_concurrent), ("perMinute", budget.per_minute)];
+    let nothing = limits.into_iter().filter(|(_, limit)| *limit == Some(0));
+    let detail = "must be at least 1; leave it out for no limit";
+    nothing.map(|(name, _)| FieldError::invalid(field.child(name), 0, detail)).collect()
 }
 
 fn rung_errors(rung: &LadderRung, before: &[LadderRung], field: &Path) -> Vec<FieldError> {

@@ -7,6 +7,7 @@
 //!   the merge keys of the schemas (`x-kubernetes-patch-merge-key`),
 //! - and explains a resource by the group, version and kind of its GET operation.
 
+pub mod crd;
 mod parameters;
 mod paths;
 mod schemas;

@@ -92,6 +92,12 @@ fn clean_object(map: &mut Map<String, Value>) {
             map.insert("format".to_owned(), json!("int-or-string"));
         }
     }
+    // Kubernetes knows no unsigned numbers; that they are not negative stands beside it.
+    if let Some(format) = map.get_mut("format")
+        && (*format == "uint32" || *format == "uint64")
+    {
+        *format = json!("int64");
+    }
     one_of_constants(map);
     only_alternative(map);
     // Lists are replaced as a whole unless the merge keys say otherwise.

@@ -164,6 +164,14 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.apps.v1.StatefulSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
     ("io.k8s.api.apps.v1.StatefulSetStatus", &[keyed("conditions", &["type"])]),
     (
+        "io.k8s.api.batch.v1.CronJob",
+        &[object("metadata", META), object("spec", "io.k8s.api.batch.v1.CronJobSpec")],
+    ),
+    (
+        "io.k8s.api.batch.v1.CronJobSpec",
+        &[object("jobTemplate", "io.k8s.api.batch.v1.JobTemplateSpec")],
+    ),
+    (
         "io.k8s.api.batch.v1.Job",
         &[
             object("metadata", META),
@@ -178,6 +186,10 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
             keyed("conditions", &["type"]),
             object("uncountedTerminatedPods", "io.k8s.api.batch.v1.UncountedTerminatedPods"),
         ],
+    ),
+    (
+        "io.k8s.api.batch.v1.JobTemplateSpec",
+        &[object("metadata", META), object("spec", "io.k8s.api.batch.v1.JobSpec")],
     ),
     ("io.k8s.api.batch.v1.UncountedTerminatedPods", &[set("failed"), set("succeeded")]),
     ("io.k8s.api.coordination.v1.Lease", &[object("metadata", META)]),

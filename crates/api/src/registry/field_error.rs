@@ -16,7 +16,7 @@ pub struct FieldError {
 /// The kinds of mistakes; each has its reason in `Status.details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The value is not acceptable. Carries the value as shown to the user.
+    /// The value is not acceptable. Carries the value as shown to the user; empty where it is not shown.
     Invalid(String),
     /// A value must be given.
     Required,
@@ -125,6 +125,7 @@ impl FieldError {
     /// What is wrong, without the field: the message of the cause.
     pub fn body(&self) -> String {
         let head = match &self.problem {
+            Problem::Invalid(value) if value.is_empty() => "Invalid value".to_owned(),
             Problem::Invalid(value) => format!("Invalid value: {value}"),
             Problem::Required => "Required value".to_owned(),
             Problem::Duplicate(value) => format!("Duplicate value: {value}"),

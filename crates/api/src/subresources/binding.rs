@@ -82,7 +82,10 @@ fn bind(
         "" => spec.node_name = Some(node.to_owned()),
         taken => return conflict(format!("pod {name} is already assigned to node {taken:?}")),
     }
-    let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+    let status = pod.status.get_or_insert_default();
+    // Nothing is to be kept free for it any more (upstream's ClearingNominatedNodeNameAfterBinding).
+    status.nominated_node_name = None;
+    let conditions = status.conditions.get_or_insert_default();
     conditions.retain(|condition| condition.type_ != "PodScheduled");
     conditions.push(PodCondition {
         type_: "PodScheduled".to_owned(),

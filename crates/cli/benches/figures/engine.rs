@@ -39,10 +39,9 @@ impl Engine {
         let started = Instant::now();
         let mut child = Command::new(env!("CARGO_BIN_EXE_rekindle"))
             .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
-            // as in the tests: what the machine has left is not measured
             .env(
                 "REKINDLE_NODE_CONFIG",
-                concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/node.yaml"),
+                concat!(env!("CARGO_MANIFEST_DIR"), "/benches/figures/node.yaml"),
             )
             .args(["--bridge", "rkbench", "--pod-cidr", "10.251.0.0/20", "--data-dir"])
             .arg(dir.path())

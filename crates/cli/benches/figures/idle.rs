@@ -82,12 +82,17 @@ pub async fn cpu_percent(engine: &Engine) -> anyhow::Result<f64> {
     Ok(used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0)
 }
 
+/// Pods of which none changes for so long will not run.
+const NEXT_IS_DUE: Duration = Duration::from_secs(60);
+
 /// Waits until a watch has shown so many pods running.
 pub async fn wait_running(pods: &Api<Pod>, count: usize) -> anyhow::Result<()> {
     let mut running = BTreeSet::new();
     let mut seen = Box::pin(watcher(pods.clone(), watcher::Config::default()).applied_objects());
     while running.len() < count {
-        let pod = seen.try_next().await?.context("the watch of pods ended")?;
+        let next = tokio::time::timeout(NEXT_IS_DUE, seen.try_next()).await;
+        let next = next.with_context(|| format!("{} of {count} pods run", running.len()))?;
+        let pod = next?.context("the watch of pods ended")?;
         if pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running") {
             running.insert(pod.metadata.name.unwrap_or_default());
         }

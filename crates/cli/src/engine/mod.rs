@@ -37,6 +37,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, StopMode};
+use rekindle_operator::LadderFigures;
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
@@ -59,6 +60,9 @@ use settings::Settings;
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Whom controllers and ladder act as.
+const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
 
 /// Between two signs of life of a node whose engine does not say anything about it.
 pub const HEARTBEAT_PERIOD: TickDuration = TickDuration::from_secs(10);
@@ -97,6 +101,7 @@ impl Engine {
     /// later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let node_settings = node_config::read(&args.node)?;
+        let ladder_limits = args.ladder.limits()?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
@@ -105,19 +110,19 @@ impl Engine {
         let settings = Settings::of(args, &data_dir);
         let engine_dir = EngineDir::new(data_dir.path());
         let routes = Routes::new(&settings.node_name, Folder::of(&engine_dir));
+        let ladder_figures = Arc::new(LadderFigures::default());
         let front = open_api(&store, &data_dir, &pki, clock, Arc::new(routes.clone()))?
             .with_streams(Arc::new(routes.clone()))
-            .with_nodes(Arc::new(routes.clone()));
+            .with_nodes(Arc::new(routes.clone()))
+            .with_figures(ladder_figures.clone());
         front.api().set_default_toleration_seconds(args.failing.default_toleration_seconds);
         let (stop, stopping) = watch::channel(Phase::Running);
         let main_address = listener.local_addr()?;
         let tls = Tls::new(&pki, &[main_address.ip()]).context("prepare TLS")?;
         let api_url = format!("https://{main_address}");
         let kubeconfig = write_kubeconfig(&data_dir, &pki, &api_url)?;
-        let server = tokio::spawn(
-            Server::new(front.clone(), tls, ServerLimits::default())
-                .serve(listener, stopped(stopping.clone())),
-        );
+        let server = Server::new(front.clone(), tls, ServerLimits::default());
+        let server = tokio::spawn(server.serve(listener, stopped(stopping.clone())));
         keep_in_order(&front, &stopping);
         settings.keep(&data_dir)?;
         let network = Arc::new(network::open(&settings, &data_dir).await?);
@@ -127,10 +132,7 @@ impl Engine {
         let registries = node::registry_settings(&args.registries);
         let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), registries).await;
         let runtime = Arc::new(runtime?);
-        let static_pods = match &settings.static_pod_path {
-            Some(folder) => folder.clone(),
-            None => data_dir.static_pods()?,
-        };
+        let static_pods = settings.static_pods(&data_dir)?;
         let service = Service { settings: node_settings, api: api_addresses, static_pods };
         let errand = Errand::Serve(Box::new(service));
         let mut start = own_node(&settings, &data_dir, &front, clock, errand);
@@ -140,10 +142,11 @@ impl Engine {
         let common = common_of(args, &settings, &engine_dir, &network, api_addresses)?;
         launch_further_nodes(&routes.further, common, args, pki, clock).await?;
         let operator = tokio::spawn(rekindle_operator::run(
-            internal_client(&front, "system:serviceaccount:kube-system:rekindle-operator"),
+            internal_client(&front, OPERATOR),
             clock.shared(),
-            rekindle_operator::Limits::default(),
+            ladder_limits,
             args.failing.settings(),
+            ladder_figures,
             stopped(stopping),
         ));
         let client = internal_client(&front, "system:rekindle-up");

@@ -71,6 +71,10 @@ pub async fn start(
             config.duty = Duty::Serve;
             config.eviction = service.settings.eviction;
             config.shutdown = service.settings.shutdown;
+            config.image_gc = service.settings.image_gc;
+            if let Some(max_pods) = service.settings.max_pods {
+                config.max_pods = max_pods;
+            }
             config.api = Some(service.api);
             config.static_pods = Some(service.static_pods);
         }

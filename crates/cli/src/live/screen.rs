@@ -17,7 +17,14 @@ enum Target {
     /// Redrawn in place.
     Terminal(Drawn),
     /// Each changed row is appended.
-    Stream,
+    Stream(Appended),
+}
+
+/// What was appended so far: the headings once, in columns that never get narrower.
+#[derive(Debug, Default)]
+struct Appended {
+    /// In characters; none before the first line.
+    widths: Option<[usize; 7]>,
 }
 
 /// What stands on a terminal.
@@ -126,6 +133,23 @@ impl Drawn {
     }
 }
 
+impl Appended {
+    /// The lines to append for these rows.
+    fn more(&mut self, rows: &[[String; 7]]) -> String {
+        let headings = self.widths.is_none().then(|| HEADINGS.map(str::to_owned));
+        let widths = self.widths.get_or_insert([0; 7]);
+        let lines = || headings.iter().chain(rows);
+        for (column, cell) in lines().flat_map(|row| row.iter().enumerate()) {
+            widths[column] = widths[column].max(cell.chars().count());
+        }
+        let line = |row: &[String; 7]| {
+            let cells = row.iter().zip(*widths).map(|(cell, width)| format!(" {cell:width$} "));
+            cells.collect::<String>().trim_end().to_owned() + "\n"
+        };
+        lines().map(line).collect()
+    }
+}
+
 /// Whether two rows differ at most in what changes by itself as time passes: how long ago, and in how long.
 fn says_the_same(one: &[String; 7], other: &[String; 7]) -> bool {
     let steady = |row: &[String; 7]| {
@@ -142,7 +166,7 @@ impl Screen {
         let target = if std::io::stdout().is_terminal() {
             Target::Terminal(Drawn::default())
         } else {
-            Target::Stream
+            Target::Stream(Appended::default())
         };
         Self { target, shown: Vec::new() }
     }
@@ -157,11 +181,11 @@ impl Screen {
                 }
                 drawn.over(rows, size)
             }
-            Target::Stream => {
+            Target::Stream(appended) => {
                 let is_shown =
                     |row: &[String; 7]| self.shown.iter().any(|old| says_the_same(old, row));
                 let changed: Vec<_> = rows.iter().filter(|row| !is_shown(row)).cloned().collect();
-                if changed.is_empty() { String::new() } else { render(&changed) }
+                if changed.is_empty() { String::new() } else { appended.more(&changed) }
             }
         };
         let mut stdout = std::io::stdout().lock();
@@ -209,6 +233,21 @@ mod tests {
         assert!(lines.len() > 2, "{lines:#?}");
         let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
         assert!(words.ends_with(&["the", "whole", "pod"]), "{lines:#?}");
+    }
+
+    #[test]
+    fn appended_lines_stand_under_headings_that_are_said_once() {
+        let mut appended = Appended::default();
+        let first = appended.more(&rows(1));
+        assert!(first.starts_with(
+            " POD    READY  STATUS  RESTARTS  RUNG  NEXT  WHY\n web-0  0/1    Error "
+        ));
+        let next = appended.more(&rows(1));
+        assert_eq!(first.lines().skip(1).collect::<Vec<_>>(), next.lines().collect::<Vec<_>>());
+        let mut long = rows(1);
+        long[0][2] = "CrashLoopBackOff".to_owned();
+        assert!(appended.more(&long).starts_with(" web-0  0/1    CrashLoopBackOff  3 "));
+        assert!(appended.more(&rows(1)).starts_with(" web-0  0/1    Error             3 "));
     }
 
     #[test]

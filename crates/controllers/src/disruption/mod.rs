@@ -70,6 +70,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             ));
         }
         Object::PodDisruptionBudget(_)
+        | Object::CronJob(_)
         | Object::Job(_)
         | Object::Pod(_)
         | Object::ControllerRevision(_)

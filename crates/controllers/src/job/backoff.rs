@@ -29,13 +29,18 @@ pub(super) fn next_creation(own: &[&Arc<Pod>]) -> Option<Tick> {
         .filter(|at| last_success.is_none_or(|success| *at > success))
         .collect();
     let last = failures.iter().max()?;
-    let doublings = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX);
-    let factor = 1u64.checked_shl(doublings).unwrap_or(u64::MAX);
-    Some(*last + FIRST.saturating_mul(factor).min(LONGEST))
+    let before = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX);
+    Some(after(before, *last))
+}
+
+/// When the wait after a failure ends that so many came before.
+pub(super) fn after(before: u32, failed_at: Tick) -> Tick {
+    let factor = 1u64.checked_shl(before).unwrap_or(u64::MAX);
+    failed_at + FIRST.saturating_mul(factor).min(LONGEST)
 }
 
 /// When a pod ended: with its last container; else when it was no longer ready; else when it was made.
-fn finished_at(pod: &Pod) -> Tick {
+pub(super) fn finished_at(pod: &Pod) -> Tick {
     let containers =
         pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     let ends = containers.filter_map(|container| {

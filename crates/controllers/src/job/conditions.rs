@@ -8,8 +8,8 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::{Tick, TickDuration};
 
-use super::COMPONENT;
-use super::tally::Tally;
+use super::tally::{Course, Tally};
+use super::{COMPONENT, number, success};
 use crate::events::{Note, Severity};
 use crate::{Object, pods};
 
@@ -23,14 +23,40 @@ const FAILURE_TARGET: &str = "FailureTarget";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
     /// Complete.
-    Success,
-    /// Failed, with the reason and message of the condition.
-    Failure {
-        /// In CamelCase, for machines.
-        reason: String,
-        /// For people.
-        message: String,
-    },
+    Success(Why),
+    /// Failed.
+    Failure(Why),
+}
+
+/// Reason and message of the conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Why {
+    /// In CamelCase, for machines.
+    reason: String,
+    /// For people.
+    message: String,
+}
+
+impl Why {
+    fn new(reason: &str, message: &str) -> Self {
+        Self { reason: reason.to_owned(), message: message.to_owned() }
+    }
+
+    fn of(condition: &JobCondition) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self { reason: text(&condition.reason), message: text(&condition.message) }
+    }
+}
+
+/// What the status says was decided already.
+pub(super) fn course(status: &JobStatus) -> Course {
+    if is_true(status, SUCCESS_CRITERIA_MET) {
+        Course::Succeeds
+    } else if is_true(status, FAILURE_TARGET) {
+        Course::Fails
+    } else {
+        Course::Open
+    }
 }
 
 fn condition<'a>(status: &'a JobStatus, type_: &str) -> Option<&'a JobCondition> {
@@ -39,6 +65,33 @@ fn condition<'a>(status: &'a JobStatus, type_: &str) -> Option<&'a JobCondition>
 
 fn is_true(status: &JobStatus, type_: &str) -> bool {
     condition(status, type_).is_some_and(|c| c.status == "True")
+}
+
+/// How a Job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Condition Complete is True.
+    Complete,
+    /// Condition Failed is True.
+    Failed,
+}
+
+impl Ending {
+    /// The type of the condition.
+    pub(crate) const fn condition(self) -> &'static str {
+        match self {
+            Ending::Complete => COMPLETE,
+            Ending::Failed => FAILED,
+        }
+    }
+}
+
+/// How a Job ended, if it did.
+pub(crate) fn ending(job: &Job) -> Option<Ending> {
+    let status = job.status.as_ref()?;
+    [Ending::Complete, Ending::Failed]
+        .into_iter()
+        .find(|ending| is_true(status, ending.condition()))
 }
 
 /// True when it is Complete or Failed.
@@ -66,29 +119,51 @@ pub(super) fn goal(
     tally: &Tally<'_>,
     now: Tick,
 ) -> Option<Goal> {
-    let failure = |reason: &str, message: &str| {
-        Some(Goal::Failure { reason: reason.to_owned(), message: message.to_owned() })
-    };
-    if let Some(decided) = condition(status, FAILURE_TARGET).filter(|c| c.status == "True") {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        return failure(&text(&decided.reason), &text(&decided.message));
+    let decided =
+        |type_: &str| condition(status, type_).filter(|c| c.status == "True").map(Why::of);
+    if let Some(why) = decided(SUCCESS_CRITERIA_MET) {
+        return Some(Goal::Success(why));
     }
-    if is_true(status, SUCCESS_CRITERIA_MET) {
-        return Some(Goal::Success);
+    if let Some(why) = decided(FAILURE_TARGET) {
+        return Some(Goal::Failure(why));
     }
-    if exceeds_backoff_limit(spec, tally) {
-        let message = "Job has reached the specified backoff limit";
-        return failure("BackoffLimitExceeded", message);
+    if let Some(why) = failure(spec, status, tally, now) {
+        return Some(Goal::Failure(why));
     }
-    if deadline(spec, status).is_some_and(|at| at <= now) {
-        let message = "Job was active longer than specified deadline";
-        return failure("DeadlineExceeded", message);
+    if let Some(message) = success::met(spec, &tally.completed) {
+        return Some(Goal::Success(Why::new("SuccessPolicy", &message)));
     }
     let is_enough = match spec.completions {
         Some(completions) => tally.succeeded() >= completions,
         None => tally.succeeded() > 0,
     };
-    (is_enough && tally.active.is_empty()).then_some(Goal::Success)
+    (is_enough && tally.active.is_empty()).then(|| {
+        let message = "Reached expected number of succeeded pods";
+        Goal::Success(Why::new("CompletionsReached", message))
+    })
+}
+
+/// Why a Job is to be given up.
+fn failure(spec: &JobSpec, status: &JobStatus, tally: &Tally<'_>, now: Tick) -> Option<Why> {
+    if let Some(message) = &tally.fatal {
+        return Some(Why::new("PodFailurePolicy", message));
+    }
+    if exceeds_backoff_limit(spec, tally) {
+        let message = "Job has reached the specified backoff limit";
+        return Some(Why::new("BackoffLimitExceeded", message));
+    }
+    if deadline(spec, status).is_some_and(|at| at <= now) {
+        let message = "Job was active longer than specified deadline";
+        return Some(Why::new("DeadlineExceeded", message));
+    }
+    let failed = number(tally.per_index.as_ref()?.failed.len());
+    if spec.max_failed_indexes.is_some_and(|limit| failed > limit) {
+        let message = "Job has exceeded the specified maximal number of failed indexes";
+        return Some(Why::new("MaxFailedIndexesExceeded", message));
+    }
+    let all = spec.completions.unwrap_or(0);
+    (failed > 0 && failed.saturating_add(number(tally.completed.len())) >= all)
+        .then(|| Why::new("FailedIndexes", "Job has failed indexes"))
 }
 
 /// True when more failed than the Job allows. With restartPolicy OnFailure, restarts of containers count as well.
@@ -133,40 +208,35 @@ pub(super) fn write(
             None => None,
         };
     };
-    let (interim, last, reason, message) = match goal {
-        Goal::Success => (
-            SUCCESS_CRITERIA_MET,
-            COMPLETE,
-            "CompletionsReached",
-            "Reached expected number of succeeded pods",
-        ),
-        Goal::Failure { reason, message } => {
-            (FAILURE_TARGET, FAILED, reason.as_str(), message.as_str())
-        }
+    let (interim, last, why) = match goal {
+        Goal::Success(why) => (SUCCESS_CRITERIA_MET, COMPLETE, why),
+        Goal::Failure(why) => (FAILURE_TARGET, FAILED, why),
     };
+    let told = (why.reason.as_str(), why.message.as_str());
     let whole = pods::whole_seconds(now);
     if !is_true(status, interim) {
-        set(status, interim, "True", (reason, message), now);
+        set(status, interim, "True", told, now);
         status.start_time.get_or_insert(whole);
         return None;
     }
     if !tally.is_settled() {
         return None;
     }
-    set(status, last, "True", (reason, message), now);
+    set(status, last, "True", told, now);
     match goal {
-        Goal::Success => {
+        Goal::Success(_) => {
             status.completion_time = Some(whole);
             say(Severity::Normal, "Completed", "Job completed")
         }
-        Goal::Failure { reason, .. } => {
-            let reason = match reason.as_str() {
-                "DeadlineExceeded" => "DeadlineExceeded",
-                _ => "BackoffLimitExceeded",
-            };
-            say(Severity::Warning, reason, message)
-        }
+        Goal::Failure(why) => say(Severity::Warning, event_reason(&why.reason), &why.message),
     }
+}
+
+/// The reason of the event about a failure, which is that of the condition.
+fn event_reason(of_condition: &str) -> &'static str {
+    let known =
+        ["DeadlineExceeded", "PodFailurePolicy", "MaxFailedIndexesExceeded", "FailedIndexes"];
+    known.into_iter().find(|reason| *reason == of_condition).unwrap_or("BackoffLimitExceeded")
 }
 
 /// What happened to a Job's suspension.

@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
 use super::COMPONENT;
+use super::per_index::PerIndex;
 use super::tracking::{FINALIZER, INDEX};
 use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
@@ -20,31 +21,32 @@ use crate::{Kind, NamespacedName, Object, Plan, View, names, owners};
 /// The variable with the completion index.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
-/// Creates so many pods, in batches of 1, 2, 4, …: a template that can never be created costs one refused request. Those of
-/// an Indexed Job are for the first of `indexes`.
+/// Creates a pod for each place, in batches of 1, 2, 4, …: a template that can never be created costs one refused request. Those
+/// of an Indexed Job have an index.
 pub(super) fn create(
     view: &View,
     job: &Arc<Job>,
-    missing: usize,
-    indexes: Option<Vec<u32>>,
+    spec: &JobSpec,
+    places: &[Option<u32>],
+    per_index: Option<&PerIndex<'_>>,
     now: Tick,
     plan: &mut Plan,
 ) {
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
     let workload = owners::root_uid(view, &Object::Job(job.clone()));
     let avoided = avoidance::of_workload(view, namespace, &workload, now);
-    let places: Vec<Option<u32>> = match indexes {
-        None => vec![None; missing],
-        Some(indexes) => indexes.into_iter().take(missing).map(Some).collect(),
-    };
     let mut given = BTreeSet::new();
-    let mut left = places.as_slice();
+    let mut left = places;
     let mut batch_size = 1;
     while !left.is_empty() {
         let (now, later) = left.split_at(batch_size.min(left.len()));
         let steps = now.iter().map(|index| {
             let name = free_name(view, job, *index, &mut given);
-            creation(job, name, *index, &avoided)
+            let mut pod = new_pod(job, spec, name, *index, &avoided);
+            if let Some((per_index, index)) = per_index.zip(*index) {
+                per_index.mark(spec, index, &mut pod.metadata);
+            }
+            creation(job, pod)
         });
         plan.then_all(steps.collect());
         left = later;
@@ -80,16 +82,21 @@ fn name_base(owner: &str, tail_len: usize) -> &str {
     owner[..end].trim_end_matches(['-', '.'])
 }
 
-fn creation(job: &Arc<Job>, name: String, index: Option<u32>, avoided: &Avoided) -> Step {
-    let about = Object::Job(job.clone());
-    let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+fn new_pod(
+    job: &Arc<Job>,
+    spec: &JobSpec,
+    name: String,
+    index: Option<u32>,
+    avoided: &Avoided,
+) -> Pod {
+    let template = spec.template.clone();
     let from = template.metadata.unwrap_or_default();
     let mut finalizers = from.finalizers.unwrap_or_default();
     finalizers.push(FINALIZER.to_owned());
     let mut pod = Pod {
         metadata: ObjectMeta {
             generate_name: Some(name[..name.len() - 5].to_owned()),
-            name: Some(name.clone()),
+            name: Some(name),
             namespace: job.metadata.namespace.clone(),
             labels: from.labels,
             annotations: from.annotations,
@@ -104,7 +111,12 @@ fn creation(job: &Arc<Job>, name: String, index: Option<u32>, avoided: &Avoided)
         give_index(&mut pod, job, index);
     }
     avoidance::exclude(&mut pod, avoided);
-    let message = format!("Created pod: {name}");
+    pod
+}
+
+fn creation(job: &Arc<Job>, pod: Pod) -> Step {
+    let about = Object::Job(job.clone());
+    let message = format!("Created pod: {}", pod.metadata.name.as_deref().unwrap_or_default());
     let success = Note::new(&about, Severity::Normal, "SuccessfulCreate", message, COMPONENT);
     let failure =
         Note::new(&about, Severity::Warning, "FailedCreate", "Error creating: ", COMPONENT);

@@ -7,6 +7,7 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 
+use super::failure::Failed;
 use super::tally::Tally;
 use super::{COMPONENT, Mode, backoff, creation, mode, number, tracking};
 use crate::events::{Note, Severity};
@@ -35,20 +36,49 @@ pub(super) fn manage(
         give_up(job, &doomed, plan);
         return;
     }
-    let missing = wanted.saturating_sub(kept.len()).min(BURST);
+    // Under podReplacementPolicy Failed a pod that is being deleted keeps its place until it has ended.
+    let leaving: &[&Arc<Pod>] = match Failed::of(spec) {
+        Failed::FailedOnly => &tally.terminating,
+        Failed::FailedOrTerminating => &[],
+    };
+    let missing = wanted.saturating_sub(kept.len() + leaving.len()).min(BURST);
     if missing == 0 {
         return;
     }
-    match backoff::next_creation(own) {
-        Some(at) if now < at => plan.look_again(at),
-        Some(_) | None => {
-            let indexes = match mode(spec) {
-                Mode::NonIndexed => None,
-                Mode::Indexed(end) => Some(free_indexes(end, &kept, &tally.completed)),
-            };
-            creation::create(view, job, missing, indexes, now, plan);
+    let places = match mode(spec) {
+        Mode::NonIndexed => vec![None; missing],
+        Mode::Indexed(end) => {
+            let taken = kept.iter().chain(leaving).filter_map(|pod| tracking::index(pod)).collect();
+            let free = free_indexes(end, &taken, tally);
+            free.into_iter().take(missing).map(Some).collect()
         }
+    };
+    let due = due_places(places, own, tally, now, plan);
+    creation::create(view, job, spec, &due, tally.per_index.as_ref(), now, plan);
+}
+
+/// Those of the places that have waited long enough since the last failure; asks to be looked at again for the others.
+fn due_places(
+    places: Vec<Option<u32>>,
+    own: &[&Arc<Pod>],
+    tally: &Tally<'_>,
+    now: Tick,
+    plan: &mut Plan,
+) -> Vec<Option<u32>> {
+    let Some(per_index) = &tally.per_index else {
+        return match backoff::next_creation(own) {
+            Some(at) if now < at => {
+                plan.look_again(at);
+                Vec::new()
+            }
+            Some(_) | None => places,
+        };
+    };
+    let due_at = |place: &Option<u32>| per_index.next_creation((*place)?).filter(|at| now < *at);
+    if let Some(at) = places.iter().filter_map(due_at).min() {
+        plan.look_again(at);
     }
+    places.into_iter().filter(|place| due_at(place).is_none()).collect()
 }
 
 /// How many pods should run now.
@@ -102,11 +132,13 @@ fn worth(pod: &Pod) -> (bool, bool, bool, bool, Option<u32>, Option<Tick>, Strin
     )
 }
 
-/// The indexes that have neither succeeded nor a pod, in order.
-fn free_indexes(end: u32, kept: &[&Arc<Pod>], completed: &BTreeSet<u32>) -> Vec<u32> {
-    let running: BTreeSet<u32> = kept.iter().filter_map(|pod| tracking::index(pod)).collect();
+/// The indexes that have neither succeeded nor failed nor a pod, in order.
+fn free_indexes(end: u32, taken: &BTreeSet<u32>, tally: &Tally<'_>) -> Vec<u32> {
+    let has_failed =
+        |index: &u32| tally.per_index.as_ref().is_some_and(|all| all.failed.contains(index));
     (0..end)
-        .filter(|index| !running.contains(index) && !completed.contains(index))
+        .filter(|index| !taken.contains(index) && !tally.completed.contains(index))
+        .filter(|index| !has_failed(index))
         .take(BURST)
         .collect()
 }

@@ -19,8 +19,11 @@ mod backoff;
 mod claim;
 mod conditions;
 mod creation;
+mod failure;
 mod indexes;
 mod manage;
+mod per_index;
+mod success;
 mod tally;
 mod tracking;
 
@@ -35,9 +38,12 @@ use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, pods};
 use conditions::Goal;
+pub(crate) use conditions::{Ending, ending};
 use tally::Tally;
 pub(crate) use tracking::reconcile_untracked;
 
+/// What `managedBy` calls this controller.
+const MANAGER: &str = "kubernetes.io/job-controller";
 /// `source.component` of its events.
 const COMPONENT: &str = "job-controller";
 
@@ -93,6 +99,11 @@ fn selects(job: &Job, pod: &ObjectMeta) -> bool {
     })
 }
 
+/// True when another controller looks after the Job (`managedBy`, KEP-4368): pods and status are its business.
+fn is_managed_elsewhere(spec: &JobSpec) -> bool {
+    spec.managed_by.as_deref().is_some_and(|manager| manager != MANAGER)
+}
+
 /// What is to be done for a Job.
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
@@ -100,27 +111,30 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let Some(spec) = &job.spec else { return plan };
     let none = JobStatus::default();
     let status = job.status.as_ref().unwrap_or(&none);
+    if is_managed_elsewhere(spec) {
+        expire(job, spec, status, now, &mut plan);
+        return plan;
+    }
     let own = claim::claim_pods(view, job, &mut plan);
     if owners::is_terminating(&job.metadata) || conditions::is_finished(status) {
         // Nothing counts any more.
         let tracked = own.iter().filter(|pod| tracking::is_tracked(&pod.metadata));
         plan.then_all(tracked.map(|pod| tracking::release(pod)).collect());
-        if !owners::is_terminating(&job.metadata) {
-            expire(job, spec, status, now, &mut plan);
-        }
+        expire(job, spec, status, now, &mut plan);
         return plan;
     }
     if !plan.batches.is_empty() {
         return plan; // pods are being adopted or let go: count them first
     }
-    let tally = tally::tally(status, mode(spec), &own);
+    let tally = tally::tally(spec, status, &own, conditions::course(status));
     let goal = conditions::goal(spec, status, &tally, now);
     let mut next = counted(status, &tally);
     let note = conditions::write(job, spec, &mut next, goal.as_ref(), &tally, now);
     plan.then_all(tally.ended.iter().map(|pod| tracking::release(pod)).collect());
     match &goal {
-        Some(Goal::Failure { .. }) => manage::end(job, &tally.active, &mut plan),
-        Some(Goal::Success) => {}
+        Some(Goal::Failure(_)) => manage::end(job, &tally.active, &mut plan),
+        // What runs still when the policy is met is not needed; it is no failure.
+        Some(Goal::Success(_)) => manage::give_up(job, &tally.active, &mut plan),
         None if spec.suspend == Some(true) => manage::give_up(job, &tally.active, &mut plan),
         None => {
             look_at_deadline(spec, &next, now, &mut plan);
@@ -146,9 +160,10 @@ fn counted(status: &JobStatus, tally: &Tally<'_>) -> JobStatus {
     JobStatus {
         active: non_zero(number(tally.active.len())),
         ready: Some(number(ready)),
-        terminating: Some(number(tally.terminating)),
+        terminating: Some(number(tally.terminating.len())),
         succeeded: non_zero(tally.counted_succeeded),
         failed: non_zero(tally.counted_failed),
+        failed_indexes: tally.per_index.as_ref().map(|all| indexes::format(&all.failed)),
         completed_indexes: Some(indexes::format(&tally.completed)).filter(|text| !text.is_empty()),
         uncounted_terminated_pods: Some(UncountedTerminatedPods {
             succeeded: non_empty(&tally.uncounted_succeeded),
@@ -204,6 +219,9 @@ fn look_at_deadline(spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut Pl
 
 /// Deletes a finished Job when its time is over.
 fn expire(job: &Arc<Job>, spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut Plan) {
+    if owners::is_terminating(&job.metadata) {
+        return;
+    }
     let Some(seconds) = spec.ttl_seconds_after_finished else { return };
     let Some(finished) = conditions::finished_at(status) else { return };
     let at = finished + TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0));

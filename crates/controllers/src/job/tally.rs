@@ -1,16 +1,18 @@
 //! Counting pods that ended, each once, whatever happens between the steps.
 //!
-//! A pod counts as failed when its phase is Failed, and when it is being deleted before it succeeded (`podReplacementPolicy:
-//! TerminatingOrFailed`). It is new while it has the finalizer and its UID is in neither list of the status. A UID in a list
+//! When a pod counts as failed, and whether the failure counts, is the business of `failure`; that of a Job that is given up is
+//! a failure in any case. It is new while it has the finalizer and its UID is in neither list of the status. A UID in a list
 //! whose pod has no finalizer any more, or is gone, turns into one more on the counter, in the same write that takes it off
 //! the list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::batch::v1::JobStatus;
+use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 
+use super::failure::{Failed, Verdict, verdict};
+use super::per_index::PerIndex;
 use super::{Mode, indexes, number, tracking};
 use crate::pods;
 
@@ -23,7 +25,7 @@ pub(super) struct Tally<'a> {
     /// Pods that neither ended nor are being deleted.
     pub(super) active: Vec<&'a Arc<Pod>>,
     /// Pods that are being deleted and have not ended.
-    pub(super) terminating: usize,
+    pub(super) terminating: Vec<&'a Arc<Pod>>,
     /// Pods that may go once the status is written.
     pub(super) ended: Vec<&'a Arc<Pod>>,
     /// UIDs of pods that succeeded and are not counted yet.
@@ -36,6 +38,23 @@ pub(super) struct Tally<'a> {
     pub(super) counted_failed: i32,
     /// The indexes of which a pod succeeded.
     pub(super) completed: BTreeSet<u32>,
+    /// The indexes that failed, of a Job that counts their failures.
+    pub(super) per_index: Option<PerIndex<'a>>,
+    /// Failures that count and wait for the next pod of their index.
+    pub(super) held: usize,
+    /// Why a failed pod gives the Job up.
+    pub(super) fatal: Option<String>,
+}
+
+/// What becomes of a Job as far as counting goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Course {
+    /// It goes on.
+    Open,
+    /// It is a success.
+    Succeeds,
+    /// It is given up.
+    Fails,
 }
 
 impl Tally<'_> {
@@ -46,13 +65,13 @@ impl Tally<'_> {
 
     /// All that failed.
     pub(super) fn failed(&self) -> i32 {
-        self.counted_failed.saturating_add(number(self.uncounted_failed.len()))
+        self.counted_failed.saturating_add(number(self.uncounted_failed.len() + self.held))
     }
 
     /// True when nothing is left of the pods but what is in the counters.
     pub(super) fn is_settled(&self) -> bool {
         self.active.is_empty()
-            && self.terminating == 0
+            && self.terminating.is_empty()
             && self.ended.is_empty()
             && self.uncounted_succeeded.is_empty()
             && self.uncounted_failed.is_empty()
@@ -60,7 +79,13 @@ impl Tally<'_> {
 }
 
 /// Counts the pods of a Job.
-pub(super) fn tally<'a>(status: &JobStatus, mode: Mode, own: &[&'a Arc<Pod>]) -> Tally<'a> {
+pub(super) fn tally<'a>(
+    spec: &JobSpec,
+    status: &JobStatus,
+    own: &[&'a Arc<Pod>],
+    course: Course,
+) -> Tally<'a> {
+    let mode = super::mode(spec);
     let tracked: BTreeSet<&str> =
         own.iter().filter(|pod| tracking::is_tracked(&pod.metadata)).map(|pod| uid(pod)).collect();
     let listed = status.uncounted_terminated_pods.as_ref();
@@ -82,22 +107,17 @@ pub(super) fn tally<'a>(status: &JobStatus, mode: Mode, own: &[&'a Arc<Pod>]) ->
         completed,
         ..Tally::default()
     };
-    let known: BTreeSet<&str> = succeeded.iter().chain(failed).map(String::as_str).collect();
-    for &pod in own {
-        if pods::is_active(pod) {
-            tally.active.push(pod);
-        } else if !pods::is_finished(pod) {
-            tally.terminating += 1;
-        }
-        if !tracked.contains(uid(pod)) || pods::is_active(pod) {
-            continue;
-        }
-        if known.contains(uid(pod)) {
-            tally.ended.push(pod);
-        } else if tally.ended.len() < NEW_MAX {
-            tally.take_in(pod, mode);
-        }
+    tally.take_in_successes(own, mode);
+    if let (Mode::Indexed(end), Some(_)) = (mode, spec.backoff_limit_per_index) {
+        let before = indexes::parse(status.failed_indexes.as_deref().unwrap_or_default(), end);
+        tally.per_index = Some(match course {
+            Course::Open => PerIndex::of(spec, end, own, before, &tally.completed),
+            // What ends now, ends for the Job's sake.
+            Course::Succeeds | Course::Fails => PerIndex { failed: before, ..PerIndex::default() },
+        });
     }
+    let known: BTreeSet<&str> = succeeded.iter().chain(failed).map(String::as_str).collect();
+    tally.take_in(spec, own, &known, course);
     match mode {
         Mode::NonIndexed => {}
         Mode::Indexed(_) => tally.counted_succeeded = number(tally.completed.len()),
@@ -106,18 +126,72 @@ pub(super) fn tally<'a>(status: &JobStatus, mode: Mode, own: &[&'a Arc<Pod>]) ->
 }
 
 impl<'a> Tally<'a> {
-    /// A pod that ended and that the status does not know.
-    fn take_in(&mut self, pod: &'a Arc<Pod>, mode: Mode) {
-        self.ended.push(pod);
-        if pods::phase(pod) != "Succeeded" {
-            self.uncounted_failed.push(uid(pod).to_owned());
+    /// The indexes that succeeded since the status was written.
+    fn take_in_successes(&mut self, own: &[&'a Arc<Pod>], mode: Mode) {
+        let Mode::Indexed(end) = mode else { return };
+        let succeeded = own
+            .iter()
+            .filter(|pod| tracking::is_tracked(&pod.metadata) && pods::phase(pod) == "Succeeded");
+        let places = succeeded.filter_map(|pod| tracking::index(pod));
+        self.completed.extend(places.filter(|index| *index < end).take(NEW_MAX));
+    }
+
+    /// Sorts the pods, and takes in those that ended and that the status does not know.
+    fn take_in(
+        &mut self,
+        spec: &JobSpec,
+        own: &[&'a Arc<Pod>],
+        known: &BTreeSet<&str>,
+        course: Course,
+    ) {
+        let failed = Failed::of(spec);
+        for &pod in own {
+            if pods::is_active(pod) {
+                self.active.push(pod);
+                continue;
+            }
+            if !pods::is_finished(pod) {
+                self.terminating.push(pod);
+            }
+            if !tracking::is_tracked(&pod.metadata) {
+                continue; // counted, given up, or somebody else took the finalizer: nobody can tell
+            }
+            if known.contains(uid(pod)) {
+                self.ended.push(pod);
+            } else if self.ended.len() < NEW_MAX {
+                self.take_in_new(spec, pod, failed, course);
+            }
+        }
+    }
+
+    fn take_in_new(&mut self, spec: &JobSpec, pod: &'a Arc<Pod>, failed: Failed, course: Course) {
+        if pods::phase(pod) == "Succeeded" {
+            self.ended.push(pod);
+            match super::mode(spec) {
+                Mode::NonIndexed => self.uncounted_succeeded.push(uid(pod).to_owned()),
+                Mode::Indexed(_) => {}
+            }
             return;
         }
-        match mode {
-            Mode::NonIndexed => self.uncounted_succeeded.push(uid(pod).to_owned()),
-            Mode::Indexed(end) => {
-                self.completed.extend(tracking::index(pod).filter(|index| *index < end));
-            }
+        let has_failed = failed.is(pod);
+        match (has_failed, course) {
+            (false, Course::Open) => return, // its end is yet to come
+            (false, Course::Succeeds) => return self.ended.push(pod),
+            (false, Course::Fails) | (true, _) => {}
+        }
+        let verdict = verdict(spec, pod);
+        if let (true, Verdict::FailsJob(why), None) = (has_failed, &verdict, &self.fatal) {
+            self.fatal = Some(why.clone());
+        }
+        let counts = verdict != Verdict::IsIgnored;
+        let is_open = course == Course::Open;
+        if is_open && self.per_index.as_ref().is_some_and(|all| all.keeps(pod)) {
+            self.held += usize::from(counts);
+            return;
+        }
+        self.ended.push(pod);
+        if counts {
+            self.uncounted_failed.push(uid(pod).to_owned());
         }
     }
 }

@@ -120,18 +120,12 @@ fn evict(about: &Object, pod: &Pod, now: Tick, plan: &mut Plan) {
         message,
         NAME,
     ));
-    let mut conditions: Vec<_> =
-        pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
-    conditions.retain(|c| c.type_ != "DisruptionTarget");
-    conditions.push(k8s_openapi::api::core::v1::PodCondition {
-        type_: "DisruptionTarget".to_owned(),
-        status: "True".to_owned(),
-        reason: Some("DeletionByTaintManager".to_owned()),
-        message: Some("Taint manager: deleting due to NoExecute taint".to_owned()),
-        last_transition_time: Some(pods::whole_seconds(now)),
-        observed_generation: pod.metadata.generation,
-        ..Default::default()
-    });
+    let conditions = pods::conditions_with_disruption(
+        pod,
+        "DeletionByTaintManager",
+        "Taint manager: deleting due to NoExecute taint",
+        now,
+    );
     plan.then(Write::Patch {
         id,
         part: Part::Status,

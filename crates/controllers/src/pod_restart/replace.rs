@@ -18,22 +18,20 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{
-    PodReplacement, PodRestart, PodRestartPhase, ReplacementStep, Rung,
+    PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, ReplacementStep, Rung,
 };
 use rekindle_types::{Tick, TickDuration, labels, span};
 
-use super::{again, finish, pod_of, successor};
+use super::{again, finish, grace, pod_of, successor};
 use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Evict, Refusal, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, Plan, View, owners, pods, scheduler};
 
 /// From the eviction to the new pod's readiness, the pod's grace period aside.
-const DEADLINE_DEFAULT: TickDuration = TickDuration::from_secs(600);
+const DEADLINE_DEFAULT: TickDuration = RESTART_GIVEN_UP_AFTER;
 /// A Reschedule avoids its node so long.
 const AVOID_DEFAULT: TickDuration = TickDuration::from_secs(30 * 60);
-/// The grace period of a pod that names none.
-const GRACE_DEFAULT_SECS: i64 = 30;
 /// A pod that has been ready so long is well again. It is the kubelet's first delay between two restarts.
 const WELL_AFTER: TickDuration = TickDuration::from_secs(10);
 /// What was refused is tried again after so long, doubling to the longest wait.
@@ -344,13 +342,7 @@ impl Job<'_> {
     }
 
     fn grace(&self) -> TickDuration {
-        let of_pod = self.view.pod(&pod_of(self.restart)).and_then(|pod| pod.spec.as_ref());
-        let seconds = self
-            .restart
-            .spec
-            .grace_period_seconds
-            .or_else(|| of_pod.and_then(|spec| spec.termination_grace_period_seconds));
-        secs(seconds.unwrap_or(GRACE_DEFAULT_SECS))
+        grace(self.view, self.restart)
     }
 
     fn message(&self) -> Option<&str> {

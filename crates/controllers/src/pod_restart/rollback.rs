@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RollbackStatus};
+use rekindle_types::v1alpha1::{
+    PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, RollbackStatus,
+};
+use rekindle_types::{Tick, TickDuration};
 
 use super::{finish, pod_of};
 use crate::deployment::rollback;
@@ -88,6 +90,10 @@ fn go_on(
                 format!("Deployment {deployment_name} is at revision {to_revision} again");
             plan.then(finish(restart, PodRestartPhase::Succeeded, message, now));
         }
+        (Some(_), Some(_)) if is_overdue(restart, now) => {
+            let message = format!("Deployment {deployment_name} could not be changed in time");
+            plan.then(finish(restart, PodRestartPhase::Failed, message, now));
+        }
         (Some(deployment), Some(to)) if is_at(deployment, from) => {
             plan.then_all(vec![change(deployment, to, *to_revision)]);
         }
@@ -96,6 +102,14 @@ fn go_on(
             plan.then(finish(restart, PodRestartPhase::Failed, message, now));
         }
     }
+}
+
+/// The Deployment is changed by one write; who has not got it through by then never will.
+fn is_overdue(restart: &PodRestart, now: Tick) -> bool {
+    let started = restart.status.as_ref().and_then(|status| status.started_at.as_ref());
+    let limit = restart.spec.deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let limit = limit.map_or(RESTART_GIVEN_UP_AFTER, TickDuration::from_secs);
+    started.is_some_and(|started| Tick::from(started) + limit <= now)
 }
 
 fn change(deployment: &Arc<Deployment>, to: &ReplicaSet, revision: i64) -> Step {

@@ -7,6 +7,7 @@ use rekindle_types::local_path::SELECTED_NODE;
 use serde_json::json;
 
 use super::affinity;
+use super::refusal::Refusal;
 use crate::plan::{Part, Write};
 use crate::volumes::{
     Origin, annotation, claims_of, class_name, is_bound, is_of, not_owner, waits_for_pod,
@@ -77,12 +78,16 @@ impl<'v> Claims<'v> {
     }
 
     /// Why the pod's volumes keep it from this node.
-    pub(super) fn reason_against(&self, node: &Node) -> Option<String> {
+    pub(super) fn refusal(&self, node: &Node) -> Option<Refusal> {
         if self.taken {
-            return Some("node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode".to_owned());
+            return Some(Refusal::final_for(
+                "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+            ));
         }
         if !self.bound.iter().all(|volume| affinity::fits_volume(volume, node)) {
-            return Some("node(s) didn't match PersistentVolume's node affinity".to_owned());
+            return Some(Refusal::final_for(
+                "node(s) didn't match PersistentVolume's node affinity",
+            ));
         }
         let name = node.metadata.name.as_deref();
         let elsewhere = |claim: &&Arc<PersistentVolumeClaim>| {
@@ -90,7 +95,8 @@ impl<'v> Claims<'v> {
             selected.is_some() && selected != name
         };
         let is_elsewhere = self.waiting.iter().any(elsewhere);
-        is_elsewhere.then(|| "node(s) didn't find available persistent volumes to bind".to_owned())
+        is_elsewhere
+            .then(|| Refusal::final_for("node(s) didn't find available persistent volumes to bind"))
     }
 
     /// True when every claim has its volume.

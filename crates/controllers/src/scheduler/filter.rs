@@ -1,27 +1,32 @@
 //! Whether a pod fits a node, and how well. Reasons are worded as upstream's plugins word them.
 
+use std::borrow::Cow;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
 
+use super::cluster::NodeState;
+use super::refusal::{Cure, Refusal};
 use super::requests::Requests;
+use super::scores::SCORE_MAX;
 use super::{affinity, taints};
 
 /// Taints are not named, so that nodes with different ones are counted together (upstream since 1.34).
 const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 
-/// Why the pod may not go to the node, whatever else is there. As upstream: the first plugin that refuses speaks.
-pub(super) fn placement_reason(pod: &Pod, node: &Node) -> Option<String> {
+/// Why the pod may not go to the node, whatever else is there.
+pub(super) fn placement_refusal(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
     let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     if is_cordoned && !taints::tolerates_unschedulable(pod) {
-        return Some("node(s) were unschedulable".to_owned());
+        return Some(Refusal::final_for("node(s) were unschedulable"));
     }
-    if !is_ready(node) && !taints::tolerates_not_ready(pod) {
-        return Some(UNTOLERATED.to_owned());
+    if !state.is_ready() && !taints::tolerates_not_ready(pod) {
+        return Some(Refusal::final_for(UNTOLERATED));
     }
     if taints::first_untolerated(pod, node).is_some() {
-        return Some(UNTOLERATED.to_owned());
+        return Some(Refusal::final_for(UNTOLERATED));
     }
     let matches = affinity::matches(pod, node);
-    (!matches).then(|| "node(s) didn't match Pod's node affinity/selector".to_owned())
+    (!matches).then(|| Refusal::final_for("node(s) didn't match Pod's node affinity/selector"))
 }
 
 /// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
@@ -31,42 +36,75 @@ pub(super) fn is_ready(node: &Node) -> bool {
     conditions.filter(|c| c.type_ == "Ready").all(|c| c.status == "True")
 }
 
-/// Every resource that is short.
+/// Every resource that is short. One of which the node has too little for the pod alone is short whatever ends there.
 pub(super) fn shortages(
     requests: &Requests,
     allocatable: &Requests,
     used: &Requests,
-) -> Vec<String> {
-    let mut reasons = Vec::new();
+) -> Option<Refusal> {
+    let mut reasons: Vec<Cow<'static, str>> = Vec::new();
+    let mut cure = Cure::PodsEnd;
     if used.pods + 1 > allocatable.pods {
-        reasons.push("Too many pods".to_owned());
+        reasons.push("Too many pods".into());
     }
-    let mut check = |name: &str, wanted: i64, has: i64, taken: i64| {
+    let mut check = |name: &dyn Fn() -> Cow<'static, str>, wanted: i64, has: i64, taken: i64| {
         if wanted > 0 && wanted > has - taken {
-            reasons.push(format!("Insufficient {name}"));
+            reasons.push(name());
+            if wanted > has {
+                cure = Cure::Nothing;
+            }
         }
     };
-    check("cpu", requests.cpu_millis, allocatable.cpu_millis, used.cpu_millis);
-    check("memory", requests.memory_bytes, allocatable.memory_bytes, used.memory_bytes);
-    check(
-        "ephemeral-storage",
-        requests.storage_bytes,
-        allocatable.storage_bytes,
-        used.storage_bytes,
-    );
+    let of_cpu = || "Insufficient cpu".into();
+    check(&of_cpu, requests.cpu_millis, allocatable.cpu_millis, used.cpu_millis);
+    let of_memory = || "Insufficient memory".into();
+    check(&of_memory, requests.memory_bytes, allocatable.memory_bytes, used.memory_bytes);
+    let of_storage = || "Insufficient ephemeral-storage".into();
+    check(&of_storage, requests.storage_bytes, allocatable.storage_bytes, used.storage_bytes);
     for (name, wanted) in &requests.others {
-        check(name, *wanted, allocatable.other(name), used.other(name));
+        let of_other = || format!("Insufficient {name}").into();
+        check(&of_other, *wanted, allocatable.other(name), used.other(name));
     }
-    reasons
+    (!reasons.is_empty()).then(|| Refusal::for_all(reasons, cure))
 }
 
 /// How much of CPU and memory stays free, 0..=200, and on equal terms fewer pods: upstream's LeastAllocated.
-pub(super) fn free_share(node: &Node, used: &Requests, requests: &Requests) -> i64 {
-    let has = Requests::allocatable(node);
+pub(super) fn free_share(state: &NodeState, requests: &Requests) -> i64 {
+    let (has, used) = (state.allocatable(), state.used());
     let share = |has: i64, taken: i64, wanted: i64| {
         if has <= 0 { 0 } else { (has - taken - wanted).max(0).saturating_mul(100) / has }
     };
     let resources = share(has.cpu_millis, used.cpu_millis, requests.cpu_millis)
         + share(has.memory_bytes, used.memory_bytes, requests.memory_bytes);
     resources * 1000 + share(has.pods, used.pods, requests.pods)
+}
+
+/// How much more even the use of CPU and memory gets by the pod, 0..=100; 0 for all nodes when it asks for neither
+/// [kube-scheduler, NodeResourcesBalancedAllocation, since 1.36 by the difference that the pod makes].
+pub(super) fn balance(state: &NodeState, requests: &Requests) -> i64 {
+    let (wanted, has, used) = (requests, state.allocatable(), state.used());
+    if wanted.cpu_millis == 0 && wanted.memory_bytes == 0 {
+        return 0;
+    }
+    let before = evenness((used.cpu_millis, has.cpu_millis), (used.memory_bytes, has.memory_bytes));
+    let after = evenness(
+        (used.cpu_millis + wanted.cpu_millis, has.cpu_millis),
+        (used.memory_bytes.saturating_add(wanted.memory_bytes), has.memory_bytes),
+    );
+    (SCORE_MAX + (SCORE_MAX / 2 + after - before)) / 2
+}
+
+/// 100 when as much of the CPU is used as of the memory, less the further they are apart. What the node has none of does not count.
+#[expect(clippy::cast_possible_truncation, reason = "0..=100 by construction")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "amounts are far below 2^52, or a share of them is all that counts"
+)]
+fn evenness(cpu: (i64, i64), memory: (i64, i64)) -> i64 {
+    if cpu.1 <= 0 || memory.1 <= 0 {
+        return SCORE_MAX;
+    }
+    let share = |(used, has): (i64, i64)| (used as f64 / has as f64).min(1.0);
+    let deviation = (share(cpu) - share(memory)).abs() / 2.0;
+    ((1.0 - deviation) * SCORE_MAX as f64) as i64
 }

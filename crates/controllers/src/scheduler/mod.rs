@@ -2,24 +2,28 @@
 //!
 //! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
 //! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit,
-//! the one with the best score is taken (`scores`), then the first by name.
-//!
-//! Not here yet: preemption. The API warns about its fields.
+//! the one with the best score is taken (`scores`), then the first by name. Where none does, pods of lower priority may have to go
+//! (`preemption`).
 
 pub mod requests;
 
 mod affinity;
 mod claims;
+pub(crate) mod cluster;
 mod filter;
+mod fit;
+mod locality;
 pub(crate) mod neighbours;
 mod ports;
+mod preemption;
+mod queue;
+mod refusal;
 mod scores;
 mod spread;
 pub(crate) mod taints;
 mod wake;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
@@ -32,11 +36,14 @@ use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
 pub(crate) use affinity::fits_volume;
 use claims::Claims;
-use neighbours::Neighbours;
-use ports::Ports;
-use requests::Requests;
+use cluster::NodeState;
+use fit::Fit;
+use preemption::Answer;
+pub use queue::Attempt;
+pub(crate) use queue::Attempts;
+use queue::Standing;
+use refusal::{Cure, Refusals};
 use scores::Candidate;
-use spread::Spread;
 pub(crate) use wake::affected;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
@@ -51,35 +58,54 @@ fn is_waiting(pod: &Pod) -> bool {
         && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
 }
 
-/// Where a waiting pod stands in the queue: the higher priority first, then the older pod (upstream's PrioritySort). A driver
-/// looks at what is due at the same time in this order.
+/// True when its place depends on other pods.
+pub(crate) fn looks_at_others(pod: &Pod) -> bool {
+    neighbours::has_terms(pod) || spread::has_constraints(pod)
+}
+
+/// Where a waiting pod stands in the queue: those that do not back off, then the higher priority first, then the older pod
+/// (upstream's PrioritySort). A driver looks at what is due at the same time in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn(Reverse<i32>, Tick);
+pub struct Turn(Standing, Reverse<i32>, Tick);
 
 pub(crate) fn turn(view: &View, name: &NamespacedName) -> Turn {
     let Some(pod) = view.pod(name) else { return Turn::default() };
-    let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default();
     let since = pod.metadata.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from);
-    Turn(Reverse(priority), since)
+    let standing = queue::standing(view, name, view.now());
+    Turn(standing, Reverse(priority(pod)), since)
+}
+
+/// A pod's priority; the API writes that of its class.
+fn priority(pod: &Pod) -> i32 {
+    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
 }
 
 /// Binds the pod, or says why no node fits.
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name).filter(|pod| is_waiting(pod)) else { return plan };
+    if let Some(until) = queue::held_until(view, name, now) {
+        plan.look_again(until);
+        return plan;
+    }
     let claims = match Claims::of(view, pod) {
         Ok(claims) => claims,
         Err(reason) => {
-            refuse(pod, &nowhere(view, &reason), now, &mut plan);
+            let message = nowhere(view, &reason);
+            let nodes = view.cluster().nodes().count();
+            let message = format!("{message} preemption: {}", preemption::no_help(pod, nodes));
+            refuse(pod, &message, Nomination::None, now, &mut plan);
             return plan;
         }
     };
-    match fitting(view, &avoidance::as_of(pod, now), &claims, None) {
+    let seen = avoidance::as_of(pod, now);
+    let fit = Fit::of(view, &seen, &claims);
+    match fitting(view, &fit, None) {
         Ok(node) if claims.is_ready() => bind(pod, node, &mut plan),
         // The pod is bound when its volumes are there.
         Ok(node) => plan.then_all(claims.select(node).map(Step::from).collect()),
-        Err(message) => {
-            refuse(pod, &message, now, &mut plan);
+        Err(unfit) => {
+            preempt(view, pod, &fit, &unfit, now, &mut plan);
             if let Some(at) = avoidance::next_end(pod, now) {
                 plan.look_again(at);
             }
@@ -88,65 +114,95 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     plan
 }
 
+/// Says why the pod fits nowhere, and has others end for it where that helps.
+fn preempt(
+    view: &View,
+    pod: &Arc<Pod>,
+    fit: &Fit<'_>,
+    unfit: &Unfit<'_>,
+    now: Tick,
+    plan: &mut Plan,
+) {
+    let message = unfit.refusals.explain();
+    if unfit.refusals.nodes() == 0 {
+        return refuse(pod, &message, Nomination::None, now, plan);
+    }
+    match preemption::look(view, fit, unfit) {
+        Answer::Helps(victims) => {
+            let node = victims.node.metadata.name.as_deref().unwrap_or_default();
+            refuse(pod, &message, Nomination::To(node), now, plan);
+            let batches = preemption::carry_out(view, pod, &victims, now);
+            batches.into_iter().for_each(|batch| plan.then_all(batch));
+        }
+        Answer::Useless(why) => {
+            refuse(pod, &format!("{message} preemption: {why}"), Nomination::None, now, plan);
+        }
+        Answer::NotNow(why) => {
+            refuse(pod, &format!("{message} preemption: {why}"), Nomination::Stays, now, plan);
+        }
+    }
+}
+
 /// The best node for the pod, or why there is none; `except` is left out.
 ///
 /// # Errors
 /// The reasons of all nodes together.
 pub(crate) fn best_node<'a>(
     view: &'a View,
-    pod: &Pod,
+    pod: &'a Pod,
     except: Option<&str>,
 ) -> Result<&'a Arc<Node>, String> {
     let claims = Claims::of(view, pod).map_err(|reason| nowhere(view, &reason))?;
-    fitting(view, pod, &claims, except)
+    fitting(view, &Fit::of(view, pod, &claims), except).map_err(|unfit| unfit.refusals.explain())
 }
 
 fn nowhere(view: &View, reason: &str) -> String {
-    format!("0/{} nodes are available: {reason}.", view.of_kind(Kind::Node).count())
+    format!("0/{} nodes are available: {reason}.", view.cluster().nodes().count())
 }
 
-fn fitting<'a>(
-    view: &'a View,
-    pod: &Pod,
-    claims: &Claims<'_>,
+/// Why no node takes a pod.
+struct Unfit<'a> {
+    refusals: Refusals,
+    /// The nodes where it may help that pods end.
+    curable: Vec<(&'a Arc<Node>, &'a NodeState)>,
+}
+
+/// The best node, or why none is. One that was nominated is taken if it fits: room was made there.
+fn fitting<'v: 'a, 'a>(
+    view: &'v View,
+    fit: &Fit<'a>,
     except: Option<&str>,
-) -> Result<&'a Arc<Node>, String> {
-    let requests = Requests::of(pod);
-    let ports = Ports::of(pod);
-    let spread = Spread::of(view, pod);
-    let neighbours = Neighbours::of(view, pod);
+) -> Result<&'v Arc<Node>, Unfit<'v>> {
+    let nominated = pods::nominated_node(fit.pod).filter(|name| except != Some(*name));
+    let nominated = nominated.and_then(|name| Some((name, view.cluster().node(name)?)));
+    if let Some((name, (node, state))) = nominated
+        && fit.refusal_with_nominated(view, name, node, state).is_none()
+    {
+        return Ok(node);
+    }
     let mut candidates = Vec::new();
-    let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
-    let mut node_count = 0;
-    for (id, object) in view.of_kind(Kind::Node) {
-        let Object::Node(node) = object else { continue };
-        if except == Some(id.name.name.as_str()) {
+    let mut unfit = Unfit { refusals: Refusals::default(), curable: Vec::new() };
+    for (name, node, state) in view.cluster().nodes() {
+        if except == Some(name) {
             continue;
         }
-        node_count += 1;
-        let used = view.requested_on(&id.name.name);
-        let first = filter::placement_reason(pod, node)
-            .or_else(|| Some(ports.reason_against(view, pod, &id.name.name)?.to_owned()));
-        let mut reasons = match first {
-            Some(reason) => vec![reason],
-            None => filter::shortages(&requests, &Requests::allocatable(node), &used),
-        };
-        if reasons.is_empty() {
-            let next = claims
-                .reason_against(node)
-                .or_else(|| Some(spread.reason_against(node)?.to_owned()))
-                .or_else(|| Some(neighbours.reason_against(node)?.to_owned()));
-            reasons.extend(next);
-        }
-        if reasons.is_empty() {
-            let free_share = filter::free_share(node, &used, &requests);
-            candidates.push(Candidate { node, free_share });
-        }
-        for reason in reasons {
-            *refusals.entry(reason).or_insert(0) += 1;
+        match fit.refusal_with_nominated(view, name, node, state) {
+            Some(refusal) => {
+                unfit.refusals.add(&refusal);
+                match refusal.cure() {
+                    Cure::PodsEnd => unfit.curable.push((node, state)),
+                    Cure::Nothing => {}
+                }
+            }
+            None => candidates.push(Candidate {
+                name,
+                node,
+                free_share: filter::free_share(state, &fit.requests),
+                balance: filter::balance(state, &fit.requests),
+            }),
         }
     }
-    scores::best(view, pod, &neighbours, &candidates).ok_or_else(|| explain(node_count, &refusals))
+    scores::best(view, fit, &candidates).ok_or(unfit)
 }
 
 fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
@@ -172,28 +228,41 @@ fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
     plan.then_all(vec![Step { write, report: Some(Report { success, failure }) }]);
 }
 
-/// `0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.`, as upstream words and orders it.
-fn explain(node_count: usize, refusals: &BTreeMap<String, usize>) -> String {
-    if node_count == 0 {
-        return "no nodes available to schedule pods".to_owned();
-    }
-    let mut parts: Vec<String> =
-        refusals.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    parts.sort();
-    format!("0/{node_count} nodes are available: {}.", parts.join(", "))
+/// What becomes of `status.nominatedNodeName`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nomination<'a> {
+    /// There is none any more.
+    None,
+    /// It stays as it is.
+    Stays,
+    /// It is this node.
+    To(&'a str),
 }
 
-/// Says so in an event and in condition PodScheduled, each only when it is news.
-fn refuse(pod: &Arc<Pod>, message: &str, now: Tick, plan: &mut Plan) {
+impl<'a> Nomination<'a> {
+    fn of(self, pod: &'a Pod) -> Option<&'a str> {
+        match self {
+            Nomination::None => None,
+            Nomination::Stays => pods::nominated_node(pod),
+            Nomination::To(node) => Some(node),
+        }
+    }
+}
+
+/// Says so in an event and in condition PodScheduled, each only when it is news, and notes where room is made.
+fn refuse(pod: &Arc<Pod>, message: &str, nomination: Nomination<'_>, now: Tick, plan: &mut Plan) {
     let about = Object::Pod(pod.clone());
     plan.notes.push(Note::new(&about, Severity::Warning, event::FAILED_SCHEDULING, message, NAME));
+    plan.unfit = Some(Attempt::of(pod, now));
+    plan.look_again(now + queue::FLUSHED_AFTER);
     let current = pods::condition(pod, "PodScheduled");
     let is_told = current.is_some_and(|c| {
         c.status == "False"
             && c.reason.as_deref() == Some("Unschedulable")
             && c.message.as_deref() == Some(message)
     });
-    if is_told {
+    let nominated = nomination.of(pod);
+    if is_told && nominated == pods::nominated_node(pod) {
         return;
     }
     let since = current
@@ -217,7 +286,7 @@ fn refuse(pod: &Arc<Pod>, message: &str, now: Tick, plan: &mut Plan) {
         part: Part::Status,
         patch: json!({
             "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
-            "status": {"conditions": conditions},
+            "status": {"conditions": conditions, "nominatedNodeName": nominated},
         }),
     });
 }

@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
-use rekindle_types::labels;
+use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
+use rekindle_types::labels::{self, Labels};
 
 use super::affinity::label;
-use crate::{Kind, NamespacedName, Object, View, pods};
+use super::cluster::Shift;
+use super::refusal::Refusal;
+use crate::{NamespacedName, View, pods};
 
 /// What the required affinity of a pod that is there counts for one that comes (upstream's hardPodAffinityWeight).
 const REQUIRED_WEIGHT: i64 = 1;
@@ -20,7 +22,10 @@ const REQUIRED_WEIGHT: i64 = 1;
 type Places<'a> = BTreeMap<(&'a str, &'a str), i64>;
 
 /// The pods that are there, as one pod that comes sees them.
+#[derive(Clone)]
 pub(super) struct Neighbours<'a> {
+    view: &'a View,
+    pod: &'a Pod,
     wanted: &'a [PodAffinityTerm],
     shunned: &'a [PodAffinityTerm],
     /// True when the pod matches all that it wants to be near of: it may be the first of its kind.
@@ -35,83 +40,151 @@ pub(super) struct Neighbours<'a> {
     preferences: Places<'a>,
 }
 
+/// A pod as the terms of others see it.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    namespace: &'a str,
+    labels: Option<&'a Labels>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(pod: &'a Pod) -> Self {
+        Self { namespace: namespace_of(pod), labels: pod.metadata.labels.as_ref() }
+    }
+}
+
+fn namespace_of(pod: &Pod) -> &str {
+    pod.metadata.namespace.as_deref().unwrap_or_default()
+}
+
 impl<'a> Neighbours<'a> {
     /// Looks at the pods that matter: those with affinity of their own, and, if this one has, all that it may mean.
     pub(super) fn of(view: &'a View, pod: &'a Pod) -> Self {
-        let (wanted, _) = affinity(pod);
-        let (shunned, _) = anti_affinity(pod);
+        let (wanted, _) = affinity(terms_of(pod));
+        let (shunned, _) = anti_affinity(terms_of(pod));
+        let itself = Seen::of(pod);
         let mut this = Self {
+            view,
+            pod,
             wanted,
             shunned,
-            is_of_its_kind: wanted.iter().all(|term| means(view, term, pod, pod)),
+            is_of_its_kind: wanted.iter().all(|t| means(view, t, itself.namespace, itself)),
             near: Places::new(),
             away: Places::new(),
             shunning: Places::new(),
             preferences: Places::new(),
         };
-        let is_other = |other: &Pod| other.metadata.uid != pod.metadata.uid;
-        for other in view.pods_with_affinity().filter(|other| is_other(other)) {
-            if let Some(node) = node_of(view, other) {
-                this.heed(view, pod, other, node);
+        for opinion in view.cluster().opinions().iter() {
+            let places = opinion.places();
+            let nodes = places.filter_map(|(name, count)| Some((node_named(view, name)?, count)));
+            this.heed(opinion.namespace(), Some(opinion.affinity()), nodes);
+        }
+        if has_terms(pod) {
+            for namespace in this.reached() {
+                for (labels, crowd) in view.cluster().crowds().of_namespace(namespace) {
+                    let places = crowd.places();
+                    let nodes =
+                        places.filter_map(|(name, n)| Some((node_named(view, name)?, n.all)));
+                    this.look_at(Seen { namespace, labels: Some(labels) }, nodes);
+                }
             }
         }
-        for other in meant_by(view, pod).into_iter().filter(|other| is_other(other)) {
-            if pods::is_finished(other) {
-                continue;
-            }
-            if let Some(node) = node_of(view, other) {
-                this.look_at(view, pod, other, node);
-            }
+        // A pod does not mind itself, where it is bound already.
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        if let Some(bound) = view.pod_by_uid(uid).filter(|pod| !pods::is_finished(pod)) {
+            this.shift(bound, Shift::Out);
         }
         this
     }
 
-    /// What a pod that is there says of the one that comes.
-    fn heed(&mut self, view: &View, pod: &Pod, other: &'a Pod, node: &'a Node) {
-        let (wants, prefers) = affinity(other);
-        let (shuns, dislikes) = anti_affinity(other);
-        for term in shuns.iter().filter(|term| means(view, term, other, pod)) {
-            count(&mut self.shunning, term, node, 1);
+    /// A bound pod comes or goes.
+    pub(super) fn shift(&mut self, other: &'a Arc<Pod>, shift: Shift) {
+        if let Some(node) = pods::node(other).and_then(|name| node_named(self.view, name)) {
+            self.shift_on(other, node, shift);
         }
-        for term in wants.iter().filter(|term| means(view, term, other, pod)) {
-            count(&mut self.preferences, term, node, REQUIRED_WEIGHT);
-        }
-        self.weigh(view, (prefers, dislikes), (other, pod), node);
     }
 
-    /// What the pod that comes says of one that is there.
-    fn look_at(&mut self, view: &View, pod: &'a Pod, other: &Pod, node: &'a Node) {
-        if !self.wanted.is_empty() && self.wanted.iter().all(|term| means(view, term, pod, other)) {
+    /// A pod comes to a node or leaves it.
+    pub(super) fn shift_on(&mut self, other: &'a Arc<Pod>, node: &'a Node, shift: Shift) {
+        let at = std::iter::once((node, shift.sign()));
+        self.heed(namespace_of(other), terms_of(other), at.clone());
+        self.look_at(Seen::of(other), at);
+    }
+
+    /// What pods that are there say of the one that comes.
+    fn heed(
+        &mut self,
+        namespace: &str,
+        terms: Option<&'a Affinity>,
+        at: impl Iterator<Item = (&'a Node, i64)> + Clone,
+    ) {
+        let (view, comes) = (self.view, Seen::of(self.pod));
+        let (wants, prefers) = affinity(terms);
+        let (shuns, dislikes) = anti_affinity(terms);
+        for term in shuns.iter().filter(|term| means(view, term, namespace, comes)) {
+            count(&mut self.shunning, term, at.clone(), 1);
+        }
+        for term in wants.iter().filter(|term| means(view, term, namespace, comes)) {
+            count(&mut self.preferences, term, at.clone(), REQUIRED_WEIGHT);
+        }
+        self.weigh((prefers, dislikes), (namespace, comes), at);
+    }
+
+    /// What the pod that comes says of those that are there and look like this.
+    fn look_at(&mut self, there: Seen<'_>, at: impl Iterator<Item = (&'a Node, i64)> + Clone) {
+        let (view, namespace) = (self.view, namespace_of(self.pod));
+        let is_meant = |term: &PodAffinityTerm| means(view, term, namespace, there);
+        if !self.wanted.is_empty() && self.wanted.iter().all(is_meant) {
             for term in self.wanted {
-                count(&mut self.near, term, node, 1);
+                count(&mut self.near, term, at.clone(), 1);
             }
         }
-        for term in self.shunned.iter().filter(|term| means(view, term, pod, other)) {
-            count(&mut self.away, term, node, 1);
+        for term in self.shunned.iter().filter(|term| is_meant(term)) {
+            count(&mut self.away, term, at.clone(), 1);
         }
-        self.weigh(view, (affinity(pod).1, anti_affinity(pod).1), (pod, other), node);
+        let preferred = (affinity(terms_of(self.pod)).1, anti_affinity(terms_of(self.pod)).1);
+        self.weigh(preferred, (namespace, there), at);
     }
 
-    /// Counts what one pod prefers of the other, which is what it likes less what it dislikes.
+    /// Counts what one side prefers of the other, which is what it likes less what it dislikes.
     fn weigh(
         &mut self,
-        view: &View,
         (likes, dislikes): (&'a [WeightedPodAffinityTerm], &'a [WeightedPodAffinityTerm]),
-        (owner, other): (&Pod, &Pod),
-        node: &'a Node,
+        (owner_namespace, other): (&str, Seen<'_>),
+        at: impl Iterator<Item = (&'a Node, i64)> + Clone,
     ) {
         for (terms, sign) in [(likes, 1), (dislikes, -1)] {
             for weighted in terms {
                 let term = &weighted.pod_affinity_term;
-                if means(view, term, owner, other) {
-                    count(&mut self.preferences, term, node, sign * i64::from(weighted.weight));
+                if means(self.view, term, owner_namespace, other) {
+                    let weight = sign * i64::from(weighted.weight);
+                    count(&mut self.preferences, term, at.clone(), weight);
                 }
             }
         }
     }
 
-    /// Why the pods that are there keep this one from the node, in the order in which upstream asks.
-    pub(super) fn reason_against(&self, node: &Node) -> Option<&'static str> {
+    /// The namespaces that the pod's terms reach.
+    fn reached(&self) -> BTreeSet<&'a str> {
+        let terms = terms_of(self.pod);
+        let ((wanted, likes), (shunned, dislikes)) = (affinity(terms), anti_affinity(terms));
+        let preferred = likes.iter().chain(dislikes).map(|weighted| &weighted.pod_affinity_term);
+        let mut namespaces = BTreeSet::new();
+        for term in wanted.iter().chain(shunned).chain(preferred) {
+            if term.namespace_selector.is_some() {
+                return self.view.cluster().crowds().namespaces().collect();
+            }
+            match term.namespaces.as_deref().unwrap_or_default() {
+                [] => namespaces.extend([namespace_of(self.pod)]),
+                named => namespaces.extend(named.iter().map(String::as_str)),
+            }
+        }
+        namespaces
+    }
+
+    /// Why the pods that are there keep this one from the node, in the order in which upstream asks. That nobody is near whom
+    /// the pod wants does not change when pods end.
+    pub(super) fn reason_against(&self, node: &Node) -> Option<Refusal> {
         let place = |term: &'a PodAffinityTerm| {
             label(node, &term.topology_key).map(|value| (term.topology_key.as_str(), value))
         };
@@ -124,13 +197,14 @@ impl<'a> Neighbours<'a> {
             place.is_some() && (is_first || has(&self.near, place))
         });
         if !is_near {
-            return Some("node(s) didn't match pod affinity rules");
+            return Some(Refusal::final_for("node(s) didn't match pod affinity rules"));
         }
         if self.shunned.iter().any(|term| has(&self.away, place(term))) {
-            return Some("node(s) didn't match pod anti-affinity rules");
+            return Some(Refusal::of_pods("node(s) didn't match pod anti-affinity rules"));
         }
         let is_shunned = self.shunning.keys().any(|(key, value)| label(node, key) == Some(value));
-        is_shunned.then_some("node(s) didn't satisfy existing pods anti-affinity rules")
+        is_shunned
+            .then(|| Refusal::of_pods("node(s) didn't satisfy existing pods anti-affinity rules"))
     }
 
     /// What the preferences of both sides come to on the node; more is better, and it may be negative.
@@ -147,10 +221,13 @@ pub(crate) fn has_terms(pod: &Pod) -> bool {
     terms.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some())
 }
 
+fn terms_of(pod: &Pod) -> Option<&Affinity> {
+    pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref())
+}
+
 /// Required and preferred terms of pod affinity.
-fn affinity(pod: &Pod) -> (&[PodAffinityTerm], &[WeightedPodAffinityTerm]) {
-    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-    let Some(terms) = affinity.and_then(|a| a.pod_affinity.as_ref()) else { return (&[], &[]) };
+fn affinity(terms: Option<&Affinity>) -> (&[PodAffinityTerm], &[WeightedPodAffinityTerm]) {
+    let Some(terms) = terms.and_then(|a| a.pod_affinity.as_ref()) else { return (&[], &[]) };
     (
         terms.required_during_scheduling_ignored_during_execution.as_deref().unwrap_or_default(),
         terms.preferred_during_scheduling_ignored_during_execution.as_deref().unwrap_or_default(),
@@ -158,9 +235,8 @@ fn affinity(pod: &Pod) -> (&[PodAffinityTerm], &[WeightedPodAffinityTerm]) {
 }
 
 /// Required and preferred terms of pod anti-affinity.
-fn anti_affinity(pod: &Pod) -> (&[PodAffinityTerm], &[WeightedPodAffinityTerm]) {
-    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-    let Some(terms) = affinity.and_then(|a| a.pod_anti_affinity.as_ref()) else {
+fn anti_affinity(terms: Option<&Affinity>) -> (&[PodAffinityTerm], &[WeightedPodAffinityTerm]) {
+    let Some(terms) = terms.and_then(|a| a.pod_anti_affinity.as_ref()) else {
         return (&[], &[]);
     };
     (
@@ -169,44 +245,18 @@ fn anti_affinity(pod: &Pod) -> (&[PodAffinityTerm], &[WeightedPodAffinityTerm]) 
     )
 }
 
-/// The pods that the terms of this one may mean: all of the namespaces that they reach.
-fn meant_by<'a>(view: &'a View, pod: &'a Pod) -> Vec<&'a Arc<Pod>> {
-    let ((wanted, likes), (shunned, dislikes)) = (affinity(pod), anti_affinity(pod));
-    let preferred = likes.iter().chain(dislikes).map(|weighted| &weighted.pod_affinity_term);
-    let terms: Vec<_> = wanted.iter().chain(shunned).chain(preferred).collect();
-    if terms.iter().any(|term| term.namespace_selector.is_some()) {
-        return view.of_kind(Kind::Pod).filter_map(|(_, object)| as_pod(object)).collect();
-    }
-    let mut namespaces = BTreeSet::new();
-    for term in &terms {
-        match term.namespaces.as_deref().unwrap_or_default() {
-            [] => namespaces.extend(pod.metadata.namespace.as_deref()),
-            named => namespaces.extend(named.iter().map(String::as_str)),
-        }
-    }
-    let of_namespaces = namespaces.into_iter().flat_map(|name| view.in_namespace(Kind::Pod, name));
-    of_namespaces.filter_map(as_pod).collect()
+/// True when a term of an owner in this namespace means the other pod. A term without a selector means none; one without
+/// namespaces means the owner's (API reference).
+fn means(view: &View, term: &PodAffinityTerm, owner_namespace: &str, other: Seen<'_>) -> bool {
+    let selects = |selector| labels::matches(selector, other.labels);
+    term.label_selector.as_ref().is_some_and(selects)
+        && reaches(view, term, owner_namespace, other.namespace)
 }
 
-fn as_pod(object: &Object) -> Option<&Arc<Pod>> {
-    match object {
-        Object::Pod(pod) => Some(pod),
-        _ => None,
-    }
-}
-
-/// True when a term of the owner means the other pod. A term without a selector means none; one without namespaces means the
-/// owner's (API reference).
-fn means(view: &View, term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
-    let selects = |selector| labels::matches(selector, other.metadata.labels.as_ref());
-    term.label_selector.as_ref().is_some_and(selects) && reaches(view, term, owner, other)
-}
-
-fn reaches(view: &View, term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
+fn reaches(view: &View, term: &PodAffinityTerm, owner_namespace: &str, theirs: &str) -> bool {
     let named = term.namespaces.as_deref().unwrap_or_default();
-    let theirs = other.metadata.namespace.as_deref().unwrap_or_default();
     match &term.namespace_selector {
-        None if named.is_empty() => owner.metadata.namespace == other.metadata.namespace,
+        None if named.is_empty() => owner_namespace == theirs,
         None => named.iter().any(|name| name == theirs),
         Some(selector) => {
             let namespace = view.namespace(&NamespacedName::new("", theirs));
@@ -218,12 +268,23 @@ fn reaches(view: &View, term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> boo
     }
 }
 
-fn count<'a>(places: &mut Places<'a>, term: &'a PodAffinityTerm, node: &'a Node, weight: i64) {
-    if let Some(value) = label(node, &term.topology_key) {
-        *places.entry((&term.topology_key, value)).or_default() += weight;
+/// Adds up; what comes to nothing is not there.
+fn count<'a>(
+    places: &mut Places<'a>,
+    term: &'a PodAffinityTerm,
+    at: impl Iterator<Item = (&'a Node, i64)>,
+    weight: i64,
+) {
+    for (node, pods) in at {
+        let Some(value) = label(node, &term.topology_key) else { continue };
+        let sum = places.entry((&term.topology_key, value)).or_default();
+        *sum += weight * pods;
+        if *sum == 0 {
+            places.remove(&(term.topology_key.as_str(), value));
+        }
     }
 }
 
-fn node_of<'a>(view: &'a View, pod: &Pod) -> Option<&'a Arc<Node>> {
-    view.node(&NamespacedName::new("", pods::node(pod)?))
+fn node_named<'a>(view: &'a View, name: &str) -> Option<&'a Node> {
+    view.cluster().node(name).map(|(node, _)| node.as_ref())
 }

@@ -2,12 +2,13 @@
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 
-use crate::{View, pods};
+use super::cluster::{HostPort, NodeState};
 
 /// The address that stands for all of the node.
 const ALL_ADDRESSES: &str = "0.0.0.0";
 
 /// The ports of the node that a pod asks for.
+#[derive(Clone)]
 pub(super) struct Ports<'a>(Vec<&'a ContainerPort>);
 
 impl<'a> Ports<'a> {
@@ -24,32 +25,31 @@ impl<'a> Ports<'a> {
         Self(ports.flatten().filter(|port| port.host_port.is_some_and(|port| port > 0)).collect())
     }
 
-    /// Why the node's pods keep the pod from it. Those that terminate have their ports until they are gone.
-    pub(super) fn reason_against(
-        &self,
-        view: &View,
-        pod: &Pod,
-        node: &str,
-    ) -> Option<&'static str> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let mut others = view
-            .pods_on(node)
-            .filter(|other| other.metadata.uid != pod.metadata.uid && !pods::is_finished(other));
-        let is_taken = others.any(|other| {
-            Ports::of(other).0.iter().any(|taken| self.0.iter().any(|port| collide(port, taken)))
-        });
-        is_taken.then_some("node(s) didn't have free ports for the requested pod ports")
+    /// The same, as the node counts them.
+    pub(super) fn into_taken(self) -> impl Iterator<Item = HostPort> {
+        self.0.into_iter().map(|port| HostPort {
+            port: port.host_port.unwrap_or_default(),
+            protocol: protocol(port).to_owned(),
+            address: address(port).to_owned(),
+        })
+    }
+
+    /// True when one of the node's pods has one of them. Those that terminate have their ports until they are gone.
+    pub(super) fn are_taken_on(&self, node: &NodeState) -> bool {
+        self.0.iter().any(|port| {
+            let mut taken = node.taken_ports(port.host_port.unwrap_or_default(), protocol(port));
+            taken.any(|taken| collide(address(port), &taken.address))
+        })
     }
 }
 
-fn collide(a: &ContainerPort, b: &ContainerPort) -> bool {
-    let protocol = |port: &ContainerPort| port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
-    let (on_a, on_b) = (address(a), address(b));
-    a.host_port == b.host_port
-        && protocol(a) == protocol(b)
-        && (on_a == on_b || on_a == ALL_ADDRESSES || on_b == ALL_ADDRESSES)
+/// Addresses collide when they are the same, or one of them is all of the node.
+fn collide(a: &str, b: &str) -> bool {
+    a == b || a == ALL_ADDRESSES || b == ALL_ADDRESSES
+}
+
+fn protocol(port: &ContainerPort) -> &str {
+    port.protocol.as_deref().unwrap_or("TCP")
 }
 
 fn address(port: &ContainerPort) -> &str {

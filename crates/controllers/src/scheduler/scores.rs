@@ -1,17 +1,17 @@
 //! Which of the nodes that can take a pod it had best go to: upstream's default weights and normalisation, over the nodes
 //! that fit.
 //!
-//! Free resources count once; preferred node affinity, affinity between pods and spreading twice; taints that the pod had
+//! Free resources, their balance and images count once; preferred node affinity, affinity between pods and spreading twice; taints that the pod had
 //! better avoid three times; each on a scale of 0..=100 [kube-scheduler, default plugins]. The first node by name wins among
 //! equals.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 
-use super::neighbours::Neighbours;
-use super::{affinity, spread, taints};
+use super::fit::Fit;
+use super::{affinity, locality, spread, taints};
 use crate::View;
 
 /// Points of `filter::free_share` for one point of a score of weight 1: CPU and memory are added up there, not averaged,
@@ -30,27 +30,36 @@ pub(super) const SCORE_MAX: i64 = 100;
 
 /// A node that can take the pod.
 pub(super) struct Candidate<'v> {
+    pub name: &'v str,
     pub node: &'v Arc<Node>,
     /// As `filter::free_share` counts it.
     pub free_share: i64,
+    /// As `filter::balance` counts it.
+    pub balance: i64,
 }
 
 /// The best of them, which are in the order of their names.
 pub(super) fn best<'v>(
     view: &View,
-    pod: &Pod,
-    neighbours: &Neighbours<'_>,
+    fit: &Fit<'_>,
     candidates: &[Candidate<'v>],
 ) -> Option<&'v Arc<Node>> {
+    if let [only] = candidates {
+        return Some(only.node);
+    }
+    let pod = fit.pod;
     let nodes: Vec<&Node> = candidates.iter().map(|c| c.node.as_ref()).collect();
     let of_nodes = |score: &dyn Fn(&Node) -> i64| nodes.iter().map(|n| score(n)).collect();
     let liked = of_greatest(of_nodes(&|node| affinity::preference(pod, node)));
     let avoided = of_greatest(of_nodes(&|node| taints::count_to_avoid(pod, node)));
-    let near = of_range(of_nodes(&|node| neighbours.preference(node)));
+    let near = of_range(of_nodes(&|node| fit.neighbours.preference(node)));
     let spread = spread::scores(view, pod, &nodes);
+    let local = locality::scores(view.cluster(), pod, candidates);
     let total = |index: usize| {
         let clean = SCORE_MAX - avoided[index];
-        let points = AFFINITY_WEIGHT * liked[index]
+        let points = candidates[index].balance
+            + local[index]
+            + AFFINITY_WEIGHT * liked[index]
             + NEIGHBOUR_WEIGHT * near[index]
             + SPREAD_WEIGHT * spread[index]
             + TAINT_WEIGHT * clean;

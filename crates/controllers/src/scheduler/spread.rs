@@ -4,17 +4,25 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
-use rekindle_types::labels;
+use rekindle_types::labels::{self, Labels};
 
 use super::affinity::label;
+use super::cluster::Shift;
+use super::refusal::Refusal;
 use super::scores::SCORE_MAX;
 use super::{affinity, taints};
-use crate::{Kind, NamespacedName, Object, View, pods};
+use crate::{View, pods};
 
 /// The constraints of a pod that must hold, with the pods that are there.
-pub(super) struct Spread<'a>(Vec<Domains<'a>>);
+#[derive(Clone)]
+pub(super) struct Spread<'a> {
+    pod: &'a Pod,
+    constraints: Vec<&'a TopologySpreadConstraint>,
+    domains: Vec<Domains<'a>>,
+}
 
 /// The domains of one constraint.
+#[derive(Clone)]
 struct Domains<'a> {
     constraint: &'a TopologySpreadConstraint,
     /// How many matching pods are in each domain that a node which counts belongs to.
@@ -29,30 +37,45 @@ impl<'a> Spread<'a> {
     /// Counts for the constraints that must hold.
     pub(super) fn of(view: &'a View, pod: &'a Pod) -> Self {
         let constraints = of_pod(pod, "DoNotSchedule");
-        if constraints.is_empty() {
-            return Self(Vec::new());
-        }
         let counts = count(view, pod, &constraints);
-        let domains = constraints.into_iter().zip(counts).map(|(constraint, counts)| {
-            let is_enough = i64::from(constraint.min_domains.unwrap_or(1))
-                <= i64::try_from(counts.len()).unwrap_or(i64::MAX);
-            let least = counts.values().copied().min().filter(|_| is_enough).unwrap_or(0);
-            Domains { constraint, counts, least, own: i64::from(selects(constraint, pod)) }
+        let domains = constraints.iter().zip(counts).map(|(&constraint, counts)| {
+            let own = i64::from(selects(constraint, pod.metadata.labels.as_ref()));
+            Domains { constraint, least: least(constraint, &counts), counts, own }
         });
-        Self(domains.collect())
+        let domains = domains.collect();
+        Self { pod, constraints, domains }
+    }
+
+    /// A pod comes to a node or leaves it.
+    pub(super) fn shift_on(&mut self, other: &Pod, node: &'a Node, shift: Shift) {
+        if !pods::is_active(other) || other.metadata.namespace != self.pod.metadata.namespace {
+            return;
+        }
+        for domains in &mut self.domains {
+            let constraint = domains.constraint;
+            if !selects(constraint, other.metadata.labels.as_ref()) {
+                continue;
+            }
+            if let Some(value) = domain(self.pod, node, constraint, &self.constraints) {
+                *domains.counts.entry(value).or_insert(0) += shift.sign();
+                domains.least = least(constraint, &domains.counts);
+            }
+        }
     }
 
     /// Why the pod would be too many on the node.
-    pub(super) fn reason_against(&self, node: &Node) -> Option<&'static str> {
-        for domains in &self.0 {
+    pub(super) fn reason_against(&self, node: &Node) -> Option<Refusal> {
+        for domains in &self.domains {
             let Some(value) = label(node, &domains.constraint.topology_key) else {
-                return Some(
+                return Some(Refusal::final_for(
                     "node(s) didn't match pod topology spread constraints (missing required label)",
-                );
+                ));
             };
             let here = domains.counts.get(value).copied().unwrap_or(0);
             if here + domains.own - domains.least > i64::from(domains.constraint.max_skew) {
-                return Some("node(s) didn't match pod topology spread constraints");
+                return Some(Refusal::of_pods(
+                    "node(s) didn't match pod topology spread constraints",
+                ));
             }
         }
         None
@@ -119,38 +142,57 @@ fn of_pod<'a>(pod: &'a Pod, when_unsatisfiable: &str) -> Vec<&'a TopologySpreadC
     constraints.flatten().filter(|c| c.when_unsatisfiable == when_unsatisfiable).collect()
 }
 
-/// The matching pods of the pod's namespace in each domain, constraint by constraint. Pods that terminate do not count.
+/// The least of the counts. A domain that there ought to be and that is not there has none.
+fn least(constraint: &TopologySpreadConstraint, counts: &BTreeMap<&str, i64>) -> i64 {
+    let is_enough = i64::from(constraint.min_domains.unwrap_or(1))
+        <= i64::try_from(counts.len()).unwrap_or(i64::MAX);
+    counts.values().copied().min().filter(|_| is_enough).unwrap_or(0)
+}
+
+/// The matching pods of the pod's namespace in each domain, constraint by constraint. Pods that terminate do not count, nor
+/// does the pod itself.
 fn count<'a>(
     view: &'a View,
     pod: &Pod,
     constraints: &[&TopologySpreadConstraint],
 ) -> Vec<BTreeMap<&'a str, i64>> {
-    let mut counts = vec![BTreeMap::new(); constraints.len()];
-    for (_, object) in view.of_kind(Kind::Node) {
-        let Object::Node(node) = object else { continue };
-        for (constraint, counts) in constraints.iter().zip(&mut counts) {
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    let itself = view.pod_by_uid(uid).filter(|pod| pods::is_active(pod));
+    let counted = constraints.iter().map(|constraint| {
+        let mut on_nodes = matching(view, pod, constraint);
+        if let Some(itself) = itself
+            && selects(constraint, itself.metadata.labels.as_ref())
+            && let Some(count) = pods::node(itself).and_then(|node| on_nodes.get_mut(node))
+        {
+            *count -= 1;
+        }
+        let mut counts = BTreeMap::new();
+        for (name, node, _) in view.cluster().nodes() {
             if let Some(value) = domain(pod, node, constraint, constraints) {
-                counts.entry(value).or_insert(0);
+                *counts.entry(value).or_insert(0) += on_nodes.get(name).copied().unwrap_or(0);
             }
         }
-    }
+        counts
+    });
+    counted.collect()
+}
+
+/// How many pods that a constraint means are on each node.
+fn matching<'a>(
+    view: &'a View,
+    pod: &Pod,
+    constraint: &TopologySpreadConstraint,
+) -> BTreeMap<&'a str, i64> {
+    let mut on_nodes = BTreeMap::new();
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    for object in view.in_namespace(Kind::Pod, namespace) {
-        let Object::Pod(other) = object else { continue };
-        if !pods::is_active(other) || other.metadata.uid == pod.metadata.uid {
-            continue;
-        }
-        let node = pods::node(other).map(|name| NamespacedName::new("", name));
-        let Some(node) = node.and_then(|name| view.node(&name)) else { continue };
-        for (constraint, counts) in constraints.iter().zip(&mut counts) {
-            if selects(constraint, other)
-                && let Some(value) = domain(pod, node, constraint, constraints)
-            {
-                *counts.entry(value).or_insert(0) += 1;
+    for (labels, crowd) in view.cluster().crowds().of_namespace(namespace) {
+        if selects(constraint, Some(labels)) {
+            for (node, count) in crowd.places() {
+                *on_nodes.entry(node).or_insert(0) += count.active;
             }
         }
     }
-    counts
+    on_nodes
 }
 
 /// The domain that the node belongs to, if it counts: it has the labels of all constraints, and the policies do not leave
@@ -174,9 +216,9 @@ fn has_all(node: &Node, constraints: &[&TopologySpreadConstraint]) -> bool {
 }
 
 /// A constraint without a selector counts no pods (API reference).
-fn selects(constraint: &TopologySpreadConstraint, pod: &Pod) -> bool {
+fn selects(constraint: &TopologySpreadConstraint, labels: Option<&Labels>) -> bool {
     let selector = constraint.label_selector.as_ref();
-    selector.is_some_and(|selector| labels::matches(selector, pod.metadata.labels.as_ref()))
+    selector.is_some_and(|selector| labels::matches(selector, labels))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of pods and domains are far below 2^52")]

@@ -1,66 +1,142 @@
-//! Which waiting pods a change may help: only those are looked at again.
+//! Which waiting pods a change may help: only those are looked at again (upstream's queueing hints).
+//!
+//! Room that comes up on one node helps those that would fit there, and those that could make the rest of the room they need.
+//! What happens to pods and labels of nodes may besides help whoever looks at other pods.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
+use super::cluster::NodeState;
+use super::ports::Ports;
 use super::requests::Requests;
-use super::{filter, is_waiting, neighbours, spread};
-use crate::{Change, Key, NamespacedName, Object, View, pods, volumes};
+use super::{filter, is_waiting, looks_at_others, preemption, priority};
+use crate::{Change, Key, NamespacedName, Object, View, avoidance, pods, volumes};
 
 /// The pods that a change may give a node.
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
-    match (&change.before, &change.after) {
-        (_, Some(Object::Pod(pod))) if is_waiting(pod) => {
-            let had_same_needs = matches!(&change.before, Some(Object::Pod(before))
+    let before = change.before.as_ref();
+    match &change.after {
+        Some(Object::Pod(pod)) if is_waiting(pod) => {
+            let had_same_needs = matches!(before, Some(Object::Pod(before))
                 if is_waiting(before) && before.spec == pod.spec);
             if !had_same_needs {
                 keys.insert(Key::Schedule(change.id.name.clone()));
             }
+            if let Some(node) = lost_nomination(change) {
+                keys.insert(Key::Schedule(change.id.name.clone()));
+                keys.extend(helped_by_room(view, node));
+            }
         }
-        (Some(Object::Pod(before)), after) => {
-            let freed = pods::node(before).is_some()
-                && !pods::is_finished(before)
-                && match after {
-                    Some(Object::Pod(pod)) => {
-                        pods::is_finished(pod)
-                            || pods::node(pod).is_none()
-                            || asks_for_something_else(view, before, pod)
-                    }
-                    _ => true,
-                };
-            if freed {
-                keys.extend(waiting(view));
-            } else if is_news_to_others(before, after.as_ref()) {
+        Some(Object::Pod(pod)) if before.is_none() => {
+            if pods::node(pod).is_some() {
                 keys.extend(waiting_for_pods(view));
             }
         }
-        (None, Some(Object::Pod(pod))) if pods::node(pod).is_some() => {
-            keys.extend(waiting_for_pods(view));
-        }
-        (before, Some(Object::Namespace(namespace))) => {
+        Some(Object::Namespace(namespace)) => {
             let is_same = matches!(before, Some(Object::Namespace(before))
                 if before.metadata.labels == namespace.metadata.labels);
             if !is_same {
                 keys.extend(waiting_for_pods(view));
             }
         }
-        (before, Some(Object::Node(node))) => {
+        Some(Object::Node(node)) => {
             let is_same = matches!(before, Some(Object::Node(before)) if looks_alike(before, node));
             if !is_same {
-                keys.extend(waiting(view));
+                keys.extend(helped_by_room(view, &change.id.name.name));
+                // A node that is no domain any more makes others count.
+                keys.extend(waiting_for_pods(view));
             }
         }
-        (
-            _,
-            Some(
-                Object::PersistentVolumeClaim(_)
-                | Object::PersistentVolume(_)
-                | Object::StorageClass(_),
-            ),
+        Some(
+            Object::PersistentVolumeClaim(_)
+            | Object::PersistentVolume(_)
+            | Object::StorageClass(_),
         ) => keys.extend(waiting_for_volumes(view)),
-        _ => {}
+        None if matches!(before, Some(Object::Node(_))) => keys.extend(waiting_for_pods(view)),
+        after => affected_by_leaving(view, change, after.as_ref(), keys),
     }
+}
+
+/// A bound pod changed or went.
+fn affected_by_leaving(
+    view: &View,
+    change: &Change,
+    after: Option<&Object>,
+    keys: &mut BTreeSet<Key>,
+) {
+    let Some(Object::Pod(before)) = &change.before else { return };
+    if let Some(node) = lost_nomination(change) {
+        keys.extend(helped_by_room(view, node));
+    }
+    let left = pods::node(before).filter(|_| !pods::is_finished(before)).filter(|_| match after {
+        Some(Object::Pod(pod)) => {
+            pods::is_finished(pod)
+                || pods::node(pod).is_none()
+                || asks_for_something_else(view, before, pod)
+        }
+        _ => true,
+    });
+    match left {
+        Some(node) => {
+            keys.extend(helped_by_room(view, node));
+            keys.extend(waiting_for_pods(view));
+            keys.extend(waiting_for_volumes(view));
+        }
+        None if is_news_to_others(before, after) => keys.extend(waiting_for_pods(view)),
+        None => {}
+    }
+}
+
+/// The node where room was kept for a pod and is not any more: it has another nomination or none, went elsewhere, or is gone.
+fn lost_nomination(change: &Change) -> Option<&str> {
+    let Some(Object::Pod(before)) = &change.before else { return None };
+    if pods::node(before).is_some() || !pods::is_active(before) {
+        return None;
+    }
+    let kept = pods::nominated_node(before)?;
+    let keeps = match &change.after {
+        Some(Object::Pod(pod)) if pods::is_active(pod) => {
+            pods::node(pod).or(pods::nominated_node(pod)) == Some(kept)
+        }
+        _ => false,
+    };
+    (!keeps).then_some(kept)
+}
+
+/// The pods that the node may take now, or where it may help that some of its pods end. One that was not looked at yet is
+/// looked at anyhow.
+fn helped_by_room<'a>(view: &'a View, node: &str) -> impl Iterator<Item = Key> + 'a {
+    let there = view.cluster().node(node);
+    let weakest = view.pods_on(node).map(|pod| priority(pod)).min();
+    let waiting = view.unscheduled().filter(|pod| is_waiting(pod));
+    waiting
+        .map(|pod| (pod, NamespacedName::of(&pod.metadata)))
+        .filter(move |(pod, name)| match (view.attempts().requests_of(name), there) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(requests), Some((node, state))) => {
+                looks_at_others(pod) || is_helped(view, pod, requests, (node, state), weakest)
+            }
+        })
+        .map(|(_, name)| Key::Schedule(name))
+}
+
+fn is_helped(
+    view: &View,
+    pod: &Pod,
+    requests: &Requests,
+    (node, state): (&Node, &NodeState),
+    weakest: Option<i32>,
+) -> bool {
+    let pod = avoidance::as_of(pod, view.now());
+    if filter::placement_refusal(&pod, node, state).is_some() {
+        return false;
+    }
+    let may_preempt =
+        weakest.is_some_and(|weakest| weakest < priority(&pod)) && !preemption::is_never(&pod);
+    let has_room = || filter::shortages(requests, state.allocatable(), state.used()).is_none();
+    may_preempt || (has_room() && !Ports::of(&pod).are_taken_on(state))
 }
 
 /// The pods without a node that use claims.
@@ -72,10 +148,8 @@ fn waiting_for_volumes(view: &View) -> impl Iterator<Item = Key> {
 
 /// The pods without a node whose place depends on other pods.
 fn waiting_for_pods(view: &View) -> impl Iterator<Item = Key> {
-    view.unscheduled()
-        .filter(|pod| {
-            is_waiting(pod) && (neighbours::has_terms(pod) || spread::has_constraints(pod))
-        })
+    view.looking_around()
+        .filter(|pod| is_waiting(pod))
         .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
 }
 
@@ -100,10 +174,4 @@ fn looks_alike(a: &Node, b: &Node) -> bool {
         && filter::is_ready(a) == filter::is_ready(b)
         && a.metadata.deletion_timestamp == b.metadata.deletion_timestamp
         && Requests::allocatable(a) == Requests::allocatable(b)
-}
-
-fn waiting(view: &View) -> impl Iterator<Item = Key> {
-    view.unscheduled()
-        .filter(|pod| is_waiting(pod))
-        .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
 }

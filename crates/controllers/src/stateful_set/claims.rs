@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::json;
 
-use super::{identity, make};
+use super::{deeds, identity};
 use crate::plan::Step;
 use crate::replica_set::references_patch;
 use crate::{Kind, NamespacedName, Object, View, owners};
@@ -81,7 +81,7 @@ pub(super) fn needed(
             None => {
                 let what = format!("Claim {name} Pod {pod_name}");
                 let claim = new(set, template, name);
-                missing.push(make::creation(set, claim.into(), &what));
+                missing.push(deeds::creation(set, claim.into(), &what));
             }
         }
     }

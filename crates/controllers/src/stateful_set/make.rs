@@ -1,15 +1,11 @@
-//! New pods of a StatefulSet, and the events about what is made and deleted.
-
-use std::sync::Arc;
+//! New pods of a StatefulSet.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{COMPONENT, claims, identity};
-use crate::events::{Note, Severity};
-use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Kind, Object, owners};
+use super::{claims, identity};
+use crate::{Kind, owners};
 
 /// The pod of an ordinal, after a template.
 pub(super) fn pod(
@@ -56,49 +52,5 @@ pub(super) fn pod(
         },
         spec: Some(spec),
         status: None,
-    }
-}
-
-/// The creation of an object, with the events that upstream makes of it; `what` is `Pod web-0`.
-pub(super) fn creation(set: &Arc<StatefulSet>, object: Object, what: &str) -> Step {
-    Step { write: Write::Create(object), report: Some(report(set, Deed::Create, what)) }
-}
-
-/// The deletion of a pod, with its events.
-pub(super) fn deletion(set: &Arc<StatefulSet>, pod: &Arc<Pod>) -> Step {
-    let what = format!("Pod {}", pod.metadata.name.as_deref().unwrap_or_default());
-    let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
-    Step { write, report: Some(report(set, Deed::Delete, &what)) }
-}
-
-/// What is done to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
-    Create,
-    Delete,
-}
-
-fn report(set: &Arc<StatefulSet>, deed: Deed, what: &str) -> Report {
-    let about = Object::StatefulSet(set.clone());
-    let (verb, succeeded, failed) = match deed {
-        Deed::Create => ("create", "SuccessfulCreate", "FailedCreate"),
-        Deed::Delete => ("delete", "SuccessfulDelete", "FailedDelete"),
-    };
-    let text = format!("{verb} {what} in StatefulSet {}", identity::set_name(set));
-    Report {
-        success: Note::new(
-            &about,
-            Severity::Normal,
-            succeeded,
-            format!("{text} successful"),
-            COMPONENT,
-        ),
-        failure: Note::new(
-            &about,
-            Severity::Warning,
-            failed,
-            format!("{text} failed error: "),
-            COMPONENT,
-        ),
     }
 }

@@ -15,6 +15,7 @@
 //! it "forced rollback", by hand).
 
 mod claims;
+mod deeds;
 mod identity;
 mod make;
 mod rolling;

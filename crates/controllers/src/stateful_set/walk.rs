@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::claims::{self, Claims, Wanted};
 use super::rolling::{self, Strategy};
-use super::{COMPONENT, identity, make};
+use super::{COMPONENT, deeds, identity, make};
 use crate::avoidance;
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Step, Write};
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
                 return self.blocked;
             }
             Standing::Unready if self.is_abandoned(pod) => {
-                self.steps.push(make::deletion(self.set, pod));
+                self.steps.push(deeds::deletion(self.set, pod));
                 return self.blocked;
             }
             Standing::Ready(at) => {
@@ -200,7 +200,7 @@ impl<'a> Walk<'a> {
         let avoided = avoidance::of_workload(self.view, namespace, uid, self.now);
         avoidance::exclude(&mut pod, &avoided);
         self.claims.extend(missing);
-        self.steps.push(make::creation(self.set, pod.into(), &format!("Pod {name}")));
+        self.steps.push(deeds::creation(self.set, pod.into(), &format!("Pod {name}")));
     }
 
     /// What the pod of an index is made from: before the partition the current revision, else the new one.
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         };
         let text = format!("StatefulSet {set} is recreating {how} Pod {name}");
         self.note(Severity::Warning, reason, text);
-        self.steps.push(make::deletion(self.set, pod));
+        self.steps.push(deeds::deletion(self.set, pod));
     }
 
     fn note(&mut self, severity: Severity, reason: &'static str, text: String) {
@@ -247,7 +247,7 @@ impl<'a> Walk<'a> {
                 }
             }
             self.claims.extend(claims::retained(self.view, self.set, pod, Wanted::ScaledAway));
-            self.steps.push(make::deletion(self.set, pod));
+            self.steps.push(deeds::deletion(self.set, pod));
             if self.blocked == Pace::Stop {
                 return Pace::Stop;
             }
@@ -276,7 +276,7 @@ impl<'a> Walk<'a> {
         let doomed: Vec<_> = outdated
             .filter(|pod| identity::revision_of(pod) != new && !pods::is_terminating(pod))
             .take(max_unavailable.saturating_sub(unavailable))
-            .map(|pod| make::deletion(self.set, pod))
+            .map(|pod| deeds::deletion(self.set, pod))
             .collect();
         self.steps.extend(doomed);
     }

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::scheduler::neighbours;
-use crate::scheduler::requests::Requests;
+use crate::scheduler::looks_at_others;
 use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
 
 /// Names remembered per owner after their pods are gone.
@@ -16,9 +15,11 @@ pub(super) struct Index {
     dependents: BTreeMap<String, BTreeSet<ObjectId>>,
     unmanaged: BTreeSet<ObjectId>,
     by_node: BTreeMap<String, BTreeSet<ObjectId>>,
-    requested: BTreeMap<String, Requests>,
     unscheduled: BTreeSet<ObjectId>,
-    with_affinity: BTreeSet<ObjectId>,
+    /// Those of `unscheduled` whose place depends on other pods.
+    looking_around: BTreeSet<ObjectId>,
+    /// Those of `unscheduled` for which room is made, by node.
+    nominated: BTreeMap<String, BTreeSet<ObjectId>>,
     retired_names: BTreeMap<String, VecDeque<String>>,
 }
 
@@ -35,15 +36,15 @@ impl Index {
             match pods::node(pod) {
                 Some(node) => {
                     self.by_node.entry(node.to_owned()).or_default().insert(id.clone());
-                    if !pods::is_finished(pod) {
-                        self.requested.entry(node.to_owned()).or_default().add(&Requests::of(pod));
-                        if neighbours::has_terms(pod) {
-                            self.with_affinity.insert(id.clone());
-                        }
-                    }
                 }
                 None if pods::is_active(pod) => {
                     self.unscheduled.insert(id.clone());
+                    if looks_at_others(pod) {
+                        self.looking_around.insert(id.clone());
+                    }
+                    if let Some(node) = pods::nominated_node(pod) {
+                        self.nominated.entry(node.to_owned()).or_default().insert(id.clone());
+                    }
                 }
                 None => {}
             }
@@ -59,19 +60,16 @@ impl Index {
         }
         self.unmanaged.remove(id);
         self.unscheduled.remove(id);
-        self.with_affinity.remove(id);
+        self.looking_around.remove(id);
         if let Object::Pod(pod) = object
             && let Some(node) = pods::node(pod)
         {
             remove_from(&mut self.by_node, node, id);
-            if !pods::is_finished(pod)
-                && let Some(requested) = self.requested.get_mut(node)
-            {
-                requested.subtract(&Requests::of(pod));
-                if !self.by_node.contains_key(node) {
-                    self.requested.remove(node);
-                }
-            }
+        }
+        if let Object::Pod(pod) = object
+            && let Some(node) = pods::nominated_node(pod)
+        {
+            remove_from(&mut self.nominated, node, id);
         }
     }
 
@@ -121,15 +119,15 @@ impl Index {
         self.by_node.get(node).into_iter().flatten()
     }
 
-    pub(super) fn requested_on(&self, node: &str) -> Requests {
-        self.requested.get(node).cloned().unwrap_or_default()
+    pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &ObjectId> {
+        self.nominated.get(node).into_iter().flatten()
     }
 
-    pub(super) fn with_affinity(&self) -> impl Iterator<Item = &ObjectId> {
-        self.with_affinity.iter()
+    pub(super) fn looking_around(&self) -> impl Iterator<Item = &ObjectId> {
+        self.looking_around.iter()
     }
 
-    pub(super) fn unscheduled(&self) -> impl Iterator<Item = &ObjectId> {
+    pub(super) fn unscheduled(&self) -> impl ExactSizeIterator<Item = &ObjectId> {
         self.unscheduled.iter()
     }
 }

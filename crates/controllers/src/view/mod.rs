@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -22,7 +22,9 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::node_lifecycle::Settings;
+use crate::scheduler::cluster::Cluster;
 use crate::scheduler::requests::Requests;
+use crate::scheduler::{Attempt, Attempts};
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
 use covered::Covered;
 pub use doubts::Doubt;
@@ -37,6 +39,8 @@ pub use settle::WriteFailure;
 pub struct View {
     objects: BTreeMap<ObjectId, Object>,
     index: Index,
+    cluster: Cluster,
+    attempts: Attempts,
     covered: Covered,
     own: OwnWrites,
     doubts: Doubts,
@@ -127,8 +131,13 @@ impl View {
         }
         if let Some(before) = &before {
             self.index.remove(&id, before);
+            self.cluster.remove(before);
         }
         self.index.insert(&id, &object);
+        self.cluster.insert(&object);
+        if matches!(&object, Object::Pod(pod) if pods::node(pod).is_some()) {
+            self.attempts.forget(&id.name);
+        }
         self.note_cover(before.as_ref(), &object);
         self.note_nodes(&object, Presence::Present);
         self.heartbeats.seen(before.as_ref(), &object, self.now);
@@ -168,6 +177,10 @@ impl View {
     fn remove(&mut self, id: &ObjectId) -> Option<Change> {
         let before = self.objects.remove(id)?;
         self.index.remove(id, &before);
+        self.cluster.remove(&before);
+        if id.kind == Kind::Pod {
+            self.attempts.forget(&id.name);
+        }
         self.forget_cover(id);
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
@@ -176,6 +189,23 @@ impl View {
         self.failures.remove(id);
         self.doubts.resolved(id);
         Some(Change { id: id.clone(), before: Some(before), after: None })
+    }
+
+    /// A pod was looked at and fits no node (`Plan::unfit`).
+    pub fn remember(&mut self, attempt: Attempt) {
+        if self.pod(&attempt.pod).is_some_and(|pod| pods::node(pod).is_none()) {
+            self.attempts.add(attempt);
+        }
+    }
+
+    /// The looks at pods that found no node.
+    pub(crate) fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    /// The time, as the driver last told it.
+    pub(crate) fn now(&self) -> Tick {
+        self.now
     }
 
     /// The object of this id.
@@ -231,7 +261,7 @@ impl View {
 
     /// What the pods of a node ask for, all together; finished pods ask for nothing.
     pub fn requested_on(&self, node: &str) -> Requests {
-        self.index.requested_on(node)
+        self.cluster.requested_on(node)
     }
 
     /// The pods that wait for a node.
@@ -242,12 +272,38 @@ impl View {
         })
     }
 
-    /// The bound pods that must, or had better, be near other pods or away from them; finished ones do not count.
-    pub(crate) fn pods_with_affinity(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.index.with_affinity().filter_map(|id| match self.objects.get(id) {
+    /// How many they are.
+    pub(crate) fn unscheduled_count(&self) -> usize {
+        self.index.unscheduled().len()
+    }
+
+    /// Those of them whose place depends on other pods.
+    pub(crate) fn looking_around(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.looking_around().filter_map(|id| match self.objects.get(id) {
             Some(Object::Pod(pod)) => Some(pod),
             _ => None,
         })
+    }
+
+    /// The pods without a node for which room is made on this one.
+    pub(crate) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.nominated_to(node).filter_map(|id| match self.objects.get(id) {
+            Some(Object::Pod(pod)) => Some(pod),
+            _ => None,
+        })
+    }
+
+    /// What the scheduler knows of nodes and of the pods on them.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The pod with this UID.
+    pub(crate) fn pod_by_uid(&self, uid: &str) -> Option<&Arc<Pod>> {
+        match self.by_uid(uid)? {
+            Object::Pod(pod) => Some(pod),
+            _ => None,
+        }
     }
 
     /// Since when a node that pods are bound to is known not to exist.
@@ -349,6 +405,8 @@ typed_getters! {
     replica_set: ReplicaSet;
     /// A StatefulSet by name.
     stateful_set: StatefulSet;
+    /// A CronJob by name.
+    cron_job: CronJob;
     /// A Job by name.
     job: Job;
     /// A Deployment by name.

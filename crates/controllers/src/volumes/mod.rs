@@ -111,6 +111,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         | Object::StatefulSet(_)
         | Object::ControllerRevision(_)
         | Object::ReplicaSet(_)
+        | Object::CronJob(_)
         | Object::Job(_)
         | Object::RestartLadder(_)
         | Object::PodRestart(_)

@@ -194,6 +194,7 @@ impl FakeApi {
         }
         let mut pod = pod.as_ref().clone();
         pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+        pod.status.get_or_insert_default().nominated_node_name = None;
         self.store(pod.into());
         Outcome::Done
     }
@@ -337,6 +338,7 @@ fn encode(object: &Object) -> Value {
         Object::ReplicaSet(o) => serde_json::to_value(o.as_ref()),
         Object::StatefulSet(o) => serde_json::to_value(o.as_ref()),
         Object::ControllerRevision(o) => serde_json::to_value(o.as_ref()),
+        Object::CronJob(o) => serde_json::to_value(o.as_ref()),
         Object::Job(o) => serde_json::to_value(o.as_ref()),
         Object::Pod(o) => serde_json::to_value(o.as_ref()),
         Object::RestartLadder(o) => serde_json::to_value(o.as_ref()),
@@ -366,6 +368,7 @@ pub(crate) fn decode(kind: Kind, mut value: Value) -> Object {
         Kind::ReplicaSet => Object::ReplicaSet(typed(value)),
         Kind::StatefulSet => Object::StatefulSet(typed(value)),
         Kind::ControllerRevision => Object::ControllerRevision(typed(value)),
+        Kind::CronJob => Object::CronJob(typed(value)),
         Kind::Job => Object::Job(typed(value)),
         Kind::Pod => Object::Pod(typed(value)),
         Kind::RestartLadder => Object::RestartLadder(typed(value)),

@@ -51,15 +51,15 @@ fn end(world: &mut World, phase: &str, which: impl Fn(&Pod) -> bool) {
     world.settle();
 }
 
-fn index(pod: &Pod) -> String {
+pub(crate) fn index(pod: &Pod) -> String {
     pod.metadata.annotations.as_ref().and_then(|a| a.get(INDEX)).cloned().unwrap_or_default()
 }
 
-fn active(world: &World) -> usize {
+pub(crate) fn active(world: &World) -> usize {
     world.api.pods().iter().filter(|pod| pods::is_active(pod)).count()
 }
 
-fn start(spec: serde_json::Value) -> World {
+pub(crate) fn start(spec: serde_json::Value) -> World {
     let mut world = World::with_node();
     world.create(job("sum", spec));
     world.converge();

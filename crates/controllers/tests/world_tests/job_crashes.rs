@@ -26,10 +26,12 @@ enum Happening {
     TimePasses(u8),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Succeeded,
     Failed,
+    /// Failed under condition DisruptionTarget.
+    Disrupted,
 }
 
 use Happening::{KeyIsWorked, PodEnds, TimePasses, WatchShows, WorkUntilCrash};
@@ -38,7 +40,9 @@ fn happening() -> impl Strategy<Value = Happening> {
     let answer = prop_oneof![
         8 => Just(Answer::Arrives), 1 => Just(Answer::IsLost), 1 => Just(Answer::NeverSent)
     ];
-    let ending = prop_oneof![2 => Just(Ending::Succeeded), 1 => Just(Ending::Failed)];
+    let ending = prop_oneof![
+        4 => Just(Ending::Succeeded), 2 => Just(Ending::Failed), 1 => Just(Ending::Disrupted)
+    ];
     prop_oneof![
         8 => any::<u8>().prop_map(WatchShows),
         8 => (any::<u8>(), answer).prop_map(|(n, a)| KeyIsWorked(n, a)),
@@ -126,10 +130,16 @@ impl World {
         }
         let phase = match ending {
             Ending::Succeeded => "Succeeded",
-            Ending::Failed => "Failed",
+            Ending::Failed | Ending::Disrupted => "Failed",
         };
         let pod = active[usize::from(n) % active.len()].clone();
-        self.api.change(&pod, |pod| pod["status"]["phase"] = json!(phase));
+        self.api.change(&pod, |pod| {
+            pod["status"]["phase"] = json!(phase);
+            if ending == Ending::Disrupted {
+                pod["status"]["conditions"] =
+                    json!([{"type": "DisruptionTarget", "status": "True"}]);
+            }
+        });
     }
 
     fn recovers(&mut self) {
@@ -191,12 +201,64 @@ fn runs_to_its_end(mode: &str, happenings: &[Happening]) {
     }
 }
 
+/// Disruptions are ignored, other failures count, for all indexes together or for each.
+fn policies_hold(per_index: bool, happenings: &[Happening]) {
+    let mut spec = json!({"completions": COMPLETIONS, "parallelism": PARALLELISM,
+        "backoffLimit": 1000, "completionMode": "Indexed", "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {"rules": [{"action": "Ignore",
+            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}});
+    if per_index {
+        spec["backoffLimitPerIndex"] = json!(1000);
+    }
+    let mut world = World::with_node();
+    world.create(job("sum", spec));
+    world.check = |api| {
+        let up = api.pods().iter().filter(|pod| !pods::is_finished(pod)).count();
+        assert!(
+            up <= PARALLELISM,
+            "{up} pods, those that are ending too, are more than parallelism"
+        );
+    };
+    for happening in happenings {
+        world.does(happening);
+    }
+    world.recovers();
+    let status = status(&world, "sum");
+    assert_eq!(status.succeeded, Some(COMPLETIONS));
+    let failed = ever(&world.api, "Failed").difference(&disrupted(&world.api)).count();
+    assert_eq!(usize::try_from(status.failed.unwrap_or(0)).unwrap(), failed);
+    assert_eq!(status.failed_indexes.as_deref(), per_index.then_some(""));
+    for pod in world.api.pods() {
+        assert_eq!(pod.metadata.finalizers.iter().flatten().count(), 0);
+    }
+}
+
+/// UIDs of pods that ever had the condition.
+fn disrupted(api: &FakeApi) -> BTreeSet<String> {
+    let log = api.log.get(&Kind::Pod).into_iter().flatten();
+    let shown = log.filter_map(|event| match event {
+        Event::Applied(Object::Pod(pod)) | Event::Deleted(Object::Pod(pod)) => Some(pod),
+        Event::Applied(_) | Event::Deleted(_) => None,
+    });
+    shown
+        .filter(|pod| pods::condition(pod, "DisruptionTarget").is_some())
+        .map(|pod| pod.metadata.uid.clone().unwrap())
+        .collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
 
     #[test]
     fn every_pod_that_ends_is_counted_once(happenings in prop::collection::vec(happening(), 0..120)) {
         runs_to_its_end("NonIndexed", &happenings);
+    }
+
+    #[test]
+    fn with_policies_every_failure_is_counted_once_or_ignored(
+        happenings in prop::collection::vec(happening(), 0..120), per_index in any::<bool>()
+    ) {
+        policies_hold(per_index, &happenings);
     }
 
     #[test]

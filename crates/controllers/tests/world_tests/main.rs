@@ -4,20 +4,26 @@
 
 mod api;
 mod build;
+mod cron_job;
 mod deployment;
 mod disruption;
 mod garbage;
 mod job;
 mod job_crashes;
+mod job_policies;
 mod namespace;
 mod node_failure;
 mod node_silence;
 mod pod_restart;
+mod preemption;
 mod random;
 mod replacement;
 mod replica_set;
 mod scheduler;
+mod scheduler_filters;
 mod scheduler_pods;
+mod scheduler_queue;
+mod scheduler_scores;
 mod stateful_set;
 mod taint_eviction;
 mod volumes;

@@ -86,13 +86,41 @@ fn a_finished_request_goes_after_ten_minutes_unless_a_ledger_waits_for_it() {
     let ledger = world.create(json!({"kind": "RestartLedger", "metadata": {"name": "ghost"},
         "spec": {"ladderName": "l", "podName": "ghost", "podUID": "u"},
         "status": {"failuresTotal": 1, "pendingRestart": "awaited"}}));
-    world.advance(TickDuration::from_secs(3600));
+    world.advance(TickDuration::from_secs(1100));
     assert!(world.api.objects.contains_key(&request));
     world.api.change(&ledger, |l| {
         l["status"].as_object_mut().unwrap().remove("pendingRestart");
     });
     world.settle();
     assert!(!world.api.objects.contains_key(&request));
+
+    let request = world.create(restart("forgotten", json!({"podName": "ghost"})));
+    world.api.change(&ledger, |l| l["status"]["pendingRestart"] = json!("forgotten"));
+    world.advance(TickDuration::from_secs(1300));
+    assert!(!world.api.objects.contains_key(&request), "nothing writes that ledger any more");
+}
+
+#[test]
+fn a_restart_in_place_that_never_ends_is_given_up_after_ten_minutes_and_the_grace_period() {
+    let mut world = World::with_node();
+    world.create(pod("web", json!({"terminationGracePeriodSeconds": 60})));
+    world.converge();
+    let unseen = world.create(restart("unseen", json!({"podName": "web"})));
+    let slow = world.create(restart("slow", json!({"podName": "web", "rung": "Container"})));
+    world.settle();
+    world.api.change(&slow, |r| r["status"] = json!({"phase": "Running"}));
+    world.advance(TickDuration::from_secs(655));
+    assert_eq!(status(&world, &unseen).phase, None);
+    assert_eq!(status(&world, &slow).phase, Some(PodRestartPhase::Running));
+    world.advance(TickDuration::from_secs(10));
+    for (request, says) in [(&unseen, "before it was begun"), (&slow, "what was begun goes on")] {
+        let status = status(&world, request);
+        assert_eq!(status.phase, Some(PodRestartPhase::Failed));
+        let message = status.message.unwrap();
+        assert!(message.contains("deadline of 11m") && message.contains(says), "{message}");
+    }
+    world.advance(TickDuration::from_secs(605));
+    assert!(!world.api.objects.contains_key(&slow), "its time after the finish is over");
 }
 
 #[test]

@@ -297,6 +297,31 @@ fn a_rollback_gives_the_template_of_a_healthy_revision_again_once() {
 }
 
 #[test]
+fn a_rollback_that_does_not_get_through_is_given_up() {
+    let (mut world, pod) = rolled_out(Some("2026-01-01T00:00:00Z"));
+    let sets = world.api.ids(Kind::ReplicaSet, "shop");
+    let is_second = |id: &&ObjectId| pod.starts_with(&id.name.name);
+    let second = sets.iter().find(is_second).unwrap().name.name.clone();
+    let first = sets.iter().find(|id| !is_second(id)).unwrap().name.name.clone();
+    let request = world.create(restart("back", json!({"podName": pod, "rung": "Rollback"})));
+    world.api.change(&request, |r| {
+        r["status"] = json!({
+            "phase": "Running",
+            "startedAt": "1970-01-02T00:00:00Z", // every write since was refused
+            "rollback": {
+                "deploymentName": "web", "fromReplicaSet": second, "toReplicaSet": first,
+                "toRevision": 1,
+            },
+        });
+    });
+    world.converge();
+    let status = status(&world, &request);
+    assert_eq!(status.phase, Some(PodRestartPhase::Failed));
+    assert_eq!(status.message.as_deref(), Some("Deployment web could not be changed in time"));
+    assert_eq!(image(&world), "two");
+}
+
+#[test]
 fn a_revision_that_was_never_healthy_is_not_gone_back_to() {
     let (mut world, pod) = rolled_out(None);
     let request = world.create(restart("back", json!({"podName": pod, "rung": "Rollback"})));

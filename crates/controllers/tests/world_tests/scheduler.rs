@@ -86,15 +86,22 @@ fn what_does_not_fit_says_why_once_and_is_tried_again_when_something_changes() {
     let second = world.create(pod_with("second", asks("1", "1Gi")));
     world.settle();
     assert_eq!(node_of(&world, &second), None);
-    let said = "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu.".to_owned();
+    let said = "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.".to_owned();
     assert_eq!(world.said().iter().filter(|s| **s == said).count(), 1);
     let Object::Pod(waiting) = &world.api.objects[&second] else { panic!() };
     let condition = &waiting.status.as_ref().unwrap().conditions.as_ref().unwrap()[0];
     assert_eq!(condition.reason.as_deref(), Some("Unschedulable"));
     let writes = world.writes.len();
     world.advance(TickDuration::from_secs(3600));
-    assert_eq!(world.writes.len(), writes, "nothing is polled");
-    assert!(world.timers.is_empty());
+    assert_eq!(world.writes.len(), writes, "nothing new is to be said");
+    let later: Vec<_> =
+        world.timers.iter().map(|(key, at)| (key.clone(), at.since(world.api.now))).collect();
+    let five_minutes = TickDuration::from_secs(5 * 60);
+    assert_eq!(
+        later,
+        [(Key::Schedule(second.name.clone()), five_minutes)],
+        "nothing else is polled"
+    );
     world.api.user_deletes(&first, Propagation::Default);
     world.settle();
     assert_eq!(node_of(&world, &second), None, "the first still terminates");
@@ -127,46 +134,55 @@ fn a_pod_that_was_made_smaller_makes_room_once_its_node_says_so() {
 
 #[test]
 fn reasons_are_counted_over_nodes_as_upstream_words_them() {
-    // (what is special about the node, what is special about the pod, the message)
+    let no_victims = "No preemption victims found for incoming pod";
+    let no_help = "Preemption is not helpful for scheduling";
+    // (what is special about the node, what is special about the pod, the message, why preemption is of no use)
     let cases = [
-        (json!({}), asks("10", "1Gi"), "0/1 nodes are available: 1 Insufficient cpu."),
+        (json!({}), asks("10", "1Gi"), "0/1 nodes are available: 1 Insufficient cpu.", no_help),
         (
             json!({}),
             asks("10", "100Gi"),
             "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.",
+            no_help,
         ),
         (
             json!({"status": {"allocatable": {"example.com/gpu": "1"}}}),
             json!({"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "2", "hugepages-2Mi": "2Mi"}}}]}),
             "0/1 nodes are available: 1 Insufficient example.com/gpu, 1 Insufficient hugepages-2Mi.",
+            no_help,
         ),
         (
             json!({"spec": {"unschedulable": true}}),
             json!({}),
             "0/1 nodes are available: 1 node(s) were unschedulable.",
+            no_help,
         ),
         (
             json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}}),
             json!({}),
             "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
+            no_help,
         ),
         (
             json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
             json!({}),
             "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
+            no_help,
         ),
         (
             json!({}),
             json!({"nodeSelector": {"disk": "ssd"}}),
             "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+            no_help,
         ),
         (
             json!({"status": {"allocatable": {"pods": "0"}}}),
             json!({}),
             "0/1 nodes are available: 1 Too many pods.",
+            no_victims,
         ),
     ];
-    for (node, spec, expected) in cases {
+    for (node, spec, expected, why) in cases {
         let mut world = World::new();
         world.api.add_node("node-1", "2", "4Gi", "110");
         for part in [Part::Whole, Part::Status] {
@@ -175,7 +191,8 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
         world.settle(); // the node has its taints
         world.create(pod_with("p", spec));
         world.settle();
-        assert_eq!(world.said(), [format!("FailedScheduling: {expected}")]);
+        let why = format!("preemption: 0/1 nodes are available: 1 {why}.");
+        assert_eq!(world.said(), [format!("FailedScheduling: {expected} {why}")]);
     }
     let mut world = World::new();
     world.create(pod_with("p", json!({})));

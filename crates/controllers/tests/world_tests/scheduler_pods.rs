@@ -139,9 +139,15 @@ fn what_pods_refuse_is_said_in_the_words_of_upstream_and_tried_again_when_they_c
         other => panic!("{other:?}"),
     };
     let none = "0/1 nodes are available: 1 node(s) didn't";
-    assert_eq!(message(&near), format!("{none} match pod affinity rules."));
-    assert_eq!(message(&away), format!("{none} match pod anti-affinity rules."));
-    assert_eq!(message(&shunned), format!("{none} satisfy existing pods anti-affinity rules."));
+    let useless = "preemption: 0/1 nodes are available: 1";
+    let no_help = format!("{useless} Preemption is not helpful for scheduling.");
+    let no_victims = format!("{useless} No preemption victims found for incoming pod.");
+    assert_eq!(message(&near), format!("{none} match pod affinity rules. {no_help}"));
+    assert_eq!(message(&away), format!("{none} match pod anti-affinity rules. {no_victims}"));
+    assert_eq!(
+        message(&shunned),
+        format!("{none} satisfy existing pods anti-affinity rules. {no_victims}")
+    );
     world.api.change(&db, |pod| pod["metadata"]["labels"] = json!({"app": "x"}));
     world.settle();
     assert_eq!(node_of(&world, &near).as_deref(), Some("a"));
@@ -225,7 +231,7 @@ fn a_pod_that_waits_for_its_domain_goes_when_another_begins_to_terminate() {
     let next = world.create(pod_with("next", "web", &constraint("zone", &json!({}))));
     world.settle();
     assert_eq!(node_of(&world, &next), None);
-    let said = "FailedScheduling: 0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, 1 node(s) were unschedulable.";
+    let said = "FailedScheduling: 0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, 1 node(s) were unschedulable. preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.";
     assert!(world.said().contains(&said.to_owned()), "{:?}", world.said());
     world.api.user_deletes(&first, Propagation::Default);
     world.settle();
@@ -252,7 +258,7 @@ fn two_pods_with_one_port_of_the_node_do_not_share_it() {
         world.settle();
         assert_eq!(node_of(&world, &next).is_some(), fits, "{comes}");
         if !fits {
-            let said = "FailedScheduling: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
+            let said = "FailedScheduling: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
             assert!(world.said().contains(&said.to_owned()), "{:?}", world.said());
             world.api.user_deletes(&first, Propagation::Default);
             world.settle();

@@ -126,8 +126,7 @@ fn a_volume_is_made_when_the_first_pod_has_a_node_and_the_pod_waits_for_it() {
     local_path(&mut world);
     world.create(pod_with("web", "data"));
     world.settle();
-    let missing =
-        "FailedScheduling: 0/1 nodes are available: persistentvolumeclaim \"data\" not found.";
+    let missing = "FailedScheduling: 0/1 nodes are available: persistentvolumeclaim \"data\" not found. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
     assert!(world.said().contains(&missing.to_owned()), "{:?}", world.said());
     world.create(claim("data", "local-path", 1));
     world.settle();

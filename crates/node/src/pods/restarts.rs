@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use rekindle_pod::RestartRequest;
+use rekindle_pod::{RestartRequest, Series};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, Refresh, Rung};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
@@ -53,6 +53,10 @@ pub(crate) fn request_of(restart: &PodRestart) -> Option<RestartRequest> {
         refresh: spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
         grace: grace.map(TickDuration::from_secs),
         reason: spec.reason.clone().unwrap_or_default(),
+        series: match spec.ladder_name {
+            Some(_) => Series::GoesOn,
+            None => Series::Anew,
+        },
     })
 }
 

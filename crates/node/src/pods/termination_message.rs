@@ -83,3 +83,81 @@ fn read_file(path: &Path, limit: usize) -> String {
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use rekindle_types::{ExitStatus, PodRef, PodUid, Tick};
+    use serde_json::json;
+
+    use super::*;
+    use crate::layout::NodeDirs;
+    use crate::testing::TestFolder;
+
+    struct Fixture {
+        _folder: TestFolder,
+        dirs: PodDirs,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let folder = TestFolder::new();
+            let uid = PodUid("u-1".into());
+            let pod = PodRef { namespace: "shop".into(), name: "web".into(), uid };
+            let dirs = NodeDirs::new(&folder.join("data"), &folder.join("logs")).pod(&pod);
+            std::fs::create_dir_all(dirs.files()).unwrap();
+            std::fs::create_dir_all(dirs.container_logs("app")).unwrap();
+            Self { _folder: folder, dirs }
+        }
+
+        /// What a pod of so many containers says with this policy, whose first one has ended with that code.
+        fn message(&self, containers: usize, policy: &str, code: i32) -> String {
+            let app = json!({ "name": "app", "terminationMessagePolicy": policy });
+            let spec = json!({ "spec": { "containers": vec![app; containers] } });
+            let pod: Pod = serde_json::from_value(spec).unwrap();
+            let container = &pod.spec.as_ref().unwrap().containers[0];
+            let exit = Exit {
+                status: ExitStatus::Code { code },
+                started_at: Tick::from_secs(1),
+                finished_at: Tick::from_secs(2),
+                message: String::new(),
+            };
+            read_message(&pod, container, &self.dirs, ContainerAttempt(0), &exit)
+        }
+
+        fn write(&self, text: &str) {
+            let path = self.dirs.termination_log("app", ContainerAttempt(0));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+
+        fn log(&self, lines: usize) {
+            let line = |n| format!("2025-10-09T08:53:20Z stdout F {n} {}\n", "x".repeat(60));
+            let text: String = (0..lines).map(line).collect();
+            std::fs::write(self.dirs.log("app", ContainerAttempt(0)), text).unwrap();
+        }
+    }
+
+    #[test]
+    fn last_words_are_cut_to_a_containers_share() {
+        let fixture = Fixture::new();
+        fixture.write(&format!("{}end", "x".repeat(20_000)));
+        for (containers, bytes) in [(1, 4096), (3, 4096), (4, 3072), (12, 1024)] {
+            let message = fixture.message(containers, "File", 1);
+            assert_eq!(message.len(), bytes, "{containers} containers");
+            assert!(message.ends_with("end"));
+        }
+    }
+
+    #[test]
+    fn the_log_stands_in_for_last_words_after_a_failure_only() {
+        let fixture = Fixture::new();
+        fixture.log(200);
+        assert_eq!(fixture.message(1, "File", 1), "");
+        assert_eq!(fixture.message(1, "FallbackToLogsOnError", 0), "");
+        assert_eq!(fixture.message(1, "FallbackToLogsOnError", 1).len(), 2048);
+        fixture.log(3);
+        assert_eq!(fixture.message(1, "FallbackToLogsOnError", 1).lines().count(), 3);
+        fixture.write("mine");
+        assert_eq!(fixture.message(1, "FallbackToLogsOnError", 1), "mine");
+    }
+}

@@ -10,9 +10,6 @@ use crate::config::Config;
 use crate::env::Allocatable;
 use crate::eviction::{EvictionPolicy, Signal};
 
-/// Pods of one node, as a kubelet's default.
-const PODS_MAX: i64 = 110;
-
 /// What does not change while the agent runs.
 #[derive(Clone, Debug)]
 pub(crate) struct MachineFacts {
@@ -32,7 +29,7 @@ impl MachineFacts {
             ("cpu".to_owned(), Quantity::from_units(i64::try_from(cpus).unwrap_or(1))),
             ("memory".to_owned(), Quantity::from_bytes(whole(memory_bytes))),
             ("ephemeral-storage".to_owned(), Quantity::from_bytes(whole(disk_bytes))),
-            ("pods".to_owned(), Quantity::from_units(PODS_MAX)),
+            ("pods".to_owned(), Quantity::from_units(i64::from(config.max_pods))),
         ]);
         for (name, amount) in &config.capacity {
             match amount.parse() {

@@ -101,9 +101,33 @@ fn a_shutdown_has_two_periods_or_one_for_each_priority() {
 }
 
 #[test]
+fn images_are_kept_and_pods_are_taken_as_set() {
+    let settings = read(&json!({
+        "imageGCHighThresholdPercent": 60,
+        "imageGCLowThresholdPercent": 40,
+        "imageMinimumGCAge": "1h",
+        "maxPods": 250,
+    }));
+    assert_eq!(settings.max_pods, Some(250));
+    let expected = ImageGcPolicy {
+        high_threshold_percent: 60,
+        low_threshold_percent: 40,
+        min_age: TickDuration::from_secs(3600),
+    };
+    assert_eq!(settings.image_gc, expected);
+}
+
+#[test]
 fn what_the_kubelet_would_not_take_is_refused_by_name() {
     for (file, error) in [
-        (json!({"maxPods": 5}), "unknown field `maxPods`"),
+        (json!({"podsPerCore": 5}), "unknown field `podsPerCore`"),
+        (json!({"maxPods": -1}), "invalid value: integer `-1`, expected u32"),
+        (json!({"imageGCHighThresholdPercent": 101}), "imageGCHighThresholdPercent: 101"),
+        (
+            json!({"imageGCHighThresholdPercent": 80}),
+            "imageGCLowThresholdPercent: 80 must be less than imageGCHighThresholdPercent, 80",
+        ),
+        (json!({"imageMinimumGCAge": "old"}), "imageMinimumGCAge: \"old\""),
         (json!({"kind": "Pod"}), "kind: \"Pod\" is not KubeletConfiguration"),
         (
             json!({"evictionHard": {"memory": "1Gi"}}),

@@ -11,11 +11,12 @@ use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
 };
 use kube::{Api, Client};
-use rustix::fs::{CWD, Gid, Mode, OFlags, ResolveFlags};
+use rustix::fs::CWD;
 use rustix::io::Errno;
 
 use super::error::{VolumeError, VolumeProblem};
 use super::host_path;
+use super::ownership::{ChangePolicy, give_to_group};
 use super::tmpfs::make_folder;
 use crate::container_spec::fs_group;
 use crate::layout::PodDirs;
@@ -157,7 +158,7 @@ fn link_one(dirs: &PodDirs, pod: &Pod, volume: &ClaimedVolume) -> Result<(), Vol
     let target = match &volume.place {
         Place::Local(path) => {
             let path = real(path)?;
-            hand_over(&path, fs_group(pod)?)?;
+            hand_over(dirs, pod, &volume.name, &path)?;
             path
         }
         Place::Host(source) => {
@@ -173,17 +174,26 @@ fn link_one(dirs: &PodDirs, pod: &Pod, volume: &ClaimedVolume) -> Result<(), Vol
     }
 }
 
-/// Gives the folder itself to the pod's group, as the kubelet does for volumes of type local; what lies in it stays as it is.
-fn hand_over(path: &Path, group: Option<u32>) -> Result<(), VolumeProblem> {
-    let failed = |error: Errno| VolumeProblem::io("set permissions of", path, error);
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let folder = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
-    let folder = folder.map_err(failed)?;
-    let Some(group) = group else { return Ok(()) };
-    rustix::fs::fchown(&folder, None, Some(Gid::from_raw(group))).map_err(failed)?;
-    let mode = rustix::fs::fstat(&folder).map_err(failed)?.st_mode & 0o7777;
-    // everything for the group, and new files in it are the group's
-    rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode | 0o2070)).map_err(failed)
+/// Gives the volume to the pod's group, if it has one and may write: before the first of the node's pods uses it, as the kubelet
+/// does with volumes of type local. Who shares it with a pod that runs finds it as that one has it.
+fn hand_over(dirs: &PodDirs, pod: &Pod, volume: &str, folder: &Path) -> Result<(), VolumeProblem> {
+    let Some(group) = fs_group(pod)?.filter(|_| !is_read_only(pod, volume)) else { return Ok(()) };
+    let pods = dirs.root().parent().expect("the folder of a pod lies in that of all");
+    let used =
+        is_used(pods, folder).map_err(|error| VolumeProblem::io("look at pods in", pods, error))?;
+    if used {
+        return Ok(());
+    }
+    let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let policy = context.and_then(|context| context.fs_group_change_policy.as_deref());
+    give_to_group(folder, group, ChangePolicy::parse(policy))
+}
+
+/// Whether the pod's volume says that it is only read.
+fn is_read_only(pod: &Pod, volume: &str) -> bool {
+    let mut volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let claim = volumes.find(|v| v.name == volume).and_then(|v| v.persistent_volume_claim.as_ref());
+    claim.is_some_and(|claim| claim.read_only == Some(true))
 }
 
 /// Checks that a linked volume is there.

@@ -17,6 +17,7 @@ mod empty_dir;
 mod error;
 mod host_path;
 mod mount;
+mod ownership;
 mod payload;
 mod read_file;
 mod remove;

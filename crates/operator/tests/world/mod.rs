@@ -45,6 +45,8 @@ pub enum Health {
     OfTheFirst(usize),
     /// Those on this node.
     OnNode(&'static str),
+    /// Those of this image.
+    OfImage(&'static str),
 }
 
 impl World {
@@ -95,10 +97,9 @@ impl World {
         let client = Client::new(Tapped { inner, wire: wire.clone() }, "default");
         let dead = wire.dead.clone();
         let (clock, limits) = (self.clock.shared(), self.limits);
-        rekindle_operator::run(client, clock, limits, Default::default(), async move {
-            dead.notified().await
-        })
-        .await;
+        let figures = Arc::default();
+        let dead = async move { dead.notified().await };
+        rekindle_operator::run(client, clock, limits, Default::default(), figures, dead).await;
     }
 
     /// Shows a pod as one that waits after its third crash.
@@ -132,6 +133,9 @@ impl World {
                             first.contains(&uid)
                         }
                         Health::OnNode(bad) => node.as_deref() == Some(bad),
+                        Health::OfImage(bad) => pod.spec.as_ref().is_some_and(|spec| {
+                            spec.containers.iter().any(|c| c.image.as_deref() == Some(bad))
+                        }),
                     };
                     if pod.metadata.deletion_timestamp.is_some() {
                         end(&pods, &pod).await;

@@ -4,13 +4,14 @@
 
 pub mod build;
 pub mod digest;
+pub mod rights;
 pub mod runtime;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
 use rekindle_pod::journal::ResizeStanding;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, Answer, Config, ContainerKey, Event, Journal,
@@ -53,6 +54,8 @@ pub struct World {
     pub in_force: BTreeMap<ContainerKey, ResourceRequirements>,
     /// The highest restartCount written of each container: it never falls.
     counts: BTreeMap<String, i32>,
+    /// Those of the pod when it came.
+    rights: PodSpec,
 }
 
 impl World {
@@ -62,6 +65,7 @@ impl World {
 
     /// On a node that is set up in its own way.
     pub fn with_config(pod: Pod, config: Config) -> Self {
+        let rights = rights::rights(&pod);
         let pod = Arc::new(pod);
         Self {
             now: START,
@@ -81,6 +85,7 @@ impl World {
             begun_with: BTreeMap::new(),
             in_force: BTreeMap::new(),
             counts: BTreeMap::new(),
+            rights,
         }
     }
 
@@ -174,6 +179,7 @@ impl World {
             Answer::Expected => {
                 self.check_journal(&action);
                 self.check_asked_once(&action);
+                self.check_rights(&action);
                 if let Action::CreateContainer { key, .. } | Action::UpdateContainer { key } =
                     &action
                 {
@@ -238,6 +244,17 @@ impl World {
                     Some(ResizeStanding::UnderWay),
                     "the grant is not in the journal"
                 );
+            }
+            _ => {}
+        }
+    }
+
+    /// What is made, at whatever attempt, is made with the rights that the pod came with (P4).
+    fn check_rights(&self, action: &Action) {
+        match action {
+            Action::SetUpSandbox { .. } | Action::CreateContainer { .. } => {
+                let now = rights::rights(&self.core.granted_pod());
+                assert_eq!(now, self.rights, "{action:?} with other rights than the first");
             }
             _ => {}
         }

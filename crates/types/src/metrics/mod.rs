@@ -4,11 +4,13 @@
 mod family;
 mod histogram;
 mod process;
+mod source;
 mod text;
 
 pub use family::{Family, LABEL_SETS_MAX};
 pub use histogram::{Histogram, SECONDS};
 pub use process::ProcessFiles;
+pub use source::Source;
 pub use text::{Kind, Text};
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -33,7 +33,7 @@ api_object!(RestartLadder, "RestartLadder", "RestartLadderList", "restartladders
 /// What a ladder tries, on which pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadderSpec")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadderSpec", extend("required" = ["selector", "rungs"]))]
 pub struct RestartLadderSpec {
     /// The pods, in the ladder's own namespace. It may not be empty: a ladder never selects everything by mistake. When
     /// several ladders select a pod, the oldest counts, then the first by name.
@@ -42,10 +42,12 @@ pub struct RestartLadderSpec {
     /// Attempts count inside this window, and running stably this long clears them. A duration such as 90s, 10m or 1h30m.
     /// Default 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([0-9]+(h|m|s|ms))+$"))]
     pub window: Option<String>,
     /// The rungs from the mildest on: each rung at most once, in the order Container, Containers, Pod, Recreate, Reschedule,
     /// Rollback.
     #[serde(default)]
+    #[schemars(length(min = 1, max = 6))]
     pub rungs: Vec<LadderRung>,
     /// How many pods of this ladder may be on a voluntary rung at once, and how often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,12 +67,14 @@ pub struct LadderRung {
     pub rung: Rung,
     /// How often it is tried inside the window before the next rung's turn; 1..=1000. Default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
     pub attempts: Option<u32>,
     /// Of a Pod rung: what is made new. Default: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Vec<Refresh>>,
     /// Of a Reschedule rung: how long the node is avoided. A duration; default 30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([0-9]+(h|m|s|ms))+$"))]
     pub avoid_node_for: Option<String>,
 }
 
@@ -115,6 +119,16 @@ impl Refresh {
     /// Everything, the default of a Pod rung.
     pub const ALL: [Refresh; 4] =
         [Refresh::Network, Refresh::Ipc, Refresh::EmptyDir, Refresh::Cgroup];
+
+    /// The name as the API spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refresh::Network => "Network",
+            Refresh::Ipc => "IPC",
+            Refresh::EmptyDir => "EmptyDir",
+            Refresh::Cgroup => "Cgroup",
+        }
+    }
 }
 
 /// The limits that keep a ladder from making an outage worse.
@@ -124,9 +138,11 @@ impl Refresh {
 pub struct LadderBudget {
     /// Pods of this ladder on a rung above Container at the same time. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub max_concurrent: Option<u32>,
     /// Restarts above Container per minute over all pods of this ladder. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub per_minute: Option<u32>,
 }
 

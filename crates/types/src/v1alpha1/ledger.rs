@@ -1,6 +1,6 @@
 //! RestartLedger: the durable history of one workload identity. A re-created pod, agent or engine goes on from it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,9 +89,18 @@ pub struct RestartLedgerStatus {
     /// ledger over is not: it would be replaced and ended again without a pause.
     #[serde(default, rename = "failingPodUID", skip_serializing_if = "Option::is_none")]
     pub failing_pod_uid: Option<String>,
-    /// The rung that is due and that a budget holds back.
+    /// The rung that is due and that a budget, or the trial of another pod, holds back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_rung: Option<Rung>,
+    /// What the ladder waits for while its phase is Holding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<HoldReason>,
+    /// The highest rung above Container after which a container failed again, since the ledger was cleared last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_vain: Option<Rung>,
+    /// The exhaustion that the webhook was told of last: when its condition became True.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exhaustion_told_at: Option<Time>,
     /// The last decisions, oldest first; at most 32, repeats counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decisions: Option<Vec<LedgerDecision>>,
@@ -112,6 +121,58 @@ pub enum LedgerPhase {
     Holding,
     /// Every rung was tried in vain.
     Exhausted,
+}
+
+/// What a ladder that holds waits for.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(rename = "dev.rekindle.v1alpha1.HoldReason")]
+pub enum HoldReason {
+    /// No restart helps against what was seen.
+    Futile,
+    /// Most pods of the revision fail in the same way, and what may be tried on one of them was tried in vain.
+    Revision,
+    /// Most pods of the revision fail in the same way, and the rung is being tried on another one.
+    Trial,
+    /// The ladder's own budget.
+    LadderBudget,
+    /// As many pods of the controller as may be are being restarted.
+    WorkloadLimit,
+    /// The limit of the namespace.
+    NamespaceLimit,
+    /// The limit of the cluster.
+    ClusterLimit,
+    /// A disruption budget forbids the eviction, or there is no other node.
+    Eviction,
+}
+
+impl HoldReason {
+    /// All of them, in order.
+    pub const ALL: [Self; 8] = [
+        Self::Futile,
+        Self::Revision,
+        Self::Trial,
+        Self::LadderBudget,
+        Self::WorkloadLimit,
+        Self::NamespaceLimit,
+        Self::ClusterLimit,
+        Self::Eviction,
+    ];
+
+    /// As the API has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Futile => "Futile",
+            Self::Revision => "Revision",
+            Self::Trial => "Trial",
+            Self::LadderBudget => "LadderBudget",
+            Self::WorkloadLimit => "WorkloadLimit",
+            Self::NamespaceLimit => "NamespaceLimit",
+            Self::ClusterLimit => "ClusterLimit",
+            Self::Eviction => "Eviction",
+        }
+    }
 }
 
 /// How often a rung was tried inside the window.

@@ -1,11 +1,13 @@
 //! The `rekindle.dev/v1alpha1` API: what a user writes ([`RestartLadder`], [`PodRestart`]) and what Rekindle remembers
 //! ([`RestartLedger`]).
 
+mod annotations;
 mod ladder;
 mod ledger;
 mod restart;
 mod restart_steps;
 
+pub use annotations::*;
 pub use ladder::*;
 pub use ledger::*;
 pub use restart::*;

@@ -5,6 +5,8 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::TickDuration;
+
 use super::{PodRestartStep, Refresh, Rung, api_object};
 
 /// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and so does the ladder. It is
@@ -25,6 +27,9 @@ pub struct PodRestart {
     pub metadata: ObjectMeta,
     /// The request. It cannot be changed once made.
     #[serde(default)]
+    #[schemars(extend("x-kubernetes-validations" = [
+        {"rule": "self == oldSelf", "message": "a request cannot be changed once made; create another"}
+    ]))]
     pub spec: PodRestartSpec,
     /// How it went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,13 +40,15 @@ api_object!(PodRestart, "PodRestart", "PodRestartList", "podrestarts");
 /// Which pod, what of it, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.PodRestartSpec")]
+#[schemars(rename = "dev.rekindle.v1alpha1.PodRestartSpec", extend("required" = ["podName"]))]
 pub struct PodRestartSpec {
     /// The pod's name, in the request's own namespace.
     #[serde(default)]
+    #[schemars(length(min = 1, max = 253))]
     pub pod_name: String,
     /// When given, only the pod with this UID is restarted: a re-created one of the same name is left alone.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub pod_uid: Option<String>,
     /// What is restarted. Default Pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,27 +58,36 @@ pub struct PodRestartSpec {
     pub refresh: Option<Vec<Refresh>>,
     /// Why, in words for people; shown in the pod's events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
     pub reason: Option<String>,
     /// Seconds the containers get to end, in place of the pod's terminationGracePeriodSeconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2147483647))]
     pub grace_period_seconds: Option<i64>,
     /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its creation: it is not begun any more
-    /// then, and what was begun goes on; default: no limit. Of Recreate and Reschedule they count from the eviction until the new
+    /// then, and what was begun goes on; default: 600 and the pod's grace period. Of Recreate and Reschedule they count from the eviction until the new
     /// pod is ready, and also end a request that a budget has held back for so long; default: 600 and the pod's grace period, and
     /// no end while a budget holds it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2147483647))]
     pub deadline_seconds: Option<i64>,
     /// Seconds that the request is kept after it is done. Default 600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2147483647))]
     pub ttl_seconds_after_finished: Option<i64>,
     /// Of Reschedule: how long the node is avoided. A duration; default 30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([0-9]+(h|m|s|ms))+$"))]
     pub avoid_node_for: Option<String>,
     /// The ladder that asks; absent for a person's request. A ladder's request to replace a pod is withdrawn when the pod is well
     /// again before it was evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder_name: Option<String>,
 }
+
+/// A request that says nothing else is given up after this long: a restart in place, from its creation on and the pod's grace period aside;
+/// a replacement, from the eviction on; a rollback, from its beginning on. It takes no room in any budget from then on.
+pub const RESTART_GIVEN_UP_AFTER: TickDuration = TickDuration::from_secs(600);
 
 /// How a restart went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,13 +1,12 @@
 //! Job (batch/v1).
 //!
-//! Source: API reference of batch/v1; documentation, "Jobs". Jobs of which a field asks for something that is not carried out
-//! here are refused by that field's name ([`unsupported`]).
+//! Source: API reference of batch/v1; documentation, "Jobs".
 
-mod unsupported;
+mod policies;
 mod update;
-mod validate;
+pub(super) mod validate;
 
-use k8s_openapi::api::batch::v1::{Job, JobStatus};
+use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use rekindle_types::Tick;
 
 use super::fill;
@@ -51,10 +50,17 @@ impl ApiKind for Job {
             spec.completions = Some(1);
         }
         spec.parallelism.get_or_insert(1);
-        spec.backoff_limit.get_or_insert(BACKOFF_LIMIT);
+        // With a limit for each index there is none for all of them.
+        let limit = spec.backoff_limit_per_index.map_or(BACKOFF_LIMIT, |_| i32::MAX);
+        spec.backoff_limit.get_or_insert(limit);
         fill::text(&mut spec.completion_mode, "NonIndexed");
         spec.suspend.get_or_insert(false);
-        fill::text(&mut spec.pod_replacement_policy, "TerminatingOrFailed");
+        let replacement = match spec.pod_failure_policy {
+            Some(_) => "Failed",
+            None => "TerminatingOrFailed",
+        };
+        fill::text(&mut spec.pod_replacement_policy, replacement);
+        set_policy_defaults(spec);
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
@@ -104,6 +110,15 @@ impl ApiKind for Job {
             images,
             labels.map_or_else(|| "<none>".to_owned(), selector::format).into(),
         ]
+    }
+}
+
+/// A pattern of a condition that says nothing of the status means True.
+fn set_policy_defaults(spec: &mut JobSpec) {
+    for rule in spec.pod_failure_policy.iter_mut().flat_map(|policy| &mut policy.rules) {
+        for pattern in rule.on_pod_conditions.iter_mut().flatten() {
+            fill::text(&mut pattern.status, "True");
+        }
     }
 }
 

@@ -25,7 +25,13 @@ pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
     errors.extend(immutable("spec.template", &new_spec.template, &template));
     let modes = (&new_spec.completion_mode, &old_spec.completion_mode);
     errors.extend(immutable("spec.completionMode", modes.0, modes.1));
+    let policies = (&new_spec.pod_failure_policy, &old_spec.pod_failure_policy);
+    errors.extend(immutable("spec.podFailurePolicy", policies.0, policies.1));
+    let limits = (&new_spec.backoff_limit_per_index, &old_spec.backoff_limit_per_index);
+    errors.extend(immutable("spec.backoffLimitPerIndex", limits.0, limits.1));
     errors.extend(immutable("spec.managedBy", &new_spec.managed_by, &old_spec.managed_by));
+    let policies = (&new_spec.success_policy, &old_spec.success_policy);
+    errors.extend(immutable("spec.successPolicy", policies.0, policies.1));
     errors
 }
 

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 
-use super::{CONTROLLER_UID, JOB_NAME, OLD_CONTROLLER_UID, OLD_JOB_NAME, unsupported};
+use super::{CONTROLLER_UID, JOB_NAME, OLD_CONTROLLER_UID, OLD_JOB_NAME, policies};
 use crate::kinds::pod::validate::{Holder, pod_spec};
 use crate::kinds::template;
 use crate::registry::field_error::{FieldError, Problem};
@@ -15,28 +15,37 @@ const INDEXED_PARALLELISM_MAX: i32 = 100_000;
 pub(super) fn job(job: &Job) -> Vec<FieldError> {
     let field = Path::new("spec");
     let Some(spec) = &job.spec else { return vec![FieldError::required(field, "")] };
+    let mut errors = generated_selector(job, spec);
+    errors.extend(job_spec(spec, &field));
+    errors.extend(pod_selector(spec, &field));
+    let is_indexed = text(spec.completion_mode.as_ref()) == "Indexed";
+    if let Some(completions) = spec.completions.filter(|count| is_indexed && *count > 0) {
+        errors.extend(hostname(text(job.metadata.name.as_ref()), completions));
+    }
+    errors
+}
+
+/// Everything wrong with what Jobs and the templates of CronJobs have in common.
+pub(in crate::kinds) fn job_spec(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    errors.extend(generated_selector(job, spec));
     for (name, value) in [
         ("parallelism", spec.parallelism.map(i64::from)),
         ("completions", spec.completions.map(i64::from)),
         ("activeDeadlineSeconds", spec.active_deadline_seconds),
         ("backoffLimit", spec.backoff_limit.map(i64::from)),
         ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.map(i64::from)),
+        ("backoffLimitPerIndex", spec.backoff_limit_per_index.map(i64::from)),
+        ("maxFailedIndexes", spec.max_failed_indexes.map(i64::from)),
     ] {
         errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
     }
-    errors.extend(completion_mode(job, spec, &field));
-    errors.extend(pods(spec, &field));
-    let replacement = text(spec.pod_replacement_policy.as_ref());
-    if !matches!(replacement, "Failed" | "TerminatingOrFailed") {
-        errors.push(FieldError::not_supported(
-            field.child("podReplacementPolicy"),
-            replacement,
-            &["Failed", "TerminatingOrFailed"],
-        ));
-    }
-    errors.extend(unsupported::check(spec, &field));
+    errors.extend(policies::indexes_need_limit(spec, field));
+    errors.extend(policies::managed_by(spec, &field.child("managedBy")));
+    errors.extend(completion_mode(spec, field));
+    errors.extend(policies::pod_failure(spec, &field.child("podFailurePolicy")));
+    errors.extend(policies::success(spec, &field.child("successPolicy")));
+    errors.extend(policies::pod_replacement(spec, &field.child("podReplacementPolicy")));
+    errors.extend(pods(spec, field));
     errors
 }
 
@@ -75,85 +84,89 @@ fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
     errors
 }
 
-fn completion_mode(job: &Job, spec: &JobSpec, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn completion_mode(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     match text(spec.completion_mode.as_ref()) {
-        "NonIndexed" => {}
-        "Indexed" => {
-            let Some(completions) = spec.completions else {
-                let detail = "when completion mode is Indexed";
-                return vec![FieldError::required(field.child("completions"), detail)];
-            };
-            let parallelism = spec.parallelism.unwrap_or(1);
-            if parallelism > INDEXED_PARALLELISM_MAX {
-                errors.push(FieldError::invalid(
-                    field.child("parallelism"),
-                    parallelism,
-                    format!(
-                        "must be less than or equal to {INDEXED_PARALLELISM_MAX} when completion mode is Indexed"
-                    ),
-                ));
-            }
-            errors.extend(hostname(text(job.metadata.name.as_ref()), completions));
-        }
-        other => errors.push(FieldError::not_supported(
+        "" | "NonIndexed" => policies::only_of_indexed(spec, field),
+        "Indexed" => indexed(spec, field),
+        other => vec![FieldError::not_supported(
             field.child("completionMode"),
             other,
-            &["Indexed", "NonIndexed"],
-        )),
+            &["NonIndexed", "Indexed"],
+        )],
     }
+}
+
+fn indexed(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if spec.completions.is_none() {
+        let detail = "when completion mode is Indexed";
+        errors.push(FieldError::required(field.child("completions"), detail));
+    }
+    if let Some(parallelism) = spec.parallelism.filter(|count| *count > INDEXED_PARALLELISM_MAX) {
+        errors.push(FieldError::invalid(
+            field.child("parallelism"),
+            parallelism,
+            format!(
+                "must be less than or equal to {INDEXED_PARALLELISM_MAX} when completion mode is Indexed"
+            ),
+        ));
+    }
+    errors.extend(policies::failed_indexes(spec, field));
     errors
 }
 
 /// The pods of an Indexed Job are called by its name and their index.
 fn hostname(name: &str, completions: i32) -> Option<FieldError> {
-    let longest = format!("{name}-{}", completions.saturating_sub(1).max(0));
-    let wrong = names::dns_label(&longest);
-    (!wrong.is_empty()).then(|| {
-        let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    let longest = format!("{name}-{}", completions - 1);
+    (!names::dns_label(&longest).is_empty()).then(|| {
         FieldError::invalid(
             Path::new("metadata").child("name"),
             name,
-            format!(
-                "will not able to create pod with invalid DNS label: {longest}: {}",
-                wrong.join(", ")
-            ),
+            format!("will not able to create pod with invalid DNS label: {longest}"),
         )
     })
 }
 
-/// Selector and template.
-fn pods(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let template_field = field.child("template");
+/// Whether the Job knows its pods.
+fn pod_selector(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     let metadata = spec.template.metadata.as_ref();
     let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
-    match &spec.selector {
-        None => errors.push(FieldError::required(field.child("selector"), "")),
-        Some(labels_selector) => {
-            errors.extend(selector::check(labels_selector, &field.child("selector")));
-            if !selector::matches(labels_selector, labels) {
-                errors.push(FieldError {
-                    field: template_field.child("metadata").child("labels").into(),
-                    problem: Problem::Invalid(template::json(&labels)),
-                    detail: "`selector` does not match template `labels`".to_owned(),
-                });
-            }
-        }
+    let selector_field = field.child("selector");
+    let Some(labels_selector) = &spec.selector else {
+        return vec![FieldError::required(selector_field, "")];
+    };
+    let mut errors = selector::check(labels_selector, &selector_field);
+    if !selector::matches(labels_selector, labels) {
+        errors.push(FieldError {
+            field: field.child("template").child("metadata").child("labels").into(),
+            problem: Problem::Invalid(template::json(&labels)),
+            detail: "`selector` does not match template `labels`".to_owned(),
+        });
     }
-    errors.extend(template::check_metadata(&spec.template, &template_field.child("metadata")));
+    errors
+}
+
+/// The template.
+fn pods(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
+    let template_field = field.child("template");
+    let mut errors = template::check_metadata(&spec.template, &template_field.child("metadata"));
     let spec_field = template_field.child("spec");
     let Some(pods) = &spec.template.spec else {
         errors.push(FieldError::required(spec_field, ""));
         return errors;
     };
     errors.extend(pod_spec(pods, Holder::Template, &spec_field));
-    // Always is what defaulting leaves where the user said nothing; a Job's pods must be able to end.
-    if text(pods.restart_policy.as_ref()) == "Always" {
-        errors.push(FieldError::required(
-            spec_field.child("restartPolicy"),
-            "valid values: \"OnFailure\", \"Never\"",
-        ));
+    let policy_field = spec_field.child("restartPolicy");
+    match text(pods.restart_policy.as_ref()) {
+        // Always is what defaulting leaves where the user said nothing; a Job's pods must be able to end.
+        "" | "Always" => errors
+            .push(FieldError::required(policy_field, "valid values: \"OnFailure\", \"Never\"")),
+        "OnFailure" if spec.pod_failure_policy.is_some() => errors.push(FieldError::invalid(
+            policy_field,
+            "OnFailure",
+            "only \"Never\" is supported when podFailurePolicy is specified",
+        )),
+        _ => {} // any other value is the pod's own mistake
     }
     errors
 }

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::{Tick, resources};
 
 use super::fill::{self, Desired};
+use super::ladder_annotations;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::validation::{Path, items, text};
@@ -125,10 +126,13 @@ impl ApiKind for Pod {
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        self.spec.as_ref().map_or_else(
+        let mut errors = self.spec.as_ref().map_or_else(
             || vec![FieldError::required("spec", "")],
             |spec| validate::pod_spec(spec, validate::Holder::Pod, &Path::new("spec")),
-        )
+        );
+        let field = Path::new("metadata").child("annotations");
+        errors.extend(ladder_annotations::check(self.metadata.annotations.as_ref(), &field));
+        errors
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {

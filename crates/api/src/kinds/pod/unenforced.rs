@@ -129,16 +129,6 @@ pub const UNENFORCED: &[Unenforced] = &[
     ),
     pod("hostUsers", |s| s.host_users == Some(false), "the pod runs in the node's user namespace"),
     pod(
-        "preemptionPolicy",
-        |s| s.preemption_policy.as_deref() == Some("Never"),
-        "nothing is preempted anyway",
-    ),
-    pod(
-        "priorityClassName",
-        |s| s.priority_class_name.is_some() && s.preemption_policy.as_deref() != Some("Never"),
-        "it orders waiting, eviction and shutdown, but no pod is ended to make room for another",
-    ),
-    pod(
         "resourceClaims",
         |s| !items(s.resource_claims.as_ref()).is_empty(),
         "no devices are given",

@@ -7,6 +7,7 @@ mod env;
 pub(crate) mod ephemeral;
 mod handlers;
 mod mounts;
+mod own_fields;
 mod placement;
 mod resources;
 mod security;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     KeyToPath, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
-use super::{Holder, env, one_of, unsupported};
+use super::{Holder, one_of, own_fields, unsupported};
 use crate::kinds::pod::volumes::{SUPPORTED, sources};
 use crate::kinds::storage::claim_errors;
 use crate::registry::field_error::FieldError;
@@ -297,7 +297,11 @@ fn files(files: &[DownwardAPIVolumeFile], field: &Path) -> Vec<FieldError> {
         match (&file.field_ref, &file.resource_field_ref) {
             (Some(selector), other) => {
                 let field = field.child("fieldRef");
-                errors.extend(env::field_selector(selector, &env::FILE_FIELDS, &field));
+                errors.extend(own_fields::field_selector(
+                    selector,
+                    &own_fields::FILE_FIELDS,
+                    &field,
+                ));
                 if other.is_some() {
                     errors.push(FieldError::invalid(
                         &field,
@@ -308,8 +312,8 @@ fn files(files: &[DownwardAPIVolumeFile], field: &Path) -> Vec<FieldError> {
             }
             (None, Some(selector)) => {
                 let field = field.child("resourceFieldRef");
-                let container = env::ContainerName::Required;
-                errors.extend(env::resource_selector(selector, container, &field));
+                let container = own_fields::ContainerName::Required;
+                errors.extend(own_fields::resource_selector(selector, container, &field));
             }
             (None, None) => errors.push(FieldError::required(
                 field,

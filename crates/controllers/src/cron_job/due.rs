@@ -1,0 +1,70 @@
+//! Which time is to be made up for, and when the next one comes.
+
+use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus};
+use rekindle_types::cron::Schedule;
+use rekindle_types::{Tick, TickDuration};
+
+/// More missed times than this are pointed out (upstream: one may be looking at a clock that was set).
+const MANY: u64 = 100;
+
+/// Where the schedule stands.
+pub(super) struct Due {
+    /// The last time that came since the last one that was served, and that is not too old.
+    pub(super) latest: Option<Tick>,
+    /// How many came.
+    pub(super) missed: Missed,
+    /// When the next one comes.
+    pub(super) next: Option<Tick>,
+}
+
+/// About how many times came since the last one that was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// As many as can happen.
+    Few,
+    /// More than a hundred.
+    Many,
+}
+
+/// Why a schedule cannot be followed, in upstream's words: a time that never comes leaves no time between two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("time difference between two schedules is less than 1 second")]
+pub(super) struct NeverDue;
+
+impl Due {
+    pub(super) fn of(
+        cron: &CronJob,
+        status: &CronJobStatus,
+        schedule: &Schedule,
+        now: Tick,
+    ) -> Result<Self, NeverDue> {
+        let served =
+            status.last_schedule_time.as_ref().or(cron.metadata.creation_timestamp.as_ref());
+        let since = served.map_or(now, Tick::from);
+        let deadline = cron
+            .spec
+            .starting_deadline_seconds
+            .map(|seconds| now - TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+        let from = deadline.map_or(since, |oldest| since.max(oldest));
+        let first = schedule.next_after(from).ok_or(NeverDue)?;
+        let latest = schedule.last_between(from, now);
+        // Counted from the last one: with @every that is what the next one follows.
+        let next = match schedule.last_between(since, now).or(Some(since)) {
+            Some(before) => schedule.next_after(before).filter(|next| *next > now),
+            None => None,
+        };
+        let next = next.or_else(|| schedule.next_after(now));
+        Ok(Self { latest, missed: count(schedule, first, now), next })
+    }
+}
+
+/// As upstream: by the distance of the first two.
+fn count(schedule: &Schedule, first: Tick, now: Tick) -> Missed {
+    let Some(second) = schedule.next_after(first) else { return Missed::Few };
+    let between = second.since(first).as_secs().max(1);
+    if first <= now && now.since(first).as_secs() / between + 1 > MANY {
+        Missed::Many
+    } else {
+        Missed::Few
+    }
+}

@@ -1,0 +1,130 @@
+//! What keeps events from becoming a flood, as client-go's EventCorrelator does: similar ones are combined, and an object about
+//! which too much is said is told about rarely.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rekindle_types::{Tick, TickDuration};
+
+use super::{About, Note, Severity};
+
+/// So many different messages of one reason about one object, and from then on they are one event.
+const SIMILAR_MAX: usize = 10;
+/// Within this time.
+const SIMILAR_WITHIN: TickDuration = TickDuration::from_secs(600);
+/// Before the message of an event that stands for several.
+const COMBINED: &str = "(combined from similar events): ";
+/// Events that one component may write about one object at once.
+const BURST: u64 = 25;
+/// After these, one in this time.
+const REFILL: TickDuration = TickDuration::from_secs(300);
+/// Things remembered at most, of each sort.
+pub(super) const REMEMBERED_MAX: usize = 2048;
+
+/// A bounded memory: when it is full, the quarter that was longest not used is forgotten.
+#[derive(Clone, Debug)]
+pub(super) struct Memory<K, V> {
+    entries: BTreeMap<K, (Tick, V)>,
+}
+
+impl<K, V> Default for Memory<K, V> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Clone, V> Memory<K, V> {
+    /// What is remembered of this, or a beginning.
+    pub(super) fn recall(&mut self, key: &K, now: Tick, begin: impl FnOnce() -> V) -> &mut V {
+        if !self.entries.contains_key(key) {
+            self.make_room();
+        }
+        let (used, value) = self.entries.entry(key.clone()).or_insert_with(|| (now, begin()));
+        *used = now;
+        value
+    }
+
+    fn make_room(&mut self) {
+        if self.entries.len() < REMEMBERED_MAX {
+            return;
+        }
+        let mut ages: Vec<Tick> = self.entries.values().map(|(used, _)| *used).collect();
+        ages.sort_unstable();
+        let newest_forgotten = ages[ages.len() / 4];
+        self.entries.retain(|_, (used, _)| *used > newest_forgotten);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// What makes events similar: all but the message.
+type Kind = (About, Severity, &'static str, &'static str);
+
+/// Combines similar events.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Similar {
+    said: Memory<Kind, Messages>,
+}
+
+#[derive(Clone, Debug)]
+struct Messages {
+    different: BTreeSet<String>,
+    last: Tick,
+}
+
+impl Similar {
+    /// The note by which the event is known, and the note to be shown: the same, or those of the event that stands for
+    /// several.
+    pub(super) fn fold(&mut self, note: Note, now: Tick) -> (Note, Note) {
+        let kind = (note.about.clone(), note.severity, note.reason, note.component);
+        let messages =
+            self.said.recall(&kind, now, || Messages { different: BTreeSet::new(), last: now });
+        if now.since(messages.last) > SIMILAR_WITHIN {
+            messages.different.clear();
+        }
+        messages.last = now;
+        messages.different.insert(note.message.clone());
+        if messages.different.len() < SIMILAR_MAX {
+            return (note.clone(), note);
+        }
+        messages.different.pop_first();
+        let known_by = Note { message: COMBINED.to_owned(), ..note.clone() };
+        let shown = Note { message: format!("{COMBINED}{}", note.message), ..note };
+        (known_by, shown)
+    }
+}
+
+/// How much is written about each object, by component.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Quota {
+    buckets: Memory<(&'static str, About), Bucket>,
+}
+
+#[derive(Clone, Debug)]
+struct Bucket {
+    left: u64,
+    /// From when on the next refill is counted.
+    since: Tick,
+}
+
+impl Quota {
+    /// Takes one write; false when there is none left.
+    pub(super) fn take(&mut self, note: &Note, now: Tick) -> bool {
+        let key = (note.component, note.about.clone());
+        let bucket = self.buckets.recall(&key, now, || Bucket { left: BURST, since: now });
+        let earned = now.since(bucket.since).as_micros() / REFILL.as_micros();
+        if bucket.left.saturating_add(earned) >= BURST {
+            *bucket = Bucket { left: BURST, since: now };
+        } else {
+            bucket.left += earned;
+            bucket.since = bucket.since + REFILL.saturating_mul(earned);
+        }
+        if bucket.left == 0 {
+            return false;
+        }
+        bucket.left -= 1;
+        true
+    }
+}

@@ -1,0 +1,145 @@
+//! What the scheduler knows of the nodes and of the pods on them, kept up to date object by object: a look at a pod goes through
+//! the nodes, never through the pods that are there.
+//!
+//! ```text
+//!   nodes     what each can give, what its pods ask for, which of its ports are taken
+//!   crowds    how many pods with the same labels are on which node      (spreading, affinity of a pod that comes)
+//!   opinions  how many pods with the same affinity are on which node    (affinity of the pods that are there)
+//!   images    which nodes have an image, and how large it is
+//! ```
+//! A pod counts from its binding until it is finished or gone.
+
+mod crowds;
+mod images;
+mod node_state;
+mod opinions;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::requests::Requests;
+use crate::{Object, pods};
+pub(crate) use crowds::Crowds;
+pub(crate) use images::Images;
+pub(crate) use node_state::{HostPort, NodeState};
+pub(crate) use opinions::Opinions;
+
+/// The index.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Cluster {
+    /// By name; also those that do not exist and that pods are bound to.
+    nodes: BTreeMap<String, NodeState>,
+    crowds: Crowds,
+    opinions: Opinions,
+    images: Images,
+}
+
+/// Whether a pod comes to its node or leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shift {
+    /// It comes.
+    In,
+    /// It leaves.
+    Out,
+}
+
+impl Shift {
+    /// By how much a count of pods changes.
+    pub(crate) const fn sign(self) -> i64 {
+        match self {
+            Shift::In => 1,
+            Shift::Out => -1,
+        }
+    }
+}
+
+impl Cluster {
+    /// An object came into the view.
+    pub(crate) fn insert(&mut self, object: &Object) {
+        match object {
+            Object::Pod(pod) => self.shift(pod, Shift::In),
+            Object::Node(node) => {
+                let name = name_of(node);
+                self.images.insert(name, node);
+                self.nodes.entry(name.to_owned()).or_default().appear(node);
+            }
+            _ => {}
+        }
+    }
+
+    /// An object left the view.
+    pub(crate) fn remove(&mut self, object: &Object) {
+        match object {
+            Object::Pod(pod) => self.shift(pod, Shift::Out),
+            Object::Node(node) => {
+                let name = name_of(node);
+                self.images.remove(name, node);
+                if let Some(state) = self.nodes.get_mut(name) {
+                    state.disappear();
+                }
+                self.drop_if_void(name);
+            }
+            _ => {}
+        }
+    }
+
+    fn shift(&mut self, pod: &Pod, shift: Shift) {
+        let Some(node) = pods::node(pod).filter(|_| !pods::is_finished(pod)) else { return };
+        match self.nodes.get_mut(node) {
+            Some(state) => state.shift(pod, shift),
+            None => self.nodes.entry(node.to_owned()).or_default().shift(pod, shift),
+        }
+        self.crowds.shift(pod, node, shift);
+        self.opinions.shift(pod, node, shift);
+        match shift {
+            Shift::In => {}
+            Shift::Out => self.drop_if_void(node),
+        }
+    }
+
+    fn drop_if_void(&mut self, name: &str) {
+        if self.nodes.get(name).is_some_and(NodeState::is_void) {
+            self.nodes.remove(name);
+        }
+    }
+
+    /// The nodes that exist, by name.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&str, &Arc<Node>, &NodeState)> {
+        self.nodes.iter().filter_map(|(name, state)| Some((name.as_str(), state.node()?, state)))
+    }
+
+    /// A node that exists.
+    pub(crate) fn node(&self, name: &str) -> Option<(&Arc<Node>, &NodeState)> {
+        let state = self.nodes.get(name)?;
+        Some((state.node()?, state))
+    }
+
+    /// What the pods of a node ask for, all together.
+    pub(crate) fn requested_on(&self, node: &str) -> Requests {
+        self.nodes.get(node).map(|state| state.used().clone()).unwrap_or_default()
+    }
+
+    /// The pods that are there, by their labels.
+    pub(crate) fn crowds(&self) -> &Crowds {
+        &self.crowds
+    }
+
+    /// The pods that are there, by what they think of others.
+    pub(crate) fn opinions(&self) -> &Opinions {
+        &self.opinions
+    }
+
+    /// The images that are there.
+    pub(crate) fn images(&self) -> &Images {
+        &self.images
+    }
+}
+
+fn name_of(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,104 @@
+//! One node: what it can give, and what its pods take.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::Shift;
+use crate::scheduler::filter;
+use crate::scheduler::ports::Ports;
+use crate::scheduler::requests::Requests;
+
+/// A port of a node. Ordered so that those which may collide stand together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HostPort {
+    pub(crate) port: i32,
+    pub(crate) protocol: String,
+    pub(crate) address: String,
+}
+
+/// The state of one node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct NodeState {
+    /// Absent while pods are bound to a node that does not exist.
+    node: Option<Arc<Node>>,
+    allocatable: Requests,
+    is_ready: bool,
+    used: Requests,
+    /// How many pods have each port.
+    ports: BTreeMap<HostPort, usize>,
+}
+
+impl NodeState {
+    pub(super) fn appear(&mut self, node: &Arc<Node>) {
+        self.allocatable = Requests::allocatable(node);
+        self.is_ready = filter::is_ready(node);
+        self.node = Some(node.clone());
+    }
+
+    pub(super) fn disappear(&mut self) {
+        let Self { used, ports, .. } = std::mem::take(self);
+        *self = Self { used, ports, ..Self::default() };
+    }
+
+    /// A pod comes to the node or leaves it.
+    pub(crate) fn shift(&mut self, pod: &Pod, shift: Shift) {
+        let requests = Requests::of(pod);
+        match shift {
+            Shift::In => self.used.add(&requests),
+            Shift::Out => self.used.subtract(&requests),
+        }
+        for port in Ports::of(pod).into_taken() {
+            match shift {
+                Shift::In => *self.ports.entry(port).or_default() += 1,
+                Shift::Out => {
+                    let left = self.ports.get(&port).map_or(0, |count| count.saturating_sub(1));
+                    if left == 0 {
+                        self.ports.remove(&port);
+                    } else {
+                        self.ports.insert(port, left);
+                    }
+                }
+            }
+        }
+    }
+
+    /// True when nothing is known of it.
+    pub(super) fn is_void(&self) -> bool {
+        self.node.is_none() && self.used.pods == 0
+    }
+
+    pub(super) fn node(&self) -> Option<&Arc<Node>> {
+        self.node.as_ref()
+    }
+
+    /// What it can give.
+    pub(crate) fn allocatable(&self) -> &Requests {
+        &self.allocatable
+    }
+
+    /// False when it says that it is not ready, or when nobody has heard of it lately.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// What its pods ask for, all together.
+    pub(crate) fn used(&self) -> &Requests {
+        &self.used
+    }
+
+    /// The ports of its pods with this number and protocol.
+    pub(crate) fn taken_ports<'a>(
+        &'a self,
+        number: i32,
+        protocol: &'a str,
+    ) -> impl Iterator<Item = &'a HostPort> {
+        let first =
+            HostPort { port: number, protocol: protocol.to_owned(), address: String::new() };
+        self.ports
+            .range(first..)
+            .map(|(port, _)| port)
+            .take_while(move |taken| taken.port == number && taken.protocol == protocol)
+    }
+}

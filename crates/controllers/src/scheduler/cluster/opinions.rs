@@ -1,0 +1,69 @@
+//! Pods that think the same of others: those of one namespace with the same affinity and anti-affinity between pods. What one of
+//! them says of a pod that comes is asked once for all of them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Affinity, Pod};
+
+use super::Shift;
+use crate::scheduler::neighbours;
+
+/// All opinions, by namespace and by their text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Opinions(BTreeMap<(String, String), Opinion>);
+
+/// One opinion, and where the pods are that have it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Opinion {
+    namespace: String,
+    affinity: Affinity,
+    places: BTreeMap<String, i64>,
+}
+
+impl Opinions {
+    pub(super) fn shift(&mut self, pod: &Pod, node: &str, shift: Shift) {
+        if !neighbours::has_terms(pod) {
+            return;
+        }
+        let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.clone()).unwrap_or_default();
+        let affinity = Affinity { node_affinity: None, ..affinity };
+        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+        let text = serde_json::to_string(&affinity).expect("terms always encode");
+        let key = (namespace.clone(), text);
+        let opinion = self.0.entry(key.clone()).or_insert_with(|| Opinion {
+            namespace,
+            affinity,
+            places: BTreeMap::new(),
+        });
+        let count = opinion.places.entry(node.to_owned()).or_default();
+        *count += shift.sign();
+        if *count == 0 {
+            opinion.places.remove(node);
+            if opinion.places.is_empty() {
+                self.0.remove(&key);
+            }
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Opinion> {
+        self.0.values()
+    }
+}
+
+impl Opinion {
+    /// The namespace of those who have it.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The terms between pods.
+    pub(crate) fn affinity(&self) -> &Affinity {
+        &self.affinity
+    }
+
+    /// How many of them are on which node.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&str, i64)> + Clone {
+        self.places.iter().map(|(node, count)| (node.as_str(), *count))
+    }
+}

@@ -1,0 +1,110 @@
+//! The index after any changes equals one that is made anew from what is there.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::view::View;
+use crate::{Kind, NamespacedName, ObjectId};
+
+/// One thing that happens; the numbers choose among a few of each.
+#[derive(Clone, Debug)]
+enum Happening {
+    Pod { number: u8, node: u8, looks: u8, state: u8 },
+    PodGoes(u8),
+    Node { number: u8, cpu: u8, images: u8 },
+    NodeGoes(u8),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        6 => (0..6u8, 0..4u8, 0..4u8, 0..4u8)
+            .prop_map(|(number, node, looks, state)| Happening::Pod { number, node, looks, state }),
+        2 => (0..6u8).prop_map(Happening::PodGoes),
+        2 => (0..3u8, 1..4u8, 0..4u8)
+            .prop_map(|(number, cpu, images)| Happening::Node { number, cpu, images }),
+        1 => (0..3u8).prop_map(Happening::NodeGoes),
+    ]
+}
+
+fn pod(number: u8, node: u8, looks: u8, state: u8) -> Pod {
+    let node = (node < 3).then(|| format!("n{node}"));
+    let terms = json!([{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}]);
+    let affinity = match looks {
+        0 => Value::Null,
+        1 => json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}),
+        _ => json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}),
+    };
+    let deleted = (state == 1).then_some("2026-11-21T12:00:00Z");
+    let phase = if state == 2 { "Failed" } else { "Running" };
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("p{number}"), "namespace": if number < 4 { "shop" } else { "other" },
+            "uid": format!("u{number}"), "deletionTimestamp": deleted,
+            "labels": {"app": if looks == 1 { "a" } else { "b" }}},
+        "spec": {"nodeName": node, "affinity": affinity, "containers": [{"name": "main",
+            "resources": {"requests": {"cpu": format!("{state}00m"), "example.com/gpu": "1"}},
+            "ports": [{"containerPort": 80, "hostPort": 8000 + u16::from(looks)}]}]},
+        "status": {"phase": phase},
+    }))
+    .unwrap()
+}
+
+fn node(number: u8, cpu: u8, images: u8) -> Node {
+    let images: Vec<Value> = (0..images)
+        .map(|image| json!({"names": [format!("i{image}"), "same"], "sizeBytes": 100 + i64::from(image)}))
+        .collect();
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("n{number}"), "uid": format!("node{number}")},
+        "status": {"allocatable": {"cpu": cpu.to_string(), "pods": "10"}, "images": images},
+    }))
+    .unwrap()
+}
+
+fn happens(view: &mut View, happening: &Happening) {
+    let gone = |view: &mut View, kind, name: NamespacedName| {
+        let id = ObjectId::new(kind, name);
+        if let Some(uid) = view.get(&id).map(|object| object.uid().to_owned()) {
+            view.delete(&id, &uid);
+        }
+    };
+    match happening {
+        Happening::Pod { number, node, looks, state } => {
+            view.apply(pod(*number, *node, *looks, *state).into());
+        }
+        Happening::PodGoes(number) => {
+            let namespace = if *number < 4 { "shop" } else { "other" };
+            gone(view, Kind::Pod, NamespacedName::new(namespace, format!("p{number}")));
+        }
+        Happening::Node { number, cpu, images } => {
+            view.apply(node(*number, *cpu, *images).into());
+        }
+        Happening::NodeGoes(number) => {
+            gone(view, Kind::Node, NamespacedName::new("", format!("n{number}")));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_index_equals_one_made_anew_after_any_changes(
+        happenings in proptest::collection::vec(happening(), 0..60),
+    ) {
+        let mut view = View::new();
+        for happening in &happenings {
+            happens(&mut view, happening);
+            let mut anew = Cluster::default();
+            for kind in [Kind::Pod, Kind::Node] {
+                view.of_kind(kind).for_each(|(_, object)| anew.insert(object));
+            }
+            prop_assert_eq!(view.cluster(), &anew);
+        }
+        for number in 0..6 {
+            happens(&mut view, &Happening::PodGoes(number));
+            happens(&mut view, &Happening::NodeGoes(number));
+        }
+        prop_assert_eq!(view.cluster(), &Cluster::default(), "nothing is left of what went");
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether a pod fits a node: what the pod asks, looked up once, and then asked of node after node. As upstream: of several
+//! plugins that refuse a node the first one speaks.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::claims::Claims;
+use super::cluster::{NodeState, Shift};
+use super::neighbours::Neighbours;
+use super::ports::Ports;
+use super::refusal::Refusal;
+use super::requests::Requests;
+use super::spread::Spread;
+use super::{filter, priority};
+use crate::View;
+
+/// A pod that looks for a node.
+#[derive(Clone)]
+pub(super) struct Fit<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) requests: Requests,
+    pub(super) neighbours: Neighbours<'a>,
+    ports: Ports<'a>,
+    claims: &'a Claims<'a>,
+    spread: Spread<'a>,
+}
+
+impl<'a> Fit<'a> {
+    /// Looks up what the pod asks for.
+    pub(super) fn of(view: &'a View, pod: &'a Pod, claims: &'a Claims<'a>) -> Self {
+        Self {
+            pod,
+            requests: Requests::of(pod),
+            neighbours: Neighbours::of(view, pod),
+            ports: Ports::of(pod),
+            claims,
+            spread: Spread::of(view, pod),
+        }
+    }
+
+    /// What keeps the pod from the node, if anything. Room that is being made for others of its priority or a higher one is
+    /// not its own.
+    pub(super) fn refusal_with_nominated(
+        &self,
+        view: &'a View,
+        name: &str,
+        node: &'a Arc<Node>,
+        state: &NodeState,
+    ) -> Option<Refusal> {
+        let mut ahead = self.those_ahead_on(view, name).peekable();
+        if ahead.peek().is_none() {
+            return self.refusal(node, state);
+        }
+        let (mut fit, mut thought) = (self.clone(), state.clone());
+        for other in ahead {
+            thought.shift(other, Shift::In);
+            fit.shift_on(other, node, Shift::In);
+        }
+        // Whom it wants to be near of must be there already.
+        fit.refusal(node, &thought).or_else(|| self.refusal(node, state))
+    }
+
+    /// The pods that are to come to the node and that this one does not get ahead of.
+    pub(super) fn those_ahead_on(
+        &self,
+        view: &'a View,
+        node: &str,
+    ) -> impl Iterator<Item = &'a Arc<Pod>> {
+        let (own, uid) = (priority(self.pod), self.pod.metadata.uid.as_deref());
+        let others = view.nominated_to(node);
+        others.filter(move |other| other.metadata.uid.as_deref() != uid && priority(other) >= own)
+    }
+
+    /// What keeps the pod from the node as it is, if anything.
+    pub(super) fn refusal(&self, node: &Node, state: &NodeState) -> Option<Refusal> {
+        filter::placement_refusal(self.pod, node, state)
+            .or_else(|| self.shortage(state))
+            .or_else(|| self.claims.refusal(node))
+            .or_else(|| self.spread.reason_against(node))
+            .or_else(|| self.neighbours.reason_against(node))
+    }
+
+    /// What the node lacks: a port, or room.
+    fn shortage(&self, state: &NodeState) -> Option<Refusal> {
+        if self.ports.are_taken_on(state) {
+            let reason = "node(s) didn't have free ports for the requested pod ports";
+            return Some(Refusal::of_pods(reason));
+        }
+        filter::shortages(&self.requests, state.allocatable(), state.used())
+    }
+
+    /// A pod comes to a node or leaves it, as far as its neighbours are concerned.
+    pub(super) fn shift_on(&mut self, other: &'a Arc<Pod>, node: &'a Node, shift: Shift) {
+        self.spread.shift_on(other, node, shift);
+        self.neighbours.shift_on(other, node, shift);
+    }
+}

@@ -1,0 +1,67 @@
+//! Images that a node has already count for it [kube-scheduler, ImageLocality].
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::cluster::Cluster;
+use super::scores::{Candidate, SCORE_MAX};
+
+/// Images that are smaller do not count.
+const COUNTS_FROM_BYTES: i64 = 23 << 20;
+/// An image counts up to this size.
+const COUNTS_TO_BYTES: i64 = 1000 << 20;
+
+/// 0..=100 for each candidate; they are in the order of their names. An image that is on few of all nodes counts less, so that
+/// not every pod goes to the one node that has it.
+pub(super) fn scores(cluster: &Cluster, pod: &Pod, candidates: &[Candidate<'_>]) -> Vec<i64> {
+    let images = images(pod);
+    let mut known = Vec::new();
+    for (image, times) in &images {
+        known.extend(cluster.images().nodes_with(&with_tag(image)).map(|nodes| (nodes, times)));
+    }
+    let mut bytes = vec![0i64; candidates.len()];
+    if known.is_empty() {
+        return bytes;
+    }
+    let node_count = count(cluster.nodes().count());
+    for (nodes, times) in known {
+        let having = count(nodes.len()) * times;
+        let mut places = nodes.iter().peekable();
+        for (candidate, sum) in candidates.iter().zip(&mut bytes) {
+            while places.next_if(|(name, _)| name.as_str() < candidate.name).is_some() {}
+            if let Some((_, size)) = places.next_if(|(name, _)| *name == candidate.name) {
+                *sum = sum.saturating_add(size.saturating_mul(having) / node_count.max(1));
+            }
+        }
+    }
+    let most = COUNTS_TO_BYTES * images.values().sum::<i64>();
+    let score = |sum: i64| {
+        SCORE_MAX * (sum.clamp(COUNTS_FROM_BYTES, most) - COUNTS_FROM_BYTES)
+            / (most - COUNTS_FROM_BYTES)
+    };
+    bytes.into_iter().map(score).collect()
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The images of its containers and volumes, and how often each is used.
+fn images(pod: &Pod) -> BTreeMap<&str, i64> {
+    let mut images = BTreeMap::new();
+    let Some(spec) = &pod.spec else { return images };
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let volumes = spec.volumes.iter().flatten().filter_map(|volume| volume.image.as_ref());
+    let of_containers = containers.filter_map(|container| container.image.as_deref());
+    for image in of_containers.chain(volumes.filter_map(|image| image.reference.as_deref())) {
+        *images.entry(image).or_insert(0) += 1;
+    }
+    images
+}
+
+/// The name as a node's status has it.
+fn with_tag(image: &str) -> String {
+    let has_tag = image.rfind(':') > image.rfind('/');
+    if has_tag { image.to_owned() } else { format!("{image}:latest") }
+}

@@ -1,0 +1,111 @@
+//! Which pods of one node have to go: first all of lower priority are thought away, then as many as possible are kept, those
+//! first whose end would break a budget, and of these the most important ones.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use rekindle_types::Tick;
+
+use super::budgets::{self, Split};
+use crate::scheduler::cluster::{NodeState, Shift};
+use crate::scheduler::fit::Fit;
+use crate::scheduler::priority;
+use crate::scheduler::refusal::Refusal;
+use crate::{NamespacedName, View, pods};
+
+/// The pods that have to go on one node.
+#[derive(Clone, Debug)]
+pub(in crate::scheduler) struct Victims<'a> {
+    pub(in crate::scheduler) node: &'a Arc<Node>,
+    /// The most important one first; at least one.
+    pub(in crate::scheduler) pods: Vec<&'a Arc<Pod>>,
+    /// For how many of them a budget is broken.
+    pub(super) violations: usize,
+}
+
+/// The node, as it is thought to be.
+struct Thought<'f, 'a> {
+    fit: &'f mut Fit<'a>,
+    node: &'a Arc<Node>,
+    state: NodeState,
+}
+
+impl<'a> Thought<'_, 'a> {
+    fn shift(&mut self, pod: &'a Arc<Pod>, shift: Shift) {
+        self.state.shift(pod, shift);
+        self.fit.shift_on(pod, self.node, shift);
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        self.fit.refusal(self.node, &self.state)
+    }
+}
+
+/// The fewest pods of the node that have to go, or why it is of no use. `fit` is left as it was.
+pub(super) fn select<'a>(
+    view: &'a View,
+    fit: &mut Fit<'a>,
+    node: &'a Arc<Node>,
+    state: &NodeState,
+) -> Result<Victims<'a>, Refusal> {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let mut weaker: Vec<&'a Arc<Pod>> = view
+        .pods_on(name)
+        .filter(|pod| !pods::is_finished(pod) && priority(pod) < priority(fit.pod))
+        .collect();
+    if weaker.is_empty() {
+        return Err(Refusal::final_for("No preemption victims found for incoming pod"));
+    }
+    weaker.sort_by_key(|pod| importance(pod));
+    let nominated: Vec<&'a Arc<Pod>> = fit.those_ahead_on(view, name).collect();
+    let mut thought = Thought { fit, node, state: state.clone() };
+    nominated.iter().for_each(|pod| thought.shift(pod, Shift::In));
+    weaker.iter().for_each(|pod| thought.shift(pod, Shift::Out));
+    let (refusal, gone, violations) = match thought.refusal() {
+        Some(refusal) => (Some(refusal), weaker, 0),
+        None => {
+            let (gone, violations) = reprieve(view, &mut thought, weaker);
+            (None, gone, violations)
+        }
+    };
+    gone.iter().for_each(|pod| thought.shift(pod, Shift::In));
+    nominated.iter().for_each(|pod| thought.shift(pod, Shift::Out));
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => Ok(Victims { node, pods: gone, violations }),
+    }
+}
+
+/// Keeps whom it can; answers those that have to go, the most important first, and for how many of them a budget is broken.
+fn reprieve<'a>(
+    view: &View,
+    thought: &mut Thought<'_, 'a>,
+    weaker: Vec<&'a Arc<Pod>>,
+) -> (Vec<&'a Arc<Pod>>, usize) {
+    let Split { breaking, allowed } = budgets::split(view, weaker);
+    let mut keep = |pod: &'a Arc<Pod>| {
+        thought.shift(pod, Shift::In);
+        let stays = thought.refusal().is_none();
+        if !stays {
+            thought.shift(pod, Shift::Out);
+        }
+        stays
+    };
+    let mut gone: Vec<_> = breaking.into_iter().filter(|pod| !keep(pod)).collect();
+    let violations = gone.len();
+    gone.extend(allowed.into_iter().filter(|pod| !keep(pod)));
+    gone.sort_by_key(|pod| importance(pod));
+    (gone, violations)
+}
+
+/// What orders pods by importance: the higher priority first, then the one that runs longer, then by name.
+fn importance(pod: &Pod) -> (Reverse<i32>, Tick, NamespacedName) {
+    (Reverse(priority(pod)), started(pod), NamespacedName::of(&pod.metadata))
+}
+
+/// When the pod came to its node; one that its node has not taken up yet counts as the youngest.
+pub(super) fn started(pod: &Pod) -> Tick {
+    let start = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    start.map_or(Tick::from_micros(u64::MAX), Tick::from)
+}

@@ -1,0 +1,175 @@
+//! The scheduler: which pods are looked at again, when, and in which order.
+
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, affected, turn};
+use rekindle_types::TickDuration;
+use serde_json::{Value, json};
+
+use crate::build::pod;
+use crate::world::{World, id};
+
+fn asks(name: &str, cpus: u8, more: &Value) -> Value {
+    let mut pod = pod(name, json!({"app": name}));
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpus.to_string()}});
+    for (key, value) in more.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    pod
+}
+
+fn node_of(world: &World, id: &ObjectId) -> Option<String> {
+    match &world.api.objects[id] {
+        Object::Pod(pod) => pod.spec.as_ref().unwrap().node_name.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A node "a" that is full, and pods that wait.
+fn full(waiting: Vec<Value>) -> World {
+    let mut world = World::new();
+    world.api.add_node("a", "4", "16Gi", "110");
+    world
+        .api
+        .change(&id(Kind::Node, "a"), |node| node["metadata"]["labels"] = json!({"disk": "hdd"}));
+    for name in ["one", "two"] {
+        world.create(asks(name, 2, &json!({})));
+    }
+    world.settle();
+    waiting.into_iter().for_each(|pod| drop(world.create(pod)));
+    world.settle();
+    world
+}
+
+/// The waiting pods that the next event of a kind wakes.
+fn woken(world: &mut World, kind: Kind) -> Vec<String> {
+    world.queue.clear();
+    assert!(world.watch_next(kind), "an event");
+    let keys = world.queue.iter().filter_map(|key| match key {
+        Key::Schedule(name) => Some(name.name.clone()),
+        _ => None,
+    });
+    keys.collect()
+}
+
+#[test]
+fn room_that_comes_up_wakes_those_that_fit_into_it_and_no_others() {
+    let waiting = vec![
+        asks("fits", 2, &json!({})),
+        asks("large", 3, &json!({})),
+        asks("picky", 1, &json!({"nodeSelector": {"disk": "ssd"}})),
+        asks("polite", 4, &json!({"priority": 10, "preemptionPolicy": "Never"})),
+    ];
+    let mut world = full(waiting);
+    let one = id(Kind::Pod, "one");
+    world.api.user_deletes(&one, Propagation::Default);
+    world.settle();
+    world.kubelet_at(&one);
+    assert_eq!(woken(&mut world, Kind::Pod), ["fits"]);
+
+    // A node that becomes what somebody waits for; a heartbeat is nothing.
+    let waiting = vec![
+        asks("large", 5, &json!({})),
+        asks("picky", 1, &json!({"nodeSelector": {"disk": "ssd"}})),
+    ];
+    let mut world = full(waiting);
+    world.api.add_node("b", "2", "16Gi", "110");
+    assert_eq!(woken(&mut world, Kind::Node), [""; 0]);
+    let label = |node: &mut Value| node["metadata"]["labels"] = json!({"disk": "ssd"});
+    world.api.change(&id(Kind::Node, "b"), label);
+    assert_eq!(woken(&mut world, Kind::Node), ["picky"]);
+    let beat = |node: &mut Value| node["metadata"]["annotations"] = json!({"beat": "1"});
+    world.api.change(&id(Kind::Node, "b"), beat);
+    assert_eq!(woken(&mut world, Kind::Node), [""; 0]);
+    world
+        .api
+        .change(&id(Kind::Node, "b"), |node| node["status"]["allocatable"]["cpu"] = json!("5"));
+    assert_eq!(woken(&mut world, Kind::Node), ["large", "picky"]);
+}
+
+/// What is free is too little for it, but now it helps that a weaker pod ends.
+#[test]
+fn room_wakes_those_that_can_make_the_rest_of_the_room_they_need() {
+    let mut world = World::new();
+    world.api.add_node("a", "4", "16Gi", "110");
+    let strong = world.create(asks("strong", 2, &json!({"priority": 20})));
+    world.create(asks("other", 1, &json!({"priority": 20})));
+    let weak = world.create(asks("weak", 1, &json!({"priority": 1})));
+    world.settle();
+    let comes = world.create(asks("comes", 3, &json!({"priority": 10})));
+    world.settle();
+    assert!(world.api.objects[&weak].meta().deletion_timestamp.is_none(), "it would not help");
+    world.api.user_deletes(&strong, Propagation::Default);
+    world.settle();
+    world.kubelet_at(&strong);
+    world.settle();
+    assert!(world.api.objects[&weak].meta().deletion_timestamp.is_some());
+    world.kubelet_at(&weak);
+    world.settle();
+    assert_eq!(node_of(&world, &comes).as_deref(), Some("a"));
+}
+
+#[test]
+fn a_pod_that_nothing_helped_is_looked_at_again_after_five_minutes() {
+    let mut world = full(vec![asks("waits", 1, &json!({}))]);
+    let looks = |world: &World| {
+        world.said().iter().filter(|said| said.starts_with("FailedScheduling")).count()
+    };
+    assert_eq!(looks(&world), 1);
+    world.advance(TickDuration::from_secs(5 * 60 - 1));
+    assert_eq!(looks(&world), 1);
+    world.advance(TickDuration::from_secs(1));
+    assert_eq!(looks(&world), 2);
+}
+
+#[test]
+fn in_a_crowd_a_pod_waits_until_its_backoff_is_over() {
+    // (how many wait, whether the one that fits is taken as soon as there is room)
+    for (crowd, at_once) in [(100, true), (101, false)] {
+        let waiting = (1..crowd).map(|n| asks(&format!("large-{n}"), 5, &json!({})));
+        let mut world = full(waiting.chain([asks("fits", 2, &json!({}))]).collect());
+        let fits = id(Kind::Pod, "fits");
+        let one = id(Kind::Pod, "one");
+        world.api.user_deletes(&one, Propagation::Default);
+        world.settle();
+        world.kubelet_at(&one);
+        world.settle();
+        assert_eq!(node_of(&world, &fits).is_some(), at_once, "{crowd} wait");
+        world.advance(TickDuration::from_millis(999));
+        assert_eq!(node_of(&world, &fits).is_some(), at_once, "{crowd} wait");
+        world.advance(TickDuration::from_millis(1));
+        assert_eq!(node_of(&world, &fits).as_deref(), Some("a"), "{crowd} wait");
+    }
+}
+
+#[test]
+fn pods_that_back_off_go_behind_those_that_do_not() {
+    let mut world = full(vec![asks("tried", 1, &json!({"priority": 5}))]);
+    let fresh = world.create(asks("fresh", 1, &json!({})));
+    while world.watch_next(fresh.kind) {}
+    let order = |world: &World| {
+        let mut keys =
+            ["tried", "fresh"].map(|name| Key::Schedule(NamespacedName::new("shop", name)));
+        keys.sort_by_key(|key| turn(&world.view, key));
+        keys.map(|key| key.object().name.name)
+    };
+    assert_eq!(order(&world), ["fresh", "tried"]);
+    world.api.now = world.api.now + TickDuration::from_secs(1);
+    world.view.set_time(world.api.now);
+    assert_eq!(order(&world), ["tried", "fresh"], "by priority again");
+}
+
+#[test]
+fn a_pod_in_the_middle_of_being_tried_is_not_forgotten() {
+    // It was never looked at: whatever happens, it is.
+    let mut world = full(Vec::new());
+    world.create(asks("new", 4, &json!({})));
+    while world.watch_next(Kind::Pod) {}
+    world.queue.clear();
+    let one = id(Kind::Pod, "one");
+    world.api.user_deletes(&one, Propagation::Default);
+    world.kubelet_at(&one);
+    while world.watch_next(Kind::Pod) {}
+    assert!(world.queue.iter().any(|key| matches!(key, Key::Schedule(name) if name.name == "new")));
+    let change = world.view.apply(world.api.objects[&id(Kind::Pod, "two")].clone());
+    assert!(change.is_none_or(|change| affected(&world.view, &change).is_empty()));
+}

@@ -1,0 +1,81 @@
+//! By what a pod's restarts go: a RestartLadder that selects it, else the ladder of its annotations, else Kubernetes' own rules.
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::v1alpha1::{
+    LADDER, LADDER_ANNOTATIONS, LADDER_WINDOW, LadderAnnotationError, RestartLadder,
+    annotated_ladder,
+};
+
+use crate::decide::fold;
+use crate::{Policy, PolicyError, select};
+
+/// The policy of a pod; none when no ladder has anything to do with it. A RestartLadder counts before annotations: whoever looks
+/// after a namespace must be able to say something else without a rollout of the workload.
+///
+/// # Errors
+/// When there is a ladder, and it cannot be decided by.
+pub fn policy_of<'a>(
+    ladders: impl Iterator<Item = &'a RestartLadder>,
+    pod: &Pod,
+) -> Result<Option<Policy>, PolicyError> {
+    match select(ladders, pod) {
+        Some(ladder) => Policy::of(ladder).map(Some),
+        None => of_annotations(pod),
+    }
+}
+
+/// The ladder of the pod's own annotations. It is named after the workload that the pod belongs to, as no object can be:
+/// `replicaset/web-5d8f`, `pod/web`.
+fn of_annotations(pod: &Pod) -> Result<Option<Policy>, PolicyError> {
+    let annotations = pod.metadata.annotations.as_ref();
+    let invalid = |annotation: &'static str, problem: String| PolicyError::Annotation {
+        pod: pod.metadata.name.clone().unwrap_or_default(),
+        annotation,
+        problem,
+    };
+    let first = |mut errors: Vec<LadderAnnotationError>| {
+        let error = errors.swap_remove(0);
+        invalid(error.annotation, format!("{:?}: {}", error.value, error.problem))
+    };
+    let Some(spec) = annotated_ladder(annotations).map_err(first)? else { return Ok(None) };
+    let mut ladder = RestartLadder { spec, ..RestartLadder::default() };
+    ladder.metadata.name = Some(name_of(pod));
+    ladder.metadata.generation = Some(generation_of(pod));
+    let policy = Policy::of(&ladder).map_err(|error| {
+        let (annotation, problem) = match &error {
+            PolicyError::Window { text, .. } => {
+                (LADDER_WINDOW, format!("{text:?} is not a duration such as 90s, 10m or 1h30m"))
+            }
+            PolicyError::NoRungs { .. } => (LADDER, "a ladder needs a rung".to_owned()),
+            PolicyError::Order { rung, .. } => {
+                (LADDER, format!("{rung} must come once, after every milder rung"))
+            }
+            PolicyError::Attempts { rung, .. } => {
+                (LADDER, format!("{rung}: attempts must be at least 1"))
+            }
+            PolicyError::Annotation { annotation, problem, .. } => (*annotation, problem.clone()),
+        };
+        invalid(annotation, problem)
+    })?;
+    Ok(Some(policy))
+}
+
+fn name_of(pod: &Pod) -> String {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    match owners.find(|owner| owner.controller == Some(true)) {
+        Some(owner) => format!("{}/{}", owner.kind.to_lowercase(), owner.name),
+        None => format!("pod/{}", pod.metadata.name.as_deref().unwrap_or_default()),
+    }
+}
+
+/// Another number when the annotations are edited, as an object's generation is: a pod that had exhausted them is tried again.
+fn generation_of(pod: &Pod) -> i64 {
+    let all = pod.metadata.annotations.as_ref();
+    let texts = LADDER_ANNOTATIONS.map(|name| {
+        all.and_then(|all| all.get(name)).map_or_else(String::new, |value| format!("{value}\n"))
+    });
+    1 + i64::from(fold(&texts.join("\n")))
+}
+
+#[cfg(test)]
+mod tests;

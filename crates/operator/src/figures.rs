@@ -1,0 +1,250 @@
+//! What ladders do, in figures for a monitoring system. They are read from the changes of RestartLedgers, not from what is about to be written:
+//! a decision that is written twice, or not at all, counts as often as it stands in a ledger.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use rekindle_controllers::{Change, NamespacedName, Object};
+use rekindle_ladder::has_recovered;
+use rekindle_types::Tick;
+use rekindle_types::metrics::{Counter, Family, Histogram, Kind, Source, Text};
+use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, RestartLedgerStatus, Rung};
+
+/// Upper bounds in seconds: from a restart that helps at once to an outage of some hours.
+const RECOVERY_SECONDS: &[f64] =
+    &[1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 14_400.0];
+
+/// The figures of all ladders since the process began.
+#[derive(Debug)]
+pub struct LadderFigures {
+    attempts: Family<Counter>,
+    failures: AtomicU64,
+    recoveries: Family<LongTime>,
+    exhausted: Counter,
+    holds: Family<Counter>,
+    waits: Family<LongTime>,
+}
+
+/// A histogram of what may take hours.
+#[derive(Debug)]
+struct LongTime(Histogram);
+
+impl Default for LongTime {
+    fn default() -> Self {
+        Self(Histogram::new(RECOVERY_SECONDS))
+    }
+}
+
+impl AsRef<Histogram> for LongTime {
+    fn as_ref(&self) -> &Histogram {
+        &self.0
+    }
+}
+
+impl Default for LadderFigures {
+    fn default() -> Self {
+        Self {
+            attempts: Family::new(&["rung"]),
+            failures: AtomicU64::default(),
+            recoveries: Family::new(&["rung"]),
+            exhausted: Counter::default(),
+            holds: Family::new(&["reason"]),
+            waits: Family::new(&["reason"]),
+        }
+    }
+}
+
+impl Source for LadderFigures {
+    fn write(&self, text: &mut Text) {
+        text.single(
+            "rekindle_ladder_failures_total",
+            Kind::Counter,
+            "Failures of containers whose pod a ladder selects.",
+            self.failures.load(Ordering::Relaxed) as f64,
+        );
+        self.attempts.write(
+            text,
+            "rekindle_ladder_attempts_total",
+            "Attempts of ladders by rung; of rung Container, failures that were left to the container's own restart.",
+        );
+        self.recoveries.write(
+            text,
+            "rekindle_ladder_recovery_seconds",
+            "From the first failure until everything ran for good, by the highest rung that was tried. Its count is the successes of that rung.",
+        );
+        text.single(
+            "rekindle_ladder_exhausted_total",
+            Kind::Counter,
+            "Ladders whose rungs were all tried in vain.",
+            self.exhausted.get() as f64,
+        );
+        self.holds.write(
+            text,
+            "rekindle_ladder_holds_total",
+            "Decisions to hold, by what is waited for.",
+        );
+        self.waits.write(
+            text,
+            "rekindle_ladder_wait_seconds",
+            "How long a restart that was due was held back, by what held it.",
+        );
+    }
+}
+
+/// Follows the ledgers for the figures.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    figures: Arc<LadderFigures>,
+    troubles: BTreeMap<NamespacedName, Trouble>,
+}
+
+/// A pod that fails, as its ledger tells.
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    since: Tick,
+    held: Option<(HoldReason, Tick)>,
+}
+
+/// Whether a change is news, or was before this process began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Now,
+    Before,
+}
+
+impl Follower {
+    pub(crate) fn new(figures: Arc<LadderFigures>) -> Self {
+        Self { figures, troubles: BTreeMap::new() }
+    }
+
+    /// Takes a change of the view in.
+    pub(crate) fn follow(&mut self, change: &Change, news: News, now: Tick) {
+        let status = |object: Option<&Object>| match object {
+            Some(Object::RestartLedger(ledger)) => ledger.status.clone(),
+            Some(_) | None => None,
+        };
+        if !matches!(change.latest(), Object::RestartLedger(_)) {
+            return;
+        }
+        if change.is_removal() {
+            self.troubles.remove(&change.id.name);
+            return;
+        }
+        let before = status(change.before.as_ref()).unwrap_or_default();
+        let after = status(change.after.as_ref()).unwrap_or_default();
+        match news {
+            News::Now => self.count(&change.id.name, &before, &after, now),
+            News::Before => self.remember(&change.id.name, &after, now),
+        }
+    }
+
+    /// What was going on when the process began: the rest of it is counted.
+    fn remember(&mut self, name: &NamespacedName, ledger: &RestartLedgerStatus, now: Tick) {
+        let fails = match ledger.phase {
+            Some(LedgerPhase::Climbing | LedgerPhase::Holding | LedgerPhase::Exhausted) => {
+                !has_recovered(ledger)
+            }
+            Some(LedgerPhase::Healthy) | None => false,
+        };
+        if fails {
+            let attempts = ledger.attempts.iter().flatten().flat_map(|a| &a.at).map(Tick::from);
+            let since = attempts.min().unwrap_or(now);
+            let held = ledger.held_by.map(|by| (by, now));
+            self.troubles.insert(name.clone(), Trouble { since, held });
+        }
+    }
+
+    fn count(
+        &mut self,
+        name: &NamespacedName,
+        before: &RestartLedgerStatus,
+        after: &RestartLedgerStatus,
+        now: Tick,
+    ) {
+        let failures = after.failures_total.saturating_sub(before.failures_total);
+        self.figures.failures.fetch_add(failures, Ordering::Relaxed);
+        for attempts in after.attempts.iter().flatten() {
+            for _ in 0..made_since(before, attempts.rung, &attempts.at) {
+                self.figures.attempts.of(&[attempts.rung.name()]).raise();
+            }
+        }
+        let is_exhausted = |l: &RestartLedgerStatus| l.phase == Some(LedgerPhase::Exhausted);
+        if is_exhausted(after) && !is_exhausted(before) {
+            self.figures.exhausted.raise();
+        }
+        if failures > 0 {
+            let trouble = Trouble { since: now, held: None };
+            self.troubles.entry(name.clone()).or_insert(trouble);
+        }
+        self.count_holds(name, before, after, now);
+        self.count_recovery(name, before, after, now);
+    }
+
+    fn count_holds(
+        &mut self,
+        name: &NamespacedName,
+        before: &RestartLedgerStatus,
+        after: &RestartLedgerStatus,
+        now: Tick,
+    ) {
+        if before.held_by == after.held_by {
+            return;
+        }
+        if let Some(by) = after.held_by {
+            self.figures.holds.of(&[by.name()]).raise();
+        }
+        let Some(trouble) = self.troubles.get_mut(name) else { return };
+        if let Some((by, since)) = trouble.held.take()
+            && is_wait(by)
+        {
+            self.figures.waits.of(&[by.name()]).0.observe(now.since(since));
+        }
+        trouble.held = after.held_by.map(|by| (by, now));
+    }
+
+    fn count_recovery(
+        &mut self,
+        name: &NamespacedName,
+        before: &RestartLedgerStatus,
+        after: &RestartLedgerStatus,
+        now: Tick,
+    ) {
+        let is_healthy = |l: &RestartLedgerStatus| l.phase == Some(LedgerPhase::Healthy);
+        let recovered = has_recovered(after) && !has_recovered(before);
+        let cleared = is_healthy(after) && !is_healthy(before);
+        if !recovered && !cleared {
+            return;
+        }
+        let Some(trouble) = self.troubles.remove(name) else { return };
+        // what clears a ledger takes its rung away
+        let rung = after.rung.or(before.rung).unwrap_or(Rung::Container);
+        let running = after.stable_since.as_ref().or(before.stable_since.as_ref());
+        let until = running.map_or(now, Tick::from);
+        self.figures.recoveries.of(&[rung.name()]).0.observe(until.since(trouble.since));
+    }
+}
+
+/// Whether something that is due is held back, and goes on by itself.
+fn is_wait(by: HoldReason) -> bool {
+    match by {
+        HoldReason::Futile | HoldReason::Revision => false,
+        HoldReason::Trial
+        | HoldReason::LadderBudget
+        | HoldReason::WorkloadLimit
+        | HoldReason::NamespaceLimit
+        | HoldReason::ClusterLimit
+        | HoldReason::Eviction => true,
+    }
+}
+
+/// How many of these attempts are later than those of the rung before. Attempts only come at the end and go at the beginning.
+fn made_since(before: &RestartLedgerStatus, rung: Rung, at: &[MicroTime]) -> usize {
+    let known = before.attempts.iter().flatten().filter(|attempts| attempts.rung == rung);
+    let last = known.flat_map(|attempts| &attempts.at).map(Tick::from).max();
+    at.iter().filter(|at| last.is_none_or(|last| Tick::from(*at) > last)).count()
+}
+
+#[cfg(test)]
+mod tests;

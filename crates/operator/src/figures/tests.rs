@@ -1,0 +1,131 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use rekindle_types::v1alpha1::{RestartLedger, RungAttempts};
+
+use super::*;
+
+fn at(secs: u64) -> Tick {
+    Tick::from_secs(1_000 + secs)
+}
+
+/// A ledger's story: how it was at each of these times.
+struct Story {
+    follower: Follower,
+    figures: Arc<LadderFigures>,
+    last: Option<Object>,
+}
+
+impl Story {
+    fn new() -> Self {
+        let figures = Arc::new(LadderFigures::default());
+        Self { follower: Follower::new(Arc::clone(&figures)), figures, last: None }
+    }
+
+    fn becomes(&mut self, secs: u64, status: &RestartLedgerStatus, news: News) {
+        let mut ledger = RestartLedger::default();
+        ledger.metadata.name = Some("web-0".to_owned());
+        ledger.metadata.namespace = Some("shop".to_owned());
+        ledger.status = Some(status.clone());
+        let after = Object::from(ledger);
+        let change =
+            Change { id: after.id(), before: self.last.take(), after: Some(after.clone()) };
+        self.follower.follow(&change, news, at(secs));
+        self.last = Some(after);
+    }
+
+    /// The samples that are not zero, without buckets.
+    fn told(&self) -> Vec<String> {
+        let mut text = Text::default();
+        self.figures.write(&mut text);
+        let text = text.into_string();
+        let samples = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0"));
+        let told = samples.filter(|line| !line.contains("_bucket"));
+        told.map(|line| line.trim_start_matches("rekindle_ladder_").to_owned()).collect()
+    }
+}
+
+fn attempts(rung: Rung, secs: &[u64]) -> RungAttempts {
+    RungAttempts { rung, at: secs.iter().map(|secs| at(*secs).to_micro_time()).collect() }
+}
+
+fn recovered() -> Vec<Condition> {
+    vec![Condition {
+        type_: "Recovered".to_owned(),
+        status: "True".to_owned(),
+        last_transition_time: at(0).to_time(),
+        message: String::new(),
+        observed_generation: None,
+        reason: "Recovered".to_owned(),
+    }]
+}
+
+#[test]
+fn a_pod_that_climbs_waits_and_recovers_is_counted_step_by_step() {
+    let mut story = Story::new();
+    let mut ledger = RestartLedgerStatus {
+        phase: Some(LedgerPhase::Climbing),
+        rung: Some(Rung::Container),
+        failures_total: 2,
+        attempts: Some(vec![attempts(Rung::Container, &[0, 0])]),
+        ..RestartLedgerStatus::default()
+    };
+    story.becomes(0, &ledger, News::Now);
+    story.becomes(1, &ledger, News::Now);
+    ledger.failures_total = 3;
+    ledger.phase = Some(LedgerPhase::Holding);
+    ledger.held_by = Some(HoldReason::ClusterLimit);
+    story.becomes(4, &ledger, News::Now);
+    ledger.phase = Some(LedgerPhase::Climbing);
+    ledger.held_by = None;
+    ledger.rung = Some(Rung::Pod);
+    ledger.attempts = Some(vec![attempts(Rung::Container, &[0, 0]), attempts(Rung::Pod, &[10])]);
+    story.becomes(10, &ledger, News::Now);
+    ledger.stable_since = Some(at(12).to_micro_time());
+    ledger.conditions = Some(recovered());
+    story.becomes(22, &ledger, News::Now);
+    let told = story.told();
+    ledger.phase = Some(LedgerPhase::Healthy);
+    (ledger.attempts, ledger.rung) = (None, None);
+    story.becomes(700, &ledger, News::Now);
+    assert_eq!(story.told(), told, "what has recovered does not recover again when it is cleared");
+    assert_eq!(
+        told,
+        [
+            "failures_total 3",
+            "attempts_total{rung=\"Container\"} 2",
+            "attempts_total{rung=\"Pod\"} 1",
+            "recovery_seconds_sum{rung=\"Pod\"} 12",
+            "recovery_seconds_count{rung=\"Pod\"} 1",
+            "holds_total{reason=\"ClusterLimit\"} 1",
+            "wait_seconds_sum{reason=\"ClusterLimit\"} 6",
+            "wait_seconds_count{reason=\"ClusterLimit\"} 1",
+        ]
+    );
+}
+
+#[test]
+fn what_was_before_the_process_began_is_not_counted_but_what_comes_of_it_is() {
+    let mut story = Story::new();
+    let mut ledger = RestartLedgerStatus {
+        phase: Some(LedgerPhase::Holding),
+        held_by: Some(HoldReason::Futile),
+        failures_total: 7,
+        attempts: Some(vec![attempts(Rung::Container, &[0])]),
+        ..RestartLedgerStatus::default()
+    };
+    story.becomes(50, &ledger, News::Before);
+    assert!(story.told().is_empty(), "{:?}", story.told());
+    ledger.phase = Some(LedgerPhase::Exhausted);
+    ledger.held_by = None;
+    story.becomes(60, &ledger, News::Now);
+    ledger.phase = Some(LedgerPhase::Healthy);
+    ledger.stable_since = Some(at(100).to_micro_time());
+    story.becomes(700, &ledger, News::Now);
+    assert_eq!(
+        story.told(),
+        [
+            "recovery_seconds_sum{rung=\"Container\"} 100",
+            "recovery_seconds_count{rung=\"Container\"} 1",
+            "exhausted_total 1",
+        ]
+    );
+}

@@ -1,0 +1,200 @@
+//! One notice on its way: the request to the receiver, and the word in the ledger that it was taken.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Uri, header};
+use http_body_util::Full;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::api::{Api, Patch, PatchParams};
+use kube::client::ConfigExt;
+use kube::{Client, Config};
+use rekindle_types::v1alpha1::RestartLedger;
+use serde_json::json;
+
+use super::notice::Notice;
+use super::outbox::{Errand, LedgerRef, Step, Told};
+
+/// From the first byte to the head of the answer; the rest of the answer is not read.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Bytes of a URL.
+const URL_BYTES_MAX: usize = 2048;
+/// Who asks.
+const USER_AGENT: &str = concat!("rekindle/", env!("CARGO_PKG_VERSION"));
+
+/// Why a URL is no webhook.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    /// It is no URL.
+    #[error("the webhook is no URL such as https://hooks.example/T1")]
+    NotAUrl(#[source] http::uri::InvalidUri),
+    /// It is one of another protocol, or without a host.
+    #[error("the webhook's URL must begin with http:// or https:// and name a host")]
+    NotHttp,
+    /// It holds a user's name or password, which are not sent.
+    #[error("the webhook's URL may hold no user and password: put a token into its path")]
+    Credentials,
+    /// It is too long.
+    #[error("the webhook's URL may not be more than {URL_BYTES_MAX} bytes")]
+    TooLong,
+    /// TLS cannot be prepared.
+    #[error("prepare TLS for the webhook")]
+    Tls(#[source] Box<kube::Error>),
+}
+
+/// Why a notice was not taken.
+#[derive(Debug, thiserror::Error)]
+enum DeliveryError {
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("no answer within {}s", ANSWER_WITHIN.as_secs())]
+    Slow,
+    #[error("it answered {0}{hint}", hint = redirect_hint(*.0))]
+    Answer(http::StatusCode),
+}
+
+const fn redirect_hint(status: http::StatusCode) -> &'static str {
+    match status.as_u16() {
+        300..400 => ": redirects are not followed",
+        _ => "",
+    }
+}
+
+/// Who is told.
+#[derive(Debug)]
+pub struct Webhook {
+    url: Uri,
+    http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+impl Webhook {
+    /// The receiver at this URL. Connects to nobody yet.
+    ///
+    /// # Errors
+    /// When it is no URL of http or https, or holds credentials.
+    pub fn new(url: &str) -> Result<Self, WebhookError> {
+        let url = read(url)?;
+        let connector = Config::new(url.clone()).rustls_https_connector();
+        let connector = connector.map_err(|error| WebhookError::Tls(Box::new(error)))?;
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .build(connector);
+        Ok(Self { url, http })
+    }
+
+    /// Does what is left to do of an errand.
+    pub(super) async fn carry_out(&self, client: &Client, errand: &Errand) -> Told {
+        match errand.step {
+            Step::Post => {
+                if let Err(error) = self.post(&errand.notice).await {
+                    // a token may stand in the path
+                    let host = self.url.host().unwrap_or_default();
+                    let pod = format!("{}/{}", errand.notice.namespace, errand.notice.pod);
+                    tracing::warn!(host, pod, %error, "the webhook did not take the news of an exhausted ladder; it is told again later");
+                    return Told::Again(Step::Post);
+                }
+            }
+            Step::Note => {}
+        }
+        note(client, &errand.ledger, &errand.notice).await
+    }
+
+    async fn post(&self, notice: &Notice) -> Result<(), DeliveryError> {
+        let body = serde_json::to_vec(notice).expect("a notice has text keys only");
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(self.url.clone())
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::USER_AGENT, USER_AGENT)
+            .body(Full::new(Bytes::from(body)))
+            .expect("the parts of the request are constants and a URL that was read");
+        match tokio::time::timeout(ANSWER_WITHIN, self.http.request(request)).await {
+            Err(_elapsed) => Err(DeliveryError::Slow),
+            Ok(Err(error)) => Err(DeliveryError::Unreachable(chain(&error))),
+            Ok(Ok(answer)) if answer.status().is_success() => Ok(()),
+            Ok(Ok(answer)) => Err(DeliveryError::Answer(answer.status())),
+        }
+    }
+}
+
+fn read(url: &str) -> Result<Uri, WebhookError> {
+    if url.len() > URL_BYTES_MAX {
+        return Err(WebhookError::TooLong);
+    }
+    let url: Uri = url.parse().map_err(WebhookError::NotAUrl)?;
+    let is_http = matches!(url.scheme_str(), Some("http" | "https"));
+    if !is_http || url.host().is_none_or(str::is_empty) {
+        return Err(WebhookError::NotHttp);
+    }
+    if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err(WebhookError::Credentials);
+    }
+    Ok(url)
+}
+
+/// Writes into the ledger that its exhaustion was told.
+async fn note(client: &Client, ledger: &LedgerRef, notice: &Notice) -> Told {
+    let patch = json!({
+        "metadata": {"uid": ledger.uid},
+        "status": {"exhaustionToldAt": notice.at},
+    });
+    let ledgers: Api<RestartLedger> = Api::namespaced(client.clone(), &ledger.namespace);
+    match ledgers.patch_status(&ledger.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Ok(_) => Told::Done,
+        // it is gone, or another one of its name: nobody will be told of it again
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409 | 422) => Told::Done,
+        Err(error) => {
+            tracing::warn!(ledger = ledger.name, %error, "note that a ladder's exhaustion was told");
+            Told::Again(Step::Note)
+        }
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhook_is_a_url_of_http_without_credentials() {
+        for url in ["http://127.0.0.1:9/x", "https://hooks.example/T0/B1?team=shop"] {
+            assert!(read(url).is_ok(), "{url}");
+        }
+        for (url, says) in [
+            ("hooks.example/x", "no URL such as https://hooks.example/T1"),
+            ("hooks.example", "must begin with http:// or https://"),
+            ("ftp://hooks.example/x", "must begin with http:// or https://"),
+            ("https://me:secret@hooks.example/x", "may hold no user and password"),
+            ("https://hooks example/", "no URL such as"),
+        ] {
+            let error = read(url).expect_err(url).to_string();
+            assert!(error.contains(says) && !error.contains("secret"), "{error}");
+        }
+        assert!(matches!(
+            read(&format!("http://a/{}", "x".repeat(2048))),
+            Err(WebhookError::TooLong)
+        ));
+    }
+
+    #[test]
+    fn a_redirect_is_told_as_one() {
+        let told = |code| {
+            let status = http::StatusCode::from_u16(code).expect("a code");
+            DeliveryError::Answer(status).to_string()
+        };
+        assert_eq!(told(302), "it answered 302 Found: redirects are not followed");
+        assert_eq!(told(500), "it answered 500 Internal Server Error");
+    }
+}

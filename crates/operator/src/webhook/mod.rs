@@ -1,0 +1,100 @@
+//! Tells somebody outside the cluster when a ladder is exhausted: one POST of JSON for each exhaustion, until it is taken.
+//!
+//! ```text
+//!   RestartLedgers ──watch──► outbox ──► POST ──2xx──► status.exhaustionToldAt ──watch──► done
+//!                               ▲          │ else             │ else
+//!                               └──────────┴──── later ───────┘
+//! ```
+//! What was told stands in the ledger, so that neither a restart nor another operator tells it again. Only a crash between the answer
+//! and that write does: the notice has an `id` by which the receiver knows it (docs/ladder.md).
+
+mod delivery;
+mod notice;
+mod outbox;
+
+pub use delivery::{Webhook, WebhookError};
+
+use futures::StreamExt;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use rekindle_types::v1alpha1::RestartLedger;
+use tokio::task::JoinSet;
+
+use crate::Clock;
+use outbox::{Errand, Outbox, Told};
+
+/// Notices that are under way at the same time: a receiver that hangs must not hold up all others, nor be flooded.
+const UNDER_WAY_MAX: usize = 4;
+
+/// Tells `webhook` of exhausted ladders until `stop` resolves. Dropping the future stops it at any point.
+pub async fn notify(
+    client: Client,
+    clock: Clock,
+    webhook: Webhook,
+    stop: impl Future<Output = ()>,
+) {
+    let messenger = Messenger { client, clock, webhook: webhook.into(), outbox: Outbox::default() };
+    tokio::select! {
+        () = messenger.run() => {}
+        () = stop => {}
+    }
+}
+
+struct Messenger {
+    client: Client,
+    clock: Clock,
+    webhook: std::sync::Arc<Webhook>,
+    outbox: Outbox,
+}
+
+impl Messenger {
+    /// Ends only when the watch does, which is never.
+    async fn run(mut self) {
+        let ledgers = Api::<RestartLedger>::all(self.client.clone());
+        let events = watcher(ledgers, watcher::Config::default()).default_backoff();
+        let mut events = std::pin::pin!(events);
+        let mut under_way: JoinSet<(Errand, Told)> = JoinSet::new();
+        loop {
+            let now = (self.clock)();
+            let due = self.outbox.next_due().filter(|_| under_way.len() < UNDER_WAY_MAX);
+            let wait = async move {
+                match due {
+                    Some(due) => tokio::time::sleep(due.since(now).to_std()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                event = events.next() => match event {
+                    None => return,
+                    Some(Ok(event)) => self.see(event),
+                    Some(Err(error)) => tracing::warn!(%error, "watch ledgers for the webhook"),
+                },
+                Some(done) = under_way.join_next() => match done {
+                    Ok((errand, told)) => self.outbox.settle(&errand, told, (self.clock)()),
+                    // a send does not panic; if it does, its notice is found again by the next start
+                    Err(error) => tracing::error!(%error, "a notice failed inside"),
+                },
+                () = wait => {}
+            }
+            let room = UNDER_WAY_MAX - under_way.len();
+            for errand in self.outbox.take_due((self.clock)(), room) {
+                let (client, webhook) = (self.client.clone(), std::sync::Arc::clone(&self.webhook));
+                under_way.spawn(async move {
+                    let told = webhook.carry_out(&client, &errand).await;
+                    (errand, told)
+                });
+            }
+        }
+    }
+
+    fn see(&mut self, event: Event<RestartLedger>) {
+        let now = (self.clock)();
+        match event {
+            Event::Init => self.outbox.begin_list(),
+            Event::InitApply(ledger) | Event::Apply(ledger) => self.outbox.see(&ledger, now),
+            Event::InitDone => self.outbox.end_list(),
+            Event::Delete(ledger) => self.outbox.gone(&ledger),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the receiver reads: the documented shape of docs/ladder.md, "Being told".
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{API_VERSION, RestartLedger, Rung};
+use serde::Serialize;
+
+/// The condition of a ledger while every rung was tried in vain.
+const EXHAUSTED: &str = "Exhausted";
+
+/// That a ladder is exhausted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Notice {
+    pub(super) api_version: &'static str,
+    pub(super) kind: &'static str,
+    /// The same for the same exhaustion: should it come twice, it is the same news.
+    pub(super) id: String,
+    /// Since when.
+    pub(super) at: Time,
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    #[serde(rename = "podUID")]
+    pub(super) pod_uid: String,
+    /// The controller of the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) workload: Option<Workload>,
+    pub(super) ladder: String,
+    pub(super) message: String,
+    pub(super) attempts: Vec<Attempts>,
+    pub(super) failures_total: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Workload {
+    pub(super) kind: String,
+    pub(super) name: String,
+}
+
+/// How often a rung was tried inside the window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Attempts {
+    pub(super) rung: Rung,
+    pub(super) count: usize,
+}
+
+/// Since when the ledger's ladder has been exhausted, if it is and nobody was told.
+pub(super) fn untold(ledger: &RestartLedger) -> Option<Tick> {
+    let since = &exhausted(ledger)?.last_transition_time;
+    let told = ledger.status.as_ref().and_then(|status| status.exhaustion_told_at.as_ref());
+    (told != Some(since)).then(|| Tick::from(since))
+}
+
+fn exhausted(ledger: &RestartLedger) -> Option<&Condition> {
+    let mut conditions = ledger.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    conditions.find(|condition| condition.type_ == EXHAUSTED && condition.status == "True")
+}
+
+/// The news of this ledger.
+pub(super) fn of(ledger: &RestartLedger, since: Tick) -> Notice {
+    let meta = &ledger.metadata;
+    let status = ledger.status.clone().unwrap_or_default();
+    let uid = meta.uid.as_deref().unwrap_or_default();
+    let message = exhausted(ledger).map(|condition| condition.message.clone());
+    let workload = meta.owner_references.iter().flatten().next();
+    let attempts = status.attempts.iter().flatten();
+    Notice {
+        api_version: API_VERSION,
+        kind: "LadderExhausted",
+        id: format!("{uid}-{}", since.as_micros() / 1_000_000),
+        at: since.to_time(),
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        pod: ledger.spec.pod_name.clone(),
+        pod_uid: ledger.spec.pod_uid.clone(),
+        workload: workload
+            .map(|owner| Workload { kind: owner.kind.clone(), name: owner.name.clone() }),
+        ladder: ledger.spec.ladder_name.clone(),
+        message: message.unwrap_or_default(),
+        attempts: attempts
+            .map(|attempts| Attempts { rung: attempts.rung, count: attempts.at.len() })
+            .collect(),
+        failures_total: status.failures_total,
+    }
+}

@@ -1,0 +1,171 @@
+//! The agent and the machine may go at any moment: what runs is left alone, no count falls, no wait becomes shorter (P1, P3).
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use rekindle_pod::ContainerKey;
+use rekindle_types::v1alpha1::Rung;
+use rekindle_types::{ExitStatus, Tick};
+
+use crate::happenings::{Happening, crash, happen, happening, play};
+use crate::rest::{End, check_rest, heal};
+use crate::shapes::{Care, Shape, pods};
+use crate::world::build::{self, PodExt};
+use crate::world::{Processes, World};
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// P3: the delays survive the agent. A container that crashes as soon as it runs is started at the same ticks, wherever
+    /// the agent is killed.
+    #[test]
+    fn killing_the_agent_does_not_change_when_a_crashing_container_is_started(
+        crashes in prop::collection::btree_set(0usize..120, 0..12),
+    ) {
+        let undisturbed = crash_loop(&[]);
+        let disturbed = crash_loop(&crashes.into_iter().collect::<Vec<_>>());
+        prop_assert_eq!(undisturbed, disturbed);
+    }
+
+    /// P3: the delays survive the machine. One that goes down while the container waits makes no wait shorter.
+    #[test]
+    fn a_machine_that_restarts_does_not_change_when_a_crashing_container_is_started(
+        reboots in prop::collection::btree_set(0usize..8, 1..8),
+    ) {
+        let undisturbed = crash_loop(&[]);
+        let disturbed = crash_loop_over_reboots(&reboots);
+        prop_assert_eq!(undisturbed, disturbed);
+    }
+
+    /// P1: the next agent finds each container that runs under the same key, ends none and starts none, wherever the ones
+    /// before it were killed.
+    #[test]
+    fn agents_that_are_killed_again_and_again_end_nothing_and_start_nothing(
+        pod in pods(),
+        before in prop::collection::vec(happening(), 0..60),
+        kills in prop::collection::vec(0usize..12, 1..6),
+    ) {
+        let mut world = play(pod.pod(), &before);
+        heal(&mut world);
+        let running: BTreeSet<ContainerKey> = world.runtime.running().collect();
+        let starts = world.runtime.starts.clone();
+        for steps in kills {
+            crash(&mut world);
+            for _ in 0..steps {
+                if !world.poll() && !world.waiting.is_empty() {
+                    world.carry_out(0);
+                }
+            }
+        }
+        heal(&mut world);
+        prop_assert_eq!(running, world.runtime.running().collect::<BTreeSet<_>>());
+        prop_assert_eq!(starts, world.runtime.starts.clone());
+    }
+
+    /// P1, P3: with the journal gone too, the runtime and the API's status are enough to start nothing twice and let no
+    /// count fall. What is checked is in the world.
+    #[test]
+    fn a_lost_journal_restarts_nothing(
+        pod in pods(),
+        before in prop::collection::vec(happening(), 0..60),
+        after in prop::collection::vec(happening(), 0..60),
+    ) {
+        let mut world = play(pod.pod(), &before);
+        heal(&mut world);
+        let running = world.runtime.running_names();
+        let starts = world.runtime.starts.clone();
+        happen(&mut world, &Happening::AgentCrashWithoutJournal);
+        heal(&mut world);
+        prop_assert_eq!(running, world.runtime.running_names());
+        prop_assert_eq!(starts, world.runtime.starts.clone());
+        for step in &after {
+            happen(&mut world, step);
+        }
+        heal(&mut world);
+        check_rest(&world, End::NotAsked);
+    }
+}
+
+/// The ticks at which a container is started that crashes at once, with the agent killed after these numbers of steps.
+fn crash_loop(kills: &[usize]) -> Vec<Tick> {
+    let mut world = World::new(build::pod("Always").with("web"));
+    world.snapshot();
+    let starts = |world: &World| world.runtime.start_ticks.get("web").cloned().unwrap_or_default();
+    for step in 0..2_000 {
+        if kills.contains(&step) {
+            crash(&mut world);
+        }
+        if starts(&world).len() == 9 {
+            break;
+        }
+        if world.poll() {
+            continue;
+        }
+        if !world.waiting.is_empty() {
+            world.carry_out(0);
+        } else if world.runtime.running_names().contains("web") {
+            world.exit("web", ExitStatus::Code { code: 1 });
+        } else {
+            world.wake();
+        }
+    }
+    starts(&world)
+}
+
+/// The same, with a machine that restarts during the waits with these numbers.
+fn crash_loop_over_reboots(reboots: &BTreeSet<usize>) -> Vec<Tick> {
+    let mut world = World::new(build::pod("Always").with("web"));
+    world.snapshot();
+    let mut waits = 0;
+    loop {
+        world.obey();
+        if world.runtime.running_names().contains("web") {
+            if world.runtime.start_ticks["web"].len() == 9 {
+                return world.runtime.start_ticks["web"].clone();
+            }
+            world.exit("web", ExitStatus::Code { code: 1 });
+            continue;
+        }
+        if reboots.contains(&waits) {
+            world.reboot();
+            world.snapshot();
+            world.obey();
+        }
+        waits += 1;
+        assert!(world.wake(), "it waits for nothing");
+    }
+}
+
+#[test]
+fn an_undisturbed_crash_loop_waits_as_the_kubelet_says() {
+    let ticks = crash_loop(&[]);
+    let waits: Vec<u64> = ticks.windows(2).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
+    assert_eq!(waits, [0, 10, 20, 40, 80, 160, 300, 300]);
+}
+
+/// Found by the property of the lost journal, once in 17,000 runs: the machine restarts after the status had shown the end of a
+/// container whose restart was asked for, and before the journal had. Under Never it was then taken for an end for good, and
+/// the request waited for ever.
+#[test]
+fn an_end_that_only_the_status_knows_is_the_one_that_was_asked_for() {
+    let pod = Shape { policy: "Never", inits: 0, sidecars: 1, regular: 3, care: Care::All };
+    let mut world = play(pod.pod(), &[]);
+    heal(&mut world);
+    let happenings = [
+        Happening::Restart(0, Rung::Container, vec![]),
+        Happening::SandboxDies(Processes::LiveOn),
+        Happening::Poll,
+        Happening::Exit(3, ExitStatus::Code { code: 0 }),
+        Happening::Poll,
+        Happening::CarryOut(0),
+        Happening::Poll,
+        Happening::PollAll,
+        Happening::AnswerTwice(4),
+        Happening::Reboot,
+    ];
+    for happening in &happenings {
+        happen(&mut world, happening);
+    }
+    heal(&mut world);
+    check_rest(&world, End::NotAsked);
+}

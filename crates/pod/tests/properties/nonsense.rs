@@ -1,0 +1,118 @@
+//! Events that no driver gives.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rekindle_pod::{
+    ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState, Event,
+    Outcome, RestartRequest, Series, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+};
+use rekindle_types::TickDuration;
+
+use crate::happenings::{decision, exit_status, refresh, rung};
+use crate::shapes::pods;
+use crate::world;
+
+/// An event with any content.
+pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
+    let event = prop_oneof![
+        (0u64..40, answer())
+            .prop_map(|(id, result)| Event::ActionResult { id: ActionId(id), result }),
+        (any_key(), exit_status()).prop_map(|(key, status)| Event::ContainerExited {
+            key,
+            exit: world::runtime::exit(world::START, world::START, status),
+        }),
+        (0u64..4, decision())
+            .prop_map(|(ticket, decision)| Event::ResourcesDecided { ticket, decision }),
+        (0u32..4).prop_map(|attempt| Event::SandboxDied { attempt: world::sandbox(attempt) }),
+        prop::collection::vec(any_sandbox(), 0..4)
+            .prop_map(|sandboxes| Event::RuntimeSnapshot(Snapshot { sandboxes })),
+        pods().prop_map(|shape| Event::SpecChanged(Arc::new(shape.pod()))),
+        (0u8..9, rung(), refresh()).prop_map(|(id, rung, refresh)| {
+            Event::RestartRequested(RestartRequest {
+                id: format!("id{id}"),
+                name: format!("restart-{id}"),
+                rung,
+                refresh,
+                grace: None,
+                reason: String::new(),
+                series: if id % 2 == 0 { Series::Anew } else { Series::GoesOn },
+            })
+        }),
+        (0u64..40).prop_map(|secs| Event::DeleteRequested { grace: TickDuration::from_secs(secs) }),
+    ];
+    (event, 0u64..20_000)
+}
+
+fn any_key() -> impl Strategy<Value = ContainerKey> {
+    (0u32..3, any_name(), 0u32..3)
+        .prop_map(|(sandbox, name, attempt)| world::runtime::key(sandbox, name, attempt))
+}
+
+fn any_name() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("main0"), Just("main1"), Just("init0"), Just("side0"), Just("stranger")]
+}
+
+fn answer() -> impl Strategy<Value = Result<Outcome, ActionError>> {
+    let kind = prop_oneof![
+        Just(ActionErrorKind::Sandbox),
+        Just(ActionErrorKind::Volume),
+        Just(ActionErrorKind::InvalidImageName),
+        Just(ActionErrorKind::ImageNeverPull),
+        Just(ActionErrorKind::ImagePull),
+        Just(ActionErrorKind::ContainerConfig),
+        Just(ActionErrorKind::ContainerCreate),
+        Just(ActionErrorKind::ContainerStart),
+        Just(ActionErrorKind::Other),
+    ];
+    let outcome = prop_oneof![
+        4 => Just(Outcome::Done),
+        2 => Just(Outcome::SandboxReady { ips: Vec::new() }),
+        2 => Just(Outcome::ImagePresent {
+            image_id: String::new(),
+            source: rekindle_pod::ImageSource::AlreadyPresent,
+        }),
+        2 => Just(Outcome::ImageToFetch),
+        2 => Just(Outcome::ContainerCreated { container_id: String::new(), image_id: String::new(), user: None }),
+        2 => Just(Outcome::ContainerStarted { started_at: world::START }),
+        1 => Just(Outcome::Probed { verdict: Verdict::Success, output: String::new() }),
+        1 => Just(Outcome::Probed { verdict: Verdict::Failure, output: String::new() }),
+    ];
+    prop_oneof![
+        3 => outcome.prop_map(Ok),
+        1 => kind.prop_map(|kind| Err(world::error(kind, "nonsense"))),
+    ]
+}
+
+fn any_sandbox() -> impl Strategy<Value = SandboxSeen> {
+    let state = prop_oneof![
+        3 => Just(SandboxSeenState::Ready),
+        1 => Just(SandboxSeenState::NotReady)
+    ];
+    (0u32..4, state, prop::collection::vec(any_container(), 0..4)).prop_map(
+        |(attempt, state, containers)| SandboxSeen {
+            attempt: world::sandbox(attempt),
+            state,
+            ips: Vec::new(),
+            containers,
+        },
+    )
+}
+
+fn any_container() -> impl Strategy<Value = ContainerSeen> {
+    let state = prop_oneof![
+        Just(ContainerSeenState::Created),
+        Just(ContainerSeenState::Running { started_at: world::START }),
+        exit_status().prop_map(|status| ContainerSeenState::Exited {
+            exit: world::runtime::exit(world::START, world::START, status),
+        }),
+    ];
+    (any_key(), state).prop_map(|(key, state)| ContainerSeen {
+        name: key.name,
+        attempt: key.attempt,
+        container_id: String::new(),
+        image_id: String::new(),
+        user: None,
+        state,
+    })
+}

@@ -1,0 +1,9 @@
+//! Who has figures to tell.
+
+use super::Text;
+
+/// Tells its figures whenever somebody asks.
+pub trait Source: Send + Sync {
+    /// Writes them. Must not wait for anything.
+    fn write(&self, text: &mut Text);
+}
