@@ -338,7 +338,7 @@ fn a_binding_is_written_once() {
     assert_eq!(bench.call("POST", &target, body).ok()["status"], "Success");
     let bound = bench.get(&format!("{PODS}/p"));
     assert_eq!(bound["spec"]["nodeName"], "n1");
-    assert_eq!(bound["status"]["nominatedNodeName"], Value::Null, "nothing is kept free for it");
+    assert_eq!(bound["status"]["nominatedNodeName"], json!(null), "nothing is kept free for it");
     let scheduled = &bound["status"]["conditions"][0];
     assert_eq!(
         (&scheduled["type"], &scheduled["status"]),

@@ -39,6 +39,8 @@ pub enum Command {
     Why(Why),
     /// Play a scenario in virtual time: what happens to these manifests when this goes wrong; docs/sim.md
     Sim(Sim),
+    /// Print the CustomResourceDefinitions of Rekindle's kinds, for a cluster: rekindle crds | kubectl apply -f -
+    Crds,
     /// Manage the images on this machine
     #[command(subcommand)]
     Image(Image),
@@ -102,6 +104,9 @@ pub struct Up {
     /// The most processes and threads that a pod may have [default: as many as the machine lets it]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub pod_pids_limit: Option<u64>,
+    /// Post each ladder that is exhausted to this URL as JSON, until it is taken; docs/ladder.md
+    #[arg(long, value_name = "URL", env = "REKINDLE_EXHAUSTED_WEBHOOK", hide_env_values = true)]
+    pub exhausted_webhook: Option<String>,
     #[command(flatten)]
     pub ladder: LadderArgs,
     #[command(flatten)]
@@ -177,7 +182,7 @@ pub struct Access {
 /// `rekindle why`.
 #[derive(Args, Clone, Debug)]
 pub struct Why {
-    /// What to tell about: pod/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME or node/NAME
+    /// What to tell about: pod/NAME, daemonset/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME or node/NAME
     #[arg(value_name = "KIND/NAME")]
     pub target: String,
     /// Text for people, or JSON (its shape: docs/why.md)
@@ -228,8 +233,8 @@ pub enum SimOutput {
 /// `rekindle restart`.
 #[derive(Args, Clone, Debug)]
 pub struct Restart {
-    /// What to restart: pod/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME, or node/NAME for every pod on it. Several pods are
-    /// restarted one by one: the next when the one before is Ready
+    /// What to restart: pod/NAME, daemonset/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME, or node/NAME for every pod on it.
+    /// Several pods are restarted one by one: the next when the one before is Ready
     #[arg(value_name = "KIND/NAME", required_unless_present = "selector")]
     pub targets: Vec<String>,
     /// Restart the pods of the namespace with these labels

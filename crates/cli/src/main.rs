@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Restart(restart) => commands::restart::run(&restart),
         Command::Why(why) => commands::why::run(&why),
         Command::Sim(sim) => commands::sim::run(&sim),
+        Command::Crds => commands::crds::run(),
         Command::Image(Image::Load(load)) => commands::image::load(&load),
         Command::Image(Image::Pull(pull)) => commands::image_pull::run(&pull),
         Command::Image(Image::Rm(rm)) => commands::image::remove(&rm),

@@ -230,20 +230,3 @@ fn a_budget_that_blocks_for_ever_is_named_when_it_is_made_and_when_it_refuses() 
     let described = engine.kubectl(&["describe", "pdb/tight"]);
     assert!(described.contains("Allowed disruptions:  0"), "{described}");
 }
-
-#[test]
-fn a_pod_of_a_daemon_set_that_is_not_there_needs_force() {
-    let engine = Engine::start();
-    engine.apply(
-        "{apiVersion: v1, kind: Pod, metadata: {name: agent, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet,
-         name: agents, uid: nobody, controller: true}]}, spec: {terminationGracePeriodSeconds: 0,
-         containers: [{name: a, image: localhost/demo, args: [server, --port, '8080']}]}}",
-    );
-    engine.wait_ready("agent");
-    let said = engine.kubectl_fails(&["drain", "node-1", "--ignore-daemonsets"], "");
-    assert!(said.contains("the server could not find the requested resource"), "{said}");
-    assert_eq!(engine.get("pod/agent")["metadata"].get("deletionTimestamp"), None);
-    let said = engine.kubectl(&["drain", "node-1", "--ignore-daemonsets", "--force", TIMEOUT]);
-    assert!(said.contains("pod/agent evicted"), "{said}");
-    engine.kubectl_fails(&["get", "pod", "agent"], "");
-}

@@ -58,6 +58,17 @@ fn three_pods_with_a_poisoned_empty_dir_heal_by_a_restart_of_the_whole_pod_in_pl
     let restarts = restarts["items"].as_array().unwrap();
     assert_eq!(restarts.len(), 3, "one whole-pod restart each");
     assert!(restarts.iter().all(|restart| restart["status"]["phase"] == "Succeeded"));
+    let metrics = engine.kubectl(&["get", "--raw", "/metrics"]);
+    for sample in [
+        "rekindle_ladder_failures_total 9",
+        "rekindle_ladder_attempts_total{rung=\"Container\"} 6",
+        "rekindle_ladder_attempts_total{rung=\"Pod\"} 3",
+        "rekindle_ladder_recovery_seconds_count{rung=\"Pod\"} ",
+        "rekindle_ladder_wait_seconds_count{reason=\"Trial\"} ",
+        "rekindle_ladder_exhausted_total 0",
+    ] {
+        assert!(metrics.contains(sample), "no {sample} in\n{metrics}");
+    }
     let ledgers = engine.get("restartledgers");
     assert_eq!(ledgers["items"].as_array().unwrap().len(), 3, "one history each");
 }

@@ -53,16 +53,20 @@ fn attempts_of(ledger: &Value, rung: &str) -> usize {
 }
 
 #[test]
-fn a_pod_that_nobody_manages_is_created_again_with_its_history() {
-    let engine = Engine::start();
+fn a_pod_that_nobody_manages_is_created_again_with_its_history_over_a_kill_9() {
+    let mut engine = Engine::start();
     engine.apply(LADDER);
     let spec = sick(&engine).replace("\n      ", "\n  ");
     engine.apply(&format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: sick, labels: {{app: sick}}}}\nspec:{spec}"
     ));
     engine.wait_for_event("sick", "LadderStep", "replacing the pod by a new one (1 of 1)");
-    engine.wait_for_event("sick", "PodRestarted", "took its place");
+    // wherever between the decision and the new pod that is
+    engine.kill();
+    engine.launch(&[]);
     engine.wait_ready("sick");
+    let succeeded = "--for=jsonpath={.status.phase}=Succeeded";
+    engine.kubectl(&["wait", succeeded, "podrestarts", "--all", TIMEOUT]);
     let restart = only(&engine, "podrestarts");
     assert_eq!(restart["status"]["phase"], "Succeeded", "{restart:#}");
     let pod = engine.get("pod/sick");

@@ -43,24 +43,28 @@ fn restarts_of(engine: &Engine, pod: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_lives_in_the_pods_shared_context_is_healed_by_the_rung_pod_once() {
+fn what_lives_in_the_pods_shared_context_is_healed_once_by_the_rung_that_throws_it_away() {
     let engine = Engine::start();
     let mut marks = Marks(Vec::new());
-    let examples =
-        [("full-shared-memory", "shm"), ("leaked-address", "net"), ("init-state", "init")];
-    let uids = examples.map(|(example, mark)| {
+    let examples = [
+        ("full-shared-memory", "shm", "Pod"),
+        ("leaked-address", "net", "Pod"),
+        ("init-state", "init", "Pod"),
+        ("stuck-sidecar", "sidecar", "Containers"),
+    ];
+    let uids = examples.map(|(example, mark, _)| {
         let uid = play(&engine, example);
         marks.0.push(format!("{mark}-{uid}"));
         uid
     });
-    for ((example, _), uid) in examples.iter().zip(uids) {
+    for ((example, _, rung), uid) in examples.iter().zip(uids) {
         let ledger = format!("restartledger/{example}");
         engine.kubectl(&["wait", "--for=create", &ledger, TIMEOUT]);
-        engine.wait_for(&ledger, ".status.rung", "Pod");
+        engine.wait_for(&ledger, ".status.rung", rung);
         engine.wait_ready(example);
-        engine.wait_for_event(example, "LadderStep", "restarting the whole pod (1 of 1)");
+        engine.wait_for_event(example, "LadderStep", "(1 of 1)");
         assert_eq!(engine.get(&format!("pod/{example}"))["metadata"]["uid"], uid, "{example}");
-        assert_eq!(restarts_of(&engine, example), ["Pod"], "{example}");
+        assert_eq!(restarts_of(&engine, example), [*rung], "{example}");
         let ledger = engine.get(&ledger);
         assert_eq!(ledger["status"]["failuresTotal"], 2, "{example}: {:#}", ledger["status"]);
     }

@@ -8,9 +8,9 @@ use rekindle_types::Tick;
 use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
-    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, cron_job, deployment,
-    disruption, garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set,
-    scheduler, stateful_set, volumes,
+    Change, Kind, NamespacedName, ObjectId, Plan, Step, View, Write, cron_job, daemon_set,
+    deployment, disruption, endpoints, garbage, job, namespace, node_lifecycle, pod_gc,
+    pod_restart, replica_set, scheduler, stateful_set, volumes,
 };
 
 /// One thing to look at.
@@ -18,12 +18,20 @@ use crate::{
 pub enum Key {
     /// The ReplicaSet controller at a ReplicaSet.
     ReplicaSet(NamespacedName),
+    /// The same at a ReplicationController.
+    ReplicationController(NamespacedName),
     /// The StatefulSet controller at a StatefulSet.
     StatefulSet(NamespacedName),
+    /// The DaemonSet controller at a DaemonSet.
+    DaemonSet(NamespacedName),
     /// The Deployment controller at a Deployment.
     Deployment(NamespacedName),
     /// The CronJob controller at a CronJob.
     CronJob(NamespacedName),
+    /// The EndpointSlices of a Service.
+    EndpointSlices(NamespacedName),
+    /// The Endpoints of a Service.
+    Endpoints(NamespacedName),
     /// The Job controller at a Job.
     Job(NamespacedName),
     /// The Job controller at a Pod that it tracks for a Job that may be gone.
@@ -62,7 +70,12 @@ impl Key {
         let id = |kind, name: &NamespacedName| ObjectId::new(kind, name.clone());
         match self {
             Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
+            Key::ReplicationController(name) => id(Kind::ReplicationController, name),
             Key::StatefulSet(name) => id(Kind::StatefulSet, name),
+            Key::EndpointSlices(name) => id(Kind::Service, name),
+            // one that is left over has no Service any more
+            Key::Endpoints(name) => id(Kind::Endpoints, name),
+            Key::DaemonSet(name) => id(Kind::DaemonSet, name),
             Key::Deployment(name) => id(Kind::Deployment, name),
             Key::CronJob(name) => id(Kind::CronJob, name),
             Key::Job(name) => id(Kind::Job, name),
@@ -93,9 +106,15 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
+            Key::ReplicationController(name) => {
+                write!(f, "reconcile ReplicationController {name}")
+            }
             Key::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
+            Key::DaemonSet(name) => write!(f, "reconcile DaemonSet {name}"),
             Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
             Key::CronJob(name) => write!(f, "reconcile CronJob {name}"),
+            Key::EndpointSlices(name) => write!(f, "reconcile EndpointSlices of Service {name}"),
+            Key::Endpoints(name) => write!(f, "reconcile Endpoints {name}"),
             Key::Job(name) => write!(f, "reconcile Job {name}"),
             Key::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
             Key::Schedule(name) => write!(f, "schedule Pod {name}"),
@@ -120,8 +139,10 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     replica_set::affected(view, change, &mut keys);
     stateful_set::affected(view, change, &mut keys);
+    daemon_set::affected(view, change, &mut keys);
     deployment::affected(view, change, &mut keys);
     cron_job::affected(view, change, &mut keys);
+    endpoints::affected(view, change, &mut keys);
     job::affected(view, change, &mut keys);
     scheduler::affected(view, change, &mut keys);
     garbage::affected(view, change, &mut keys);
@@ -141,7 +162,11 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
     match key {
         Key::Schedule(name) => scheduler::turn(view, name),
         Key::ReplicaSet(_)
+        | Key::ReplicationController(_)
         | Key::StatefulSet(_)
+        | Key::EndpointSlices(_)
+        | Key::Endpoints(_)
+        | Key::DaemonSet(_)
         | Key::Deployment(_)
         | Key::CronJob(_)
         | Key::Job(_)
@@ -167,10 +192,15 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         return plan;
     }
     match key {
-        Key::ReplicaSet(name) => replica_set::reconcile(view, name, now),
+        Key::ReplicaSet(_) | Key::ReplicationController(_) => {
+            replica_set::reconcile(view, &key.object(), now)
+        }
         Key::StatefulSet(name) => stateful_set::reconcile(view, name, now),
+        Key::DaemonSet(name) => daemon_set::reconcile(view, name, now),
         Key::Deployment(name) => deployment::reconcile(view, name, now),
         Key::CronJob(name) => cron_job::reconcile(view, name, now),
+        Key::EndpointSlices(name) => endpoints::reconcile_slices(view, name),
+        Key::Endpoints(name) => endpoints::reconcile_object(view, name),
         Key::Job(name) => job::reconcile(view, name, now),
         Key::UntrackedPod(name) => job::reconcile_untracked(view, name),
         Key::Schedule(name) => scheduler::reconcile(view, name, now),

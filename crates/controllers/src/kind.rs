@@ -8,8 +8,12 @@ use std::fmt;
 pub enum Kind {
     /// apps/v1 Deployment.
     Deployment,
+    /// apps/v1 DaemonSet.
+    DaemonSet,
     /// apps/v1 ReplicaSet.
     ReplicaSet,
+    /// v1 ReplicationController.
+    ReplicationController,
     /// apps/v1 StatefulSet.
     StatefulSet,
     /// apps/v1 ControllerRevision.
@@ -32,6 +36,10 @@ pub enum Kind {
     PersistentVolumeClaim,
     /// v1 Service.
     Service,
+    /// discovery.k8s.io/v1 EndpointSlice.
+    EndpointSlice,
+    /// v1 Endpoints.
+    Endpoints,
     /// v1 ConfigMap.
     ConfigMap,
     /// v1 Secret.
@@ -96,9 +104,11 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 24] = [
+    pub const ALL: [Kind; 28] = [
         Kind::Deployment,
+        Kind::DaemonSet,
         Kind::ReplicaSet,
+        Kind::ReplicationController,
         Kind::StatefulSet,
         Kind::ControllerRevision,
         Kind::CronJob,
@@ -110,6 +120,8 @@ impl Kind {
         Kind::PodDisruptionBudget,
         Kind::PersistentVolumeClaim,
         Kind::Service,
+        Kind::EndpointSlice,
+        Kind::Endpoints,
         Kind::ConfigMap,
         Kind::Secret,
         Kind::ServiceAccount,
@@ -128,7 +140,11 @@ impl Kind {
         use Held::{Metadata, Nothing, Whole};
         match self {
             Kind::Deployment => namespaced("Deployment", "apps", "v1", "deployments", Whole),
+            Kind::DaemonSet => namespaced("DaemonSet", "apps", "v1", "daemonsets", Whole),
             Kind::ReplicaSet => namespaced("ReplicaSet", "apps", "v1", "replicasets", Whole),
+            Kind::ReplicationController => {
+                namespaced("ReplicationController", "", "v1", "replicationcontrollers", Whole)
+            }
             Kind::StatefulSet => namespaced("StatefulSet", "apps", "v1", "statefulsets", Whole),
             Kind::ControllerRevision => {
                 namespaced("ControllerRevision", "apps", "v1", "controllerrevisions", Whole)
@@ -145,7 +161,11 @@ impl Kind {
             Kind::PersistentVolumeClaim => {
                 namespaced("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", Whole)
             }
-            Kind::Service => namespaced("Service", "", "v1", "services", Metadata),
+            Kind::Service => namespaced("Service", "", "v1", "services", Whole),
+            Kind::EndpointSlice => {
+                namespaced("EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", Whole)
+            }
+            Kind::Endpoints => namespaced("Endpoints", "", "v1", "endpoints", Whole),
             Kind::ConfigMap => namespaced("ConfigMap", "", "v1", "configmaps", Metadata),
             Kind::Secret => namespaced("Secret", "", "v1", "secrets", Metadata),
             Kind::ServiceAccount => {

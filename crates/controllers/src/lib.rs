@@ -19,8 +19,10 @@
 pub mod avoidance;
 pub mod change;
 pub mod cron_job;
+pub mod daemon_set;
 pub mod deployment;
 pub mod disruption;
+pub mod endpoints;
 pub mod events;
 pub mod garbage;
 pub mod job;

@@ -3,10 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ReplicationController, Service,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -75,8 +81,12 @@ impl fmt::Display for ObjectId {
 pub enum Object {
     /// A Deployment.
     Deployment(Arc<Deployment>),
+    /// A DaemonSet.
+    DaemonSet(Arc<DaemonSet>),
     /// A ReplicaSet.
     ReplicaSet(Arc<ReplicaSet>),
+    /// A ReplicationController.
+    ReplicationController(Arc<ReplicationController>),
     /// A StatefulSet.
     StatefulSet(Arc<StatefulSet>),
     /// A ControllerRevision.
@@ -97,6 +107,12 @@ pub enum Object {
     PodDisruptionBudget(Arc<PodDisruptionBudget>),
     /// A PersistentVolumeClaim.
     PersistentVolumeClaim(Arc<PersistentVolumeClaim>),
+    /// A Service.
+    Service(Arc<Service>),
+    /// An EndpointSlice.
+    EndpointSlice(Arc<EndpointSlice>),
+    /// An Endpoints.
+    Endpoints(Arc<Endpoints>),
     /// A Lease.
     Lease(Arc<Lease>),
     /// A PersistentVolume.
@@ -116,7 +132,9 @@ impl Object {
     pub fn kind(&self) -> Kind {
         match self {
             Object::Deployment(_) => Kind::Deployment,
+            Object::DaemonSet(_) => Kind::DaemonSet,
             Object::ReplicaSet(_) => Kind::ReplicaSet,
+            Object::ReplicationController(_) => Kind::ReplicationController,
             Object::StatefulSet(_) => Kind::StatefulSet,
             Object::ControllerRevision(_) => Kind::ControllerRevision,
             Object::CronJob(_) => Kind::CronJob,
@@ -127,6 +145,9 @@ impl Object {
             Object::RestartLedger(_) => Kind::RestartLedger,
             Object::PodDisruptionBudget(_) => Kind::PodDisruptionBudget,
             Object::PersistentVolumeClaim(_) => Kind::PersistentVolumeClaim,
+            Object::Service(_) => Kind::Service,
+            Object::EndpointSlice(_) => Kind::EndpointSlice,
+            Object::Endpoints(_) => Kind::Endpoints,
             Object::Lease(_) => Kind::Lease,
             Object::PersistentVolume(_) => Kind::PersistentVolume,
             Object::StorageClass(_) => Kind::StorageClass,
@@ -140,7 +161,9 @@ impl Object {
     pub fn meta(&self) -> &ObjectMeta {
         match self {
             Object::Deployment(o) => &o.metadata,
+            Object::DaemonSet(o) => &o.metadata,
             Object::ReplicaSet(o) => &o.metadata,
+            Object::ReplicationController(o) => &o.metadata,
             Object::StatefulSet(o) => &o.metadata,
             Object::ControllerRevision(o) => &o.metadata,
             Object::CronJob(o) => &o.metadata,
@@ -151,6 +174,9 @@ impl Object {
             Object::RestartLedger(o) => &o.metadata,
             Object::PodDisruptionBudget(o) => &o.metadata,
             Object::PersistentVolumeClaim(o) => &o.metadata,
+            Object::Service(o) => &o.metadata,
+            Object::EndpointSlice(o) => &o.metadata,
+            Object::Endpoints(o) => &o.metadata,
             Object::Lease(o) => &o.metadata,
             Object::PersistentVolume(o) => &o.metadata,
             Object::StorageClass(o) => &o.metadata,
@@ -189,7 +215,9 @@ macro_rules! object_from {
 }
 object_from!(
     Deployment,
+    DaemonSet,
     ReplicaSet,
+    ReplicationController,
     StatefulSet,
     ControllerRevision,
     CronJob,
@@ -200,6 +228,9 @@ object_from!(
     RestartLedger,
     PodDisruptionBudget,
     PersistentVolumeClaim,
+    Service,
+    EndpointSlice,
+    Endpoints,
     Lease,
     PersistentVolume,
     StorageClass,

@@ -228,6 +228,16 @@ impl Plan {
         }
     }
 
+    /// Adds the steps in batches of 1, 2, 4, …: what can never be done costs one refused request and not hundreds.
+    pub fn then_ever_more(&mut self, steps: impl IntoIterator<Item = Step>) {
+        let mut steps = steps.into_iter().peekable();
+        let mut size = 1;
+        while steps.peek().is_some() {
+            self.batches.push(steps.by_ref().take(size).collect());
+            size *= 2;
+        }
+    }
+
     /// Asks to be looked at again at `at`, or earlier if that was asked before.
     pub fn look_again(&mut self, at: Tick) {
         self.again_at = Some(self.again_at.map_or(at, |before| before.min(at)));

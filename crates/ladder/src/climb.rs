@@ -121,6 +121,8 @@ impl<'a> Decider<'a> {
 
     fn leave_to_container(&mut self, message: &str, wait: TickDuration) {
         self.draft.ledger.rung = Some(Rung::Container);
+        // what was held back has left the window with the attempts before it
+        self.draft.ledger.held_rung = None;
         self.draft.ledger.next_attempt_at = Some((self.situation.now + wait).to_micro_time());
         self.draft.decide(LedgerPhase::Climbing, Some(Rung::Container), message);
         self.draft.tell(Severity::Normal, LADDER_STEP, message);

@@ -2,10 +2,11 @@
 //!
 //! A ledger is made for a pod and named like it. Pod names are unique in a namespace, a StatefulSet's pod comes back under its
 //! name, and so does a naked pod that is created again, so their histories go on under the same name. The pods of a Deployment
-//! (a Job, a DaemonSet, …) come back under other names: several replicas may fail at once, each has its own place on the ladder,
+//! (a Job, …) come back under other names: several replicas may fail at once, each has its own place on the ladder,
 //! and when a pod goes, the pod that comes after it takes its ledger over. The API does not say which pod comes after which;
 //! taken is the order of creation among the pods of the same controller, which are of the same template ([`heir_of`]). The
-//! ledger keeps its name; its `spec` says whose it is now.
+//! ledger keeps its name; its `spec` says whose it is now. Of a DaemonSet the API does say it: what comes after a pod is the pod of
+//! the same node, and the ledger has the name of both.
 //!
 //! The owner makes the garbage collector remove the ledger: the pod's controller, if it has one. A naked pod's ledger has no
 //! owner, for it outlives the pod. A ledger without a pod that nobody takes over is removed by whoever drives the ladder when
@@ -19,6 +20,9 @@ use rekindle_types::v1alpha1::RestartLedger;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::Policy;
+
+/// Bytes of an object's name, at most.
+const NAME_BYTES_MAX: usize = 253;
 
 /// Whose history a ledger holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +42,8 @@ pub enum Lineage {
     Name,
     /// It has the same controller.
     Controller,
+    /// It has the same controller and the same node.
+    Node,
 }
 
 /// The identity of a pod.
@@ -45,17 +51,28 @@ pub fn identity(pod: &Pod) -> Identity {
     let meta = &pod.metadata;
     let controller =
         meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
-    let name = meta.name.clone().unwrap_or_default();
-    let lineage = match controller.map(|controller| controller.kind.as_str()) {
-        None | Some("StatefulSet") => Lineage::Name,
-        Some(_) => Lineage::Controller,
+    let own_name = || meta.name.clone().unwrap_or_default();
+    let (ledger_name, lineage) = match controller {
+        None => (own_name(), Lineage::Name),
+        Some(controller) if controller.kind == "StatefulSet" => (own_name(), Lineage::Name),
+        Some(controller) => match name_of_daemon(controller, pod) {
+            Some(name) => (name, Lineage::Node),
+            None => (own_name(), Lineage::Controller),
+        },
     };
     let owner = controller.map(|controller| OwnerReference {
         controller: None,
         block_owner_deletion: None,
         ..controller.clone()
     });
-    Identity { ledger_name: name, owner, lineage }
+    Identity { ledger_name, owner, lineage }
+}
+
+/// `agent.node-1`, for a pod of a DaemonSet that is on a node; none when that is too long for a name.
+fn name_of_daemon(controller: &OwnerReference, pod: &Pod) -> Option<String> {
+    let node = pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())?;
+    let name = format!("{}.{node}", controller.name);
+    (controller.kind == "DaemonSet" && name.len() <= NAME_BYTES_MAX).then_some(name)
 }
 
 /// The ledger that a pod without one takes over, if there is one: of the ledgers without a living pod, the oldest goes to the

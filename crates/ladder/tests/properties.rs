@@ -4,7 +4,7 @@
 mod world;
 
 use proptest::prelude::*;
-use rekindle_ladder::{Action, Policy};
+use rekindle_ladder::{Action, Peers, Policy, Trial};
 use rekindle_types::v1alpha1::{LadderRung, LedgerPhase, PodRestartPhase, RestartLadder, Rung};
 use rekindle_types::{Tick, TickDuration};
 use world::{Doing, Role, World};
@@ -19,6 +19,43 @@ enum Step {
     CarryOut,
     Refuse,
     RunAll,
+    Peers(Peer),
+}
+
+/// What the two other pods of the revision do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    /// They run.
+    Runs,
+    /// They fail in the same way.
+    Fails,
+    /// … and the rung Pod is being tried on one of them.
+    OnTrial,
+    /// … and was tried on one of them in vain.
+    InVain,
+    /// One fails in the same way, and the other is well since the rung Pod.
+    Helped,
+}
+
+impl Peer {
+    fn seen(self, now: Tick) -> Peers {
+        let over_at = now + TickDuration::from_secs(600);
+        let trial = Trial { pod: "web-1".to_owned(), rung: Rung::Pod, over_at };
+        let failing_alike = match self {
+            Peer::Runs => 1,
+            Peer::Helped => 2,
+            Peer::Fails | Peer::OnTrial | Peer::InVain => 3,
+        };
+        Peers {
+            revision: "ReplicaSet web".to_owned(),
+            replicas: 3,
+            failing_alike,
+            tried: (self == Peer::InVain).then_some(Rung::Pod),
+            trial: (self == Peer::OnTrial).then_some(trial),
+            helped: (self == Peer::Helped).then_some(Rung::Pod),
+            node: None,
+        }
+    }
 }
 
 /// When a PodRestart that was asked for is carried out.
@@ -39,6 +76,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::CarryOut),
         1 => Just(Step::Refuse),
         2 => Just(Step::RunAll),
+        1 => prop_oneof![
+            Just(Peer::Runs), Just(Peer::Fails), Just(Peer::OnTrial), Just(Peer::InVain), Just(Peer::Helped),
+        ].prop_map(Step::Peers),
     ]
 }
 
@@ -67,8 +107,9 @@ fn policy() -> impl Strategy<Value = Policy> {
 }
 
 /// A world and what is known of it without the ladder.
-struct Trial {
+struct Play {
     world: World,
+    peer: Peer,
     node: Node,
     names: [&'static str; 2],
     /// Ends that are failures.
@@ -79,7 +120,7 @@ struct Trial {
     asked: Vec<(String, Rung, Tick)>,
 }
 
-impl Trial {
+impl Play {
     fn new(policy: Policy, node: Node) -> Self {
         let mut world = World::new(policy);
         let names = ["app", "proxy"];
@@ -88,7 +129,7 @@ impl Trial {
         }
         world.run_all();
         let asked = Vec::new();
-        Self { world, node, names, failed: 0, killed: 0, asked }
+        Self { world, peer: Peer::Runs, node, names, failed: 0, killed: 0, asked }
     }
 
     fn runs(&mut self, container: usize) -> bool {
@@ -131,6 +172,10 @@ impl Trial {
                         self.world.run(name);
                     }
                 }
+            }
+            Step::Peers(peer) => {
+                self.peer = *peer;
+                self.world.peers = peer.seen(self.world.now);
             }
         }
         self.look()
@@ -201,6 +246,15 @@ impl Trial {
                 });
                 prop_assert!(!settled, "what has been running for a while is left alone");
                 prop_assert_ne!(before.phase, Some(LedgerPhase::Exhausted), "exhausted rests");
+                match self.peer {
+                    Peer::Runs => {}
+                    Peer::OnTrial | Peer::InVain => {
+                        return Err(TestCaseError::fail(format!("{} in an outage", plan.rung)));
+                    }
+                    Peer::Fails | Peer::Helped => {
+                        prop_assert!(plan.rung < Rung::Recreate, "a new pod would be the same");
+                    }
+                }
                 self.asked.push((plan.name.clone(), plan.rung, self.world.now));
                 self.check_attempts(plan.rung)?;
             }
@@ -261,6 +315,7 @@ impl Trial {
 
     /// From now on nothing fails: the ladder comes to rest, healthy.
     fn recovers(&mut self) -> Result<(), TestCaseError> {
+        self.play(&Step::Peers(Peer::Runs))?;
         self.play(&Step::CarryOut)?;
         self.play(&Step::RunAll)?;
         for _ in 0..8 {
@@ -291,13 +346,13 @@ proptest! {
         policy in policy(),
         steps in proptest::collection::vec(step(), 1..60),
     ) {
-        let mut trial = Trial::new(policy, Node::AtOnce);
+        let mut play = Play::new(policy, Node::AtOnce);
         // Before there is a ledger, an old pod's status does not prove when all of its ends were: see `05_counting.txt`.
-        trial.play(&Step::Exit { container: 0, code: 1 })?;
+        play.play(&Step::Exit { container: 0, code: 1 })?;
         for step in &steps {
-            trial.play(step)?;
+            play.play(step)?;
         }
-        trial.recovers()?;
+        play.recovers()?;
     }
 
     #[test]
@@ -305,10 +360,10 @@ proptest! {
         policy in policy(),
         steps in proptest::collection::vec(step(), 1..60),
     ) {
-        let mut trial = Trial::new(policy, Node::WhenItPleases);
+        let mut play = Play::new(policy, Node::WhenItPleases);
         for step in &steps {
-            trial.play(step)?;
+            play.play(step)?;
         }
-        trial.recovers()?;
+        play.recovers()?;
     }
 }

@@ -1,8 +1,11 @@
 //! What can go wrong with the pod network. Each text names the object and the operation; the source has the cause.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
+
+use crate::host_ports::PortProtocol;
 
 /// A failed network operation.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +34,17 @@ pub enum NetError {
         /// Why.
         #[source]
         source: rtnetlink::Error,
+    },
+    /// A port of the node cannot be opened.
+    #[error("open port {} of the node for {protocol} at {}", listen.port(), listen.ip())]
+    HostPort {
+        /// Where.
+        listen: SocketAddr,
+        /// What for.
+        protocol: PortProtocol,
+        /// Why.
+        #[source]
+        source: std::io::Error,
     },
     /// A file or namespace could not be used.
     #[error("{operation} {}", path.display())]

@@ -5,7 +5,10 @@
 //! Network::open ── bridge up, gateway address ──> attach(id, netns) ──> detach(id) ──> (veth gone) ──> address free, reused last
 //! ```
 //!
-//! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a bridge (both pure), `leases` makes the decision durable, `bridge` and `veth` talk netlink,
+//! Ports of the node that lead to pods are served by `host_ports`.
+//!
+//! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a bridge (both pure), `leases` makes the
+//! decision durable, `bridge` and `veth` talk netlink,
 //! `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
 #![forbid(unsafe_code)]
 #![allow(
@@ -19,6 +22,7 @@ mod counters;
 mod error;
 pub mod files;
 mod forwarding;
+mod host_ports;
 mod leases;
 mod netns;
 mod network;
@@ -29,6 +33,7 @@ mod veth;
 
 pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
+pub use host_ports::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
 pub use network::{Attachment, Config, Forwarding, Network, SubnetChoice};
 pub use share::Share;

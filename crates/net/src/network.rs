@@ -1,7 +1,7 @@
 //! The pod network as the node agent sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::bridge;
 use crate::error::NetError;
 use crate::forwarding;
+use crate::host_ports::{HostPort, HostPorts};
 use crate::leases::{Found, LeaseFile};
 use crate::netns::{Identity, NetNs};
 use crate::pool::Pool;
@@ -80,6 +81,7 @@ pub struct Network {
     inner: Arc<Inner>,
     /// A change ends the delay of all deletions under way; they give up when it is dropped.
     hurry: watch::Sender<()>,
+    host_ports: HostPorts,
     /// Drives the netlink socket.
     driver: tokio::task::JoinHandle<()>,
 }
@@ -131,7 +133,12 @@ impl Network {
             })?;
         let driver = tokio::spawn(connection);
         match Self::open_with(config, leases, netlink).await {
-            Ok(inner) => Ok(Self { inner: Arc::new(inner), hurry: watch::Sender::new(()), driver }),
+            Ok(inner) => Ok(Self {
+                inner: Arc::new(inner),
+                hurry: watch::Sender::new(()),
+                host_ports: HostPorts::new(),
+                driver,
+            }),
             Err(error) => {
                 driver.abort();
                 Err(error)
@@ -247,6 +254,23 @@ impl Network {
             Purpose::Later => drop(lock(&self.inner.prepared).insert(id.to_owned(), identity)),
         }
         Ok(attachment)
+    }
+
+    /// Opens ports of the node that lead to `pod` in its sandbox `id` at `target`: all of them, or none and an error. Those
+    /// that the pod has open already, for a sandbox before, lead to this one from now on.
+    pub async fn open_ports(
+        &self,
+        pod: &str,
+        id: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> Result<(), NetError> {
+        self.host_ports.open(pod, id, target, ports).await
+    }
+
+    /// Closes the ports of the node that lead to sandbox `id`. They are free when it returns.
+    pub async fn close_ports(&self, id: &str) {
+        self.host_ports.close(id).await;
     }
 
     /// Unplugs sandbox `id` in the background; its address is free once the interface is gone. Absent is success. The

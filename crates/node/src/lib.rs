@@ -27,6 +27,7 @@ mod env;
 pub mod eviction;
 mod folder_watch;
 mod hooks;
+mod host_ports;
 mod images;
 mod layout;
 mod local_path;

@@ -1,13 +1,17 @@
-//! What the agent needs of the pod network: an address per sandbox.
+//! What the agent needs of the pod network: an address per sandbox, and ports of the node that lead there.
 
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::IpAddr;
 use std::path::Path;
 
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_net::HostPort;
 use rekindle_runtime::{Namespace, SandboxInfo};
+use rekindle_types::PodUid;
 
 use crate::context::NodeContext;
+use crate::host_ports::host_ports;
 
 /// Gives each sandbox its interface and address. Every call is idempotent by the sandbox's id.
 pub trait PodNetwork: Send + Sync + 'static {
@@ -26,7 +30,17 @@ pub trait PodNetwork: Send + Sync + 'static {
         netns: &Path,
     ) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
-    /// Takes the sandbox off the network and frees its address. Unknown is success.
+    /// Opens ports of the node that lead to `pod` in sandbox `id` at `target`: all, or none and an error. Those that the pod has
+    /// open already lead to this sandbox from now on.
+    fn open_ports(
+        &self,
+        pod: &PodUid,
+        id: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> impl Future<Output = Result<(), NetworkError>> + Send;
+
+    /// Takes the sandbox off the network, closes what ports of the node lead to it, and frees its address. Unknown is success.
     fn detach(&self, id: &str) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
     /// Frees what belongs to no sandbox in `ids`: left by an agent that died in between.
@@ -48,6 +62,21 @@ pub(crate) async fn addresses<R, N: PodNetwork>(
     }
 }
 
+/// Lets the ports of the node that the pod asks for lead to this sandbox.
+pub(crate) async fn open_ports<R, N: PodNetwork>(
+    node: &NodeContext<R, N>,
+    pod: &Pod,
+    sandbox: &SandboxInfo,
+    addresses: &[IpAddr],
+) -> Result<(), NetworkError> {
+    let ports = host_ports(pod);
+    let (Some(target), Some(uid)) = (addresses.first(), &pod.metadata.uid) else { return Ok(()) };
+    if ports.is_empty() {
+        return Ok(());
+    }
+    node.network.open_ports(&PodUid(uid.clone()), &sandbox.id, *target, &ports).await
+}
+
 /// A failed network operation, in one line that names object, operation and cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -65,7 +94,18 @@ impl PodNetwork for rekindle_net::Network {
         Self::prepare(self, id, netns).await.map_err(|error| in_one_line(&error))
     }
 
+    async fn open_ports(
+        &self,
+        pod: &PodUid,
+        id: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> Result<(), NetworkError> {
+        Self::open_ports(self, &pod.0, id, target, ports).await.map_err(|error| in_one_line(&error))
+    }
+
     async fn detach(&self, id: &str) -> Result<(), NetworkError> {
+        Self::close_ports(self, id).await;
         Self::detach(self, id);
         Ok(())
     }

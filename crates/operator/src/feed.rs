@@ -1,10 +1,16 @@
 //! Watches every kind that the view holds and hands on what they show, kind by kind in order.
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ReplicationController, Service,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::DynamicObject;
@@ -44,8 +50,12 @@ impl Feed {
         for kind in kinds() {
             let (client, sender) = (client.clone(), sender.clone());
             match kind {
+                Kind::DaemonSet => watches.spawn(whole::<DaemonSet>(kind, client, sender)),
                 Kind::Deployment => watches.spawn(whole::<Deployment>(kind, client, sender)),
                 Kind::ReplicaSet => watches.spawn(whole::<ReplicaSet>(kind, client, sender)),
+                Kind::ReplicationController => {
+                    watches.spawn(whole::<ReplicationController>(kind, client, sender))
+                }
                 Kind::StatefulSet => watches.spawn(whole::<StatefulSet>(kind, client, sender)),
                 Kind::ControllerRevision => {
                     watches.spawn(whole::<ControllerRevision>(kind, client, sender))
@@ -62,6 +72,9 @@ impl Feed {
                 Kind::PersistentVolumeClaim => {
                     watches.spawn(whole::<PersistentVolumeClaim>(kind, client, sender))
                 }
+                Kind::Service => watches.spawn(whole::<Service>(kind, client, sender)),
+                Kind::EndpointSlice => watches.spawn(whole::<EndpointSlice>(kind, client, sender)),
+                Kind::Endpoints => watches.spawn(whole::<Endpoints>(kind, client, sender)),
                 Kind::Lease => watches.spawn(whole::<Lease>(kind, client, sender)),
                 Kind::PersistentVolume => {
                     watches.spawn(whole::<PersistentVolume>(kind, client, sender))
@@ -69,8 +82,7 @@ impl Feed {
                 Kind::StorageClass => watches.spawn(whole::<StorageClass>(kind, client, sender)),
                 Kind::Node => watches.spawn(whole::<Node>(kind, client, sender)),
                 Kind::Namespace => watches.spawn(whole::<Namespace>(kind, client, sender)),
-                Kind::Service
-                | Kind::ConfigMap
+                Kind::ConfigMap
                 | Kind::Secret
                 | Kind::ServiceAccount
                 | Kind::RoleBinding

@@ -282,3 +282,10 @@ fn replaces_pod_of(restart: &PodRestart, ledger: &RestartLedger) -> bool {
     let replacement = status.and_then(|status| status.replacement.as_ref());
     !is_over && replacement.is_some_and(|r| r.pod_uid == ledger.spec.pod_uid)
 }
+
+fn restarts<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a PodRestart> {
+    view.in_namespace(Kind::PodRestart, namespace).filter_map(|object| match object {
+        Object::PodRestart(restart) => Some(restart.as_ref()),
+        _ => None,
+    })
+}

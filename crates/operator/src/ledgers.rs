@@ -25,6 +25,19 @@ pub(crate) fn place_of<'a>(view: &'a View, pod: &'a Pod) -> Place<'a> {
     let named = view.restart_ledger(&by_name);
     match identity.lineage {
         Lineage::Name => Place { name: by_name, identity, ledger: named },
+        // With a surge two pods of a node live side by side: the later one has a ledger of its own.
+        Lineage::Node => {
+            let is_anothers =
+                |ledger: &&Arc<RestartLedger>| !is_of(ledger, pod) && has_living_pod(view, ledger);
+            let second = second_name(namespace, pod);
+            let own = view.restart_ledger(&second);
+            let name = if own.is_some() || named.is_some_and(|l| is_anothers(&l)) {
+                second
+            } else {
+                by_name
+            };
+            Place { ledger: view.restart_ledger(&name), name, identity }
+        }
         Lineage::Controller => {
             let own = named.filter(|ledger| is_of(ledger, pod)).or_else(|| inherited(view, pod));
             let name = match (own, named) {

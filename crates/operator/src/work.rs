@@ -130,9 +130,14 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
             work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));
         }
-        Object::Deployment(_)
+        Object::DaemonSet(_)
+        | Object::Deployment(_)
         | Object::ReplicaSet(_)
+        | Object::ReplicationController(_)
         | Object::StatefulSet(_)
+        | Object::Service(_)
+        | Object::EndpointSlice(_)
+        | Object::Endpoints(_)
         | Object::ControllerRevision(_)
         | Object::CronJob(_)
         | Object::Job(_)

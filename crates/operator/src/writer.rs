@@ -1,10 +1,16 @@
 //! Carries out one write at a time through the API and says how it went, in the words of the plan.
 
 use http::{Method, Request};
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ReplicationController, Service,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -282,8 +288,10 @@ pub fn path(id: &ObjectId, subresource: &str) -> String {
 /// The object with its apiVersion and kind.
 fn body(object: &Object) -> Value {
     match object {
+        Object::DaemonSet(o) => json!(o),
         Object::Deployment(o) => json!(o),
         Object::ReplicaSet(o) => json!(o),
+        Object::ReplicationController(o) => json!(o),
         Object::StatefulSet(o) => json!(o),
         Object::ControllerRevision(o) => json!(o),
         Object::CronJob(o) => json!(o),
@@ -294,6 +302,9 @@ fn body(object: &Object) -> Value {
         Object::RestartLedger(o) => json!(o),
         Object::PodDisruptionBudget(o) => json!(o),
         Object::PersistentVolumeClaim(o) => json!(o),
+        Object::Service(o) => json!(o),
+        Object::EndpointSlice(o) => json!(o),
+        Object::Endpoints(o) => json!(o),
         Object::Lease(o) => json!(o),
         Object::PersistentVolume(o) => json!(o),
         Object::StorageClass(o) => json!(o),
@@ -317,8 +328,10 @@ pub fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> 
         serde_json::from_value::<T>(value).map(Object::from)
     }
     match kind {
+        Kind::DaemonSet => typed::<DaemonSet>(value),
         Kind::Deployment => typed::<Deployment>(value),
         Kind::ReplicaSet => typed::<ReplicaSet>(value),
+        Kind::ReplicationController => typed::<ReplicationController>(value),
         Kind::StatefulSet => typed::<StatefulSet>(value),
         Kind::ControllerRevision => typed::<ControllerRevision>(value),
         Kind::CronJob => typed::<CronJob>(value),
@@ -329,13 +342,15 @@ pub fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> 
         Kind::RestartLedger => typed::<RestartLedger>(value),
         Kind::PodDisruptionBudget => typed::<PodDisruptionBudget>(value),
         Kind::PersistentVolumeClaim => typed::<PersistentVolumeClaim>(value),
+        Kind::Service => typed::<Service>(value),
+        Kind::EndpointSlice => typed::<EndpointSlice>(value),
+        Kind::Endpoints => typed::<Endpoints>(value),
         Kind::Lease => typed::<Lease>(value),
         Kind::PersistentVolume => typed::<PersistentVolume>(value),
         Kind::StorageClass => typed::<StorageClass>(value),
         Kind::Node => typed::<Node>(value),
         Kind::Namespace => typed::<Namespace>(value),
-        Kind::Service
-        | Kind::ConfigMap
+        Kind::ConfigMap
         | Kind::Secret
         | Kind::ServiceAccount
         | Kind::RoleBinding

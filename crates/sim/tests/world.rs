@@ -121,3 +121,32 @@ fn a_ladder_restarts_the_pod_when_only_a_new_sandbox_helps() {
     assert_eq!((plain, healed), ((1, 0), (1, 1)));
     assert!(healed_restarts < plain_restarts, "{healed_restarts} and {plain_restarts}");
 }
+
+/// What a ladder writes comes after what the node does by itself, and holds it up nowhere.
+#[test]
+fn the_ledger_delays_no_restart_of_a_container() {
+    let ladder = json!({
+        "apiVersion": "rekindle.dev/v1alpha1", "kind": "RestartLadder", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "rungs": [{"rung": "Container", "attempts": 3}, {"rung": "Pod", "attempts": 2}],
+        },
+    });
+    let mut worlds = [false, true].map(|with_ladder| {
+        let mut world = world(1, vec![crashes(MendedBy::Nothing)], Config::default());
+        if with_ladder {
+            world.apply(&ladder).unwrap();
+        }
+        world.apply(&deployment(1)).unwrap();
+        world
+    });
+    // the first restart comes at once, the second one after ten seconds
+    for millis in (1..500).chain(9_900..10_400) {
+        let restarts = worlds.each_mut().map(|world| {
+            world.run_until(TickDuration::from_millis(millis)).unwrap();
+            world.restarts()
+        });
+        assert_eq!(restarts[0], restarts[1], "after {millis} ms");
+    }
+    assert_eq!(worlds[1].restarts(), 2);
+}

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::reasons::waiting;
-use rekindle_types::v1alpha1::{LedgerPhase, PodRestartPhase, RestartLedger};
+use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, PodRestartPhase, RestartLedger};
 use rekindle_types::{Tick, span};
 
 use crate::account::{LadderAccount, Next, Source};
@@ -83,7 +83,12 @@ pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) 
         return Some(Next { at: Some(due.to_time()), what });
     }
     if let Some(rung) = status.and_then(|status| status.held_rung) {
-        let what = format!("rung {rung}, as soon as its budget has room");
+        let on_trial = status.and_then(|status| status.held_by) == Some(HoldReason::Trial);
+        let what = if on_trial {
+            format!("rung {rung}, when it has helped the pod of its workload that it is tried on")
+        } else {
+            format!("rung {rung}, as soon as its budget has room")
+        };
         return Some(Next { at: None, what });
     }
     if let Some((container, at)) = backoff {

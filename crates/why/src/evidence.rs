@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
@@ -21,9 +21,11 @@ pub struct PodEvidence {
     pub last_lines: BTreeMap<String, Vec<String>>,
 }
 
-/// What there is about a Deployment, a ReplicaSet or a StatefulSet.
+/// What there is about a DaemonSet, a Deployment, a ReplicaSet or a StatefulSet.
 #[derive(Clone, Debug, Default)]
 pub struct WorkloadEvidence {
+    /// The DaemonSet, when that is the target.
+    pub daemon_set: Option<DaemonSet>,
     /// The Deployment, when that is the target.
     pub deployment: Option<Deployment>,
     /// The ReplicaSets of the Deployment, or the one that is the target.

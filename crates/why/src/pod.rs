@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use rekindle_types::Tick;
 use rekindle_types::reasons::event;
-use rekindle_types::v1alpha1::LedgerPhase;
+use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 
 use crate::account::{Account, Cause, Source, State};
 use crate::climb;
@@ -184,10 +184,16 @@ fn of_finding(
             summary: format!("{}; every rung of its ladder was tried", verdict.summary),
             ..verdict
         },
-        Some((_, Some(rung))) => Verdict {
-            summary: format!("{}; rung {rung} is due and held by a budget", verdict.summary),
-            ..verdict
-        },
+        Some((_, Some(rung))) => {
+            let on_trial = ledger.and_then(|status| status.held_by) == Some(HoldReason::Trial);
+            let what = if on_trial {
+                "waits for what comes of it on another pod"
+            } else {
+                "held by a budget"
+            };
+            let summary = format!("{}; rung {rung} is due and {what}", verdict.summary);
+            Verdict { summary, ..verdict }
+        }
         Some(_) | None => verdict,
     }
 }

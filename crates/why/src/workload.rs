@@ -1,8 +1,9 @@
-//! The account of a Deployment, a ReplicaSet or a StatefulSet: its own conditions, and its pods that are not well, alike ones folded.
+//! The account of a DaemonSet, a Deployment, a ReplicaSet or a StatefulSet: its own conditions, and its pods that are not well, alike ones folded.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
 use crate::account::{Account, PodGroup, Source, State};
@@ -26,13 +27,7 @@ struct Condition<'a> {
 
 /// Why the workload is as it is.
 pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
-    let sets = (evidence.replica_sets.first(), &evidence.stateful_set);
-    let (kind, metadata) = match (&evidence.deployment, sets) {
-        (Some(deployment), _) => ("Deployment", deployment.metadata.clone()),
-        (None, (Some(set), _)) => ("ReplicaSet", set.metadata.clone()),
-        (None, (None, Some(set))) => ("StatefulSet", set.metadata.clone()),
-        (None, (None, None)) => ("Deployment", Default::default()),
-    };
+    let (kind, metadata) = target(evidence);
     let (pods, well) = group(&evidence.pods, now);
     let wanted = wanted(evidence);
     let conditions = conditions(evidence);
@@ -43,6 +38,9 @@ pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
     let unwell: usize = pods.iter().map(|group| group.count).sum();
     let (state, summary) = match (failed, wanted) {
         (Some(c), _) => (State::Failing, format!("{}: {}", c.reason, line(c.message))),
+        (None, 0) if evidence.pods.is_empty() && evidence.daemon_set.is_some() => {
+            (State::Healthy, "no node should have a pod of it".to_owned())
+        }
         (None, 0) if evidence.pods.is_empty() => {
             (State::Healthy, "it is scaled to 0: there are no pods".to_owned())
         }
@@ -80,6 +78,23 @@ pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
     }
 }
 
+/// The kind of the target, and its metadata.
+fn target(evidence: &WorkloadEvidence) -> (&'static str, ObjectMeta) {
+    if let Some(deployment) = &evidence.deployment {
+        return ("Deployment", deployment.metadata.clone());
+    }
+    if let Some(set) = evidence.replica_sets.first() {
+        return ("ReplicaSet", set.metadata.clone());
+    }
+    if let Some(set) = &evidence.daemon_set {
+        return ("DaemonSet", set.metadata.clone());
+    }
+    match &evidence.stateful_set {
+        Some(set) => ("StatefulSet", set.metadata.clone()),
+        None => ("Deployment", ObjectMeta::default()),
+    }
+}
+
 /// What would help its pods, or whoever makes them.
 fn advice(pods: &[PodGroup], failed: Option<&str>) -> Vec<String> {
     let mut advice: Vec<String> = Vec::new();
@@ -106,6 +121,10 @@ fn advice(pods: &[PodGroup], failed: Option<&str>) -> Vec<String> {
 }
 
 fn wanted(evidence: &WorkloadEvidence) -> usize {
+    if let Some(set) = &evidence.daemon_set {
+        let nodes = set.status.as_ref().map_or(0, |status| status.desired_number_scheduled);
+        return usize::try_from(nodes).unwrap_or(0);
+    }
     let replicas = match (&evidence.deployment, &evidence.stateful_set) {
         (Some(deployment), _) => deployment.spec.replicas,
         (None, Some(set)) => set.spec.replicas,

@@ -1,12 +1,15 @@
 //! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in [`all`].
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
-    Service, ServiceAccount,
+    ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ReplicationController, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -18,7 +21,10 @@ use crate::registry::Registry;
 mod config_map;
 mod controller_revision;
 mod cron_job;
+mod daemon_set;
 mod deployment;
+mod endpoint_slice;
+mod endpoints;
 mod event;
 mod fill;
 mod job;
@@ -34,6 +40,7 @@ pub(crate) mod priority_class;
 pub(crate) mod rbac;
 mod refresh;
 mod replica_set;
+mod replication_controller;
 mod restart_ladder;
 mod restart_ledger;
 mod secret;
@@ -52,7 +59,10 @@ pub fn all() -> Registry {
         .register::<ConfigMap>()
         .register::<ControllerRevision>()
         .register::<CronJob>()
+        .register::<DaemonSet>()
         .register::<Deployment>()
+        .register::<EndpointSlice>()
+        .register::<Endpoints>()
         .register::<Event>()
         .register::<Job>()
         .register::<Lease>()
@@ -65,6 +75,7 @@ pub fn all() -> Registry {
         .register::<PodRestart>()
         .register::<PriorityClass>()
         .register::<ReplicaSet>()
+        .register::<ReplicationController>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()
         .register::<Role>()

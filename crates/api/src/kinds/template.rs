@@ -1,4 +1,4 @@
-//! What Deployments, ReplicaSets and StatefulSets have in common: a selector and the template of their pods.
+//! What DaemonSets, Deployments, ReplicaSets and StatefulSets have in common: a selector and the template of their pods.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,18 @@ pub(super) fn set_defaults(template: &mut PodTemplateSpec) {
 /// Who makes the pods of a template, as upstream's texts name it: those of a Deployment are made by its ReplicaSets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maker {
+    DaemonSet,
     ReplicaSet,
+    ReplicationController,
     StatefulSet,
 }
 
 impl Maker {
     const fn name(self) -> &'static str {
         match self {
+            Maker::DaemonSet => "DaemonSet",
             Maker::ReplicaSet => "ReplicaSet",
+            Maker::ReplicationController => "ReplicationController",
             Maker::StatefulSet => "StatefulSet",
         }
     }
@@ -33,11 +37,11 @@ impl Maker {
     /// What is wrong with a selector that selects everything.
     fn empty_selector(self, selector: &LabelSelector, field: Path) -> FieldError {
         match self {
-            Maker::ReplicaSet => FieldError::required(field, ""),
-            Maker::StatefulSet => FieldError {
+            Maker::ReplicaSet | Maker::ReplicationController => FieldError::required(field, ""),
+            Maker::DaemonSet | Maker::StatefulSet => FieldError {
                 field: field.into(),
                 problem: Problem::Invalid(json(selector)),
-                detail: "empty selector is invalid for statefulset".to_owned(),
+                detail: format!("empty selector is invalid for {}", self.name().to_lowercase()),
             },
         }
     }

@@ -122,6 +122,16 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("dev.rekindle.v1alpha1.RestartLedgerStatus", &[keyed("conditions", &["type"])]),
     ("io.k8s.api.apps.v1.ControllerRevision", &[object("metadata", META)]),
     (
+        "io.k8s.api.apps.v1.DaemonSet",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.apps.v1.DaemonSetSpec"),
+            object("status", "io.k8s.api.apps.v1.DaemonSetStatus"),
+        ],
+    ),
+    ("io.k8s.api.apps.v1.DaemonSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
+    ("io.k8s.api.apps.v1.DaemonSetStatus", &[keyed("conditions", &["type"])]),
+    (
         "io.k8s.api.apps.v1.Deployment",
         &[
             object("metadata", META),
@@ -200,6 +210,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         &[keyed("allocatedResourcesStatus", &["name"]), keyed("volumeMounts", &["mountPath"])],
     ),
     (EPHEMERAL_CONTAINER, CONTAINER_FIELDS),
+    ("io.k8s.api.core.v1.Endpoints", &[object("metadata", META)]),
     ("io.k8s.api.core.v1.Event", &[object("metadata", META)]),
     (
         "io.k8s.api.core.v1.Namespace",
@@ -255,6 +266,16 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         ],
     ),
     (POD_TEMPLATE_SPEC, &[object("metadata", META), object("spec", POD_SPEC)]),
+    (
+        "io.k8s.api.core.v1.ReplicationController",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.core.v1.ReplicationControllerSpec"),
+            object("status", "io.k8s.api.core.v1.ReplicationControllerStatus"),
+        ],
+    ),
+    ("io.k8s.api.core.v1.ReplicationControllerSpec", &[object("template", POD_TEMPLATE_SPEC)]),
+    ("io.k8s.api.core.v1.ReplicationControllerStatus", &[keyed("conditions", &["type"])]),
     ("io.k8s.api.core.v1.Secret", &[object("metadata", META)]),
     (
         "io.k8s.api.core.v1.Service",
@@ -267,6 +288,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.core.v1.ServiceAccount", &[object("metadata", META), keyed("secrets", &["name"])]),
     ("io.k8s.api.core.v1.ServiceSpec", &[keyed("ports", &["port", "protocol"])]),
     ("io.k8s.api.core.v1.ServiceStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.discovery.v1.EndpointSlice", &[object("metadata", META)]),
     (
         "io.k8s.api.policy.v1.PodDisruptionBudget",
         &[

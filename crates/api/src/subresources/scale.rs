@@ -1,5 +1,7 @@
 //! `scale`: the replica count of a workload as an `autoscaling/v1` Scale, whatever the workload's kind.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -104,8 +106,7 @@ fn as_scale(entry: &KindEntry, outcome: Outcome) -> Outcome {
 fn scale_of(object: &dyn AnyObject) -> Scale {
     let value = object.to_value();
     let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
-    let selector: Option<LabelSelector> =
-        serde_json::from_value(value["spec"]["selector"].clone()).ok();
+    let selector = selector_of(&value["spec"]["selector"]);
     let meta = object.meta();
     Scale {
         metadata: ObjectMeta {
@@ -123,6 +124,15 @@ fn scale_of(object: &dyn AnyObject) -> Scale {
                 .filter(|selector| !selector::is_empty(selector))
                 .map(|s| selector::format(&s)),
         }),
+    }
+}
+
+/// A selector, or the plain labels that a ReplicationController has in its place.
+fn selector_of(value: &Value) -> Option<LabelSelector> {
+    let labels: Option<BTreeMap<String, String>> = serde_json::from_value(value.clone()).ok();
+    match labels {
+        Some(labels) => Some(LabelSelector { match_labels: Some(labels), match_expressions: None }),
+        None => serde_json::from_value(value.clone()).ok(),
     }
 }
 

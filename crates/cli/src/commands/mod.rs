@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod crds;
 pub mod down;
 pub mod image;
 pub mod image_pull;

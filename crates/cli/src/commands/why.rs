@@ -38,6 +38,7 @@ pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
         let account: Account = match target {
             Target::Pod(name) => of_pod(&reader.pod(&name).await?, now),
             Target::Deployment(name) => of_workload(&reader.deployment(&name).await?, now),
+            Target::DaemonSet(name) => of_workload(&reader.daemon_set(&name).await?, now),
             Target::ReplicaSet(name) => of_workload(&reader.replica_set(&name).await?, now),
             Target::StatefulSet(name) => of_workload(&reader.stateful_set(&name).await?, now),
             Target::Node(name) => of_node(&reader.node(&name).await?, now),
@@ -87,6 +88,13 @@ impl Reader {
         Ok(WorkloadEvidence { replica_sets: sets, events, pods, ..Default::default() })
     }
 
+    async fn daemon_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
+        let (set, pods) = self.lookup.daemon_set(name).await?;
+        let pods = self.about(pods, &Restarts::OfNamespace).await?;
+        let events = self.events(&set.metadata).await?;
+        Ok(WorkloadEvidence { daemon_set: Some(set), events, pods, ..Default::default() })
+    }
+
     async fn stateful_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
         let (set, pods) = self.lookup.stateful_set(name).await?;
         let pods = self.about(pods, &Restarts::OfNamespace).await?;
@@ -133,8 +141,7 @@ impl Reader {
         let namespace = pod.namespace().unwrap_or_default();
         let events = self.events(&pod.metadata).await?;
         let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
-        // a cluster without our kinds answers 404 as well
-        let ledger = ledgers.get_opt(&pod.name_any()).await.context("read the restart ledger")?;
+        let ledger = ledger_of(&pod, &ledgers).await.context("read the restart ledger")?;
         let api: Api<Pod> = Api::namespaced(self.client().clone(), &namespace);
         let mut last_lines = BTreeMap::new();
         for container in dead {
@@ -169,6 +176,22 @@ impl Reader {
     async fn list_events(&self, api: Api<Event>, selector: &str) -> anyhow::Result<Vec<Event>> {
         let params = ListParams::default().fields(selector).limit(EVENTS_MAX);
         Ok(api.list(&params).await.context("list events")?.items)
+    }
+}
+
+/// The ledger that speaks of the pod now; else the one of its name, which an earlier pod left.
+async fn ledger_of(pod: &Pod, ledgers: &Api<RestartLedger>) -> kube::Result<Option<RestartLedger>> {
+    let of_pod = ListParams::default().fields(&format!("spec.podName={}", pod.name_any()));
+    let mut found = match ledgers.list(&of_pod).await {
+        Ok(list) => list.items,
+        // without our kinds, or without field selectors on them
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 400 | 404) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let own = found.iter().position(|ledger| Some(&ledger.spec.pod_uid) == pod.uid().as_ref());
+    match own {
+        Some(place) => Ok(Some(found.swap_remove(place))),
+        None => ledgers.get_opt(&pod.name_any()).await,
     }
 }
 

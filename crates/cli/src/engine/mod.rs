@@ -37,7 +37,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, StopMode};
-use rekindle_operator::LadderFigures;
+use rekindle_operator::{LadderFigures, NodeSettings, Webhook};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
@@ -102,6 +102,7 @@ impl Engine {
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let node_settings = node_config::read(&args.node)?;
         let ladder_limits = args.ladder.limits()?;
+        let webhook = args.exhausted_webhook.as_deref().map(Webhook::new).transpose()?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
@@ -141,14 +142,14 @@ impl Engine {
         routes.started(&node);
         let common = common_of(args, &settings, &engine_dir, &network, api_addresses)?;
         launch_further_nodes(&routes.further, common, args, pki, clock).await?;
-        let operator = tokio::spawn(rekindle_operator::run(
-            internal_client(&front, OPERATOR),
-            clock.shared(),
-            ladder_limits,
-            args.failing.settings(),
-            ladder_figures,
-            stopped(stopping),
-        ));
+        let ladders = (ladder_limits, ladder_figures);
+        let failing = args.failing.settings();
+        let operator = start_operator(&front, clock, ladders, failing, stopped(stopping.clone()));
+        if let Some(webhook) = webhook {
+            let client = internal_client(&front, OPERATOR);
+            let stop = stopped(stopping);
+            tokio::spawn(rekindle_operator::notify(client, clock.shared(), webhook, stop));
+        }
         let client = internal_client(&front, "system:rekindle-up");
         Ok(Self {
             client,
@@ -306,6 +307,18 @@ fn write_kubeconfig(
     .write(&path)
     .with_context(|| format!("write {}", path.display()))?;
     Ok(path)
+}
+
+/// Controllers and ladders, with the limits and the figures of these.
+fn start_operator(
+    front: &Front,
+    clock: SystemClock,
+    (limits, figures): (rekindle_operator::Limits, Arc<LadderFigures>),
+    failing: NodeSettings,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let client = internal_client(front, OPERATOR);
+    tokio::spawn(rekindle_operator::run(client, clock.shared(), limits, failing, figures, stop))
 }
 
 fn internal_client(front: &Front, user: &str) -> Client {

@@ -13,6 +13,8 @@ pub enum Target {
     Pod(String),
     /// A Deployment.
     Deployment(String),
+    /// A DaemonSet.
+    DaemonSet(String),
     /// A ReplicaSet.
     ReplicaSet(String),
     /// A StatefulSet.
@@ -43,11 +45,13 @@ impl Target {
             "statefulset" | "statefulsets" | "sts" | "statefulset.apps" | "statefulsets.apps" => {
                 Target::StatefulSet(name)
             }
-            "daemonset" | "daemonsets" | "ds" => {
-                bail!("{text:?}: {kind} is not served by this version; name its pods")
+            "daemonset" | "daemonsets" | "ds" | "daemonset.apps" | "daemonsets.apps" => {
+                Target::DaemonSet(name)
             }
             _ => {
-                bail!("{text:?}: the kind is one of pod, deployment, replicaset, statefulset, node")
+                bail!(
+                    "{text:?}: the kind is one of pod, daemonset, deployment, replicaset, statefulset, node"
+                )
             }
         })
     }
@@ -64,6 +68,7 @@ mod tests {
             ("po/a", Target::Pod("a".to_owned())),
             ("deploy/a", Target::Deployment("a".to_owned())),
             ("deployment.apps/a", Target::Deployment("a".to_owned())),
+            ("ds/a", Target::DaemonSet("a".to_owned())),
             ("sts/a", Target::StatefulSet("a".to_owned())),
             ("rs/a", Target::ReplicaSet("a".to_owned())),
             ("Node/a", Target::Node("a".to_owned())),
@@ -74,12 +79,9 @@ mod tests {
 
     #[test]
     fn what_is_no_target_is_refused_and_says_what_is() {
-        for (text, says) in [
-            ("web", "KIND/NAME"),
-            ("pod/", "KIND/NAME"),
-            ("service/a", "one of pod, deployment"),
-            ("ds/a", "not served by this version"),
-        ] {
+        for (text, says) in
+            [("web", "KIND/NAME"), ("pod/", "KIND/NAME"), ("service/a", "one of pod, daemonset")]
+        {
             let refused = Target::parse(text).unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");
         }

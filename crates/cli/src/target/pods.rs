@@ -1,7 +1,7 @@
 //! The objects behind a target: the replica sets of a Deployment, the pods of a workload or of a node.
 
 use anyhow::Context;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
@@ -38,6 +38,15 @@ impl Lookup {
     pub async fn replica_set(&self, name: &str) -> anyhow::Result<ReplicaSet> {
         let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
         api.get(name).await.with_context(|| format!("read replica set {name:?}"))
+    }
+
+    /// A DaemonSet and its pods.
+    pub async fn daemon_set(&self, name: &str) -> anyhow::Result<(DaemonSet, Vec<Pod>)> {
+        let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), &self.namespace);
+        let set = api.get(name).await.with_context(|| format!("read daemon set {name:?}"))?;
+        let mut pods = self.pods(&ListParams::default()).await?;
+        pods.retain(|pod| is_owned(&pod.metadata, &set.metadata));
+        Ok((set, pods))
     }
 
     /// A StatefulSet and its pods.

@@ -107,7 +107,9 @@ fn scale_of<'a>(
     let gone = || Uncountable::NoController { pod: pod.metadata.name.clone().unwrap_or_default() };
     let OwnerReference { api_version, kind, .. } = controller;
     match Kind::of_reference(api_version, kind) {
-        Some(Kind::ReplicaSet | Kind::Deployment | Kind::StatefulSet) => {}
+        Some(
+            Kind::ReplicaSet | Kind::Deployment | Kind::ReplicationController | Kind::StatefulSet,
+        ) => {}
         Some(other) => {
             let info = other.info();
             let group =
@@ -132,6 +134,10 @@ fn scale_of<'a>(
         }
         Some(Object::Deployment(deployment)) => {
             Ok((&controller.uid, deployment.spec.replicas.unwrap_or(1)))
+        }
+        Some(Object::ReplicationController(set)) => {
+            let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
+            Ok((&controller.uid, replicas.unwrap_or(1)))
         }
         Some(Object::StatefulSet(set)) => Ok((&controller.uid, set.spec.replicas.unwrap_or(1))),
         _ => Err(gone()),

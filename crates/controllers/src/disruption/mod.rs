@@ -53,6 +53,15 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 &change.id.name.namespace,
             ));
         }
+        Object::ReplicationController(set) => {
+            let spec = set.spec.as_ref();
+            let template = spec.and_then(|spec| spec.template.as_ref()?.metadata.as_ref());
+            keys.extend(covering(
+                view,
+                template.and_then(|meta| meta.labels.as_ref()),
+                &change.id.name.namespace,
+            ));
+        }
         Object::StatefulSet(set) => {
             let template = set.spec.template.metadata.as_ref();
             keys.extend(covering(
@@ -71,6 +80,10 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         Object::PodDisruptionBudget(_)
         | Object::CronJob(_)
+        | Object::DaemonSet(_)
+        | Object::EndpointSlice(_)
+        | Object::Endpoints(_)
+        | Object::Service(_)
         | Object::Job(_)
         | Object::Pod(_)
         | Object::ControllerRevision(_)

@@ -1,4 +1,5 @@
-//! The ReplicaSet controller: so many pods of one template, no more and no fewer.
+//! The ReplicaSet controller: so many pods of one template, no more and no fewer. A ReplicationController is the same by another
+//! name (`replicas`).
 //!
 //! Source of behaviour: the API reference of apps/v1 ReplicaSet and upstream's controller. A pod is claimed when nobody
 //! manages it and the selector matches, and let go when the selector matches no more. Missing pods are created in batches
@@ -7,6 +8,7 @@
 
 mod claim;
 mod ranking;
+mod replicas;
 mod status;
 
 use std::collections::BTreeSet;
@@ -14,41 +16,36 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use rekindle_types::{Tick, TickDuration, labels};
 
 use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, names, owners, pods};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods};
 pub(crate) use claim::{Claim, claim, claim_pods, references_patch};
+use replicas::Replicas;
 pub(crate) use status::REPLICA_FAILURE;
 
 /// Pods created or deleted at most in one go, as upstream.
 const BURST: usize = 500;
-/// `source.component` of its events.
-const COMPONENT: &str = "replicaset-controller";
 /// The event when a pod cannot be created; also the reason of condition ReplicaFailure.
 const FAILED_CREATE: &str = "FailedCreate";
 /// The event when a pod cannot be deleted; also the reason of condition ReplicaFailure.
 const FAILED_DELETE: &str = "FailedDelete";
 
-/// The ReplicaSets that a change concerns.
+/// The ReplicaSets and ReplicationControllers that a change concerns.
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     match change.id.kind {
-        Kind::ReplicaSet => {
-            keys.insert(Key::ReplicaSet(change.id.name.clone()));
-            // Pods rank by the other ReplicaSets of the same owner only when they are deleted: no need to look then.
-        }
+        // Pods rank by the other ReplicaSets of the same owner only when they are deleted: no need to look then.
+        Kind::ReplicaSet | Kind::ReplicationController => keys.extend(key_of(&change.id)),
         Kind::Pod => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
                     Some(owner) => {
-                        if let Some(Object::ReplicaSet(rs)) = view.by_uid(&owner.uid) {
-                            keys.insert(Key::ReplicaSet(NamespacedName::of(&rs.metadata)));
-                        }
+                        keys.extend(view.by_uid(&owner.uid).and_then(|owner| key_of(&owner.id())));
                     }
-                    None => keys.extend(candidates(view, side.meta()).map(Key::ReplicaSet)),
+                    None => keys.extend(candidates(view, side.meta())),
                 }
             }
         }
@@ -56,52 +53,61 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
-/// The ReplicaSets that would adopt a pod with this metadata.
-fn candidates<'a>(
-    view: &'a View,
-    pod: &'a ObjectMeta,
-) -> impl Iterator<Item = NamespacedName> + 'a {
-    let namespace = pod.namespace.as_deref().unwrap_or_default();
-    view.in_namespace(Kind::ReplicaSet, namespace).filter_map(move |object| match object {
-        Object::ReplicaSet(rs) if selects(rs, pod) => Some(NamespacedName::of(&rs.metadata)),
+fn key_of(id: &ObjectId) -> Option<Key> {
+    match id.kind {
+        Kind::ReplicaSet => Some(Key::ReplicaSet(id.name.clone())),
+        Kind::ReplicationController => Some(Key::ReplicationController(id.name.clone())),
         _ => None,
-    })
+    }
 }
 
-/// True when the ReplicaSet's selector matches these labels. An empty selector selects nothing here.
-fn selects(rs: &ReplicaSet, pod: &ObjectMeta) -> bool {
-    let selector = &rs.spec.selector;
+/// Those that would adopt a pod with this metadata.
+fn candidates<'a>(view: &'a View, pod: &'a ObjectMeta) -> impl Iterator<Item = Key> + 'a {
+    let namespace = pod.namespace.as_deref().unwrap_or_default();
+    let kinds = [Kind::ReplicaSet, Kind::ReplicationController];
+    let all = kinds.into_iter().flat_map(move |kind| view.in_namespace(kind, namespace));
+    all.filter(|object| match object {
+        Object::ReplicaSet(set) => selects(&set.spec.selector, pod),
+        Object::ReplicationController(set) => selects(&replicas::selector(set), pod),
+        _ => false,
+    })
+    .filter_map(|object| key_of(&object.id()))
+}
+
+/// True when the selector matches these labels. An empty selector selects nothing here.
+fn selects(selector: &LabelSelector, pod: &ObjectMeta) -> bool {
     !labels::is_empty(selector) && labels::matches(selector, pod.labels.as_ref())
 }
 
-/// What is to be done for a ReplicaSet.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+/// What is to be done for a ReplicaSet or a ReplicationController.
+pub(crate) fn reconcile(view: &View, id: &ObjectId, now: Tick) -> Plan {
     let mut plan = Plan::default();
-    let Some(rs) = view.replica_set(name) else { return plan };
-    let selected = |pod: &ObjectMeta| selects(rs, pod);
-    let claimed = claim_pods(view, Kind::ReplicaSet, &rs.metadata, selected, &mut plan);
+    let Some(set) = view.get(id).and_then(Replicas::of) else { return plan };
+    let rs = &set.rs;
+    let selected = |pod: &ObjectMeta| selects(&rs.spec.selector, pod);
+    let claimed = claim_pods(view, id.kind, &rs.metadata, selected, &mut plan);
     let active: Vec<&Arc<Pod>> = claimed.iter().copied().filter(|p| pods::is_active(p)).collect();
     let is_kept = !owners::is_terminating(&rs.metadata);
     if is_kept {
-        manage(view, rs, &active, now, &mut plan);
+        manage(view, &set, &active, now, &mut plan);
     }
     let terminating = claimed.iter().filter(|p| pods::is_terminating(p) && !pods::is_finished(p));
-    status::update(view, rs, &active, terminating.count(), now, &mut plan);
+    status::update(view, &set, &active, terminating.count(), now, &mut plan);
     plan
 }
 
 /// Creates what is missing, deletes what is too many.
-fn manage(view: &View, rs: &Arc<ReplicaSet>, active: &[&Arc<Pod>], now: Tick, plan: &mut Plan) {
+fn manage(view: &View, set: &Replicas, active: &[&Arc<Pod>], now: Tick, plan: &mut Plan) {
     if !plan.batches.is_empty() {
         return; // pods are being adopted or let go: count them first
     }
-    let wanted = usize::try_from(wanted(rs)).unwrap_or(0);
+    let wanted = usize::try_from(wanted(&set.rs)).unwrap_or(0);
     if active.len() < wanted {
-        create(view, rs, (wanted - active.len()).min(BURST), now, plan);
+        create(view, set, (wanted - active.len()).min(BURST), now, plan);
     } else if active.len() > wanted {
         let count = (active.len() - wanted).min(BURST);
-        let doomed = ranking::least_valuable(view, rs, active, count, now);
-        plan.then_all(doomed.into_iter().map(|pod| deletion(rs, pod)).collect());
+        let doomed = ranking::least_valuable(view, &set.rs, active, count, now);
+        plan.then_all(doomed.into_iter().map(|pod| deletion(set, pod)).collect());
     }
 }
 
@@ -110,19 +116,12 @@ pub(crate) fn wanted(rs: &ReplicaSet) -> i32 {
     rs.spec.replicas.unwrap_or(1)
 }
 
-fn create(view: &View, rs: &Arc<ReplicaSet>, missing: usize, now: Tick, plan: &mut Plan) {
-    let namespace = rs.metadata.namespace.as_deref().unwrap_or_default();
-    let workload = owners::root_uid(view, &Object::ReplicaSet(rs.clone()));
+fn create(view: &View, set: &Replicas, missing: usize, now: Tick, plan: &mut Plan) {
+    let namespace = set.rs.metadata.namespace.as_deref().unwrap_or_default();
+    let workload = owners::root_uid(view, &set.about);
     let avoided = avoidance::of_workload(view, namespace, &workload, now);
-    let mut names = free_names(view, rs);
-    let mut left = missing;
-    let mut batch_size = 1;
-    while left > 0 {
-        let size = left.min(batch_size);
-        plan.then_all(names.by_ref().take(size).map(|name| creation(rs, name, &avoided)).collect());
-        left -= size;
-        batch_size *= 2;
-    }
+    let names = free_names(view, &set.rs).take(missing);
+    plan.then_ever_more(names.map(|name| creation(set, name, &avoided)));
 }
 
 /// Names for new pods: the first of the ReplicaSet's own series that are neither taken nor were lately.
@@ -146,8 +145,8 @@ pub(crate) fn name_base(owner: &str) -> &str {
     owner[..end].trim_end_matches(['-', '.'])
 }
 
-fn creation(rs: &Arc<ReplicaSet>, name: String, avoided: &Avoided) -> Step {
-    let about = Object::ReplicaSet(rs.clone());
+fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {
+    let (rs, about) = (&set.rs, &set.about);
     let template = rs.spec.template.clone().unwrap_or_default();
     let from = template.metadata.unwrap_or_default();
     let mut pod = Pod {
@@ -158,10 +157,7 @@ fn creation(rs: &Arc<ReplicaSet>, name: String, avoided: &Avoided) -> Step {
             labels: from.labels,
             annotations: from.annotations,
             finalizers: from.finalizers,
-            owner_references: Some(vec![owners::controller_reference(
-                Kind::ReplicaSet,
-                &rs.metadata,
-            )]),
+            owner_references: Some(vec![owners::controller_reference(about.kind(), &rs.metadata)]),
             ..Default::default()
         },
         spec: template.spec,
@@ -169,29 +165,29 @@ fn creation(rs: &Arc<ReplicaSet>, name: String, avoided: &Avoided) -> Step {
     };
     avoidance::exclude(&mut pod, avoided);
     let success = Note::new(
-        &about,
+        about,
         Severity::Normal,
         "SuccessfulCreate",
         format!("Created pod: {name}"),
-        COMPONENT,
+        set.component(),
     );
     let failure =
-        Note::new(&about, Severity::Warning, FAILED_CREATE, "Error creating: ", COMPONENT);
+        Note::new(about, Severity::Warning, FAILED_CREATE, "Error creating: ", set.component());
     Step { write: Write::Create(pod.into()), report: Some(Report { success, failure }) }
 }
 
-fn deletion(rs: &Arc<ReplicaSet>, pod: &Arc<Pod>) -> Step {
-    let about = Object::ReplicaSet(rs.clone());
+fn deletion(set: &Replicas, pod: &Arc<Pod>) -> Step {
+    let about = &set.about;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let success = Note::new(
-        &about,
+        about,
         Severity::Normal,
         "SuccessfulDelete",
         format!("Deleted pod: {name}"),
-        COMPONENT,
+        set.component(),
     );
     let failure =
-        Note::new(&about, Severity::Warning, FAILED_DELETE, "Error deleting: ", COMPONENT);
+        Note::new(about, Severity::Warning, FAILED_DELETE, "Error deleting: ", set.component());
     let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
     Step { write, report: Some(Report { success, failure }) }
 }

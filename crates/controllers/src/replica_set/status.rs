@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 
+use super::Replicas;
 use crate::pods::{self, Availability};
-use crate::{Kind, NamespacedName, ObjectId, Plan, View, Write};
+use crate::{Plan, View, Write};
 
 /// The condition that says a pod could not be created or deleted.
 pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
@@ -16,33 +17,32 @@ pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 /// again. But when such writes were refused, the status goes first, so that it tells why even if they are refused again.
 pub(super) fn update(
     view: &View,
-    rs: &Arc<ReplicaSet>,
+    set: &Replicas,
     active: &[&Arc<Pod>],
     terminating: usize,
     now: Tick,
     plan: &mut Plan,
 ) {
-    let (status, available_from) = calculate(view, rs, active, terminating, now);
+    let (status, available_from) = calculate(view, set, active, terminating, now);
     if let Some(at) = available_from {
         plan.look_again(at);
     }
-    let id = ObjectId::new(Kind::ReplicaSet, NamespacedName::of(&rs.metadata));
-    let is_failing = view.failure(&id).is_some();
-    if rs.status.as_ref() == Some(&status) || (!plan.batches.is_empty() && !is_failing) {
+    let is_failing = view.failure(&set.about.id()).is_some();
+    let updated = set.with_status(status);
+    if updated == set.about || (!plan.batches.is_empty() && !is_failing) {
         return;
     }
-    let mut updated = rs.as_ref().clone();
-    updated.status = Some(status);
-    plan.batches.insert(0, vec![Write::UpdateStatus(updated.into()).into()]);
+    plan.batches.insert(0, vec![Write::UpdateStatus(updated).into()]);
 }
 
 fn calculate(
     view: &View,
-    rs: &ReplicaSet,
+    set: &Replicas,
     active: &[&Arc<Pod>],
     terminating: usize,
     now: Tick,
 ) -> (ReplicaSetStatus, Option<Tick>) {
+    let rs = &set.rs;
     let template = rs.spec.template.as_ref();
     let wanted_labels = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.labels.as_ref());
     let min_ready = super::min_ready(rs);
@@ -73,7 +73,7 @@ fn calculate(
         available_replicas: non_zero(available),
         terminating_replicas: Some(count(terminating)),
         observed_generation: rs.metadata.generation,
-        conditions: conditions(view, rs, now),
+        conditions: conditions(view, set, now),
     };
     (status, available_from)
 }
@@ -88,12 +88,11 @@ fn count(of: usize) -> i32 {
 }
 
 /// The conditions with ReplicaFailure as the latest writes went.
-fn conditions(view: &View, rs: &ReplicaSet, now: Tick) -> Option<Vec<ReplicaSetCondition>> {
-    let id = ObjectId::new(Kind::ReplicaSet, NamespacedName::of(&rs.metadata));
-    let current = rs.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+fn conditions(view: &View, set: &Replicas, now: Tick) -> Option<Vec<ReplicaSetCondition>> {
+    let current = set.rs.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
     let mut conditions: Vec<_> =
         current.iter().filter(|c| c.type_.as_deref() != Some(REPLICA_FAILURE)).cloned().collect();
-    if let Some(failure) = view.failure(&id) {
+    if let Some(failure) = view.failure(&set.about.id()) {
         let same = current.iter().find(|c| {
             c.type_.as_deref() == Some(REPLICA_FAILURE)
                 && c.reason.as_deref() == Some(failure.reason)

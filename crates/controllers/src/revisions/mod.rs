@@ -17,8 +17,10 @@ use crate::plan::{Propagation, Step, Write};
 use crate::replica_set::{Claim, claim};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners};
 
-/// The label that holds a revision's hash.
+/// The label of a StatefulSet's revision that holds its hash; pods are marked with the revision's name.
 const HASH: &str = "controller.kubernetes.io/hash";
+/// The label of a DaemonSet's revision and of its pods that holds the hash.
+const DAEMON_HASH: &str = "controller-revision-hash";
 /// Bytes of the workload's name that go into a revision's name, which has its hash behind it.
 const NAME_BYTES_MAX: usize = 223;
 
@@ -79,6 +81,12 @@ fn number(revision: &ControllerRevision) -> i64 {
 /// Its name.
 pub(crate) fn name(revision: &ControllerRevision) -> &str {
     revision.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The hash of its template, as a DaemonSet's pods are marked with it.
+pub(crate) fn daemon_hash(revision: &ControllerRevision) -> &str {
+    let labels = revision.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(DAEMON_HASH)).map_or("", String::as_str)
 }
 
 /// The template that a revision holds; none when it holds something else.
@@ -158,7 +166,8 @@ fn new(view: &View, of: Workload<'_>, data: Value, number: i64) -> ControllerRev
         .expect("there are more numbers than objects in a namespace");
     let template_labels = of.template.metadata.as_ref().and_then(|meta| meta.labels.clone());
     let mut labels = template_labels.unwrap_or_default();
-    labels.insert(HASH.to_owned(), hash);
+    let label = if of.kind == Kind::DaemonSet { DAEMON_HASH } else { HASH };
+    labels.insert(label.to_owned(), hash);
     ControllerRevision {
         metadata: ObjectMeta {
             name: Some(name),

@@ -10,7 +10,7 @@ pub(super) fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 }
 
 /// True when the pod may go to the node as far as its labels are concerned.
-pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
+pub(crate) fn matches(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else { return true };
     if !spec.node_selector.iter().flatten().all(|(key, value)| label(node, key) == Some(value)) {
         return false;

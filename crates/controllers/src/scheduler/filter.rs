@@ -15,6 +15,16 @@ const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 
 /// Why the pod may not go to the node, whatever else is there.
 pub(super) fn placement_refusal(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
+    if !state.is_open()
+        && let Some(refusal) = closed(pod, node, state)
+    {
+        return Some(refusal);
+    }
+    let matches = affinity::matches(pod, node);
+    (!matches).then(|| Refusal::final_for("node(s) didn't match Pod's node affinity/selector"))
+}
+
+fn closed(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
     let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     if is_cordoned && !taints::tolerates_unschedulable(pod) {
         return Some(Refusal::final_for("node(s) were unschedulable"));
@@ -22,11 +32,7 @@ pub(super) fn placement_refusal(pod: &Pod, node: &Node, state: &NodeState) -> Op
     if !state.is_ready() && !taints::tolerates_not_ready(pod) {
         return Some(Refusal::final_for(UNTOLERATED));
     }
-    if taints::first_untolerated(pod, node).is_some() {
-        return Some(Refusal::final_for(UNTOLERATED));
-    }
-    let matches = affinity::matches(pod, node);
-    (!matches).then(|| Refusal::final_for("node(s) didn't match Pod's node affinity/selector"))
+    taints::first_untolerated(pod, node).map(|_| Refusal::final_for(UNTOLERATED))
 }
 
 /// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle

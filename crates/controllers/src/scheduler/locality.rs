@@ -24,14 +24,20 @@ pub(super) fn scores(cluster: &Cluster, pod: &Pod, candidates: &[Candidate<'_>])
     if known.is_empty() {
         return bytes;
     }
-    let node_count = count(cluster.nodes().count());
+    let node_count = cluster.node_count();
     for (nodes, times) in known {
-        let having = count(nodes.len()) * times;
+        let worth = |size: i64| {
+            size.saturating_mul(count(nodes.count()) * times) / count(node_count.max(1))
+        };
+        if let Some(size) = nodes.common_bytes().filter(|_| nodes.count() == node_count) {
+            bytes.iter_mut().for_each(|sum| *sum = sum.saturating_add(worth(size)));
+            continue;
+        }
         let mut places = nodes.iter().peekable();
         for (candidate, sum) in candidates.iter().zip(&mut bytes) {
-            while places.next_if(|(name, _)| name.as_str() < candidate.name).is_some() {}
+            while places.next_if(|(name, _)| *name < candidate.name).is_some() {}
             if let Some((_, size)) = places.next_if(|(name, _)| *name == candidate.name) {
-                *sum = sum.saturating_add(size.saturating_mul(having) / node_count.max(1));
+                *sum = sum.saturating_add(worth(size));
             }
         }
     }

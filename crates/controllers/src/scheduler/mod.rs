@@ -34,7 +34,7 @@ use serde_json::json;
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
-pub(crate) use affinity::fits_volume;
+pub(crate) use affinity::{fits_volume, matches as matches_node};
 use claims::Claims;
 use cluster::NodeState;
 use fit::Fit;
@@ -92,7 +92,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         Ok(claims) => claims,
         Err(reason) => {
             let message = nowhere(view, &reason);
-            let nodes = view.cluster().nodes().count();
+            let nodes = view.cluster().node_count();
             let message = format!("{message} preemption: {}", preemption::no_help(pod, nodes));
             refuse(pod, &message, Nomination::None, now, &mut plan);
             return plan;
@@ -157,7 +157,7 @@ pub(crate) fn best_node<'a>(
 }
 
 fn nowhere(view: &View, reason: &str) -> String {
-    format!("0/{} nodes are available: {reason}.", view.cluster().nodes().count())
+    format!("0/{} nodes are available: {reason}.", view.cluster().node_count())
 }
 
 /// Why no node takes a pod.
@@ -197,6 +197,7 @@ fn fitting<'v: 'a, 'a>(
             None => candidates.push(Candidate {
                 name,
                 node,
+                state,
                 free_share: filter::free_share(state, &fit.requests),
                 balance: filter::balance(state, &fit.requests),
             }),

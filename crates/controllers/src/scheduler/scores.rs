@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
+use super::cluster::NodeState;
 use super::fit::Fit;
 use super::{affinity, locality, spread, taints};
 use crate::View;
@@ -32,6 +33,7 @@ pub(super) const SCORE_MAX: i64 = 100;
 pub(super) struct Candidate<'v> {
     pub name: &'v str,
     pub node: &'v Arc<Node>,
+    pub state: &'v NodeState,
     /// As `filter::free_share` counts it.
     pub free_share: i64,
     /// As `filter::balance` counts it.
@@ -51,7 +53,10 @@ pub(super) fn best<'v>(
     let nodes: Vec<&Node> = candidates.iter().map(|c| c.node.as_ref()).collect();
     let of_nodes = |score: &dyn Fn(&Node) -> i64| nodes.iter().map(|n| score(n)).collect();
     let liked = of_greatest(of_nodes(&|node| affinity::preference(pod, node)));
-    let avoided = of_greatest(of_nodes(&|node| taints::count_to_avoid(pod, node)));
+    let avoided = candidates.iter().map(|candidate| {
+        if candidate.state.is_open() { 0 } else { taints::count_to_avoid(pod, candidate.node) }
+    });
+    let avoided = of_greatest(avoided.collect());
     let near = of_range(of_nodes(&|node| fit.neighbours.preference(node)));
     let spread = spread::scores(view, pod, &nodes);
     let local = locality::scores(view.cluster(), pod, candidates);

@@ -75,9 +75,7 @@ impl Index {
 
     /// Remembers the name of a pod that is gone, and forgets the names of an owner that is gone.
     pub(super) fn retire_name(&mut self, id: &ObjectId, object: &Object) {
-        if matches!(id.kind, Kind::ReplicaSet | Kind::Job) {
-            self.retired_names.remove(object.uid());
-        }
+        self.retired_names.remove(object.uid());
         if id.kind != Kind::Pod {
             return;
         }

@@ -4,6 +4,7 @@
 //! ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows which keys are affected.
 
 mod covered;
+mod daemon_failures;
 mod doubts;
 mod heartbeats;
 mod index;
@@ -13,9 +14,11 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::Tick;
@@ -27,6 +30,7 @@ use crate::scheduler::requests::Requests;
 use crate::scheduler::{Attempt, Attempts};
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
 use covered::Covered;
+use daemon_failures::DaemonFailures;
 pub use doubts::Doubt;
 use doubts::Doubts;
 use heartbeats::Heartbeats;
@@ -48,6 +52,7 @@ pub struct View {
     /// Nodes that pods are bound to and that do not exist, and when that was first noticed.
     lost_nodes: BTreeMap<String, Tick>,
     heartbeats: Heartbeats,
+    daemon_failures: DaemonFailures,
     node_settings: Settings,
     now: Tick,
 }
@@ -185,6 +190,7 @@ impl View {
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
         self.heartbeats.gone(id);
+        self.daemon_failures.gone(&before, self.now);
         self.own.forget(id, before.uid());
         self.failures.remove(id);
         self.doubts.resolved(id);
@@ -316,6 +322,11 @@ impl View {
         self.heartbeats.heard_at(node)
     }
 
+    /// Until when a DaemonSet leaves a failed pod on a node alone, because pods before it failed there.
+    pub(crate) fn daemon_held_until(&self, set_uid: &str, node: &str) -> Option<Tick> {
+        self.daemon_failures.held_until(set_uid, node, self.now)
+    }
+
     /// How the node lifecycle controller is set.
     pub fn node_settings(&self) -> &Settings {
         &self.node_settings
@@ -409,8 +420,14 @@ typed_getters! {
     cron_job: CronJob;
     /// A Job by name.
     job: Job;
+    /// A DaemonSet by name.
+    daemon_set: DaemonSet;
     /// A Deployment by name.
     deployment: Deployment;
+    /// A Service by name.
+    service: Service;
+    /// An Endpoints by name.
+    endpoints: Endpoints;
     /// A Node by name.
     node: Node;
     /// A Namespace by name.

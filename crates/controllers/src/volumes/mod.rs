@@ -107,7 +107,12 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 keys.insert(Key::EphemeralClaims(name.clone()));
             }
         }
-        Object::Deployment(_)
+        Object::DaemonSet(_)
+        | Object::Deployment(_)
+        | Object::EndpointSlice(_)
+        | Object::Endpoints(_)
+        | Object::ReplicationController(_)
+        | Object::Service(_)
         | Object::StatefulSet(_)
         | Object::ControllerRevision(_)
         | Object::ReplicaSet(_)

@@ -334,6 +334,11 @@ fn edit(object: Object, change: impl FnOnce(&mut ObjectMeta)) -> Object {
 
 fn encode(object: &Object) -> Value {
     match object {
+        Object::ReplicationController(o) => serde_json::to_value(o.as_ref()),
+        Object::Service(o) => serde_json::to_value(o.as_ref()),
+        Object::EndpointSlice(o) => serde_json::to_value(o.as_ref()),
+        Object::Endpoints(o) => serde_json::to_value(o.as_ref()),
+        Object::DaemonSet(o) => serde_json::to_value(o.as_ref()),
         Object::Deployment(o) => serde_json::to_value(o.as_ref()),
         Object::ReplicaSet(o) => serde_json::to_value(o.as_ref()),
         Object::StatefulSet(o) => serde_json::to_value(o.as_ref()),
@@ -364,6 +369,11 @@ pub(crate) fn decode(kind: Kind, mut value: Value) -> Object {
         serde_json::from_value(value).unwrap()
     }
     match kind {
+        Kind::ReplicationController => Object::ReplicationController(typed(value)),
+        Kind::Service => Object::Service(typed(value)),
+        Kind::EndpointSlice => Object::EndpointSlice(typed(value)),
+        Kind::Endpoints => Object::Endpoints(typed(value)),
+        Kind::DaemonSet => Object::DaemonSet(typed(value)),
         Kind::Deployment => Object::Deployment(typed(value)),
         Kind::ReplicaSet => Object::ReplicaSet(typed(value)),
         Kind::StatefulSet => Object::StatefulSet(typed(value)),

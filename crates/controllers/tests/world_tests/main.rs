@@ -5,8 +5,10 @@
 mod api;
 mod build;
 mod cron_job;
+mod daemon_set;
 mod deployment;
 mod disruption;
+mod endpoints;
 mod garbage;
 mod job;
 mod job_crashes;
@@ -19,6 +21,7 @@ mod preemption;
 mod random;
 mod replacement;
 mod replica_set;
+mod replication_controller;
 mod scheduler;
 mod scheduler_filters;
 mod scheduler_pods;

@@ -7,7 +7,7 @@ use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus, ReplacementStep};
 use serde_json::{Value, json};
 
-use crate::build::{deployment, pod, replica_set};
+use crate::build::{deployment, pod, replica_set, template};
 use crate::world::{World, id};
 
 const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -78,16 +78,17 @@ fn what_cannot_be_replaced_is_refused_with_the_reason() {
     let mut mirror = pod("mirror", json!({}));
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
     world.create(mirror);
-    let mut daemon = pod("daemon", json!({}));
-    daemon["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet",
-        "name": "agent", "uid": "daemon-set", "controller": true}]);
-    world.create(daemon);
+    world.create(json!({"kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {
+        "selector": {"matchLabels": {"app": "agent"}}, "template": template("agent", "one")}}));
     let going = world.create(pod("going", json!({})));
     world.converge();
     world.api.user_deletes(&going, Propagation::Default);
+    let mut names = world.api.pods().into_iter().filter_map(|pod| pod.metadata.name.clone());
+    let daemon = names.find(|name| name.starts_with("agent-")).unwrap();
+    let of_daemon_set = format!("pod shop/{daemon} is of DaemonSet agent: it has no other node");
     for (pod, rung, message) in [
         ("mirror", "Recreate", "pod shop/mirror is a static pod: its node alone can replace it"),
-        ("daemon", "Reschedule", "pod shop/daemon is of DaemonSet agent: it has no other node"),
+        (&daemon, "Reschedule", &of_daemon_set),
         ("going", "Recreate", "pod shop/going is terminating"),
         (
             "mirror",

@@ -33,6 +33,23 @@ fn a_ledger_goes_with_the_controller() {
     }
 }
 
+#[test]
+fn the_ledger_of_a_daemon_is_that_of_its_node() {
+    let on = |node: &str| {
+        let mut pod = pod(Some(("DaemonSet", "ds-uid")));
+        pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+        identity(&pod)
+    };
+    for (node, name, lineage) in [
+        ("node-1", "web.node-1", Lineage::Node),
+        ("", "web-0", Lineage::Controller),
+        (&"n".repeat(250), "web-0", Lineage::Controller),
+    ] {
+        let identity = on(node);
+        assert_eq!((identity.ledger_name.as_str(), identity.lineage), (name, lineage), "{node}");
+    }
+}
+
 fn made(name: &str, secs: u64) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = Some(name.to_owned());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{Action, ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome};
 use rekindle_runtime::{
-    ContainerKey, ImageErrorKind, Runtime, RuntimeError, SandboxKey, StopSignal,
+    ContainerKey, ImageErrorKind, Runtime, RuntimeError, SandboxInfo, SandboxKey, StopSignal,
 };
 use rekindle_types::{PodRef, SandboxAttempt};
 
@@ -24,7 +24,7 @@ use crate::context::NodeContext;
 use crate::counters::Counted;
 use crate::env::PodFacts;
 use crate::layout::PodDirs;
-use crate::network::{PodNetwork, addresses};
+use crate::network::{self, NetworkError, PodNetwork};
 use crate::objects::PodObjects;
 use crate::tokens::PodTokens;
 
@@ -152,8 +152,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         })?;
         let info = self.node.runtime.run_sandbox(&spec).await.map_err(|e| runtime_error(&e))?;
         self.node.sandbox_taken.notify_one();
-        let ips = addresses(&self.node, &info).await;
-        let ips = ips.map_err(|error| ActionError {
+        let ips = self.put_on_network(&info).await.map_err(|error| ActionError {
             kind: ActionErrorKind::Sandbox,
             message: format!("set up the network of pod {}: {error}", self.pod_ref),
         })?;
@@ -164,6 +163,12 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             },
         )?;
         Ok(Outcome::SandboxReady { ips })
+    }
+
+    async fn put_on_network(&self, sandbox: &SandboxInfo) -> Result<Vec<IpAddr>, NetworkError> {
+        let ips = network::addresses(&self.node, sandbox).await?;
+        network::open_ports(&self.node, &self.pod, sandbox, &ips).await?;
+        Ok(ips)
     }
 
     async fn tear_down_sandbox(self, attempt: SandboxAttempt) -> ActionResult {

@@ -3,10 +3,16 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{ContainerSeen, ContainerSeenState, SandboxSeen, SandboxSeenState, Snapshot};
-use rekindle_runtime::{ContainerSnapshot, ContainerState, Runtime, SandboxSnapshot, SandboxState};
+use rekindle_pod::{
+    ContainerSeen, ContainerSeenState, PodEvent, SandboxSeen, SandboxSeenState, Severity, Snapshot,
+};
+use rekindle_runtime::{
+    ContainerSnapshot, ContainerState, Runtime, SandboxInfo, SandboxSnapshot, SandboxState,
+};
+use rekindle_types::reasons::event::FAILED_SYNC;
 
 use super::actions::container_id;
+use super::recovery::pod_ref;
 use super::termination_message::read_message;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
@@ -18,8 +24,10 @@ pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
     dirs: &PodDirs,
-    found: Vec<SandboxSnapshot>,
+    mut found: Vec<SandboxSnapshot>,
 ) -> Snapshot {
+    // ports of the node lead to the newest in the end
+    found.sort_by_key(SandboxSnapshot::attempt);
     let mut sandboxes = Vec::with_capacity(found.len());
     for sandbox in found {
         let ips = seen_addresses(node, pod, &sandbox).await;
@@ -37,7 +45,6 @@ pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
                 .collect(),
         });
     }
-    sandboxes.sort_by_key(|sandbox| sandbox.attempt);
     Snapshot { sandboxes }
 }
 
@@ -52,11 +59,30 @@ async fn seen_addresses<R: Runtime, N: PodNetwork>(
         return Vec::new();
     };
     match network::addresses(node, info).await {
-        Ok(ips) => ips,
+        Ok(ips) => {
+            open_ports_again(node, pod, info, &ips).await;
+            ips
+        }
         Err(error) => {
             tracing::warn!(pod = %sandbox.key.pod, %error, "cannot ask for the addresses of a running sandbox; using those in its status");
             status_addresses(pod)
         }
+    }
+}
+
+/// The ports of the node ended with the agent before. A pod that runs goes on without one that somebody else has taken meanwhile.
+async fn open_ports_again<R: Runtime, N: PodNetwork>(
+    node: &NodeContext<R, N>,
+    pod: &Pod,
+    sandbox: &SandboxInfo,
+    ips: &[IpAddr],
+) {
+    let Err(error) = network::open_ports(node, pod, sandbox, ips).await else { return };
+    tracing::warn!(pod = pod.metadata.name, %error, "a running pod has lost its ports of the node");
+    if let Some(pod) = pod_ref(pod) {
+        let message = format!("lost its ports of the node: {error}");
+        let (severity, reason) = (Severity::Warning, FAILED_SYNC);
+        node.recorder.pod_event(&pod, PodEvent { severity, reason, message, field_path: None });
     }
 }
 

@@ -9,6 +9,7 @@ mod ending;
 mod ephemeral;
 mod eviction;
 mod health;
+mod host_ports;
 mod images;
 mod namespaces;
 mod resizes;

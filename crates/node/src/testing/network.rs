@@ -1,9 +1,12 @@
-//! A network that only remembers who has which address.
+//! A network that only remembers who has which address and which ports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+
+use rekindle_net::HostPort;
+use rekindle_types::PodUid;
 
 use crate::network::{NetworkError, PodNetwork};
 
@@ -14,11 +17,31 @@ pub(crate) struct FakeNetwork(Arc<Mutex<State>>);
 struct State {
     addresses: BTreeMap<String, Ipv4Addr>,
     given: u8,
+    ports: BTreeMap<PodUid, OpenPorts>,
+}
+
+#[derive(Debug)]
+struct OpenPorts {
+    sandbox: String,
+    target: IpAddr,
+    ports: Vec<HostPort>,
 }
 
 impl FakeNetwork {
     pub(crate) fn attached(&self) -> BTreeSet<String> {
         self.0.lock().unwrap().addresses.keys().cloned().collect()
+    }
+
+    /// The ports of the node that are open, each with the address that it leads to.
+    pub(crate) fn open_ports(&self) -> Vec<(SocketAddr, IpAddr)> {
+        let state = self.0.lock().unwrap();
+        let of = |open: &OpenPorts| open.ports.iter().map(|p| (p.listen, open.target)).collect();
+        state.ports.values().flat_map(|open| -> Vec<_> { of(open) }).collect()
+    }
+
+    /// As when an agent ends: what it served is closed, addresses stay.
+    pub(crate) fn forget_ports(&self) {
+        self.0.lock().unwrap().ports.clear();
     }
 }
 
@@ -37,8 +60,29 @@ impl PodNetwork for FakeNetwork {
         self.attach(id, netns).await.map(drop)
     }
 
+    async fn open_ports(
+        &self,
+        pod: &PodUid,
+        id: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> Result<(), NetworkError> {
+        let mut state = self.0.lock().unwrap();
+        let taken = |port: &HostPort| {
+            state.ports.iter().any(|(other, open)| other != pod && open.ports.contains(port))
+        };
+        if let Some(port) = ports.iter().find(|port| taken(port)) {
+            return Err(NetworkError(format!("open port {} of the node", port.listen)));
+        }
+        let open = OpenPorts { sandbox: id.to_owned(), target, ports: ports.to_vec() };
+        state.ports.insert(pod.clone(), open);
+        Ok(())
+    }
+
     async fn detach(&self, id: &str) -> Result<(), NetworkError> {
-        self.0.lock().unwrap().addresses.remove(id);
+        let mut state = self.0.lock().unwrap();
+        state.addresses.remove(id);
+        state.ports.retain(|_, open| open.sandbox != id);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! breaks at a chosen write.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
@@ -104,7 +104,7 @@ impl World {
 
     /// Shows a pod as one that waits after its third crash.
     pub async fn crash(&self, pod: &str) {
-        show_crash(&Api::default_namespaced(self.client()), pod).await;
+        show_crash(&Api::default_namespaced(self.client()), pod, 1).await;
     }
 
     /// The node: each pod that it is given crashes for the third time, and runs once it was restarted as a whole.
@@ -115,6 +115,7 @@ impl World {
     /// The nodes: pods that they are given crash for the third time or run, and end when they are deleted.
     pub async fn run_nodes(&self, health: Health) {
         let mut first: BTreeSet<String> = BTreeSet::new();
+        let mut codes: BTreeMap<String, usize> = BTreeMap::new();
         let pods: Api<Pod> = Api::default_namespaced(self.client());
         let restarts: Api<PodRestart> = Api::default_namespaced(self.client());
         let mut seen_pods = watch(&pods);
@@ -140,7 +141,10 @@ impl World {
                     if pod.metadata.deletion_timestamp.is_some() {
                         end(&pods, &pod).await;
                     } else if crashes {
-                        crash(&pods, &pod).await;
+                        // each in a way of its own: what fails alike is another story
+                        let next = codes.len() + 1;
+                        let code = *codes.entry(uid).or_insert(next);
+                        crash(&pods, &pod, code).await;
                     } else {
                         start(&pods, &pod).await;
                     }
@@ -192,7 +196,9 @@ async fn start(pods: &Api<Pod>, pod: &Pod) {
     if !is_new(pod) {
         return;
     }
-    show(pods, &pod.name_any(), json!({"running": {"startedAt": now()}}), 0, Readiness::Yes).await;
+    let state = json!({"running": {"startedAt": now()}});
+    let shown = Shown { state, restarts: 0, ready: Readiness::Yes, code: 0 };
+    show(pods, &pod.name_any(), shown).await;
 }
 
 fn is_new(pod: &Pod) -> bool {
@@ -201,16 +207,17 @@ fn is_new(pod: &Pod) -> bool {
     bound && !reported
 }
 
-async fn crash(pods: &Api<Pod>, pod: &Pod) {
+async fn crash(pods: &Api<Pod>, pod: &Pod, code: usize) {
     if !is_new(pod) {
         return;
     }
-    show_crash(pods, &pod.name_any()).await;
+    show_crash(pods, &pod.name_any(), code).await;
 }
 
-async fn show_crash(pods: &Api<Pod>, name: &str) {
+async fn show_crash(pods: &Api<Pod>, name: &str, code: usize) {
     let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container=app"}});
-    show(pods, name, waiting, 2, Readiness::No).await;
+    let shown = Shown { state: waiting, restarts: 2, ready: Readiness::No, code };
+    show(pods, name, shown).await;
 }
 
 async fn restarted(pods: &Api<Pod>, restarts: &Api<PodRestart>, restart: &PodRestart) {
@@ -220,7 +227,8 @@ async fn restarted(pods: &Api<Pod>, restarts: &Api<PodRestart>, restart: &PodRes
         return;
     }
     let running = json!({"running": {"startedAt": now()}});
-    show(pods, &restart.spec.pod_name, running, 3, Readiness::Yes).await;
+    let shown = Shown { state: running, restarts: 3, ready: Readiness::Yes, code: 1 };
+    show(pods, &restart.spec.pod_name, shown).await;
     let status = json!({"status": {"phase": "Succeeded", "startedAt": now(), "finishedAt": now()}});
     let patch = Patch::Merge(status);
     restarts
@@ -236,13 +244,23 @@ enum Readiness {
     No,
 }
 
-async fn show(pods: &Api<Pod>, name: &str, state: Value, restarts: u32, ready: Readiness) {
+/// A container's status.
+struct Shown {
+    state: Value,
+    restarts: u32,
+    ready: Readiness,
+    /// Of its last end.
+    code: usize,
+}
+
+async fn show(pods: &Api<Pod>, name: &str, shown: Shown) {
+    let Shown { state, restarts, ready, code } = shown;
     let (ready, condition) = match ready {
         Readiness::Yes => (true, "True"),
         Readiness::No => (false, "False"),
     };
     let ended = json!({"terminated": {
-        "exitCode": 1, "reason": "Error", "containerID": "rekindle://c", "startedAt": now(), "finishedAt": now(),
+        "exitCode": code, "reason": "Error", "containerID": "rekindle://c", "startedAt": now(), "finishedAt": now(),
     }});
     let status = json!({"status": {
         "phase": "Running",

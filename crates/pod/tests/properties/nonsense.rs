@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState, Event,
-    Outcome, RestartRequest, Series, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+    Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot, Verdict,
 };
 use rekindle_types::TickDuration;
 

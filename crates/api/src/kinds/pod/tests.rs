@@ -106,7 +106,7 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "ContainerPort",
         path: "spec.containers[*].ports[*].",
-        enforced: &["containerPort", "name", "protocol"],
+        enforced: &["containerPort", "hostIP", "name", "protocol"],
         refused: &[],
     },
     Fields {

@@ -4,13 +4,13 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, Container, Lifecycle, LifecycleHandler, PodSecurityContext, PodSpec, Probe,
-    SecurityContext,
+    AppArmorProfile, Container, ContainerPort, Lifecycle, LifecycleHandler, PodSecurityContext,
+    PodSpec, Probe, SecurityContext,
 };
 
 use rekindle_types::ephemeral;
 
-use crate::validation::{items, text};
+use crate::validation::items;
 
 /// One field that is not carried out.
 #[derive(Clone, Copy, Debug)]
@@ -177,14 +177,9 @@ pub const UNENFORCED: &[Unenforced] = &[
         "HTTP/1.1 is spoken",
     ),
     own_network(
-        "ports[*].hostIP",
-        |c| items(c.ports.as_ref()).iter().any(|p| !text(p.host_ip.as_ref()).is_empty()),
-        "no port of the node is opened",
-    ),
-    own_network(
         "ports[*].hostPort",
-        |c| items(c.ports.as_ref()).iter().any(|p| p.host_port.unwrap_or(0) != 0),
-        "no port of the node is opened; connect to the pod's address",
+        |c| items(c.ports.as_ref()).iter().any(asks_for_sctp),
+        "ports of the node are opened for TCP and UDP, not for SCTP",
     ),
     container(
         "readinessProbe.httpGet.protocol",
@@ -247,6 +242,10 @@ fn hooks_choose_protocol(lifecycle: &Lifecycle) -> bool {
 
 fn connects(hook: Option<&LifecycleHandler>) -> bool {
     hook.is_some_and(|hook| hook.tcp_socket.is_some())
+}
+
+fn asks_for_sctp(port: &ContainerPort) -> bool {
+    port.host_port.unwrap_or(0) != 0 && port.protocol.as_deref() == Some("SCTP")
 }
 
 fn limits_something_else(container: &Container) -> bool {

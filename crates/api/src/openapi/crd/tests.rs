@@ -129,6 +129,31 @@ fn the_schemas_of_our_kinds_are_structural() {
     }
 }
 
+/// The fields below a schema that say nothing about themselves.
+fn silent(schema: &Value, path: &str, found: &mut Vec<String>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        if property["description"].as_str().unwrap_or_default().is_empty() {
+            found.push(path.clone());
+        }
+        silent(property, &path, found);
+        silent(&property["items"], &path, found);
+    }
+}
+
+#[test]
+fn every_field_of_our_kinds_says_what_it_is() {
+    for definition in ours() {
+        let mut found = Vec::new();
+        for part in ["spec", "status"] {
+            silent(&schema_of(&definition)["properties"][part], part, &mut found);
+        }
+        let is_foreign = |path: &String| path.ends_with("replacement.pod");
+        found.retain(|path| !is_foreign(path));
+        assert_eq!(found, Vec::<String>::new(), "{}", definition["metadata"]["name"]);
+    }
+}
+
 #[test]
 fn every_column_and_every_selectable_field_is_a_path_of_the_schema() {
     for definition in ours() {

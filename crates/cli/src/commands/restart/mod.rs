@@ -55,7 +55,10 @@ async fn restart(args: &Restart, lookup: &Lookup) -> anyhow::Result<ExitCode> {
         let name = pod.name_any();
         match args.dry_run {
             DryRunArg::Client => {
-                println!("pod/{name}: a restart would be asked for (client dry run)");
+                let rung = request.spec.rung.unwrap_or(Rung::Pod);
+                println!(
+                    "pod/{name}: a restart of rung {rung} would be asked for (client dry run)"
+                );
                 continue;
             }
             DryRunArg::Server | DryRunArg::None => {}

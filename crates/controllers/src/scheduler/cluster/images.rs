@@ -4,18 +4,60 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 
-/// Image name → node → size in bytes.
+/// The images, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Images(BTreeMap<String, BTreeMap<String, i64>>);
+pub(crate) struct Images(BTreeMap<String, OnNodes>);
+
+/// The nodes that have an image.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct OnNodes {
+    /// Its size on each, in bytes.
+    bytes: BTreeMap<String, i64>,
+    /// On how many nodes it has a size.
+    sizes: BTreeMap<i64, usize>,
+}
+
+impl OnNodes {
+    fn insert(&mut self, node: &str, bytes: i64) {
+        self.remove(node);
+        self.bytes.insert(node.to_owned(), bytes);
+        *self.sizes.entry(bytes).or_default() += 1;
+    }
+
+    fn remove(&mut self, node: &str) {
+        let Some(bytes) = self.bytes.remove(node) else { return };
+        let left = self.sizes.get(&bytes).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            self.sizes.remove(&bytes);
+        } else {
+            self.sizes.insert(bytes, left);
+        }
+    }
+
+    /// How many they are.
+    pub(crate) fn count(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The size of the image in bytes, where it is the same on all of them.
+    pub(crate) fn common_bytes(&self) -> Option<i64> {
+        let mut sizes = self.sizes.keys();
+        sizes.next().copied().filter(|_| sizes.next().is_none())
+    }
+
+    /// The nodes by name, with its size in bytes there.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.bytes.iter().map(|(node, bytes)| (node.as_str(), *bytes))
+    }
+}
 
 impl Images {
     pub(super) fn insert(&mut self, node_name: &str, node: &Node) {
         for (name, bytes) in listed(node) {
-            let nodes = match self.0.get_mut(name) {
-                Some(nodes) => nodes,
-                None => self.0.entry(name.to_owned()).or_default(),
-            };
-            nodes.insert(node_name.to_owned(), bytes);
+            match self.0.get_mut(name) {
+                Some(nodes) => nodes.insert(node_name, bytes),
+                None => self.0.entry(name.to_owned()).or_default().insert(node_name, bytes),
+            }
         }
     }
 
@@ -23,14 +65,14 @@ impl Images {
         for (name, _) in listed(node) {
             let Some(nodes) = self.0.get_mut(name) else { continue };
             nodes.remove(node_name);
-            if nodes.is_empty() {
+            if nodes.count() == 0 {
                 self.0.remove(name);
             }
         }
     }
 
-    /// The nodes that have the image, with its size in bytes there.
-    pub(crate) fn nodes_with(&self, image: &str) -> Option<&BTreeMap<String, i64>> {
+    /// The nodes that have the image.
+    pub(crate) fn nodes_with(&self, image: &str) -> Option<&OnNodes> {
         self.0.get(image)
     }
 }

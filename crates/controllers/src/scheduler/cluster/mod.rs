@@ -34,6 +34,8 @@ pub(crate) use opinions::Opinions;
 pub(crate) struct Cluster {
     /// By name; also those that do not exist and that pods are bound to.
     nodes: BTreeMap<String, NodeState>,
+    /// How many of them exist.
+    node_count: usize,
     crowds: Crowds,
     opinions: Opinions,
     images: Images,
@@ -66,7 +68,9 @@ impl Cluster {
             Object::Node(node) => {
                 let name = name_of(node);
                 self.images.insert(name, node);
-                self.nodes.entry(name.to_owned()).or_default().appear(node);
+                let state = self.nodes.entry(name.to_owned()).or_default();
+                self.node_count += usize::from(state.node().is_none());
+                state.appear(node);
             }
             _ => {}
         }
@@ -80,6 +84,7 @@ impl Cluster {
                 let name = name_of(node);
                 self.images.remove(name, node);
                 if let Some(state) = self.nodes.get_mut(name) {
+                    self.node_count -= usize::from(state.node().is_some());
                     state.disappear();
                 }
                 self.drop_if_void(name);
@@ -111,6 +116,11 @@ impl Cluster {
     /// The nodes that exist, by name.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (&str, &Arc<Node>, &NodeState)> {
         self.nodes.iter().filter_map(|(name, state)| Some((name.as_str(), state.node()?, state)))
+    }
+
+    /// How many they are.
+    pub(crate) fn node_count(&self) -> usize {
+        self.node_count
     }
 
     /// A node that exists.

@@ -25,6 +25,7 @@ pub(crate) struct NodeState {
     node: Option<Arc<Node>>,
     allocatable: Requests,
     is_ready: bool,
+    is_open: bool,
     used: Requests,
     /// How many pods have each port.
     ports: BTreeMap<HostPort, usize>,
@@ -34,6 +35,10 @@ impl NodeState {
     pub(super) fn appear(&mut self, node: &Arc<Node>) {
         self.allocatable = Requests::allocatable(node);
         self.is_ready = filter::is_ready(node);
+        let spec = node.spec.as_ref();
+        let is_cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
+        let has_taints = spec.is_some_and(|spec| spec.taints.iter().flatten().next().is_some());
+        self.is_open = self.is_ready && !is_cordoned && !has_taints;
         self.node = Some(node.clone());
     }
 
@@ -81,6 +86,11 @@ impl NodeState {
     /// False when it says that it is not ready, or when nobody has heard of it lately.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_ready
+    }
+
+    /// True when it keeps nobody away and nobody had better avoid it: it is ready, not cordoned, and has no taints.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// What its pods ask for, all together.

@@ -1,0 +1,199 @@
+//! EndpointSlice (discovery.k8s.io/v1): some of the addresses behind a Service.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use rekindle_types::Tick;
+
+use super::fill::{self, Desired};
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::{Path, invalid_each, items, names, ports, text};
+
+/// What `kubectl get` shows of a list before it counts the rest.
+pub(super) const SHOWN_MAX: usize = 3;
+const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
+const ENDPOINTS_MAX: usize = 1000;
+const ADDRESSES_MAX: usize = 100;
+const PORTS_MAX: usize = 20_000;
+
+impl ApiKind for EndpointSlice {
+    const NAMES: Names = Names {
+        singular: "endpointslice",
+        short_names: &[],
+        categories: &[],
+        scope: Scope::Namespaced,
+    };
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("AddressType", "string", "The type of address carried by this EndpointSlice."),
+        column("Ports", "string", "The network ports exposed by each endpoint in this slice."),
+        column("Endpoints", "string", "The addresses of the endpoints in this slice."),
+        AGE,
+    ];
+
+    fn set_defaults(&mut self) {
+        for port in self.ports.iter_mut().flatten() {
+            port.name.get_or_insert_default();
+            fill::text(&mut port.protocol, "TCP");
+        }
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        let of = |slice: &Self| {
+            let labels = slice.metadata.labels.clone();
+            (slice.endpoints.clone(), slice.ports.clone(), labels)
+        };
+        let desired = Desired::compare(&of(self), &of(old));
+        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        match self.address_type.as_str() {
+            "" => errors.push(FieldError::required("addressType", "")),
+            known if ADDRESS_TYPES.contains(&known) => {}
+            other => {
+                errors.push(FieldError::not_supported("addressType", other, &ADDRESS_TYPES));
+            }
+        }
+        let endpoints = items(self.endpoints.as_ref());
+        let field = Path::new("endpoints");
+        if endpoints.len() > ENDPOINTS_MAX {
+            errors.push(FieldError::too_many(field, ENDPOINTS_MAX));
+        } else {
+            for (index, endpoint) in endpoints.iter().enumerate() {
+                errors.extend(endpoint_errors(endpoint, &self.address_type, &field.index(index)));
+            }
+        }
+        errors.extend(port_errors(items(self.ports.as_ref()), &Path::new("ports")));
+        errors
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        if self.address_type == old.address_type {
+            return Vec::new();
+        }
+        let detail = "field is immutable";
+        vec![FieldError::invalid("addressType", self.address_type.as_str(), detail)]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let ports = items(self.ports.as_ref()).iter().map(|port| match (port.port, &port.name) {
+            (Some(number), _) => number.to_string(),
+            (None, Some(name)) if !name.is_empty() => name.clone(),
+            (None, _) => "*".to_owned(),
+        });
+        let endpoints = items(self.endpoints.as_ref()).iter();
+        let addresses = endpoints.flat_map(|endpoint| endpoint.addresses.iter().cloned());
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            self.address_type.as_str().into(),
+            some_of(ports, "<unset>").into(),
+            some_of(addresses, "<unset>").into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+/// The first three, and how many more there are.
+pub(super) fn some_of(values: impl Iterator<Item = String>, none: &str) -> String {
+    let values: Vec<String> = values.collect();
+    let shown = values.iter().take(SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join(",");
+    match values.len() {
+        0 => none.to_owned(),
+        count if count > SHOWN_MAX => format!("{shown} + {} more...", count - SHOWN_MAX),
+        _ => shown,
+    }
+}
+
+fn endpoint_errors(endpoint: &Endpoint, type_: &str, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let addresses = field.child("addresses");
+    if endpoint.addresses.is_empty() {
+        errors.push(FieldError::required(&addresses, "must contain at least 1 address"));
+    } else if endpoint.addresses.len() > ADDRESSES_MAX {
+        errors.push(FieldError::too_many(&addresses, ADDRESSES_MAX));
+    }
+    for (index, address) in endpoint.addresses.iter().enumerate().take(ADDRESSES_MAX) {
+        let field = addresses.index(index);
+        match type_ {
+            "IPv4" if address.parse::<Ipv4Addr>().is_err() => {
+                errors.push(FieldError::invalid(
+                    field,
+                    address.as_str(),
+                    "must be a valid IPv4 address",
+                ));
+            }
+            "IPv6" if address.parse::<Ipv6Addr>().is_err() => {
+                errors.push(FieldError::invalid(
+                    field,
+                    address.as_str(),
+                    "must be a valid IPv6 address",
+                ));
+            }
+            "IPv4" | "IPv6" => errors.extend(special_address(address, &field)),
+            "FQDN" => errors.extend(invalid_each(&field, address, names::dns_subdomain(address))),
+            _ => {} // the type is named above
+        }
+    }
+    if let Some(node) = &endpoint.node_name {
+        errors.extend(invalid_each(&field.child("nodeName"), node, names::dns_subdomain(node)));
+    }
+    if let Some(hostname) = &endpoint.hostname {
+        errors.extend(invalid_each(&field.child("hostname"), hostname, names::dns_label(hostname)));
+    }
+    errors
+}
+
+/// Addresses that mean the node itself, or nobody in particular: behind a Service they would lead clients where no pod is.
+pub(super) fn special_address(address: &str, field: &Path) -> Option<FieldError> {
+    let ip: std::net::IpAddr = address.parse().ok()?;
+    let is_link_local = match ip {
+        std::net::IpAddr::V4(ip) => ip.is_link_local(),
+        std::net::IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let is_link_multicast = match ip {
+        std::net::IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
+        std::net::IpAddr::V6(ip) => ip.segments()[0] & 0xff0f == 0xff02,
+    };
+    let detail = if ip.is_unspecified() {
+        format!("may not be unspecified ({address})")
+    } else if ip.is_loopback() {
+        "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()
+    } else if is_link_local {
+        "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()
+    } else if is_link_multicast {
+        "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()
+    } else {
+        return None;
+    };
+    Some(FieldError::invalid(field, address, detail))
+}
+
+fn port_errors(list: &[EndpointPort], field: &Path) -> Vec<FieldError> {
+    if list.len() > PORTS_MAX {
+        return vec![FieldError::too_many(field, PORTS_MAX)];
+    }
+    let mut errors = Vec::new();
+    let mut taken = BTreeSet::new();
+    for (index, port) in list.iter().enumerate() {
+        let entry = field.index(index);
+        let name = text(port.name.as_ref());
+        if !name.is_empty() {
+            errors.extend(invalid_each(&entry.child("name"), name, names::dns_label(name)));
+        }
+        if !taken.insert(name) {
+            errors.push(FieldError::duplicate(entry.child("name"), name));
+        }
+        let protocol = text(port.protocol.as_ref());
+        errors.extend(ports::protocol(protocol, &entry.child("protocol")));
+    }
+    errors
+}

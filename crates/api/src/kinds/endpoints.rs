@@ -1,0 +1,107 @@
+//! Endpoints (v1): all addresses behind a Service in one object, as clients older than EndpointSlices read them.
+
+use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
+use rekindle_types::Tick;
+
+use super::endpoint_slice::{some_of, special_address};
+use super::fill;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::{Path, invalid_each, items, names, ports, text};
+
+impl ApiKind for Endpoints {
+    const NAMES: Names = Names {
+        singular: "endpoints",
+        short_names: &["ep"],
+        categories: &[],
+        scope: Scope::Namespaced,
+    };
+    const COLUMNS: &'static [Column] =
+        &[NAME, column("Endpoints", "string", "The addresses and ports behind the service."), AGE];
+
+    fn set_defaults(&mut self) {
+        for subset in self.subsets.iter_mut().flatten() {
+            for port in subset.ports.iter_mut().flatten() {
+                fill::text(&mut port.protocol, "TCP");
+            }
+        }
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let field = Path::new("subsets");
+        let subsets = items(self.subsets.as_ref()).iter().enumerate();
+        subsets.flat_map(|(index, subset)| subset_errors(subset, &field.index(index))).collect()
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let shown = items(self.subsets.as_ref()).iter().flat_map(shown);
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            some_of(shown, "<none>").into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+/// The ready addresses of a subset, once for each port.
+fn shown(subset: &EndpointSubset) -> Vec<String> {
+    let addresses = items(subset.addresses.as_ref());
+    let ports = items(subset.ports.as_ref());
+    if ports.is_empty() {
+        return addresses.iter().map(|address| address.ip.clone()).collect(); // headless
+    }
+    let with_port = |port: &EndpointPort, address: &EndpointAddress| {
+        let ip = &address.ip;
+        if ip.contains(':') {
+            format!("[{ip}]:{}", port.port)
+        } else {
+            format!("{ip}:{}", port.port)
+        }
+    };
+    ports.iter().flat_map(|port| addresses.iter().map(move |a| with_port(port, a))).collect()
+}
+
+fn subset_errors(subset: &EndpointSubset, field: &Path) -> Vec<FieldError> {
+    let (ready, others) =
+        (items(subset.addresses.as_ref()), items(subset.not_ready_addresses.as_ref()));
+    let mut errors = Vec::new();
+    if ready.is_empty() && others.is_empty() {
+        errors.push(FieldError::required(field, "must specify `addresses` or `notReadyAddresses`"));
+    }
+    for (name, addresses) in [("addresses", ready), ("notReadyAddresses", others)] {
+        for (index, address) in addresses.iter().enumerate() {
+            errors.extend(address_errors(address, &field.child(name).index(index)));
+        }
+    }
+    let list = items(subset.ports.as_ref());
+    for (index, port) in list.iter().enumerate() {
+        let field = field.child("ports").index(index);
+        let name = text(port.name.as_ref());
+        if name.is_empty() && list.len() > 1 {
+            errors.push(FieldError::required(field.child("name"), ""));
+        } else if !name.is_empty() {
+            errors.extend(invalid_each(&field.child("name"), name, names::dns_label(name)));
+        }
+        errors.extend(ports::number(port.port, &field.child("port")));
+        errors.extend(ports::protocol(text(port.protocol.as_ref()), &field.child("protocol")));
+    }
+    errors
+}
+
+fn address_errors(address: &EndpointAddress, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let ip = field.child("ip");
+    if address.ip.parse::<std::net::IpAddr>().is_err() {
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        errors.push(FieldError::invalid(&ip, address.ip.as_str(), detail));
+    }
+    errors.extend(special_address(&address.ip, &ip));
+    if let Some(hostname) = address.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
+        errors.extend(invalid_each(&field.child("hostname"), hostname, names::dns_label(hostname)));
+    }
+    if let Some(node) = &address.node_name {
+        errors.extend(invalid_each(&field.child("nodeName"), node, names::dns_subdomain(node)));
+    }
+    errors
+}

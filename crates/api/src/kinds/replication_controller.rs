@@ -1,0 +1,115 @@
+//! ReplicationController (v1): what was there before ReplicaSets.
+
+use k8s_openapi::api::core::v1::{
+    ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rekindle_types::Tick;
+
+use super::fill;
+use super::template::{self, Maker};
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
+use crate::validation::{Path, numbers, selector, text};
+
+impl ApiKind for ReplicationController {
+    const NAMES: Names = Names {
+        singular: "replicationcontroller",
+        short_names: &["rc"],
+        categories: &["all"],
+        scope: Scope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        column("Desired", "integer", "The number of desired pods."),
+        column("Current", "integer", "The most recently observed number of pods."),
+        column("Ready", "integer", "The number of pods with a Ready condition."),
+        AGE,
+        wide("Containers", "string", "Names of each container in the template."),
+        wide("Images", "string", "Images referenced by each container in the template."),
+        wide("Selector", "string", "Label selector for pods."),
+    ];
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["status.replicas"];
+
+    fn set_defaults(&mut self) {
+        let spec = self.spec.get_or_insert_default();
+        spec.replicas.get_or_insert(1);
+        let Some(pods) = &mut spec.template else { return };
+        template::set_defaults(pods);
+        let labels = pods.metadata.as_ref().and_then(|metadata| metadata.labels.clone());
+        for slot in [&mut spec.selector, &mut self.metadata.labels] {
+            if slot.as_ref().is_none_or(|labels| labels.is_empty()) {
+                slot.clone_from(&labels);
+            }
+        }
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+        fill::first_generation(&mut self.metadata);
+        self.status = Some(ReplicationControllerStatus::default());
+    }
+
+    fill::updates_of_spec_and_status!();
+
+    fn validate(&self) -> Vec<FieldError> {
+        let field = Path::new("spec");
+        let none = ReplicationControllerSpec::default();
+        let spec = self.spec.as_ref().unwrap_or(&none);
+        let mut errors = Vec::new();
+        for (name, value) in
+            [("minReadySeconds", spec.min_ready_seconds), ("replicas", spec.replicas)]
+        {
+            errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
+        }
+        match &spec.template {
+            None => {
+                if spec.selector.as_ref().is_none_or(|selector| selector.is_empty()) {
+                    errors.push(FieldError::required(field.child("selector"), ""));
+                }
+                errors.push(FieldError::required(field.child("template"), ""));
+            }
+            Some(pods) => errors.extend(template::check(
+                Maker::ReplicationController,
+                &label_selector(spec),
+                pods,
+                &field,
+            )),
+        }
+        errors
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let template = self.spec.as_ref().and_then(|spec| spec.template.as_ref());
+        template.map_or_else(Vec::new, template::warnings)
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        let replicas = self.status.as_ref().map_or(0, |status| status.replicas);
+        vec![("status.replicas", replicas.to_string())]
+    }
+
+    fn row(&self, now: Tick) -> Vec<Cell> {
+        let (no_spec, no_status) = Default::default();
+        let spec = self.spec.as_ref().unwrap_or(&no_spec);
+        let status: &ReplicationControllerStatus = self.status.as_ref().unwrap_or(&no_status);
+        let pods = spec.template.as_ref().and_then(|pods| pods.spec.as_ref());
+        let [containers, images] = containers_and_images(pods);
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            spec.replicas.unwrap_or(1).into(),
+            status.replicas.into(),
+            status.ready_replicas.unwrap_or(0).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            containers,
+            images,
+            selector::format(&label_selector(spec)).into(),
+        ]
+    }
+}
+
+/// The selector as those of the other kinds are.
+fn label_selector(spec: &ReplicationControllerSpec) -> LabelSelector {
+    LabelSelector { match_labels: spec.selector.clone(), match_expressions: None }
+}

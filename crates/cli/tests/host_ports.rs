@@ -1,0 +1,101 @@
+//! Ports of the node that lead to pods, with real containers.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and sockets"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use support::{Engine, text};
+
+/// A port of the machine that no other test process listens at: below those that the kernel gives out.
+fn port() -> u16 {
+    10_000 + u16::try_from(std::process::id() % 9_000).unwrap()
+}
+
+fn server(name: &str, ports: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  nodeName: $NODE
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: server
+    image: localhost/demo
+    args: [server, --port, '8080']
+    ports: [{ports}]
+    readinessProbe: {{httpGet: {{port: 8080}}, periodSeconds: 1}}
+"
+    )
+}
+
+fn answers(host: &str, port: u16) -> bool {
+    ask(host, port).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+fn ask(host: &str, port: u16) -> std::io::Result<String> {
+    let mut client = TcpStream::connect((host, port))?;
+    client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    client.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn restart(engine: &Engine, rung: &str, time: u8) {
+    let output = engine.rekindle(&["restart", "pod/web", "--rung", rung, "--wait"]);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    engine.wait_for("pod/web", ".status.containerStatuses[0].restartCount", &time.to_string());
+    engine.wait_ready("web");
+}
+
+#[test]
+fn a_port_of_the_node_leads_to_its_pod_whatever_is_restarted_and_is_free_when_it_ends() {
+    let (everywhere, local) = (port(), port() + 9_000);
+    let mut engine = Engine::start();
+    let node = engine.kubectl(&["get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"]);
+    let on_node = |manifest: String| manifest.replace("$NODE", &node);
+    let ports = format!(
+        "{{containerPort: 8080, hostPort: {everywhere}}}, {{containerPort: 8080, protocol: TCP, name: local, hostPort: {local}, hostIP: 127.0.0.1}}"
+    );
+    let output = engine.try_kubectl(&["apply", "-f", "-"], &on_node(server("web", &ports)));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("not enforced"), "{}", text(&output.stderr));
+    engine.wait_ready("web");
+    let host_ip = engine.get("pod/web")["status"]["hostIP"].as_str().unwrap().to_owned();
+    assert!(answers("127.0.0.1", everywhere) && answers(&host_ip, everywhere));
+    assert!(answers("127.0.0.1", local));
+    assert!(!answers(&host_ip, local), "hostIP names the loopback only");
+
+    // no rung needs the port anew, and the new sandbox is where it leads
+    let address = engine.get("pod/web")["status"]["podIP"].clone();
+    restart(&engine, "pod", 1);
+    assert_ne!(engine.get("pod/web")["status"]["podIP"], address);
+    assert!(answers("127.0.0.1", everywhere) && answers("127.0.0.1", local));
+
+    // whoever has the port keeps it, and who wants it is told
+    let wanted = format!("{{containerPort: 8080, hostPort: {everywhere}}}");
+    engine.apply(&on_node(server("late", &wanted)));
+    let told = format!("open port {everywhere} of the node for TCP at 0.0.0.0");
+    engine.wait_for_event("late", "FailedCreatePodSandBox", &told);
+    engine.kubectl(&["delete", "pod", "late", "--now"]);
+    assert!(answers("127.0.0.1", everywhere));
+
+    engine.kill();
+    assert!(!answers("127.0.0.1", everywhere), "the engine carries the bytes");
+    engine.launch(&[]);
+    restart(&engine, "container", 2);
+    assert!(answers("127.0.0.1", everywhere) && answers("127.0.0.1", local));
+
+    engine.kubectl(&["delete", "pod", "web"]);
+    for port in [everywhere, local] {
+        TcpListener::bind(("127.0.0.1", port)).unwrap_or_else(|e| panic!("port {port}: {e}"));
+    }
+}

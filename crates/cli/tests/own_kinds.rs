@@ -1,0 +1,54 @@
+//! RestartLadder, PodRestart and RestartLedger as kubectl shows and explains them, and as a cluster gets them.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+mod support;
+
+use support::{Engine, rekindle, text};
+
+#[test]
+fn kubectl_explains_our_kinds_and_a_cluster_gets_the_same() {
+    let engine = Engine::start();
+    for (path, says) in [
+        (
+            "restartladder.spec.rungs",
+            &[
+                "FIELD: rungs <[]LadderRung>",
+                "How often it is tried inside the window",
+                "-required-",
+            ][..],
+        ),
+        (
+            "rl.spec.rungs.rung",
+            &["enum: Container, Containers, Pod, Recreate", "What is restarted."],
+        ),
+        ("restartladder.spec.budget.perMinute", &["Restarts above Container per minute"]),
+        ("podrestart.spec.deadlineSeconds", &["Seconds by which it has to be done"]),
+        ("podrestart.status.replacement.step", &["enum: Held, Evicting, Starting"]),
+        ("restartledger.status.decisions.reason", &["Why."]),
+        ("restartledger.status.conditions", &["lastTransitionTime"]),
+    ] {
+        let said = engine.kubectl(&["explain", path]);
+        for part in says {
+            assert!(said.contains(part), "{path}: no {part:?} in\n{said}");
+        }
+    }
+    let all = engine.kubectl(&["explain", "restartledger", "--recursive"]);
+    for field in ["exhaustionToldAt", "heldRung", "attempts\t<[]RungAttempts>"] {
+        assert!(all.contains(field), "no {field} in\n{all}");
+    }
+
+    let printed = rekindle().arg("crds").output().unwrap();
+    assert!(printed.status.success(), "{}", text(&printed.stderr));
+    let definitions = text(&printed.stdout);
+    // kubectl reads them as what they are
+    let read = engine.kubectl_with(
+        &["create", "--dry-run=client", "--validate=false", "-o", "name", "-f", "-"],
+        &definitions,
+    );
+    assert!(read.contains("restartladders.rekindle.dev"), "{read}");
+}

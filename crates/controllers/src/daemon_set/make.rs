@@ -1,0 +1,142 @@
+//! New pods of a DaemonSet, and the events about what is made and deleted.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{
+    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::COMPONENT;
+use crate::events::{Note, Severity};
+use crate::plan::{Propagation, Report, Step, Write};
+use crate::replica_set::name_base;
+use crate::{Kind, NamespacedName, Object, View, names, owners};
+
+/// The label that holds the hash of the template that a pod was made after.
+pub(super) const HASH: &str = "controller-revision-hash";
+/// The label that holds how often the template had been changed.
+const TEMPLATE_GENERATION: &str = "pod-template-generation";
+/// The annotation of the set that says how often the template was changed.
+const SET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+/// What every daemon bears: trouble of its node, which it may be there to look after, and a cordon [documentation of DaemonSets,
+/// "Taints and tolerations"].
+const TOLERATED: [(&str, &str); 6] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+/// What a daemon on the node's network bears besides: it may be there to set that up.
+const NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
+
+/// A pod of the set that is of no node yet: the template with what every daemon tolerates.
+pub(super) fn model(set: &DaemonSet) -> Pod {
+    let mut spec = set.spec.template.spec.clone().unwrap_or_default();
+    let network = (spec.host_network == Some(true)).then_some(NETWORK);
+    let tolerations = spec.tolerations.get_or_insert_default();
+    for (key, effect) in TOLERATED.into_iter().chain(network) {
+        let toleration = Toleration {
+            key: Some(key.to_owned()),
+            operator: Some("Exists".to_owned()),
+            effect: Some(effect.to_owned()),
+            ..Toleration::default()
+        };
+        if !tolerations.contains(&toleration) {
+            tolerations.push(toleration);
+        }
+    }
+    Pod { spec: Some(spec), ..Pod::default() }
+}
+
+/// The creation of a pod for a node.
+pub(super) fn creation(view: &View, set: &Arc<DaemonSet>, hash: &str, node: &str) -> Step {
+    let name = free_name(view, set, node);
+    let from = set.spec.template.metadata.clone().unwrap_or_default();
+    let mut labels = from.labels.unwrap_or_default();
+    labels.insert(HASH.to_owned(), hash.to_owned());
+    let annotations = set.metadata.annotations.as_ref();
+    if let Some(generation) = annotations.and_then(|all| all.get(SET_TEMPLATE_GENERATION)) {
+        labels.insert(TEMPLATE_GENERATION.to_owned(), generation.clone());
+    }
+    let mut pod = model(set);
+    bind_to(&mut pod, node);
+    pod.metadata = ObjectMeta {
+        generate_name: set.metadata.name.as_ref().map(|name| format!("{name}-")),
+        name: Some(name.clone()),
+        namespace: set.metadata.namespace.clone(),
+        labels: Some(labels),
+        annotations: from.annotations,
+        finalizers: from.finalizers,
+        owner_references: Some(vec![owners::controller_reference(Kind::DaemonSet, &set.metadata)]),
+        ..ObjectMeta::default()
+    };
+    let report = report(
+        set,
+        ("SuccessfulCreate", format!("Created pod: {name}")),
+        ("FailedCreate", "Error creating: "),
+    );
+    Step { write: Write::Create(pod.into()), report: Some(report) }
+}
+
+/// The deletion of a pod.
+pub(super) fn deletion(set: &Arc<DaemonSet>, pod: &Arc<Pod>) -> Step {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let report = report(
+        set,
+        ("SuccessfulDelete", format!("Deleted pod: {name}")),
+        ("FailedDelete", "Error deleting: "),
+    );
+    let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
+    Step { write, report: Some(report) }
+}
+
+/// The hash that a pod is marked with, or empty.
+pub(super) fn hash_of(pod: &Pod) -> &str {
+    let labels = pod.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(HASH)).map_or("", String::as_str)
+}
+
+/// The first name of the node's own series that is neither taken nor was lately.
+fn free_name(view: &View, set: &DaemonSet, node: &str) -> String {
+    let uid = set.metadata.uid.as_deref().unwrap_or_default();
+    let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+    let base = name_base(set.metadata.name.as_deref().unwrap_or_default());
+    let series = format!("{uid}/{node}");
+    (0u32..)
+        .map(|number| format!("{base}-{}", names::suffix(&series, number)))
+        .find(|name| {
+            view.pod(&NamespacedName::new(namespace, name.as_str())).is_none()
+                && !view.is_retired_name(uid, name)
+        })
+        .expect("there are more names than pods")
+}
+
+/// In place of whatever node affinity the template requires: the node was chosen by that already.
+fn bind_to(pod: &mut Pod, node: &str) {
+    let by_name = NodeSelectorRequirement {
+        key: "metadata.name".to_owned(),
+        operator: "In".to_owned(),
+        values: Some(vec![node.to_owned()]),
+    };
+    let term = NodeSelectorTerm { match_fields: Some(vec![by_name]), ..Default::default() };
+    let spec = pod.spec.get_or_insert_default();
+    let affinity = spec.affinity.get_or_insert_default().node_affinity.get_or_insert_default();
+    affinity.required_during_scheduling_ignored_during_execution =
+        Some(NodeSelector { node_selector_terms: vec![term] });
+}
+
+fn report(
+    set: &Arc<DaemonSet>,
+    (done, said): (&'static str, String),
+    (failed, why): (&'static str, &str),
+) -> Report {
+    let about = Object::DaemonSet(set.clone());
+    Report {
+        success: Note::new(&about, Severity::Normal, done, said, COMPONENT),
+        failure: Note::new(&about, Severity::Warning, failed, why, COMPONENT),
+    }
+}

@@ -1,0 +1,105 @@
+//! One pod where one should be, none where none should be.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::places::{Fit, Place, Places};
+use super::rolling::{self, Strategy};
+use super::{COMPONENT, Look, make};
+use crate::events::{Note, Severity};
+use crate::{Object, pods};
+
+impl Look<'_> {
+    /// Makes what is missing; deletes what has ended, is too many or out of place.
+    pub(super) fn manage(&mut self, places: &Places<'_>) {
+        let strategy = rolling::strategy(self.set, places.wanted());
+        for (node, place) in &places.0 {
+            match place.fit {
+                Fit::Wanted if place.pods.is_empty() => self.create(node),
+                Fit::Wanted | Fit::Tolerated => self.prune(node, place, strategy),
+                Fit::Unfit => {
+                    place
+                        .pods
+                        .iter()
+                        .filter(|p| !pods::is_terminating(p))
+                        .for_each(|pod| self.delete(pod));
+                }
+                Fit::Gone => {
+                    let waiting = place.pods.iter().filter(|pod| pods::node(pod).is_none());
+                    waiting.filter(|p| !pods::is_terminating(p)).for_each(|pod| self.delete(pod));
+                }
+            }
+        }
+    }
+
+    pub(super) fn create(&mut self, node: &str) {
+        self.creations.push(make::creation(self.view, self.set, self.hash, node));
+    }
+
+    fn prune(&mut self, node: &str, place: &Place<'_>, strategy: Strategy) {
+        let mut running = Vec::new();
+        for pod in place.pods.iter().copied().filter(|pod| !pods::is_terminating(pod)) {
+            match pods::phase(pod) {
+                "Failed" => self.replace_failed(node, pod),
+                "Succeeded" => {
+                    self.note(Severity::Normal, "SucceededDaemonPod", node, pod);
+                    self.delete(pod);
+                }
+                _ => running.push(pod),
+            }
+        }
+        match strategy {
+            Strategy::Surge(_) if running.is_empty() => {
+                let ended = place.pods.iter().any(|p| pods::is_finished(p));
+                // Beside one that is going: with a surge a node need not be without a pod.
+                if place.fit == Fit::Wanted && !ended {
+                    self.create(node);
+                }
+            }
+            Strategy::Surge(_) => self.prune_surge(&running),
+            Strategy::OnDelete | Strategy::Unavailable(_) => {
+                running.iter().skip(1).for_each(|pod| self.delete(pod));
+            }
+        }
+    }
+
+    /// At once the first time, later after ever longer pauses: a node that refuses its pod is not asked in a circle.
+    fn replace_failed(&mut self, node: &str, pod: &Arc<Pod>) {
+        let uid = self.set.metadata.uid.as_deref().unwrap_or_default();
+        match self.view.daemon_held_until(uid, node) {
+            Some(end) => self.look_again(end),
+            None => {
+                self.note(Severity::Warning, "FailedDaemonPod", node, pod);
+                self.delete(pod);
+            }
+        }
+    }
+
+    /// Two pods of a node are right only while the old one is ready and the new one is not available.
+    fn prune_surge(&mut self, running: &[&Arc<Pod>]) {
+        let (new, mut old): (Vec<_>, Vec<_>) =
+            running.iter().copied().partition(|pod| self.is_updated(pod));
+        // of the old ones that which serves, when a second change overtakes the first
+        old.sort_by_key(|pod| !pods::is_ready(pod));
+        for pod in new.iter().skip(1).chain(old.iter().skip(1)) {
+            self.delete(pod);
+        }
+        if let (Some(new), Some(old)) = (new.first(), old.first())
+            && (!pods::is_ready(old) || self.is_available(new))
+        {
+            self.delete(old);
+        }
+    }
+
+    fn note(&mut self, severity: Severity, reason: &'static str, node: &str, pod: &Arc<Pod>) {
+        let pod = Object::Pod(pod.clone()).id().name;
+        let (how, what) = match severity {
+            Severity::Warning => ("failed", "kill"),
+            Severity::Normal => ("succeeded", "delete"),
+        };
+        let text = format!("Found {how} daemon pod {pod} on node {node}, will try to {what} it");
+        let about = Object::DaemonSet(self.set.clone());
+        self.notes.push(Note::new(&about, severity, reason, text, COMPONENT));
+    }
+}

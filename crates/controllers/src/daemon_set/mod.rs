@@ -1,0 +1,214 @@
+//! The DaemonSet controller: one pod on every node that the template fits.
+//!
+//! Source of behaviour: the API reference of apps/v1 DaemonSet, the documentation of DaemonSets and upstream's controller.
+//!
+//! ```text
+//!   reconcile ─► claim pods and revisions ─► record the template's revision ─► a place for every node (`places`)
+//!             ─► manage: make what is missing, delete what is ended, too many or out of place ─► status
+//!             ─► nothing of that to do: rolling update (`rolling`) ─► old revisions
+//! ```
+//!
+//! A pod is bound by the scheduler: an affinity to the node's name says to which node. Its name follows from the node, so that
+//! the server refuses a second pod of one node whatever this view shows; only a surge asks for a second one.
+
+mod make;
+mod manage;
+mod places;
+mod rolling;
+mod status;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::{Tick, TickDuration, labels};
+
+use crate::events::Note;
+use crate::plan::Step;
+use crate::pods::{self, Availability};
+use crate::replica_set::claim_pods;
+use crate::revisions::{self, Present, Workload};
+use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners};
+use places::{Places, fit};
+
+/// `source.component` of its events.
+const COMPONENT: &str = "daemonset-controller";
+/// Pods created or deleted at most in one go, as upstream.
+const BURST: usize = 250;
+
+/// The DaemonSets that a change concerns.
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    match change.latest() {
+        Object::DaemonSet(_) => {
+            keys.insert(Key::DaemonSet(change.id.name.clone()));
+        }
+        Object::Pod(_) | Object::ControllerRevision(_) => {
+            for side in change.sides() {
+                match owners::controller_of(side.meta()) {
+                    Some(owner) => {
+                        if let Some(Object::DaemonSet(set)) = view.by_uid(&owner.uid) {
+                            keys.insert(key_of(set));
+                        }
+                    }
+                    None => {
+                        let namespace = side.meta().namespace.as_deref().unwrap_or_default();
+                        let sets = all(view.in_namespace(Kind::DaemonSet, namespace));
+                        keys.extend(sets.filter(|set| selects(set, side.meta())).map(key_of));
+                    }
+                }
+            }
+        }
+        Object::Node(_) => {
+            let node = |side: &Option<Object>| match side {
+                Some(Object::Node(node)) => Some(node.clone()),
+                _ => None,
+            };
+            let (before, after) = (node(&change.before), node(&change.after));
+            if let (Some(before), Some(after)) = (&before, &after)
+                && before.spec == after.spec
+                && before.metadata.labels == after.metadata.labels
+            {
+                return; // a heartbeat
+            }
+            let sets = all(view.of_kind(Kind::DaemonSet).map(|(_, object)| object));
+            let moved = sets.filter(|set| {
+                let pod = make::model(set);
+                before.as_ref().map(|node| fit(&pod, node))
+                    != after.as_ref().map(|node| fit(&pod, node))
+            });
+            keys.extend(moved.map(key_of));
+        }
+        _ => {}
+    }
+}
+
+fn all<'a>(
+    objects: impl Iterator<Item = &'a Object> + 'a,
+) -> impl Iterator<Item = &'a Arc<DaemonSet>> + 'a {
+    objects.filter_map(|object| match object {
+        Object::DaemonSet(set) => Some(set),
+        _ => None,
+    })
+}
+
+fn key_of(set: &Arc<DaemonSet>) -> Key {
+    Key::DaemonSet(NamespacedName::of(&set.metadata))
+}
+
+/// True when the set's selector matches these labels. An empty selector selects nothing here.
+fn selects(set: &DaemonSet, object: &ObjectMeta) -> bool {
+    let selector = &set.spec.selector;
+    !labels::is_empty(selector) && labels::matches(selector, object.labels.as_ref())
+}
+
+/// What one look at a DaemonSet is about, and what it finds to do.
+struct Look<'a> {
+    view: &'a View,
+    set: &'a Arc<DaemonSet>,
+    hash: &'a str,
+    min_ready: TickDuration,
+    now: Tick,
+    deletions: Vec<Step>,
+    creations: Vec<Step>,
+    notes: Vec<Note>,
+    again_at: Option<Tick>,
+}
+
+impl Look<'_> {
+    /// True when the pod is ready for as long as it has to be; when it is about to, the next look is then.
+    fn is_available(&mut self, pod: &Pod) -> bool {
+        match pods::availability(pod, self.min_ready, self.now) {
+            Availability::Available => true,
+            Availability::NotReady => false,
+            Availability::From(at) => {
+                self.look_again(at);
+                false
+            }
+        }
+    }
+
+    fn is_updated(&self, pod: &Pod) -> bool {
+        let labels = pod.metadata.labels.as_ref();
+        labels.and_then(|labels| labels.get(make::HASH)).is_some_and(|hash| hash == self.hash)
+    }
+
+    fn look_again(&mut self, at: Tick) {
+        self.again_at = Some(self.again_at.map_or(at, |before| before.min(at)));
+    }
+
+    fn delete(&mut self, pod: &Arc<Pod>) {
+        self.deletions.push(make::deletion(self.set, pod));
+    }
+
+    fn is_idle(&self) -> bool {
+        self.deletions.is_empty() && self.creations.is_empty()
+    }
+
+    /// Deletions before creations: a template that is refused does not keep what is broken.
+    fn into_plan(mut self, plan: &mut Plan) {
+        self.deletions.truncate(BURST);
+        self.creations.truncate(BURST);
+        plan.then_all(self.deletions);
+        plan.then_ever_more(self.creations);
+        plan.notes.extend(self.notes);
+        if let Some(at) = self.again_at {
+            plan.look_again(at);
+        }
+    }
+}
+
+/// What is to be done for a DaemonSet.
+pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
+    let mut plan = Plan::default();
+    let Some(set) = view.daemon_set(name) else { return plan };
+    let workload = Workload {
+        kind: Kind::DaemonSet,
+        meta: &set.metadata,
+        selector: &set.spec.selector,
+        template: &set.spec.template,
+    };
+    let is_member = |pod: &ObjectMeta| selects(set, pod);
+    let pods = claim_pods(view, Kind::DaemonSet, &set.metadata, is_member, &mut plan);
+    let history = revisions::claim_history(view, workload, &mut plan);
+    if !plan.batches.is_empty() || owners::is_terminating(&set.metadata) {
+        return plan; // what is being adopted or let go counts first; what goes as a whole is the collector's
+    }
+    let revision = match history.present(view, workload) {
+        Present::Recorded(revision) => revision,
+        Present::After(write) => {
+            plan.then(write);
+            return plan;
+        }
+    };
+    let places = Places::of(view, set, &pods);
+    let seconds = set.spec.min_ready_seconds.unwrap_or(0);
+    let mut look = Look {
+        view,
+        set,
+        hash: revisions::daemon_hash(&revision),
+        min_ready: TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+        now,
+        deletions: Vec::new(),
+        creations: Vec::new(),
+        notes: Vec::new(),
+        again_at: None,
+    };
+    look.manage(&places);
+    if look.is_idle() {
+        look.update(&places); // what is made or deleted now counts first
+    }
+    let status = look.count(&places);
+    look.into_plan(&mut plan);
+    status::update(view, status, set, &mut plan);
+    if plan.batches.is_empty() {
+        let live = |other: &ControllerRevision| {
+            let hash = revisions::daemon_hash(other);
+            hash == revisions::daemon_hash(&revision)
+                || pods.iter().any(|pod| make::hash_of(pod) == hash)
+        };
+        plan.then_all(history.truncate(set.spec.revision_history_limit, live));
+    }
+    plan
+}

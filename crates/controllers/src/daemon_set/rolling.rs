@@ -1,0 +1,145 @@
+//! The rolling update of a DaemonSet: the old pods of a few nodes at a time are deleted, and made anew by `manage`; or, with a
+//! surge, new ones are made beside them first.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::int_or_percent::{Rounding, scaled};
+
+use super::Look;
+use super::places::{Fit, Place, Places};
+use crate::pods;
+
+/// How pods get a new template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    /// When somebody deletes them.
+    OnDelete,
+    /// Old ones are deleted first; on so many nodes none may be available.
+    Unavailable(usize),
+    /// New ones are made first; so many nodes may have two.
+    Surge(usize),
+}
+
+/// The set's strategy, when so many nodes should have a pod. Percentages round up (API reference).
+pub(super) fn strategy(set: &DaemonSet, wanted: usize) -> Strategy {
+    let strategy = set.spec.update_strategy.as_ref();
+    if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
+        return Strategy::OnDelete;
+    }
+    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+    let wanted = i32::try_from(wanted).unwrap_or(i32::MAX);
+    let count = |amount| usize::try_from(scaled(amount, wanted, Rounding::Up)).unwrap_or(0);
+    match rolling.and_then(|rolling| rolling.max_surge.as_ref()).map_or(0, count) {
+        0 => {
+            let max = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
+            Strategy::Unavailable(max.map_or(1, count).max(1))
+        }
+        surge => Strategy::Surge(surge),
+    }
+}
+
+/// The pods of a node that are not going.
+enum Pair<'a> {
+    /// More than one of a template.
+    Muddle,
+    None,
+    New(&'a Arc<Pod>),
+    Old(&'a Arc<Pod>),
+    Both(&'a Arc<Pod>, &'a Arc<Pod>),
+}
+
+impl Look<'_> {
+    /// Goes on with the rolling update.
+    pub(super) fn update(&mut self, places: &Places<'_>) {
+        match strategy(self.set, places.wanted()) {
+            Strategy::OnDelete => {}
+            Strategy::Unavailable(max) => self.update_in_place(places, max),
+            Strategy::Surge(max) => self.update_with_surge(places, max),
+        }
+    }
+
+    fn pair<'a>(&self, place: &Place<'a>) -> Pair<'a> {
+        let alive = place.pods.iter().copied().filter(|pod| !pods::is_terminating(pod));
+        let (new, old): (Vec<_>, Vec<_>) = alive.partition(|pod| self.is_updated(pod));
+        match (new.as_slice(), old.as_slice()) {
+            ([], []) => Pair::None,
+            ([new], []) => Pair::New(new),
+            ([], [old]) => Pair::Old(old),
+            ([new], [old]) => Pair::Both(new, old),
+            _ => Pair::Muddle,
+        }
+    }
+
+    /// What is unavailable and old goes at once: nothing is lost. It counts as unavailable all the same (upstream counts it not,
+    /// and takes one more that is available).
+    fn update_in_place(&mut self, places: &Places<'_>, max_unavailable: usize) {
+        let mut unavailable = 0;
+        let mut candidates = Vec::new();
+        for place in nodes(places) {
+            match self.pair(place) {
+                Pair::Muddle | Pair::None | Pair::Both(..) => unavailable += 1,
+                Pair::New(new) => unavailable += usize::from(!self.is_available(new)),
+                Pair::Old(old) if self.is_available(old) => candidates.push(old),
+                Pair::Old(old) => {
+                    unavailable += 1;
+                    self.delete(old);
+                }
+            }
+        }
+        let room = max_unavailable.saturating_sub(unavailable);
+        candidates.into_iter().take(room).for_each(|pod| self.delete(pod));
+    }
+
+    /// What is unavailable and old gets a new pod beside it at once; what is available, as many as the surge leaves room for.
+    /// An old pod on a node that takes no new one goes when there are more available than wanted.
+    fn update_with_surge(&mut self, places: &Places<'_>, max_surge: usize) {
+        let (mut surge, mut available) = (0, 0);
+        let (mut candidates, mut out_of_place) = (Vec::new(), Vec::new());
+        for (node, place) in places.0.iter().filter(|(_, place)| is_of_interest(place)) {
+            match self.pair(place) {
+                Pair::Muddle => surge += 1,
+                Pair::None => {}
+                Pair::New(new) => available += usize::from(self.is_available(new)),
+                Pair::Old(old) => match (self.is_available(old), place.fit) {
+                    (false, Fit::Wanted) => self.create(node),
+                    (false, _) => self.delete(old),
+                    (true, Fit::Wanted) => {
+                        available += 1;
+                        candidates.push(*node);
+                    }
+                    (true, _) => {
+                        available += 1;
+                        out_of_place.push(old);
+                    }
+                },
+                Pair::Both(new, old) => {
+                    available += 1;
+                    if self.is_available(new) {
+                        self.delete(old);
+                    } else {
+                        surge += 1;
+                    }
+                }
+            }
+        }
+        let room = max_surge.saturating_sub(surge);
+        candidates.into_iter().take(room).for_each(|node| self.create(node));
+        let spare = available.saturating_sub(places.wanted());
+        out_of_place.into_iter().take(spare).for_each(|pod| self.delete(pod));
+    }
+}
+
+/// The nodes that have a pod or should have one.
+fn nodes<'a, 'b>(places: &'b Places<'a>) -> impl Iterator<Item = &'b Place<'a>> {
+    places.0.values().filter(|place| is_of_interest(place))
+}
+
+fn is_of_interest(place: &Place<'_>) -> bool {
+    match place.fit {
+        Fit::Wanted => true,
+        Fit::Tolerated => !place.pods.is_empty(),
+        Fit::Unfit | Fit::Gone => false,
+    }
+}

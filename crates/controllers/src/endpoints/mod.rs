@@ -1,0 +1,144 @@
+//! The addresses behind a Service: EndpointSlices, and the older Endpoints object.
+//!
+//! Source of behaviour: the API references of discovery.k8s.io/v1 EndpointSlice and v1 Endpoints, the documentation of both, and
+//! upstream's two controllers.
+//!
+//! ```text
+//!   Service ──selects──► pods with an address ──► ports that each has (`wanted`) ─► slices of at most 100 (`slices`)
+//!                                                                               └─► one Endpoints object (`object`)
+//! ```
+//!
+//! A Service without a selector is left alone: somebody else says where it leads. The view knows the pods of each Service.
+
+mod object;
+mod slices;
+mod wanted;
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::labels::Labels;
+
+use crate::{Change, Key, Kind, NamespacedName, Object, View, owners, pods};
+pub(crate) use object::reconcile as reconcile_object;
+pub(crate) use slices::reconcile as reconcile_slices;
+
+/// The label that makes a Service, and what is made for it, headless.
+const HEADLESS: &str = "service.kubernetes.io/headless";
+/// The label of a node that says in which zone it is.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The Services that a change concerns.
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    match change.latest() {
+        Object::Service(_) => keys.extend(both(&change.id.name)),
+        Object::Pod(_) => {
+            if change.before.as_ref().map(shown) == change.after.as_ref().map(shown) {
+                return;
+            }
+            for side in change.sides() {
+                keys.extend(services_of(view, side.meta()).flat_map(|service| both(&service)));
+            }
+        }
+        Object::EndpointSlice(slice) => {
+            let owner = owners::controller_of(&slice.metadata);
+            if let Some(Object::Service(service)) = owner.and_then(|owner| view.by_uid(&owner.uid))
+            {
+                keys.insert(Key::EndpointSlices(NamespacedName::of(&service.metadata)));
+            }
+        }
+        Object::Endpoints(_) => {
+            keys.insert(Key::Endpoints(change.id.name.clone()));
+        }
+        Object::Node(_) => {
+            let zone = |side: &Option<Object>| match side {
+                Some(Object::Node(node)) => zone(node).map(str::to_owned),
+                _ => None,
+            };
+            if zone(&change.before) != zone(&change.after) {
+                for pod in view.pods_on(&change.id.name.name) {
+                    keys.extend(services_of(view, &pod.metadata).map(Key::EndpointSlices));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn both(service: &NamespacedName) -> [Key; 2] {
+    [Key::EndpointSlices(service.clone()), Key::Endpoints(service.clone())]
+}
+
+fn zone(node: &Node) -> Option<&str> {
+    node.metadata.labels.as_ref()?.get(ZONE).map(String::as_str).filter(|zone| !zone.is_empty())
+}
+
+/// The Services whose selector matches a pod.
+fn services_of<'a>(
+    view: &'a View,
+    pod: &'a ObjectMeta,
+) -> impl Iterator<Item = NamespacedName> + 'a {
+    let namespace = pod.namespace.as_deref().unwrap_or_default();
+    view.in_namespace(Kind::Service, namespace).filter_map(|object| match object {
+        Object::Service(service) if selects(service, pod.labels.as_ref()) => {
+            Some(NamespacedName::of(&service.metadata))
+        }
+        _ => None,
+    })
+}
+
+/// True when the Service has a selector and it matches these labels.
+pub(crate) fn selects(service: &Service, labels: Option<&Labels>) -> bool {
+    let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.is_some_and(|selector| {
+        let has = |(key, value): (&String, &String)| labels.and_then(|l| l.get(key)) == Some(value);
+        !selector.is_empty() && selector.iter().all(has)
+    })
+}
+
+/// True when these controllers say where it leads.
+fn is_ours(service: &Service) -> bool {
+    let Some(spec) = &service.spec else { return false };
+    let has_selector = spec.selector.as_ref().is_some_and(|selector| !selector.is_empty());
+    has_selector
+        && spec.type_.as_deref() != Some("ExternalName")
+        && !owners::is_terminating(&service.metadata)
+}
+
+fn is_headless(service: &Service) -> bool {
+    service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
+}
+
+/// The labels of the Service and those that say what it is.
+fn mirrored(service: &Service, own: &[(&str, &str)]) -> Labels {
+    let mut labels = service.metadata.labels.clone().unwrap_or_default();
+    labels.remove(HEADLESS);
+    if is_headless(service) {
+        labels.insert(HEADLESS.to_owned(), String::new());
+    }
+    for (key, value) in own {
+        labels.insert((*key).to_owned(), (*value).to_owned());
+    }
+    labels
+}
+
+/// All of a pod that an endpoint shows or depends on; a status that says the same of it is no news.
+fn shown(object: &Object) -> impl PartialEq + use<> {
+    let Object::Pod(pod) = object else { return None };
+    let status = pod.status.as_ref().filter(|_| !pods::is_finished(pod))?;
+    let spec = pod.spec.as_ref()?;
+    Some((
+        (status.pod_ip.clone(), status.pod_ips.clone()),
+        (pods::is_ready(pod), pods::is_terminating(pod)),
+        (spec.node_name.clone(), spec.hostname.clone(), spec.subdomain.clone()),
+        (pod.metadata.uid.clone(), pod.metadata.labels.clone()),
+    ))
+}
+
+/// Its name is said by DNS: it has a host name, and its subdomain is the Service.
+fn hostname(pod: &Pod, service: &Service) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let is_of_service = spec.subdomain.is_some() && spec.subdomain == service.metadata.name;
+    spec.hostname.clone().filter(|hostname| is_of_service && !hostname.is_empty())
+}

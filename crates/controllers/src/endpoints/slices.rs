@@ -1,0 +1,241 @@
+//! EndpointSlices: what stays keeps its place, so that a pod that comes or goes changes one slice and not all of them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::labels::Labels;
+
+use super::wanted::{self, Family, Member, Port};
+use super::{hostname, is_ours, mirrored, zone};
+use crate::plan::{Propagation, Step, Write};
+use crate::replica_set::name_base;
+use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods};
+
+/// Endpoints of one slice, at most (upstream's default).
+const ENDPOINTS_MAX: usize = 100;
+/// The label that names the Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// The label that says who made a slice.
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const MANAGER: &str = "endpointslice-controller.k8s.io";
+
+/// What is to be done for the slices of a Service.
+pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
+    let mut plan = Plan::default();
+    let Some(service) = view.service(name).filter(|service| is_ours(service)) else { return plan };
+    let uid = service.metadata.uid.as_deref().unwrap_or_default();
+    let mut work = Work {
+        view,
+        service,
+        labels: mirrored(service, &[(SERVICE_NAME, name.name.as_str()), (MANAGED_BY, MANAGER)]),
+        taken: 0,
+        written: Vec::new(),
+        deleted: Vec::new(),
+    };
+    let families = Family::of(service);
+    for family in Family::ALL {
+        let own = view.dependents(uid).filter_map(|object| match object {
+            Object::EndpointSlice(slice) if is_made_here(slice, uid, family) => Some(slice),
+            _ => None,
+        });
+        let own: Vec<&Arc<EndpointSlice>> = own.collect();
+        if families.contains(&family) {
+            work.pack(family, own);
+        } else {
+            work.deleted.extend(own);
+        }
+    }
+    let Work { written, deleted, .. } = work;
+    // What is new before what is old goes: nobody is left out meanwhile.
+    plan.then_all(written);
+    let deletions = deleted.into_iter().map(|slice| Object::EndpointSlice(slice.clone()));
+    plan.then_all(
+        deletions.map(|slice| Write::delete(&slice, Propagation::Default).into()).collect(),
+    );
+    plan
+}
+
+fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: Family) -> bool {
+    let meta = &slice.metadata;
+    let manager = meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
+    slice.address_type == family.name()
+        && manager.is_some_and(|manager| manager == MANAGER)
+        && owners::controller_of(meta).is_some_and(|owner| owner.uid == service_uid)
+        && !owners::is_terminating(meta)
+}
+
+/// The slices of one Service while they are put in order.
+struct Work<'a> {
+    view: &'a View,
+    service: &'a Arc<Service>,
+    labels: Labels,
+    /// Numbers of names that were given in this look.
+    taken: u32,
+    written: Vec<Step>,
+    deleted: Vec<&'a Arc<EndpointSlice>>,
+}
+
+impl<'a> Work<'a> {
+    /// Puts all addresses of a family into slices. A Service without any has one slice that is empty.
+    fn pack(&mut self, family: Family, own: Vec<&'a Arc<EndpointSlice>>) {
+        let mut by_ports: BTreeMap<Vec<Port>, Vec<&Arc<EndpointSlice>>> = BTreeMap::new();
+        for slice in own {
+            by_ports.entry(ports_of(slice)).or_default().push(slice);
+        }
+        let members = wanted::members(self.view, self.service, family);
+        let is_empty = members.is_empty();
+        for (ports, members) in members {
+            let own = by_ports.remove(&ports).unwrap_or_default();
+            self.fill(family, &ports, &members, own);
+        }
+        let mut idle = by_ports.into_values().flatten();
+        if is_empty {
+            self.write(family, idle.next(), &[], Vec::new());
+        }
+        self.deleted.extend(idle);
+    }
+
+    /// Puts the pods with the same ports into the slices that have them already, then into those with room, then into new ones.
+    fn fill(
+        &mut self,
+        family: Family,
+        ports: &[Port],
+        members: &[Member<'_>],
+        own: Vec<&'a Arc<EndpointSlice>>,
+    ) {
+        let mut left: BTreeMap<String, Endpoint> = members
+            .iter()
+            .map(|member| {
+                (member.pod.metadata.uid.clone().unwrap_or_default(), self.endpoint(member))
+            })
+            .collect();
+        let mut filled: Vec<(&Arc<EndpointSlice>, Vec<Endpoint>)> = Vec::new();
+        for slice in own {
+            let known = slice.endpoints.iter().flatten();
+            let stays =
+                known.filter_map(|endpoint| left.remove(uid_of(endpoint)?)).take(ENDPOINTS_MAX);
+            filled.push((slice, stays.collect()));
+        }
+        // A slice that is written anyway takes them first, and of those the fullest.
+        filled.sort_by_key(|(slice, endpoints)| {
+            (slice.endpoints.as_ref() == Some(endpoints), Reverse(endpoints.len()))
+        });
+        let mut rest = left.into_values();
+        for (slice, mut endpoints) in filled {
+            let room = ENDPOINTS_MAX.saturating_sub(endpoints.len());
+            endpoints.extend(rest.by_ref().take(room));
+            if endpoints.is_empty() {
+                self.deleted.push(slice);
+            } else {
+                self.write(family, Some(slice), ports, endpoints);
+            }
+        }
+        loop {
+            let endpoints: Vec<Endpoint> = rest.by_ref().take(ENDPOINTS_MAX).collect();
+            if endpoints.is_empty() {
+                return;
+            }
+            self.write(family, None, ports, endpoints);
+        }
+    }
+
+    /// Writes a slice if it is new or changed.
+    fn write(
+        &mut self,
+        family: Family,
+        known: Option<&Arc<EndpointSlice>>,
+        ports: &[Port],
+        endpoints: Vec<Endpoint>,
+    ) {
+        let mut slice = match known {
+            Some(known) => known.as_ref().clone(),
+            None => EndpointSlice { metadata: self.new_meta(family), ..EndpointSlice::default() },
+        };
+        slice.metadata.labels = Some(self.labels.clone());
+        slice.address_type = family.name().to_owned();
+        slice.endpoints = Some(endpoints).filter(|endpoints| !endpoints.is_empty());
+        slice.ports = Some(ports.iter().map(shown).collect()).filter(|p: &Vec<_>| !p.is_empty());
+        let write = match known {
+            Some(known) if **known == slice => return,
+            Some(_) => Write::Update(slice.into()),
+            None => Write::Create(slice.into()),
+        };
+        self.written.push(write.into());
+    }
+
+    fn new_meta(&mut self, family: Family) -> ObjectMeta {
+        let meta = &self.service.metadata;
+        let service = meta.name.as_deref().unwrap_or_default();
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let series = format!("{}/{}", meta.uid.as_deref().unwrap_or_default(), family.name());
+        let (number, name) = (self.taken..)
+            .map(|number| {
+                (number, format!("{}-{}", name_base(service), names::suffix(&series, number)))
+            })
+            .find(|(_, name)| {
+                let name = NamespacedName::new(namespace, name.as_str());
+                self.view.get(&ObjectId::new(Kind::EndpointSlice, name)).is_none()
+            })
+            .expect("there are more names than slices");
+        self.taken = number + 1;
+        ObjectMeta {
+            generate_name: Some(format!("{service}-")),
+            name: Some(name),
+            namespace: meta.namespace.clone(),
+            owner_references: Some(vec![owners::controller_reference(Kind::Service, meta)]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// A pod that is being deleted is not ready, and serves for as long as its probe says so: traffic goes to it when there is no
+    /// other [KEP-1669].
+    fn endpoint(&self, member: &Member<'_>) -> Endpoint {
+        let pod = member.pod;
+        let (serving, terminating) = (pods::is_ready(pod), pods::is_terminating(pod));
+        let ready = wanted::publishes_not_ready(self.service) || (serving && !terminating);
+        let node = pods::node(pod);
+        let node_object = node.and_then(|node| self.view.node(&NamespacedName::new("", node)));
+        Endpoint {
+            addresses: vec![member.address.to_owned()],
+            conditions: Some(EndpointConditions {
+                ready: Some(ready),
+                serving: Some(serving),
+                terminating: Some(terminating),
+            }),
+            hostname: hostname(pod, self.service),
+            node_name: node.map(str::to_owned),
+            target_ref: Some(wanted::reference(pod)),
+            zone: node_object.and_then(|node| zone(node)).map(str::to_owned),
+            ..Endpoint::default()
+        }
+    }
+}
+
+fn uid_of(endpoint: &Endpoint) -> Option<&String> {
+    endpoint.target_ref.as_ref()?.uid.as_ref()
+}
+
+fn shown(port: &Port) -> EndpointPort {
+    EndpointPort {
+        name: Some(port.name.clone()),
+        protocol: Some(port.protocol.clone()),
+        port: Some(port.number),
+        app_protocol: port.app_protocol.clone(),
+    }
+}
+
+fn ports_of(slice: &EndpointSlice) -> Vec<Port> {
+    let ports = slice.ports.iter().flatten().map(|port| Port {
+        name: port.name.clone().unwrap_or_default(),
+        protocol: port.protocol.clone().unwrap_or_default(),
+        number: port.port.unwrap_or(0),
+        app_protocol: port.app_protocol.clone(),
+    });
+    let mut ports: Vec<Port> = ports.collect();
+    ports.sort();
+    ports
+}

@@ -1,0 +1,145 @@
+//! Where a Service leads: the pods that it selects, with the ports that each of them has for it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, Service, ServicePort};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::{NamespacedName, View, pods};
+
+/// The kind of address that is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    IPv4,
+    IPv6,
+}
+
+impl Family {
+    pub(super) const ALL: [Family; 2] = [Family::IPv4, Family::IPv6];
+
+    /// As `addressType` and `ipFamilies` spell it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Family::IPv4 => "IPv4",
+            Family::IPv6 => "IPv6",
+        }
+    }
+
+    /// The families of a Service, the first one first; IPv4 when it does not say.
+    pub(super) fn of(service: &Service) -> Vec<Family> {
+        let named = service.spec.as_ref().and_then(|spec| spec.ip_families.as_deref());
+        let named: Vec<Family> = named
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|name| Family::ALL.into_iter().find(|family| family.name() == name))
+            .collect();
+        if named.is_empty() { vec![Family::IPv4] } else { named }
+    }
+
+    fn is_of(self, address: &str) -> bool {
+        match address.parse() {
+            Ok(IpAddr::V4(_)) => self == Family::IPv4,
+            Ok(IpAddr::V6(_)) => self == Family::IPv6,
+            Err(_) => false,
+        }
+    }
+}
+
+/// A port behind a Service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Port {
+    pub(super) name: String,
+    pub(super) protocol: String,
+    pub(super) number: i32,
+    pub(super) app_protocol: Option<String>,
+}
+
+/// A pod behind a Service.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member<'a> {
+    pub(super) pod: &'a Arc<Pod>,
+    pub(super) address: &'a str,
+}
+
+/// The pods that the Service selects and that have an address, those that are being deleted too, by the ports that they have.
+pub(super) fn members<'a>(
+    view: &'a View,
+    service: &'a Service,
+    family: Family,
+) -> BTreeMap<Vec<Port>, Vec<Member<'a>>> {
+    let mut by_ports: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for pod in view.selected_by(&NamespacedName::of(&service.metadata)) {
+        if pods::is_finished(pod) {
+            continue;
+        }
+        let Some(address) = address(pod, family) else { continue };
+        by_ports.entry(ports(service, pod)).or_default().push(Member { pod, address });
+    }
+    by_ports
+}
+
+fn address(pod: &Pod, family: Family) -> Option<&str> {
+    let status = pod.status.as_ref()?;
+    let all = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
+    all.chain(status.pod_ip.as_deref()).find(|address| family.is_of(address))
+}
+
+/// Sorted, so that another order in the Service is no change.
+fn ports(service: &Service, pod: &Pod) -> Vec<Port> {
+    let list = service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
+    let mut ports: Vec<Port> = list
+        .iter()
+        .filter_map(|port| {
+            Some(Port {
+                name: port.name.clone().unwrap_or_default(),
+                protocol: protocol(port.protocol.as_deref()).to_owned(),
+                number: target(port, pod)?,
+                app_protocol: port.app_protocol.clone(),
+            })
+        })
+        .collect();
+    ports.sort();
+    ports
+}
+
+fn protocol(named: Option<&str>) -> &str {
+    named.filter(|protocol| !protocol.is_empty()).unwrap_or("TCP")
+}
+
+/// The port of the pod that a port of the Service leads to; none when no container has one of that name.
+fn target(port: &ServicePort, pod: &Pod) -> Option<i32> {
+    match &port.target_port {
+        None | Some(IntOrString::Int(0)) => Some(port.port),
+        Some(IntOrString::Int(number)) => Some(*number),
+        Some(IntOrString::String(name)) if name.is_empty() => Some(port.port),
+        Some(IntOrString::String(name)) => {
+            let spec = pod.spec.as_ref()?;
+            let is_sidecar = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
+            let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);
+            let all = spec.containers.iter().chain(sidecars);
+            let named = all.flat_map(|container| container.ports.iter().flatten()).find(|found| {
+                found.name.as_ref() == Some(name)
+                    && protocol(found.protocol.as_deref()) == protocol(port.protocol.as_deref())
+            });
+            named.map(|found| found.container_port)
+        }
+    }
+}
+
+/// The pod, as what an address leads to.
+pub(super) fn reference(pod: &Pod) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Pod".to_owned()),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        uid: pod.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// `spec.publishNotReadyAddresses`.
+pub(super) fn publishes_not_ready(service: &Service) -> bool {
+    service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses) == Some(true)
+}

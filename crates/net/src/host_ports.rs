@@ -1,0 +1,206 @@
+//! Ports of the node that lead to pods (`hostPort`).
+//!
+//! ```text
+//!  client ──► listener of the node ──► this process ──► the pod's address and port
+//!                       │ kept open while the pod goes from one sandbox to the next: only the address changes
+//! ```
+//! The bytes go through this process: that needs neither a kernel module nor a program nor a setting of the machine, works on
+//! the loopback, and leaves nothing behind when the process is killed. The price: the pod sees the bridge's address and not the
+//! client's, and connections end with this process; the next one opens the ports again.
+//!
+//! A port belongs to a pod and leads to one of its sandboxes. How many connections there are is bounded, for each port and
+//! for all: whoever comes then waits to be accepted.
+
+mod tcp;
+#[cfg(test)]
+mod tests;
+mod udp;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::process::Resource;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::error::NetError;
+
+/// Connections and clients of all ports together at most, however many files this process may open.
+const CONNECTIONS_MAX: u64 = 4096;
+/// And at least, however few.
+const CONNECTIONS_MIN: u64 = 32;
+/// Files for one connection, and as many are left to everything else.
+const FILES_PER_CONNECTION: u64 = 4;
+
+/// A port of the node that leads to a port of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    /// What is spoken there.
+    pub protocol: PortProtocol,
+    /// Where the node listens; the unspecified address means at all of its addresses.
+    pub listen: SocketAddr,
+    /// The port in the pod.
+    pub pod_port: u16,
+}
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortProtocol {
+    /// Connections.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+impl fmt::Display for PortProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+        })
+    }
+}
+
+/// The open ports of one node, by pod.
+#[derive(Debug)]
+pub(crate) struct HostPorts {
+    open: Mutex<BTreeMap<String, OpenPorts>>,
+    /// A place for each connection and each client.
+    connections: Arc<Semaphore>,
+}
+
+/// Those of one pod.
+#[derive(Debug)]
+struct OpenPorts {
+    /// Where they lead.
+    sandbox: String,
+    ports: Vec<HostPort>,
+    /// Its address.
+    target: watch::Sender<IpAddr>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// A socket that listens and that nobody serves yet.
+enum Listening {
+    Tcp(tokio::net::TcpListener),
+    Udp(tokio::net::UdpSocket),
+}
+
+impl HostPorts {
+    pub(crate) fn new() -> Self {
+        let files = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let connections = (files / FILES_PER_CONNECTION).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
+        Self::with_places(usize::try_from(connections).expect("at most CONNECTIONS_MAX"))
+    }
+
+    /// For so many connections and clients at a time.
+    fn with_places(places: usize) -> Self {
+        Self { open: Mutex::default(), connections: Arc::new(Semaphore::new(places)) }
+    }
+
+    /// Opens all of them or none. What the pod has open already leads to this sandbox from now on.
+    pub(crate) async fn open(
+        &self,
+        pod: &str,
+        sandbox: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> Result<(), NetError> {
+        if self.turn(pod, sandbox, target, ports) {
+            return Ok(());
+        }
+        let other = self.lock().remove(pod);
+        end(other).await;
+        if ports.is_empty() {
+            return Ok(());
+        }
+        let listening: Result<Vec<_>, _> = ports.iter().map(|port| listen(*port)).collect();
+        let (target, _) = watch::channel(target);
+        let mut tasks = Vec::with_capacity(ports.len());
+        for (port, socket) in ports.iter().zip(listening?) {
+            let target = target.subscribe();
+            let places = self.connections.clone();
+            tasks.push(match socket {
+                Listening::Tcp(listener) => {
+                    tokio::spawn(tcp::serve(listener, port.pod_port, target, places))
+                }
+                Listening::Udp(socket) => {
+                    tokio::spawn(udp::serve(socket, port.pod_port, target, places))
+                }
+            });
+        }
+        let sandbox = sandbox.to_owned();
+        let opened = OpenPorts { sandbox, ports: ports.to_vec(), target, tasks };
+        let before = self.lock().insert(pod.to_owned(), opened);
+        end(before).await;
+        Ok(())
+    }
+
+    /// The same ports are open: they lead there now.
+    fn turn(&self, pod: &str, sandbox: &str, target: IpAddr, ports: &[HostPort]) -> bool {
+        let mut open = self.lock();
+        let Some(opened) = open.get_mut(pod).filter(|opened| opened.ports == ports) else {
+            return false;
+        };
+        sandbox.clone_into(&mut opened.sandbox);
+        opened.target.send_if_modified(|now| std::mem::replace(now, target) != target);
+        true
+    }
+
+    /// Closes what leads to this sandbox; the ports are free when it returns.
+    pub(crate) async fn close(&self, sandbox: &str) {
+        let closed: Vec<OpenPorts> = {
+            let mut open = self.lock();
+            open.extract_if(.., |_, opened| opened.sandbox == sandbox).map(|(_, o)| o).collect()
+        };
+        end(closed).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, OpenPorts>> {
+        // nothing here panics halfway through a change
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OpenPorts {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// Ends their tasks, and with them the sockets and connections.
+async fn end(closed: impl IntoIterator<Item = OpenPorts>) {
+    for mut ports in closed {
+        for task in std::mem::take(&mut ports.tasks) {
+            task.abort();
+            // it was told to stop: how it ended says nothing
+            drop(task.await);
+        }
+    }
+}
+
+fn listen(port: HostPort) -> Result<Listening, NetError> {
+    let failed = |source: io::Error| NetError::HostPort {
+        listen: port.listen,
+        protocol: port.protocol,
+        source,
+    };
+    let listening = match port.protocol {
+        PortProtocol::Tcp => {
+            let listener = TcpListener::bind(port.listen).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            tokio::net::TcpListener::from_std(listener).map(Listening::Tcp)
+        }
+        PortProtocol::Udp => {
+            let socket = UdpSocket::bind(port.listen).map_err(failed)?;
+            socket.set_nonblocking(true).map_err(failed)?;
+            tokio::net::UdpSocket::from_std(socket).map(Listening::Udp)
+        }
+    };
+    listening.map_err(failed)
+}
