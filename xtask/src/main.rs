@@ -1,4 +1,4 @@
-//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask vm`.
+//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask sim`, `cargo xtask vm`.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
 
@@ -25,6 +25,12 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         binary: Option<PathBuf>,
     },
+    /// Play the simulator's campaigns on all cores, and show the first that breaks a promise; docs/sim.md
+    Sim {
+        /// From the first to the one before the last, such as 1..10000; or one
+        #[arg(long, value_name = "A..B", default_value = "1..1000")]
+        seeds: String,
+    },
     /// Print the table of figures, beside the peers that are installed
     Bench {
         /// Passed on to the benchmark
@@ -50,6 +56,9 @@ fn main() -> anyhow::Result<()> {
             }
         }
         Task::Vm { binary } => vm::smoke(binary),
+        Task::Sim { seeds } => run(cargo_command()
+            .args(["run", "--release", "--quiet", "--locked", "--package", "rekindle-sim"])
+            .args(["--example", "seeds", "--", &seeds])),
         Task::Bench { args } => {
             run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
             run(cargo_command()

@@ -213,10 +213,13 @@ pub struct Sim {
     /// How much virtual time goes by, such as 1h or 20d [default: what the scenario says]
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub duration: Option<std::time::Duration>,
+    /// On how many nodes it is played, 1 to 1000 [default: what the scenario says]
+    #[arg(long, value_name = "NUMBER")]
+    pub nodes: Option<usize>,
     /// Play it without any ladder and again with the ladders of this file, side by side; may be repeated
     #[arg(long, value_name = "FILE")]
     pub ladder: Vec<PathBuf>,
-    /// A table for people, or JSON (its shape: docs/sim.md)
+    /// A table for people, JSON (its shape: docs/sim.md), or a page with plots for a browser
     #[arg(short, long, value_enum, default_value_t = SimOutput::Table)]
     pub output: SimOutput,
 }
@@ -228,6 +231,8 @@ pub enum SimOutput {
     Table,
     /// For programs.
     Json,
+    /// For a browser.
+    Html,
 }
 
 /// `rekindle restart`.

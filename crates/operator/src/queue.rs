@@ -16,21 +16,31 @@ const LONGEST_WAIT: TickDuration = TickDuration::from_secs(60);
 pub(crate) struct Queue {
     ready: BTreeSet<Work>,
     later: BTreeMap<Work, Tick>,
+    /// The same by time: nobody looks through all that waits.
+    by_due: BTreeSet<(Tick, Work)>,
     failures: BTreeMap<Work, u32>,
 }
 
 impl Queue {
     /// It is due now.
     pub(crate) fn add(&mut self, work: Work) {
-        self.later.remove(&work);
+        self.unset(&work);
         self.ready.insert(work);
     }
 
     /// It is due then, unless it is due earlier already.
     pub(crate) fn add_at(&mut self, work: Work, at: Tick) {
-        if !self.ready.contains(&work) {
-            let due = self.later.entry(work).or_insert(at);
-            *due = at.min(*due);
+        if self.ready.contains(&work) || self.later.get(&work).is_some_and(|due| *due <= at) {
+            return;
+        }
+        self.unset(&work);
+        self.by_due.insert((at, work.clone()));
+        self.later.insert(work, at);
+    }
+
+    fn unset(&mut self, work: &Work) {
+        if let Some((work, due)) = self.later.remove_entry(work) {
+            self.by_due.remove(&(due, work));
         }
     }
 
@@ -49,19 +59,17 @@ impl Queue {
 
     /// When something becomes due that is not due yet.
     pub(crate) fn next_due(&self) -> Option<Tick> {
-        self.later.values().min().copied()
+        self.by_due.first().map(|(due, _)| *due)
     }
 
     /// Takes what is due at `now`.
     pub(crate) fn take(&mut self, now: Tick) -> BTreeSet<Work> {
         let mut due = std::mem::take(&mut self.ready);
-        self.later.retain(|work, at| {
-            let stays = *at > now;
-            if !stays {
-                due.insert(work.clone());
-            }
-            stays
-        });
+        while self.by_due.first().is_some_and(|(at, _)| *at <= now) {
+            let (_, work) = self.by_due.pop_first().expect("it was looked at just now");
+            self.later.remove(&work);
+            due.insert(work);
+        }
         due
     }
 }

@@ -21,8 +21,7 @@ use rekindle_controllers::kind::Scope;
 use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 const JSON: &str = "application/json";
@@ -316,48 +315,67 @@ fn body(object: &Object) -> Value {
     }
 }
 
+/// What is read of an object of which nothing else is held.
+#[derive(Deserialize)]
+struct PartialObject {
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
 /// Reads an object of a kind as the view holds it: whole, or its metadata.
 ///
 /// # Errors
 /// When it is not one of that kind.
 pub fn object_of(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
-    fn typed<T: DeserializeOwned>(value: Value) -> Result<Object, serde_json::Error>
+    read(kind, value)
+}
+
+/// The same from its text.
+///
+/// # Errors
+/// When it is not JSON, or not an object of that kind.
+pub fn object_from_json(kind: Kind, json: &[u8]) -> Result<Object, serde_json::Error> {
+    read(kind, &mut serde_json::Deserializer::from_slice(json))
+}
+
+fn read<'de, D: Deserializer<'de>>(kind: Kind, from: D) -> Result<Object, D::Error> {
+    fn typed<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Object, D::Error>
     where
         Object: From<T>,
     {
-        serde_json::from_value::<T>(value).map(Object::from)
+        T::deserialize(from).map(Object::from)
     }
     match kind {
-        Kind::DaemonSet => typed::<DaemonSet>(value),
-        Kind::Deployment => typed::<Deployment>(value),
-        Kind::ReplicaSet => typed::<ReplicaSet>(value),
-        Kind::ReplicationController => typed::<ReplicationController>(value),
-        Kind::StatefulSet => typed::<StatefulSet>(value),
-        Kind::ControllerRevision => typed::<ControllerRevision>(value),
-        Kind::CronJob => typed::<CronJob>(value),
-        Kind::Job => typed::<Job>(value),
-        Kind::Pod => typed::<Pod>(value),
-        Kind::RestartLadder => typed::<RestartLadder>(value),
-        Kind::PodRestart => typed::<PodRestart>(value),
-        Kind::RestartLedger => typed::<RestartLedger>(value),
-        Kind::PodDisruptionBudget => typed::<PodDisruptionBudget>(value),
-        Kind::PersistentVolumeClaim => typed::<PersistentVolumeClaim>(value),
-        Kind::Service => typed::<Service>(value),
-        Kind::EndpointSlice => typed::<EndpointSlice>(value),
-        Kind::Endpoints => typed::<Endpoints>(value),
-        Kind::Lease => typed::<Lease>(value),
-        Kind::PersistentVolume => typed::<PersistentVolume>(value),
-        Kind::StorageClass => typed::<StorageClass>(value),
-        Kind::Node => typed::<Node>(value),
-        Kind::Namespace => typed::<Namespace>(value),
+        Kind::DaemonSet => typed::<DaemonSet, _>(from),
+        Kind::Deployment => typed::<Deployment, _>(from),
+        Kind::ReplicaSet => typed::<ReplicaSet, _>(from),
+        Kind::ReplicationController => typed::<ReplicationController, _>(from),
+        Kind::StatefulSet => typed::<StatefulSet, _>(from),
+        Kind::ControllerRevision => typed::<ControllerRevision, _>(from),
+        Kind::CronJob => typed::<CronJob, _>(from),
+        Kind::Job => typed::<Job, _>(from),
+        Kind::Pod => typed::<Pod, _>(from),
+        Kind::RestartLadder => typed::<RestartLadder, _>(from),
+        Kind::PodRestart => typed::<PodRestart, _>(from),
+        Kind::RestartLedger => typed::<RestartLedger, _>(from),
+        Kind::PodDisruptionBudget => typed::<PodDisruptionBudget, _>(from),
+        Kind::PersistentVolumeClaim => typed::<PersistentVolumeClaim, _>(from),
+        Kind::Service => typed::<Service, _>(from),
+        Kind::EndpointSlice => typed::<EndpointSlice, _>(from),
+        Kind::Endpoints => typed::<Endpoints, _>(from),
+        Kind::Lease => typed::<Lease, _>(from),
+        Kind::PersistentVolume => typed::<PersistentVolume, _>(from),
+        Kind::StorageClass => typed::<StorageClass, _>(from),
+        Kind::Node => typed::<Node, _>(from),
+        Kind::Namespace => typed::<Namespace, _>(from),
         Kind::ConfigMap
         | Kind::Secret
         | Kind::ServiceAccount
         | Kind::RoleBinding
         | Kind::Role
         | Kind::Event => {
-            let meta = value.get("metadata").cloned().unwrap_or_default();
-            Ok(Object::Metadata(kind, serde_json::from_value::<ObjectMeta>(meta)?.into()))
+            let PartialObject { metadata } = PartialObject::deserialize(from)?;
+            Ok(Object::Metadata(kind, metadata.into()))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_types::v1alpha1::{Refresh, Rung};
+use rekindle_types::v1alpha1::{PodRestart, Refresh, Rung};
 use rekindle_types::{
     ContainerAttempt, ContainerName, ContainerUser, Exit, SandboxAttempt, Tick, TickDuration,
 };
@@ -144,6 +144,26 @@ pub enum Series {
     /// made up for by the next one, so that in a failure that no restart helps against a ladder starts nothing more often
     /// than the backoff alone would.
     GoesOn,
+}
+
+impl RestartRequest {
+    /// What the core needs to know of a PodRestart; `None` when it has no UID yet, which no stored object lacks.
+    pub fn of(restart: &PodRestart) -> Option<Self> {
+        let spec = &restart.spec;
+        let grace = spec.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
+        Some(Self {
+            id: restart.metadata.uid.clone()?,
+            name: restart.metadata.name.clone().unwrap_or_default(),
+            rung: spec.rung.unwrap_or(Rung::Pod),
+            refresh: spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
+            grace: grace.map(TickDuration::from_secs),
+            reason: spec.reason.clone().unwrap_or_default(),
+            series: match spec.ladder_name {
+                Some(_) => Series::GoesOn,
+                None => Series::Anew,
+            },
+        })
+    }
 }
 
 /// What an action brought.

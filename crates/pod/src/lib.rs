@@ -32,7 +32,7 @@
 //! | what a node has given to its pods | [`room`] |
 //! | restart policies and rules | `restart_rules`, `restart_all` |
 //! | an agent that starts again | `recovery`, [`journal`] |
-//! | what the API shows | `status`, `phase`, `conditions`, `texts` |
+//! | what the API shows, and how it is written | `status`, `phase`, `conditions`, `texts`, `status_write` |
 #![forbid(unsafe_code)]
 
 pub mod action;
@@ -64,6 +64,7 @@ pub mod room;
 mod sandbox;
 mod sequence;
 mod status;
+mod status_write;
 mod texts;
 mod timers;
 mod update;
@@ -82,4 +83,5 @@ pub use event::{
     SandboxSeenState, Series, Snapshot, Verdict,
 };
 pub use journal::Journal;
+pub use status_write::StatusWrite;
 pub use update::concerns_core;

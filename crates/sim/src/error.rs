@@ -14,8 +14,10 @@ pub enum SimError {
         message: String,
     },
     /// The API refuses an object of the scenario.
-    #[error("apply {object}: {message}")]
+    #[error("{operation} {object}: {message}")]
     Refused {
+        /// What was to be done with it.
+        operation: &'static str,
         /// Kind and name.
         object: String,
         /// The API's words.

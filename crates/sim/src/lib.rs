@@ -3,20 +3,35 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod availability;
 mod behaviour;
+mod campaign;
 mod entropy;
 mod error;
+mod faults;
+mod generate;
+mod html;
+mod kinds;
+mod known_bugs;
 mod report;
 mod scenario;
+mod script;
 mod server;
+mod timeline;
 mod trace;
 mod world;
 
+pub use availability::Total;
 pub use behaviour::{Behaviour, Exits, MendedBy};
+pub use campaign::{Campaign, FAULTS_END, Failure, Passed, REST_WITHIN};
 pub use entropy::Seeded;
 pub use error::SimError;
+pub use faults::{Deed, Faults, Rates, Relief, Sync};
+pub use known_bugs::KnownBug;
 pub use report::{Outcome, Report};
 pub use scenario::{Policy, Scenario};
+pub use script::Change;
 pub use server::Figures;
+pub use timeline::{Outage, Span, Timeline};
 pub use trace::Trace;
 pub use world::{BEGIN, World};

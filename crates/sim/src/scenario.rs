@@ -5,17 +5,13 @@ use rekindle_types::TickDuration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::{Behaviour, duration, some_duration};
 use crate::error::SimError;
 use crate::report::Outcome;
+use crate::script::{Script, check_duration, check_nodes, wrong};
 use crate::world::World;
 
-/// The longest run.
-const DURATION_MAX: TickDuration = TickDuration::from_secs(366 * 86_400);
-const NODES_MAX: usize = 1_000;
-/// What upstream lets `crashLoopBackOff.maxContainerRestartPeriod` be (KEP-5593).
-const RESTART_PERIOD: std::ops::RangeInclusive<TickDuration> =
-    TickDuration::from_secs(1)..=TickDuration::from_secs(300);
+/// A run is told to whoever waits for it so many times.
+const TOLD: u64 = 200;
 
 /// What is played.
 #[derive(Clone, Debug)]
@@ -34,23 +30,6 @@ struct Document {
     #[serde(rename = "metadata")]
     _metadata: Option<Value>,
     spec: Script,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Script {
-    #[serde(rename = "for", deserialize_with = "duration")]
-    duration: TickDuration,
-    #[serde(default = "one")]
-    nodes: usize,
-    #[serde(default, deserialize_with = "some_duration")]
-    max_container_restart_period: Option<TickDuration>,
-    #[serde(default)]
-    behaviours: Vec<Behaviour>,
-}
-
-const fn one() -> usize {
-    1
 }
 
 /// With which ladders a scenario is played.
@@ -87,7 +66,8 @@ impl Policy {
         }
     }
 
-    fn name(&self) -> &str {
+    /// What the report calls it.
+    pub fn name(&self) -> &str {
         match self {
             Self::AsWritten => "as written",
             Self::NoLadder => "no ladder",
@@ -130,21 +110,8 @@ impl Scenario {
             return Err(wrong("kind", "there is no manifest beside the Scenario to play it with"));
         }
         let made = Self { script: read.spec, manifests };
-        made.check()?;
+        made.script.check()?;
         Ok(made)
-    }
-
-    fn check(&self) -> Result<(), SimError> {
-        let script = &self.script;
-        check_duration("spec.for", script.duration)?;
-        if !(1..=NODES_MAX).contains(&script.nodes) {
-            return Err(wrong("spec.nodes", &format!("give 1 to {NODES_MAX}")));
-        }
-        let period = script.max_container_restart_period;
-        if period.is_some_and(|period| !RESTART_PERIOD.contains(&period)) {
-            return Err(wrong("spec.maxContainerRestartPeriod", "give 1s to 300s"));
-        }
-        Ok(())
     }
 
     /// How much virtual time goes by.
@@ -162,39 +129,62 @@ impl Scenario {
         Ok(())
     }
 
+    /// Plays it on more or fewer nodes than the scenario says.
+    ///
+    /// # Errors
+    /// When there are too many or none, or when a node that the scenario names is not among them.
+    pub fn set_nodes(&mut self, nodes: usize) -> Result<(), SimError> {
+        check_nodes("spec.nodes", nodes)?;
+        self.script.nodes = nodes;
+        self.script.check()
+    }
+
     /// Plays it under a policy. The same seed, the same outcome.
     ///
     /// # Errors
     /// When the API refuses a manifest, in its words; when something moves in a circle.
     pub fn play(&self, seed: u64, policy: &Policy) -> Result<Outcome, SimError> {
+        self.play_told(seed, policy, &mut |_| {})
+    }
+
+    /// The same, and tells from time to time how much virtual time has gone by.
+    ///
+    /// # Errors
+    /// As [`Self::play`].
+    pub fn play_told(
+        &self,
+        seed: u64,
+        policy: &Policy,
+        told: &mut dyn FnMut(TickDuration),
+    ) -> Result<Outcome, SimError> {
         let script = &self.script;
         let mut config = Config::default();
         if let Some(period) = script.max_container_restart_period {
             config.max_container_restart_period = period;
         }
         let mut world = World::new(seed, script.nodes, script.behaviours.clone(), config)?;
+        world.measure(script.duration);
+        for (at, change) in script.changes(seed)? {
+            world.change_at(at, change);
+        }
         let kept = self.manifests.iter().filter(|object| !policy.leaves_out(object));
         for object in policy.ladders_added().iter().chain(kept) {
             world.apply(object)?;
         }
-        world.run_until(script.duration)?;
-        Ok(Outcome::of(policy.name(), &world))
+        for part in 1..=TOLD {
+            let micros = u128::from(script.duration.as_micros()) * u128::from(part);
+            let until = u64::try_from(micros / u128::from(TOLD)).unwrap_or(u64::MAX);
+            let until = TickDuration::from_micros(until);
+            world.run_until(until)?;
+            told(until);
+        }
+        world.end();
+        Ok(Outcome::of(policy.name(), script.duration, &world))
     }
-}
-
-fn check_duration(path: &str, duration: TickDuration) -> Result<(), SimError> {
-    if duration == TickDuration::ZERO || duration > DURATION_MAX {
-        return Err(wrong(path, "give more than nothing, and at most 366d"));
-    }
-    Ok(())
 }
 
 fn is_ladder(object: &Value) -> bool {
     object["kind"] == "RestartLadder"
-}
-
-fn wrong(path: &str, message: &str) -> SimError {
-    SimError::Scenario { path: path.to_owned(), message: message.to_owned() }
 }
 
 #[cfg(test)]
@@ -220,6 +210,32 @@ mod tests {
             (
                 json!({"for": "1h", "maxContainerRestartPeriod": "10m"}),
                 "spec.maxContainerRestartPeriod: give 1s to 300s",
+            ),
+            (
+                json!({"for": "1h", "nodeLoss": [{"share": "120%", "from": "1m"}]}),
+                "spec.nodeLoss[0].share: \"120%\" is no share from 1% to 100%",
+            ),
+            (
+                json!({"for": "1h", "nodeLoss": [{"from": "1m"}]}),
+                "spec.nodeLoss[0]: give either nodes or share",
+            ),
+            (
+                json!({"for": "1h", "nodeLoss": [{"nodes": ["a"], "from": "1m"}]}),
+                "spec.nodeLoss[0].nodes[0]: the nodes are node-0 to node-0",
+            ),
+            (
+                json!({"for": "1h", "changes": [{"at": "1m"}]}),
+                "spec.changes[0]: give one of apply, scale and delete",
+            ),
+            (
+                json!({"for": "1h", "changes": [{"at": "1m", "apply": {"kind": "Nothing"}}]}),
+                "spec.changes[0].apply.kind: there is no kind \"Nothing\" in \"\" here",
+            ),
+            (
+                json!({"for": "1h", "changes": [
+                    {"at": "1m", "scale": {"kind": "Pod", "name": "a", "replicas": 1}},
+                ]}),
+                "spec.changes[0].scale.kind: Pod cannot be scaled",
             ),
             (
                 json!({"for": "1h", "behaviours": [{}, {"exits": {"code": 900}}]}),

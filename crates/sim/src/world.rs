@@ -6,39 +6,72 @@
 //!                                                        └─► pod cores on their nodes ─► effects ─► queue
 //! ```
 
+mod faults;
+mod nodes;
+mod verdict;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
 use http::Method;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rekindle_controllers::events::{Note, Recorder, Severity};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_controllers::events::Recorder;
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Refusal};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, Seen, Task, Writer, kinds, object_of, path};
-use rekindle_pod::{ActionId, Config, ContainerKey, Outcome, PodEvent, RestartRequest, Series};
+use rekindle_operator::{Desk, Seen, Task, Writer, kinds, path};
+use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::{Event as Stored, Watch};
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Refresh, Rung};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
-use crate::agent::{Effect, PodOnNode};
+use crate::agent::PodOnNode;
+use crate::availability::{Availability, is_ready};
 use crate::behaviour::Behaviour;
 use crate::error::SimError;
-use crate::server::{Figures, Server};
+use crate::faults::{Deed, Faults, Relief, WriteFate};
+use crate::kinds::Kinds;
+use crate::known_bugs::KnownBug;
+use crate::script::Change;
+use crate::server::{Figures, Power, Server};
+use crate::timeline::{Counts, Timeline};
 use crate::trace::Trace;
+use faults::Hearing;
 
 /// When every run begins: 2026-01-01 00:00 UTC.
 pub const BEGIN: Tick = Tick::from_secs(1_767_225_600);
 /// More rounds than anything needs at one moment.
 const ROUNDS_MAX: usize = 20_000;
+/// A timeline is divided for this length unless told.
+const MEASURED: TickDuration = TickDuration::from_secs(3_600);
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// Something that will happen.
 #[derive(Clone, Debug)]
 enum Happening {
-    Answer { uid: String, incarnation: u32, id: ActionId, outcome: Outcome },
-    Ends { uid: String, key: ContainerKey, status: ExitStatus },
-    Timer { uid: String },
+    Answer {
+        uid: String,
+        incarnation: u32,
+        id: ActionId,
+        result: Result<Outcome, ActionError>,
+    },
+    Ends {
+        uid: String,
+        key: ContainerKey,
+        status: ExitStatus,
+    },
+    Timer {
+        uid: String,
+    },
+    Changed(Change),
+    Deed(Deed),
+    /// The controllers hear again.
+    Hear(Relief),
+    NodeHears(String),
+    /// What a pod's node could not write is tried again.
+    CatchUp {
+        uid: String,
+    },
 }
 
 /// A cluster in virtual time.
@@ -53,11 +86,27 @@ pub struct World {
     behaviours: Vec<Behaviour>,
     config: Config,
     nodes: BTreeSet<String>,
+    /// Those without a network.
+    cut_off: BTreeSet<String>,
+    /// Those that do not hear what happens in the API, though they can write.
+    deaf: BTreeSet<String>,
+    hearing: Hearing,
+    faults: Faults,
+    last_revision: u64,
     pods: BTreeMap<String, PodOnNode>,
+    /// The UIDs of the newest of each name.
+    pods_by_name: BTreeMap<NamespacedName, String>,
+    /// Of pods that are gone; only the bug [`KnownBug::SandboxOfNamesake`] keeps any.
+    leftovers: BTreeMap<NamespacedName, PodOnNode>,
     recorder: Recorder,
     addresses: u32,
-    restarts: BTreeMap<String, u64>,
-    rungs: BTreeMap<String, u64>,
+    restarts: BTreeMap<(NamespacedName, String), u64>,
+    restarts_total: u64,
+    /// What became of each PodRestart, by its UID.
+    rungs: BTreeMap<String, (Rung, Option<PodRestartPhase>)>,
+    availability: Availability,
+    timeline: Timeline,
+    kinds: Kinds,
     trace: Trace,
     broken: Option<String>,
 }
@@ -89,11 +138,22 @@ impl World {
             behaviours,
             config,
             nodes: BTreeSet::new(),
+            cut_off: BTreeSet::new(),
+            deaf: BTreeSet::new(),
+            hearing: Hearing::Well,
+            faults: Faults::none(),
+            last_revision: 0,
             pods: BTreeMap::new(),
+            pods_by_name: BTreeMap::new(),
+            leftovers: BTreeMap::new(),
             recorder: Recorder::new(),
             addresses: u32::from_be_bytes([10, 0, 0, 1]),
             restarts: BTreeMap::new(),
+            restarts_total: 0,
             rungs: BTreeMap::new(),
+            availability: Availability::default(),
+            timeline: Timeline::new(MEASURED),
+            kinds: Kinds::new(),
             trace: Trace::default(),
             broken: None,
         };
@@ -104,30 +164,21 @@ impl World {
         Ok(world)
     }
 
-    fn add_node(&mut self, name: &str) -> Result<(), SimError> {
-        let time = BEGIN.to_time();
-        let amounts =
-            json!({"cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "500Gi"});
-        let status = json!({
-            "allocatable": amounts,
-            "capacity": amounts,
-            "conditions": [{
-                "type": "Ready", "status": "True", "reason": "KubeletReady",
-                "message": "kubelet is posting ready status",
-                "lastHeartbeatTime": time, "lastTransitionTime": time,
-            }],
-        });
-        let labels = json!({"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"});
-        let node = json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": name, "labels": labels},
-            "status": status,
-        });
-        self.apply(&node)?;
-        let path = format!("/api/v1/nodes/{name}/status");
-        self.call(Method::PATCH, &path, MERGE_PATCH, &json!({"status": status}));
-        self.nodes.insert(name.to_owned());
-        Ok(())
+    /// How long the run is that the timeline is divided for; an hour unless told.
+    pub fn measure(&mut self, length: TickDuration) {
+        self.timeline = Timeline::new(length);
+    }
+
+    /// Does this so long after the beginning.
+    pub fn change_at(&mut self, at: TickDuration, change: Change) {
+        self.number += 1;
+        self.coming.insert((BEGIN + at, self.number), Happening::Changed(change));
+    }
+
+    /// The run is over.
+    pub fn end(&mut self) {
+        self.hold(self.now);
+        self.timeline.end();
     }
 
     /// Creates an object, or changes the one that is there to what this says.
@@ -139,8 +190,11 @@ impl World {
         let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
         let (namespace, name) =
             (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
-        let refused =
-            |message: String| SimError::Refused { object: format!("{kind} {name}"), message };
+        let refused = |message: String| SimError::Refused {
+            operation: "apply",
+            object: format!("{kind} {name}"),
+            message,
+        };
         let known = Kind::of_reference(&api_version, &kind)
             .ok_or_else(|| refused(format!("there is no kind {kind} in {api_version:?} here")))?;
         let namespace = match known.info().scope {
@@ -151,15 +205,14 @@ impl World {
             rekindle_controllers::kind::Scope::Namespaced => namespace,
         };
         let id = ObjectId::new(known, NamespacedName::new(namespace, name.as_str()));
-        let (mut code, mut answer) = self.call(
-            Method::POST,
-            &rekindle_operator::collection(&id),
-            "application/json",
-            object,
-        );
-        if code == 409 {
-            (code, answer) = self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, object);
-        }
+        let is_there = self.kinds.key(&id).is_some_and(|key| self.server.holds(&key));
+        let (code, answer) = match is_there {
+            true => self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, object),
+            false => {
+                let path = rekindle_operator::collection(&id);
+                self.call(Method::POST, &path, "application/json", object)
+            }
+        };
         if code >= 300 {
             return Err(refused(text(&answer["message"])));
         }
@@ -175,49 +228,52 @@ impl World {
         let end = BEGIN + end;
         self.rest()?;
         while let Some(next) = self.next_moment().filter(|next| *next <= end) {
+            self.hold(next);
             self.now = self.now.max(next);
             self.server.set_time(self.now)?;
             while let Some(entry) = self.coming.first_entry()
                 && entry.key().0 <= self.now
             {
                 let happening = entry.remove();
-                self.happen(happening);
+                self.happen(happening)?;
             }
             self.rest()?;
         }
-        self.now = end;
-        self.server.set_time(end)
+        self.hold(end);
+        // the clock may have stepped over it
+        self.now = self.now.max(end);
+        self.server.set_time(self.now)
     }
 
-    /// The agents of all nodes die and start again; containers go on.
-    ///
-    /// # Errors
-    /// When something moves in a circle.
-    pub fn crash_agents(&mut self) -> Result<(), SimError> {
-        self.trace.add(self.now, "every agent crashes");
-        let uids: Vec<String> = self.pods.keys().cloned().collect();
-        for uid in uids {
-            if let Some(pod) = self.pods.get_mut(&uid) {
-                pod.agent_crashes(self.now);
-            }
-            self.act(&uid);
-        }
-        self.rest()
+    /// As it is now it stays until then.
+    fn hold(&mut self, until: Tick) {
+        let counts = Counts { restarts: self.restarts_total, figures: self.server.figures() };
+        self.timeline.hold(until.since(BEGIN), self.availability.total(), counts);
     }
 
     /// How many times containers were started again.
     pub fn restarts(&self) -> u64 {
-        self.restarts.values().sum()
+        self.restarts_total
     }
 
-    /// The same by pod, as namespace/name.
-    pub const fn restarts_by_pod(&self) -> &BTreeMap<String, u64> {
+    /// The same by pod and its UID.
+    pub const fn restarts_by_pod(&self) -> &BTreeMap<(NamespacedName, String), u64> {
         &self.restarts
     }
 
-    /// Restart requests that succeeded, by rung.
-    pub const fn rungs(&self) -> &BTreeMap<String, u64> {
-        &self.rungs
+    /// How many PodRestarts there were of each rung, by what became of them: a phase, or Pending.
+    pub fn rungs(&self) -> BTreeMap<Rung, BTreeMap<String, u64>> {
+        let mut counted: BTreeMap<Rung, BTreeMap<String, u64>> = BTreeMap::new();
+        for (rung, phase) in self.rungs.values() {
+            let phase = phase.map_or_else(|| "Pending".to_owned(), |phase| format!("{phase:?}"));
+            *counted.entry(*rung).or_default().entry(phase).or_default() += 1;
+        }
+        counted
+    }
+
+    /// What happened when.
+    pub const fn timeline(&self) -> &Timeline {
+        &self.timeline
     }
 
     /// What was asked of the API.
@@ -249,35 +305,58 @@ impl World {
         [coming, self.desk.next_due(), self.server.next_expiry()].into_iter().flatten().min()
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: Happening) -> Result<(), SimError> {
         let uid = match happening {
-            Happening::Answer { uid, incarnation, id, outcome } => {
+            Happening::Answer { uid, incarnation, id, result } => {
                 let pod = self.pods.get_mut(&uid);
-                let Some(pod) = pod.filter(|pod| pod.incarnation == incarnation) else { return };
-                pod.answered(self.now, id, outcome);
+                let Some(pod) = pod.filter(|pod| pod.incarnation == incarnation) else {
+                    return Ok(());
+                };
+                pod.answered(self.now, id, result);
                 uid
             }
             Happening::Ends { uid, key, status } => {
-                let Some(pod) = self.pods.get_mut(&uid) else { return };
+                let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
                 self.trace
                     .add(self.now, &format!("{}: {key:?} ends {status:?}", name_of(&pod.pod)));
-                pod.exits(self.now, key, status);
+                match self.faults.bug {
+                    Some(KnownBug::ExitNotTold) => pod.exits_unheard(self.now, &key, status),
+                    Some(_) | None => pod.exits(self.now, key, status),
+                }
                 uid
             }
             Happening::Timer { uid } => {
-                let Some(pod) = self.pods.get_mut(&uid) else { return };
+                let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
                 self.timers.remove(&uid);
                 pod.core.handle_timeout(self.now);
                 uid
             }
+            Happening::Changed(change) => return self.change(change),
+            Happening::Deed(deed) => return self.do_deed(deed),
+            Happening::Hear(relief) => {
+                self.hear(relief);
+                return Ok(());
+            }
+            Happening::NodeHears(node) => {
+                self.node_hears(&node);
+                return Ok(());
+            }
+            Happening::CatchUp { uid } => {
+                self.catch_up(&uid);
+                return Ok(());
+            }
         };
         self.act(&uid);
+        Ok(())
     }
 
     /// Until nothing more happens at this moment.
     fn rest(&mut self) -> Result<(), SimError> {
         for _ in 0..ROUNDS_MAX {
             let mut moved = false;
+            if self.server.power() == Power::Lost {
+                self.restart_engine()?;
+            }
             while let Some(event) = self.watch.try_next() {
                 moved = true;
                 self.see(&event?);
@@ -299,8 +378,19 @@ impl World {
         let writer = Writer::new(self.server.clone());
         match task {
             Task::Write(work, step) => {
-                let outcome = writer.carry_out(&step.write).now_or_never();
-                let outcome = outcome.expect("the server answers at once");
+                let fate = self.faults.write_fate();
+                let sent = match fate {
+                    WriteFate::Well | WriteFate::DoneUnsaid => {
+                        let sent = writer.carry_out(&step.write).now_or_never();
+                        sent.expect("the server answers at once")
+                    }
+                    WriteFate::Lost => unknown(),
+                    WriteFate::Conflict => conflict(),
+                };
+                let outcome = match fate {
+                    WriteFate::DoneUnsaid => unknown(),
+                    WriteFate::Well | WriteFate::Lost | WriteFate::Conflict => sent,
+                };
                 self.trace.add(self.now, &format!("{work}: {}", outcome_name(&outcome)));
                 self.desk.settle(self.now, &work, &step, outcome);
             }
@@ -312,110 +402,42 @@ impl World {
 
     /// What the watch shows goes to the desk and to the nodes.
     fn see(&mut self, event: &Stored) {
-        let (stored, revision) = match event {
-            Stored::Put { object, .. } => (object, object.revision),
-            Stored::Delete { previous, revision } => (previous, *revision),
+        let stored = match event {
+            Stored::Put { object, .. } => object,
+            Stored::Delete { previous, .. } => previous,
         };
-        let Some(kind) = kind_of_key(stored.key.as_str()) else { return };
-        let Ok(mut value) = serde_json::from_slice::<Value>(&stored.value) else { return };
-        value["metadata"]["resourceVersion"] = revision.0.to_string().into();
-        let Ok(object) = object_of(kind, value) else { return };
+        let revision = event.revision().0;
+        if revision <= self.last_revision {
+            let last = self.last_revision;
+            self.breaks(format!("P6: the watch shows revision {revision} after {last}"));
+        }
+        self.last_revision = revision;
+        let Some(object) = self.kinds.read(stored) else { return };
         match event {
             Stored::Put { .. } => {
+                self.availability.applied(&object);
+                if let Object::PodRestart(restart) = &object {
+                    self.note_rung(restart);
+                }
                 self.tell_nodes(&object);
-                self.desk.see(self.now, Seen::Applied(object));
+                self.tell_desk(Seen::Applied(object));
             }
             Stored::Delete { .. } => {
-                if let Some(pod) = self.pods.get_mut(object.uid()) {
-                    pod.vanished(self.now);
-                    self.act(object.uid());
+                self.availability.deleted(&object);
+                if object.kind() == Kind::Pod {
+                    self.vanish(object.uid());
                 }
                 let uid = object.uid().to_owned();
-                self.desk.see(self.now, Seen::Deleted(object.id(), uid));
+                self.tell_desk(Seen::Deleted(object.id(), uid));
             }
         }
     }
 
-    fn tell_nodes(&mut self, object: &Object) {
-        if let Object::PodRestart(restart) = object {
-            self.tell_restart(restart);
-        }
-        let Object::Pod(pod) = object else { return };
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-        let Some(node) = node.filter(|node| self.nodes.contains(*node)) else { return };
-        let uid = object.uid().to_owned();
-        match self.pods.get_mut(&uid) {
-            Some(known) => known.updated(self.now, pod.clone()),
-            None => {
-                self.addresses += 1;
-                let config = self.config.clone();
-                let made = PodOnNode::new(self.now, pod.clone(), node, config, self.addresses);
-                self.trace.add(self.now, &format!("{}: taken up by {node}", name_of(pod)));
-                self.pods.insert(uid.clone(), made);
-            }
-        }
-        self.act(&uid);
-    }
-
-    fn tell_restart(&mut self, restart: &PodRestart) {
+    fn note_rung(&mut self, restart: &PodRestart) {
         let rung = restart.spec.rung.unwrap_or(Rung::Pod);
         let phase = restart.status.as_ref().and_then(|status| status.phase);
-        if rung.carried_out_by() != CarriedOutBy::Node
-            || phase.is_some_and(PodRestartPhase::is_final)
-        {
-            return;
-        }
-        let Some(id) = restart.metadata.uid.clone() else { return };
-        let object = NamespacedName::of(&restart.metadata);
-        let found = self.pods.iter_mut().find(|(_, pod)| {
-            let name = NamespacedName::of(&pod.pod.metadata);
-            name.namespace == object.namespace && name.name == restart.spec.pod_name
-        });
-        let Some((uid, pod)) = found else { return };
-        let grace = restart.spec.grace_period_seconds;
-        let request = RestartRequest {
-            id,
-            name: object.name.clone(),
-            rung,
-            refresh: restart.spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
-            grace: grace.map(|s| TickDuration::from_secs(u64::try_from(s).unwrap_or(0))),
-            reason: restart.spec.reason.clone().unwrap_or_default(),
-            series: match restart.spec.ladder_name {
-                Some(_) => Series::GoesOn,
-                None => Series::Anew,
-            },
-        };
-        pod.restart(self.now, request, (object.namespace, object.name));
-        let uid = uid.clone();
-        self.act(&uid);
-    }
-
-    /// Carries out what a pod's core asks for, and sets its timer.
-    fn act(&mut self, uid: &str) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        let effects = pod.act(self.now, &self.behaviours, BEGIN);
-        if self.broken.is_none() {
-            self.broken = pod.broken_promise();
-        }
-        let incarnation = pod.incarnation;
-        for effect in effects {
-            let uid = uid.to_owned();
-            match effect {
-                Effect::Answer(after, id, outcome) => {
-                    self.later(after, Happening::Answer { uid, incarnation, id, outcome });
-                }
-                Effect::Ends(after, key, status) => {
-                    self.later(after, Happening::Ends { uid, key, status });
-                }
-                Effect::Status(status) => self.write_status(&uid, &status),
-                Effect::Event(event) => self.record(&uid, event),
-                Effect::Report(id, phase, message, at) => {
-                    self.report(&uid, &id, phase, &message, at)
-                }
-                Effect::Finished => self.finish(&uid),
-            }
-        }
-        self.set_timer(uid);
+        let uid = restart.metadata.uid.clone().unwrap_or_default();
+        self.rungs.insert(uid, (rung, phase));
     }
 
     fn later(&mut self, after: TickDuration, happening: Happening) {
@@ -423,90 +445,66 @@ impl World {
         self.coming.insert((self.now + after, self.number), happening);
     }
 
-    fn set_timer(&mut self, uid: &str) {
-        let Some(due) = self.pods.get(uid).and_then(|pod| pod.core.poll_timeout()) else { return };
-        // a deadline that has passed already must not stop the clock
-        let due = due.max(self.now + TickDuration::from_micros(1));
-        if self.timers.get(uid).is_none_or(|set| *set > due || *set <= self.now) {
-            self.timers.insert(uid.to_owned(), due);
-            self.number += 1;
-            self.coming.insert((due, self.number), Happening::Timer { uid: uid.to_owned() });
+    fn change(&mut self, change: Change) -> Result<(), SimError> {
+        match change {
+            Change::Apply(object) => self.apply(&object),
+            Change::Patch(id, patch) => {
+                let answer = self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, &patch);
+                self.accepted(&id, "change", answer)
+            }
+            Change::Delete(id) => {
+                let answer =
+                    self.call(Method::DELETE, &path(&id, ""), "application/json", &json!({}));
+                self.accepted(&id, "delete", answer)
+            }
+            Change::Cut(nodes) => {
+                self.cut(&nodes);
+                Ok(())
+            }
+            Change::Mend(nodes) => {
+                self.mend(&nodes);
+                Ok(())
+            }
         }
     }
 
-    fn write_status(&mut self, uid: &str, status: &PodStatus) {
-        let Some(pod) = self.pods.get(uid) else { return };
-        let id = Object::Pod(pod.pod.clone()).id();
-        let patch = json!({"metadata": {"uid": uid}, "status": status});
-        let counts =
-            status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
-        let restarts: u64 = counts.map(|c| u64::try_from(c.restart_count).unwrap_or(0)).sum();
-        let known = self.restarts.entry(format!("{} {uid}", id.name)).or_default();
-        if restarts < *known && self.broken.is_none() {
-            self.broken = Some(format!("P3: restartCount of {id} fell from {known} to {restarts}"));
-        }
-        *known = restarts;
-        self.trace.add(self.now, &format!("{id}: {:?}, {restarts} restarts", status.phase));
-        self.call(Method::PATCH, &path(&id, "/status"), MERGE_PATCH, &patch);
-    }
-
-    fn record(&mut self, uid: &str, event: PodEvent) {
-        let Some(pod) = self.pods.get(uid) else { return };
-        let severity = match event.severity {
-            rekindle_pod::Severity::Normal => Severity::Normal,
-            rekindle_pod::Severity::Warning => Severity::Warning,
-        };
-        let about = Object::Pod(pod.pod.clone());
-        let note = Note::new(&about, severity, event.reason, event.message, "kubelet");
-        let Some(write) = self.recorder.record(note, self.now) else { return };
-        self.carry_out(Task::Record(write));
-    }
-
-    fn report(&mut self, uid: &str, id: &str, phase: PodRestartPhase, message: &str, at: Tick) {
-        let object = self.pods.get(uid).and_then(|pod| pod.requests.get(id)).cloned();
-        let Some((namespace, name)) = object else { return };
-        let id_of = ObjectId::new(Kind::PodRestart, NamespacedName::new(namespace, name));
-        let mut status = json!({"phase": phase, "message": message});
-        let reached = if phase.is_final() { "finishedAt" } else { "startedAt" };
-        status[reached] = json!(at.to_time());
-        if phase == PodRestartPhase::Succeeded {
-            *self.rungs.entry("in place".to_owned()).or_default() += 1;
-        }
-        self.trace.add(self.now, &format!("{id_of}: {phase:?} {message}"));
-        let patch = json!({"metadata": {"uid": id}, "status": status});
-        self.call(Method::PATCH, &path(&id_of, "/status"), MERGE_PATCH, &patch);
-    }
-
-    /// The pod is over. Its object goes if it is being deleted.
-    fn finish(&mut self, uid: &str) {
-        let Some(pod) = self.pods.get(uid) else { return };
-        let id = Object::Pod(pod.pod.clone()).id();
-        if pod.pod.metadata.deletion_timestamp.is_some() {
-            let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
-            self.call(Method::DELETE, &path(&id, ""), "application/json", &options);
-            self.pods.remove(uid);
-            self.trace.add(self.now, &format!("{id}: gone"));
+    fn accepted(
+        &mut self,
+        id: &ObjectId,
+        operation: &'static str,
+        (code, answer): (u16, Value),
+    ) -> Result<(), SimError> {
+        self.trace.add(self.now, &format!("{operation} {id}: {code}"));
+        match code {
+            0..300 => Ok(()),
+            _ => {
+                let message = answer["message"].as_str().unwrap_or_default().to_owned();
+                Err(SimError::Refused { operation, object: id.to_string(), message })
+            }
         }
     }
 
+    /// The code, and what the API says when it refuses.
     fn call(&self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
-        self.server.call(method, path, kind, body.to_string().into_bytes())
+        let (code, answer) = self.server.call(method, path, kind, body.to_string().into_bytes());
+        match code {
+            0..300 => (code, Value::Null),
+            _ => (code, serde_json::from_slice(&answer).unwrap_or(Value::Null)),
+        }
     }
-}
-
-fn kind_of_key(key: &str) -> Option<Kind> {
-    let resource = key.split('/').nth(1)?;
-    let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-    kinds().find(|kind| kind.info().plural == plural && kind.info().group == group)
 }
 
 fn name_of(pod: &Pod) -> NamespacedName {
     NamespacedName::of(&pod.metadata)
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+fn unknown() -> rekindle_controllers::Outcome {
+    rekindle_controllers::Outcome::Unknown { message: "injected fault".to_owned() }
+}
+
+fn conflict() -> rekindle_controllers::Outcome {
+    let message = "injected fault".to_owned();
+    rekindle_controllers::Outcome::Refused { refusal: Refusal::Conflict, message }
 }
 
 fn outcome_name(outcome: &rekindle_controllers::Outcome) -> String {

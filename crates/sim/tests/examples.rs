@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 const CRASH_LOOP: &str = include_str!("../../../examples/sim/crash-loop.yaml");
 const DEPENDENCY_DOWN: &str = include_str!("../../../examples/sim/dependency-down.yaml");
+const BAD_ROLLOUT: &str = include_str!("../../../examples/sim/bad-rollout.yaml");
+const ROLLBACK: &str = include_str!("../../../examples/sim/ladder-rollback.yaml");
+const ZONE_FAILURE: &str = include_str!("../../../examples/sim/zone-failure.yaml");
 const LADDER: &str = include_str!("../../../examples/sim/ladder.yaml");
 
 fn documents(text: &str) -> Vec<Value> {
@@ -25,7 +28,7 @@ fn the_crash_loop_counts_as_upstream_s_backoff_does() {
     assert_eq!((&json["restarts"], &json["seconds"]), (&16.into(), &3_600.into()));
     assert_eq!(json["policies"][0]["restartsByPod"]["default/crash"], 16);
     assert_eq!(json["policies"][0]["brokenPromise"], Value::Null);
-    assert!(report.table().lines().nth(1).unwrap().starts_with("as written         16"));
+    assert!(report.table().lines().nth(1).unwrap().starts_with("as written        16"));
 }
 
 #[test]
@@ -38,8 +41,8 @@ fn with_a_ladder_and_without_all_pods_come_back_when_the_dependency_does() {
         assert_eq!((outcome.pods, outcome.ready), (5, 5), "{outcome:?}");
         assert_eq!(outcome.broken_promise, None);
     }
-    assert_eq!(plain.restarted_in_place, 0);
-    assert_eq!(healed.restarted_in_place, 1, "on one pod it is tried, once: {healed:?}");
+    assert_eq!(plain.restarted_in_place(), 0);
+    assert_eq!(healed.restarted_in_place(), 1, "on one pod it is tried, once: {healed:?}");
     assert!(healed.restarts <= plain.restarts, "{healed:?}\n{plain:?}");
     assert_eq!(scenario.play(1, &ladder).unwrap(), healed);
 }
@@ -63,4 +66,26 @@ fn no_ladder_makes_an_outage_worse_than_kubernetes_alone() {
         assert!(healed.restarts <= plain.restarts, "{healed:?}\n{plain:?}");
         assert_eq!((healed.pods, healed.ready, healed.broken_promise), (5, 5, None));
     }
+}
+
+#[test]
+fn a_ladder_that_rolls_back_recovers_from_a_bad_revision_before_anybody_does_it_by_hand() {
+    let scenario = Scenario::from_documents(documents(BAD_ROLLOUT)).unwrap();
+    let rollback = Policy::ladders("rollback", documents(ROLLBACK)).unwrap();
+    let [plain, healed] =
+        [&Policy::NoLadder, &rollback].map(|policy| scenario.play(1, policy).unwrap());
+    for outcome in [&plain, &healed] {
+        assert_eq!((outcome.pods, outcome.ready), (8, 8), "{:?}", outcome.rungs);
+        assert_eq!(outcome.broken_promise, None);
+    }
+    assert!(healed.restarts < plain.restarts, "{} and {}", healed.restarts, plain.restarts);
+}
+
+#[test]
+fn pods_of_a_lost_zone_run_on_and_are_there_again_when_it_is() {
+    let scenario = Scenario::from_documents(documents(ZONE_FAILURE)).unwrap();
+    let outcome = scenario.play(1, &Policy::AsWritten).unwrap();
+    assert_eq!((outcome.pods, outcome.ready, outcome.restarts), (20, 20, 0));
+    assert_eq!(outcome.timeline.longest_outage(), TickDuration::from_secs(1_800));
+    assert_eq!(outcome.broken_promise, None);
 }

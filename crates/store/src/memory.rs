@@ -60,6 +60,11 @@ impl MemoryDisk {
         self.platter().faults.push_back(fault);
     }
 
+    /// Forgets the faults that no commit has met yet.
+    pub fn forget_faults(&self) {
+        self.platter().faults.clear();
+    }
+
     /// Limits the bytes of all keys and values; none lifts the limit. A commit that would exceed it is refused whole.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<usize>) {
         self.platter().capacity_bytes = capacity_bytes;

@@ -1,13 +1,17 @@
 //! `rekindle sim FILE`: plays a scenario in virtual time and prints what came of it.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
 use rekindle_sim::{Policy, Report, Scenario};
 use rekindle_types::TickDuration;
 
 use crate::args::{Sim, SimOutput};
 use crate::manifests::read_all;
+
+const TEMPLATE: &str = "{msg} [{wide_bar}] {percent}% ({elapsed})";
 
 /// Carries the command out. Exit code 1 when a promise was broken.
 pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
@@ -17,6 +21,9 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
     if let Some(duration) = args.duration {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         scenario.set_duration(TickDuration::from_micros(micros)).context("--for")?;
+    }
+    if let Some(nodes) = args.nodes {
+        scenario.set_nodes(nodes).context("--nodes")?;
     }
     let mut policies = match args.ladder.is_empty() {
         true => vec![Policy::AsWritten],
@@ -29,12 +36,39 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
     }
     let mut report = Report::new(args.seed, scenario.duration());
     for policy in &policies {
-        report.outcomes.push(scenario.play(args.seed, policy)?);
+        let progress = progress(&scenario, policy);
+        let mut told = |gone: TickDuration| progress.set_position(gone.as_secs());
+        let outcome = scenario.play_told(args.seed, policy, &mut told);
+        progress.finish_and_clear();
+        report.outcomes.push(outcome?);
     }
     match args.output {
         SimOutput::Table => print!("{}", report.table()),
+        SimOutput::Html => print!("{}", report.html()),
         SimOutput::Json => println!("{}", serde_json::to_string_pretty(&report.to_json())?),
     }
     let kept = report.outcomes.iter().all(|outcome| outcome.broken_promise.is_none());
     Ok(if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How much virtual time has gone by; nothing where nobody looks on.
+fn progress(scenario: &Scenario, policy: &Policy) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template(TEMPLATE)
+        .expect("the template is a constant that a test reads");
+    ProgressBar::new(scenario.duration().as_secs())
+        .with_style(style)
+        .with_message(policy.name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::ProgressStyle;
+
+    #[test]
+    fn the_bar_s_template_is_one() {
+        assert!(ProgressStyle::with_template(super::TEMPLATE).is_ok());
+    }
 }

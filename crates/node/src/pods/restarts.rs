@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use rekindle_pod::{RestartRequest, Series};
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, Refresh, Rung};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -40,24 +39,6 @@ impl Report {
         }
         Self { status }
     }
-}
-
-/// What the core needs to know of a PodRestart; `None` when it has no UID yet, which no stored object lacks.
-pub(crate) fn request_of(restart: &PodRestart) -> Option<RestartRequest> {
-    let spec = &restart.spec;
-    let grace = spec.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
-    Some(RestartRequest {
-        id: restart.metadata.uid.clone()?,
-        name: restart.metadata.name.clone().unwrap_or_default(),
-        rung: spec.rung.unwrap_or(Rung::Pod),
-        refresh: spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
-        grace: grace.map(TickDuration::from_secs),
-        reason: spec.reason.clone().unwrap_or_default(),
-        series: match spec.ladder_name {
-            Some(_) => Series::GoesOn,
-            None => Series::Anew,
-        },
-    })
 }
 
 /// True when nothing more will happen to it.
@@ -172,6 +153,8 @@ async fn write(
 
 #[cfg(test)]
 mod tests {
+    use rekindle_types::TickDuration;
+
     use super::*;
 
     #[test]

@@ -1,49 +1,25 @@
 //! Writing a pod's status to the API.
 //!
-//! The patch is conditional on the resourceVersion that was seen last, because it carries the whole list of conditions: one
-//! that somebody else owns (DisruptionTarget, a readiness gate) is taken over from the object as seen. When the object has
-//! changed meanwhile, it is read anew and the patch is made again.
+//! What is written is said by [`StatusWrite`], on the version that was seen last. When the object has changed meanwhile, it is
+//! read anew and the patch is made again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use rekindle_pod::StatusWrite;
 use rekindle_types::PodRef;
-use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::latest::{Progress, Submitted, Urgency, WriteOutcome, reached, write_latest};
 
-/// Status fields that the node owns: one that the core leaves out is removed from the API.
-const OWNED: [&str; 12] = [
-    "containerStatuses",
-    "hostIP",
-    "hostIPs",
-    "initContainerStatuses",
-    "message",
-    "observedGeneration",
-    "phase",
-    "podIP",
-    "podIPs",
-    "qosClass",
-    "reason",
-    "startTime",
-];
-
-/// What the API was last seen to hold.
-#[derive(Clone, Debug, Default)]
-struct Seen {
-    resource_version: Option<String>,
-    conditions: Vec<PodCondition>,
-}
-
 /// Writes one pod's status, newest first.
 pub(crate) struct StatusWriter {
     values: watch::Sender<Submitted<Arc<PodStatus>>>,
     progress: watch::Receiver<Progress>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<StatusWrite>>,
     task: AbortHandle,
 }
 
@@ -60,7 +36,7 @@ impl StatusWriter {
         let status = Arc::new(pod.status.clone().unwrap_or_default());
         let (values, receiver) = watch::channel(Submitted::first(status));
         let (sender, progress) = watch::channel(Progress::Written(0));
-        let seen = Arc::new(Mutex::new(seen_in(pod)));
+        let seen = Arc::new(Mutex::new(StatusWrite::on(pod)));
         let writer_seen = seen.clone();
         let api: Api<Pod> = Api::namespaced(client, &pod_ref.namespace);
         let task = tokio::spawn(write_latest(receiver, sender, move |status: Arc<PodStatus>| {
@@ -84,7 +60,7 @@ impl StatusWriter {
             if version == known || is_older(version.as_deref(), known.as_deref()) {
                 return;
             }
-            *seen = seen_in(pod);
+            *seen = StatusWrite::on(pod);
         }
         let own = ready(Some(&self.values.borrow().value));
         let shown = ready(pod.status.as_ref());
@@ -109,14 +85,6 @@ fn ready(status: Option<&PodStatus>) -> Option<String> {
     conditions.find(|condition| condition.type_ == "Ready").map(|ready| ready.status.clone())
 }
 
-fn seen_in(pod: &Pod) -> Seen {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.clone());
-    Seen {
-        resource_version: pod.metadata.resource_version.clone(),
-        conditions: conditions.unwrap_or_default(),
-    }
-}
-
 /// Whether version `a` was surely before `b`: resource versions are comparable as numbers (KEP-5504).
 fn is_older(a: Option<&str>, b: Option<&str>) -> bool {
     let number = |version: Option<&str>| version.and_then(|version| version.parse::<u64>().ok());
@@ -126,11 +94,11 @@ fn is_older(a: Option<&str>, b: Option<&str>) -> bool {
 async fn write(
     api: &Api<Pod>,
     pod_ref: &PodRef,
-    seen: &Mutex<Seen>,
+    seen: &Mutex<StatusWrite>,
     status: &PodStatus,
 ) -> WriteOutcome {
     let base = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let patch = status_patch(pod_ref, &base, status);
+    let patch = base.patch(&pod_ref.uid.0, status);
     let params = PatchParams::default();
     match api.patch_status(&pod_ref.name, &params, &Patch::Merge(patch)).await {
         Ok(pod) => {
@@ -145,11 +113,11 @@ async fn write(
     }
 }
 
-fn remember(seen: &Mutex<Seen>, pod: &Pod) {
-    *seen.lock().unwrap_or_else(PoisonError::into_inner) = seen_in(pod);
+fn remember(seen: &Mutex<StatusWrite>, pod: &Pod) {
+    *seen.lock().unwrap_or_else(PoisonError::into_inner) = StatusWrite::on(pod);
 }
 
-async fn look_again(api: &Api<Pod>, pod_ref: &PodRef, seen: &Mutex<Seen>) -> WriteOutcome {
+async fn look_again(api: &Api<Pod>, pod_ref: &PodRef, seen: &Mutex<StatusWrite>) -> WriteOutcome {
     match api.get_opt(&pod_ref.name).await {
         Ok(Some(pod)) if pod.metadata.uid.as_deref() == Some(&pod_ref.uid.0) => {
             remember(seen, &pod);
@@ -158,28 +126,4 @@ async fn look_again(api: &Api<Pod>, pod_ref: &PodRef, seen: &Mutex<Seen>) -> Wri
         Ok(_) => WriteOutcome::Gone,
         Err(_) => WriteOutcome::Retry,
     }
-}
-
-/// A merge patch of everything the node owns in the status.
-fn status_patch(pod_ref: &PodRef, base: &Seen, status: &PodStatus) -> Value {
-    let mut fields = match serde_json::to_value(status) {
-        Ok(Value::Object(fields)) => fields,
-        Ok(_) | Err(_) => Map::new(), // a PodStatus is an object
-    };
-    for name in OWNED {
-        fields.entry(name).or_insert(Value::Null);
-    }
-    let own = status.conditions.iter().flatten();
-    let foreign = base.conditions.iter().filter(|seen| {
-        let written = status.conditions.iter().flatten().any(|own| own.type_ == seen.type_);
-        !written && !rekindle_pod::owns_condition(&seen.type_)
-    });
-    let conditions: Vec<&PodCondition> = own.chain(foreign).collect();
-    fields.insert("conditions".to_owned(), json!(conditions));
-    let mut metadata = Map::new();
-    metadata.insert("uid".to_owned(), json!(pod_ref.uid.0));
-    if let Some(version) = &base.resource_version {
-        metadata.insert("resourceVersion".to_owned(), json!(version));
-    }
-    json!({ "metadata": metadata, "status": fields })
 }

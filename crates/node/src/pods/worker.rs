@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
-    EvictionCause, Journal, Outcome, PodCore, ResourceDecision, concerns_core,
+    EvictionCause, Journal, Outcome, PodCore, ResourceDecision, RestartRequest, concerns_core,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
@@ -28,7 +28,7 @@ use super::asked::AskedContainers;
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile, write_json};
 use super::latest::Urgency;
-use super::restarts::{RestartReporter, is_settled, request_of};
+use super::restarts::{RestartReporter, is_settled};
 use super::shown_by::ShownBy;
 use super::snapshot::snapshot_of;
 use super::spec_change::{concerns_downward_files, concerns_references};
@@ -495,7 +495,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     fn restart(&mut self, restart: &Arc<PodRestart>) {
-        let Some(request) = request_of(restart) else { return };
+        let Some(request) = RestartRequest::of(restart) else { return };
         if is_settled(restart) {
             self.restarts.forget(&request.id);
         } else if self.restarts.register(&request.id, restart.clone()) {

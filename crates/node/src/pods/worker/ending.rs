@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rekindle_pod::RestartRequest;
 use rekindle_runtime::Runtime;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 
@@ -15,7 +16,7 @@ use super::{Departure, Existence, Flow, Input, Mode, Worker, deletion_grace};
 use crate::network::PodNetwork;
 use crate::pods::journal_file;
 use crate::pods::recovery::{remove_folder, remove_logs};
-use crate::pods::restarts::{is_settled, request_of};
+use crate::pods::restarts::is_settled;
 use crate::volumes::{Contents, sweep, unmount_volumes};
 
 impl<R: Runtime, N: PodNetwork> Worker<R, N> {
@@ -122,7 +123,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     fn refuse(&mut self, restart: &Arc<PodRestart>) {
-        let Some(request) = request_of(restart) else { return };
+        let Some(request) = RestartRequest::of(restart) else { return };
         if !is_settled(restart) && self.restarts.register(&request.id, restart.clone()) {
             let phase = self.core.status().phase.clone().unwrap_or_default();
             let message = format!("pod {} has finished (phase {phase})", self.pod_ref);

@@ -1,0 +1,99 @@
+//! `rekindle sim` as a user runs it: no engine, no root, no other program.
+#![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+#![allow(clippy::disallowed_methods, reason = "a black-box test starts processes")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sim")
+}
+
+fn sim(args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_rekindle");
+    Command::new(program).arg("sim").args(args).current_dir(examples()).output().unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = sim(&[args, &["-o", "json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_container_that_crashes_at_once_for_20_days_is_restarted_as_often_as_upstream_does() {
+    let report = json(&["crash-loop.yaml"]);
+    let restarts = report["restarts"].as_u64().unwrap();
+    assert!((5_760..=5_950).contains(&restarts), "{restarts}");
+    assert_eq!(report["policies"][0]["restartsByPod"]["default/crash"], restarts);
+    assert_eq!(report["policies"][0]["brokenPromise"], Value::Null);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report_and_another_seed_another_trace() {
+    let run = |seed| json(&["zone-failure.yaml", "--seed", seed]);
+    let first = run("7");
+    assert_eq!(first, run("7"));
+    assert_ne!(first["policies"][0]["traceHash"], run("8")["policies"][0]["traceHash"]);
+}
+
+#[test]
+fn ladders_are_compared_with_none_side_by_side() {
+    let ladders = ["--ladder", "ladder.yaml", "--ladder", "ladder-rollback.yaml"];
+    let report = json(&[&["bad-rollout.yaml"][..], &ladders[..]].concat());
+    let policies = report["policies"].as_array().unwrap();
+    let names: Vec<&Value> = policies.iter().map(|policy| &policy["policy"]).collect();
+    assert_eq!(names, ["no ladder", "ladder.yaml", "ladder-rollback.yaml"]);
+    for policy in policies {
+        assert_eq!((&policy["pods"], &policy["readyPods"]), (&8.into(), &8.into()), "{policy}");
+        assert!(policy["timeToRecoverySeconds"].as_f64().unwrap() > 0.0, "{policy}");
+    }
+    assert_eq!(policies[0]["rungs"], serde_json::json!({}));
+}
+
+#[test]
+fn a_page_has_a_plot_for_each_policy_and_nothing_from_elsewhere() {
+    let output =
+        sim(&["dependency-down.yaml", "--ladder", "ladder.yaml", "-o", "html", "--for", "2h"]);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(page.matches("<svg").count(), 6, "three plots for each of two policies");
+    assert!(page.contains("<h2>no ladder</h2>") && page.contains("<h2>ladder.yaml</h2>"));
+    assert!(!page.contains("<script") && !page.contains("http"), "it stands on its own");
+}
+
+#[test]
+fn a_lost_zone_is_seen_as_missing_pods_until_it_is_back() {
+    let report = json(&["zone-failure.yaml", "--nodes", "20"]);
+    let policy = &report["policies"][0];
+    let outage = &policy["outages"][0];
+    assert_eq!((&outage["fromSeconds"], &outage["untilSeconds"]), (&600.0.into(), &2_400.0.into()));
+    assert_eq!((&policy["restarts"], &policy["readyPods"]), (&0.into(), &20.into()));
+}
+
+#[test]
+fn a_bad_scenario_gets_one_clear_error_with_the_path_of_the_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        ("spec: {for: soon}", "spec.for: \"soon\" is no duration"),
+        ("spec: {for: 1h, nodes: 5000}", "spec.nodes: give 1 to 1000"),
+        ("spec: {for: 1h, changes: [{at: 1m}]}", "spec.changes[0]: give one of apply, scale"),
+        (
+            "spec: {for: 1h, nodeLoss: [{share: 200%, from: 1m}]}",
+            "spec.nodeLoss[0].share: \"200%\" is no share",
+        ),
+    ];
+    for (spec, expected) in cases {
+        let file = folder.path().join("scenario.yaml");
+        let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}";
+        let text =
+            format!("apiVersion: rekindle.dev/v1alpha1\nkind: Scenario\n{spec}\n---\n{pod}\n");
+        std::fs::write(&file, text).unwrap();
+        let output = sim(&[file.to_str().unwrap()]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(expected), "{spec}: {error}");
+    }
+}

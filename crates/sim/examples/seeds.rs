@@ -1,0 +1,89 @@
+//! Plays the campaigns of many seeds on all cores and shows the first that breaks a promise, made as small as it can be:
+//! `cargo xtask sim --seeds 1..1000`. The same seed and commit give the same trace.
+#![allow(clippy::disallowed_methods, reason = "it tells how long it takes")]
+
+use std::ops::Range;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use rekindle_sim::{Campaign, Failure};
+
+/// Runs that making a failure smaller may take.
+const SHRINK_RUNS: usize = 300;
+/// Lines of the trace that are shown.
+const LINES_SHOWN: usize = 60;
+
+fn main() -> ExitCode {
+    let Some(seeds) = std::env::args().nth(1).as_deref().and_then(range) else {
+        eprintln!("give the seeds, such as 1..1000 (the last is not played) or 17");
+        return ExitCode::FAILURE;
+    };
+    let begin = Instant::now();
+    let count = seeds.end - seeds.start;
+    let failure = play_all(seeds);
+    let seconds = begin.elapsed().as_secs_f64();
+    let Some(failure) = failure else {
+        println!(
+            "{count} seeds passed in {seconds:.1} s ({:.0} a minute)",
+            count as f64 / seconds * 60.0
+        );
+        return ExitCode::SUCCESS;
+    };
+    show(&failure);
+    ExitCode::FAILURE
+}
+
+/// `A..B`, or one seed.
+fn range(text: &str) -> Option<Range<u64>> {
+    match text.split_once("..") {
+        Some((from, to)) => {
+            let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+            (from < to).then_some(from..to)
+        }
+        None => text.parse().ok().map(|seed: u64| seed..seed + 1),
+    }
+}
+
+/// The failure of the lowest seed that has one: every seed below it was played.
+fn play_all(seeds: Range<u64>) -> Option<Box<Failure>> {
+    let next = AtomicU64::new(seeds.start);
+    let first: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let found = first.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+                    if seed >= seeds.end || found {
+                        return;
+                    }
+                    if let Err(failure) = Campaign::of_seed(seed).play() {
+                        let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+                        if first.as_ref().is_none_or(|known| known.seed > seed) {
+                            *first = Some(failure);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    first.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn show(failure: &Failure) {
+    println!("seed {}, step {}: {}", failure.seed, failure.step, failure.message);
+    let campaign = Campaign::of_seed(failure.seed);
+    let smallest = campaign.shrink(failure, SHRINK_RUNS);
+    let failure = match smallest.play() {
+        Err(failure) => *failure,
+        Ok(_) => failure.clone(),
+    };
+    println!("\nthe smallest campaign in which that promise breaks: {smallest:#?}");
+    println!("\nits last steps:");
+    let skipped = failure.trace.len().saturating_sub(LINES_SHOWN);
+    failure.trace[skipped..].iter().for_each(|line| println!("{line}"));
+    println!("\n{}\nagain: cargo xtask sim --seeds {}", failure.message, failure.seed);
+}

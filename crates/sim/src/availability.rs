@@ -1,0 +1,256 @@
+//! How many of the pods that are wanted serve: Ready in the API, on a node that is connected. Kept up to date change by change,
+//! so that a world of many pods costs nothing while nothing happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_controllers::{Object, owners};
+
+/// The account.
+#[derive(Debug, Default)]
+pub(crate) struct Availability {
+    /// By the UID of the Deployment, ReplicaSet, StatefulSet or naked pod.
+    workloads: BTreeMap<String, Workload>,
+    /// From the UID of a ReplicaSet to that of its Deployment.
+    parents: BTreeMap<String, String>,
+    pods: BTreeMap<String, Counted>,
+    cut_off: BTreeSet<String>,
+    total: Total,
+}
+
+/// What is wanted, and what is missing of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Pods that workloads ask for. Those of Jobs do not count: they are to end.
+    pub wanted: u64,
+    /// Those of them that do not serve.
+    pub missing: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Workload {
+    wanted: u64,
+    serving: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Counted {
+    workload: String,
+    node: String,
+    readiness: Readiness,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    NotReady,
+}
+
+impl Workload {
+    const fn missing(self) -> u64 {
+        self.wanted.saturating_sub(self.serving)
+    }
+}
+
+impl Availability {
+    /// What there is now.
+    pub(crate) const fn total(&self) -> Total {
+        self.total
+    }
+
+    /// An object is there, or there in another version.
+    pub(crate) fn applied(&mut self, object: &Object) {
+        let uid = object.uid();
+        match object {
+            Object::Deployment(found) => {
+                self.want(uid, wanted(&found.metadata, found.spec.replicas));
+            }
+            Object::StatefulSet(found) => {
+                self.want(uid, wanted(&found.metadata, found.spec.replicas));
+            }
+            Object::ReplicaSet(found) => match owners::controller_of(&found.metadata) {
+                Some(owner) => {
+                    self.parents.insert(uid.to_owned(), owner.uid.clone());
+                }
+                None => self.want(uid, wanted(&found.metadata, found.spec.replicas)),
+            },
+            Object::Pod(pod) => self.count(uid, pod),
+            _ => {}
+        }
+    }
+
+    /// An object is gone.
+    pub(crate) fn deleted(&mut self, object: &Object) {
+        let uid = object.uid();
+        if let Object::Pod(_) = object {
+            self.discount(uid);
+        }
+        if self.workloads.contains_key(uid) {
+            self.want(uid, 0);
+        }
+    }
+
+    /// These nodes cannot be reached, all others can.
+    pub(crate) fn cut_off(&mut self, nodes: &BTreeSet<String>) {
+        let before = std::mem::replace(&mut self.cut_off, nodes.clone());
+        let differing: BTreeSet<&String> = before.symmetric_difference(nodes).collect();
+        let touched = self
+            .pods
+            .values()
+            .filter(|pod| pod.readiness == Readiness::Ready && differing.contains(&pod.node));
+        let touched: Vec<(String, bool)> =
+            touched.map(|pod| (pod.workload.clone(), nodes.contains(&pod.node))).collect();
+        for (workload, lost) in touched {
+            self.change(&workload, |workload| match lost {
+                true => workload.serving = workload.serving.saturating_sub(1),
+                false => workload.serving += 1,
+            });
+        }
+    }
+
+    fn count(&mut self, uid: &str, pod: &Pod) {
+        let workload = match owners::controller_of(&pod.metadata) {
+            Some(owner) => self.parents.get(&owner.uid).unwrap_or(&owner.uid).clone(),
+            None => {
+                self.want(uid, u64::from(is_to_stay(pod)));
+                uid.to_owned()
+            }
+        };
+        let spec = pod.spec.as_ref();
+        let node = spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        let readiness = match is_ready(pod) && pod.metadata.deletion_timestamp.is_none() {
+            true => Readiness::Ready,
+            false => Readiness::NotReady,
+        };
+        let same = self.pods.get(uid);
+        if same.is_some_and(|known| known.readiness == readiness && known.node == node) {
+            return;
+        }
+        self.discount(uid);
+        let counted = Counted { workload, node, readiness };
+        if self.serves(&counted) {
+            self.change(&counted.workload, |workload| workload.serving += 1);
+        }
+        self.pods.insert(uid.to_owned(), counted);
+    }
+
+    fn discount(&mut self, uid: &str) {
+        let Some(counted) = self.pods.remove(uid) else { return };
+        if self.serves(&counted) {
+            self.change(&counted.workload, |workload| {
+                workload.serving = workload.serving.saturating_sub(1);
+            });
+        }
+    }
+
+    fn serves(&self, pod: &Counted) -> bool {
+        pod.readiness == Readiness::Ready && !self.cut_off.contains(&pod.node)
+    }
+
+    fn want(&mut self, uid: &str, wanted: u64) {
+        self.change(uid, |workload| workload.wanted = wanted);
+    }
+
+    fn change(&mut self, uid: &str, change: impl FnOnce(&mut Workload)) {
+        let workload = self.workloads.entry(uid.to_owned()).or_default();
+        self.total.wanted -= workload.wanted;
+        self.total.missing -= workload.missing();
+        change(workload);
+        self.total.wanted += workload.wanted;
+        self.total.missing += workload.missing();
+    }
+}
+
+/// Nothing is wanted of what is being deleted; one replica is the default.
+fn wanted(meta: &ObjectMeta, replicas: Option<i32>) -> u64 {
+    match meta.deletion_timestamp {
+        Some(_) => 0,
+        None => u64::try_from(replicas.unwrap_or(1)).unwrap_or(0),
+    }
+}
+
+/// A naked pod that is to run for good.
+fn is_to_stay(pod: &Pod) -> bool {
+    let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+    policy.unwrap_or("Always") == "Always" && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// The condition Ready.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_controllers::Kind;
+    use rekindle_operator::object_of;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(kind: Kind, value: Value) -> Object {
+        object_of(kind, value).expect("it is one")
+    }
+
+    fn deployment(replicas: u64) -> Object {
+        let selector = json!({"matchLabels": {"app": "web"}});
+        let spec = json!({"replicas": replicas, "selector": selector, "template": {}});
+        object(Kind::Deployment, json!({"metadata": {"name": "web", "uid": "d"}, "spec": spec}))
+    }
+
+    fn owned(kind: Kind, uid: &str, owner: (&str, &str), rest: Value) -> Object {
+        let owner = json!([{
+            "apiVersion": "apps/v1", "kind": owner.0, "name": "web", "uid": owner.1, "controller": true,
+        }]);
+        let mut value = json!({"metadata": {"name": uid, "uid": uid, "ownerReferences": owner}});
+        for (field, content) in rest.as_object().expect("an object") {
+            value[field] = content.clone();
+        }
+        object(kind, value)
+    }
+
+    fn pod(uid: &str, node: &str, ready: &str) -> Object {
+        let rest = json!({
+            "spec": {"nodeName": node, "containers": []},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        });
+        owned(Kind::Pod, uid, ("ReplicaSet", "r"), rest)
+    }
+
+    #[test]
+    fn a_deployment_s_pods_are_counted_through_its_replica_sets_and_by_what_can_be_reached() {
+        let mut account = Availability::default();
+        account.applied(&deployment(2));
+        let set = json!({"spec": {"replicas": 2, "selector": {}}});
+        account.applied(&owned(Kind::ReplicaSet, "r", ("Deployment", "d"), set));
+        assert_eq!(account.total(), Total { wanted: 2, missing: 2 });
+        account.applied(&pod("a", "one", "True"));
+        account.applied(&pod("b", "two", "True"));
+        account.applied(&pod("b", "two", "True"));
+        assert_eq!(account.total(), Total { wanted: 2, missing: 0 });
+        account.cut_off(&BTreeSet::from(["two".to_owned()]));
+        assert_eq!(account.total(), Total { wanted: 2, missing: 1 });
+        account.applied(&pod("b", "two", "False"));
+        account.cut_off(&BTreeSet::new());
+        assert_eq!(account.total(), Total { wanted: 2, missing: 1 });
+        account.deleted(&pod("a", "one", "True"));
+        account.applied(&deployment(1));
+        assert_eq!(account.total(), Total { wanted: 1, missing: 1 });
+        account.deleted(&deployment(1));
+        assert_eq!(account.total(), Total { wanted: 0, missing: 0 });
+    }
+
+    #[test]
+    fn a_naked_pod_is_wanted_when_it_is_to_stay() {
+        let mut account = Availability::default();
+        let naked = |uid: &str, policy: &str| {
+            let spec = json!({"containers": [], "restartPolicy": policy});
+            object(Kind::Pod, json!({"metadata": {"name": uid, "uid": uid}, "spec": spec}))
+        };
+        account.applied(&naked("stays", "Always"));
+        account.applied(&naked("ends", "Never"));
+        assert_eq!(account.total(), Total { wanted: 1, missing: 1 });
+    }
+}

@@ -1,0 +1,197 @@
+//! A campaign: a workload, users who change it, and faults, all made from one seed. First everything goes wrong that can
+//! (safety: no promise may break), then nothing does any more (liveness: everything must come to rest as it was asked for).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rekindle_pod::Config;
+use rekindle_types::TickDuration;
+use serde_json::Value;
+
+use crate::behaviour::Behaviour;
+use crate::error::SimError;
+use crate::faults::{Deed, Faults, Rates};
+use crate::known_bugs::KnownBug;
+use crate::world::World;
+
+/// When faults stop.
+pub const FAULTS_END: TickDuration = TickDuration::from_secs(20 * 60);
+/// Everything must have come to rest so long after faults stopped: the longest backoff is five minutes, that of a Job ten, and a
+/// ladder counts attempts for ten more.
+pub const REST_WITHIN: TickDuration = TickDuration::from_secs(60 * 60);
+
+/// What is done in one run.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// What it was made from.
+    pub seed: u64,
+    /// Nodes of the world.
+    pub nodes: usize,
+    /// The workload.
+    pub objects: Vec<Value>,
+    /// What its containers do.
+    pub behaviours: Vec<Behaviour>,
+    /// What users and fate do, and when.
+    pub deeds: Vec<(TickDuration, Deed)>,
+    /// How often calls go wrong.
+    pub rates: Rates,
+    /// Before these actions the agent that is to carry them out dies.
+    pub crashes: BTreeSet<u64>,
+    /// A bug of the fake parts.
+    pub bug: Option<KnownBug>,
+}
+
+/// What came of a campaign in which every promise held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Of everything that happened.
+    pub trace_hash: u64,
+    /// How many lines the trace had.
+    pub steps: u64,
+    /// How many actions agents began.
+    pub actions: u64,
+    /// How often containers were started.
+    pub starts: usize,
+    /// Each workload as it is at the end.
+    pub end_state: BTreeMap<String, String>,
+}
+
+/// A promise that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed of the campaign.
+    pub seed: u64,
+    /// `P1` to `P8`; or `error`, when the run itself failed.
+    pub promise: String,
+    /// What happened.
+    pub message: String,
+    /// How many lines the trace had.
+    pub step: u64,
+    /// The last of them.
+    pub trace: Vec<String>,
+}
+
+impl Campaign {
+    /// Plays it.
+    ///
+    /// # Errors
+    /// The first promise that did not hold.
+    pub fn play(&self) -> Result<Passed, Box<Failure>> {
+        let world = World::new(self.seed, self.nodes, self.behaviours.clone(), Config::default());
+        let mut world = world.map_err(|error| self.failed("error", error.to_string(), None))?;
+        let went = self.go_through(&mut world);
+        if let Some(broken) = world.broken_promise() {
+            let promise = broken.split(':').next().unwrap_or_default().to_owned();
+            return Err(self.failed(&promise, broken.to_owned(), Some(&world)));
+        }
+        went.map_err(|error| self.failed("error", error.to_string(), Some(&world)))?;
+        if let Some(first) = world.unsettled().first() {
+            return Err(self.failed("P2", format!("P2: {first}"), Some(&world)));
+        }
+        if let Some(first) = world.miscounted().first() {
+            return Err(self.failed("P3", format!("P3: {first}"), Some(&world)));
+        }
+        Ok(Passed {
+            trace_hash: world.trace().hash(),
+            steps: world.trace().steps(),
+            actions: world.actions(),
+            starts: world.starts(),
+            end_state: world.end_state(),
+        })
+    }
+
+    fn go_through(&self, world: &mut World) -> Result<(), SimError> {
+        let faults = Faults::new(self.seed ^ 0xfa17, self.rates, self.crashes.clone());
+        world.set_faults(faults.with_bug(self.bug));
+        for (at, deed) in &self.deeds {
+            world.do_at(*at, deed.clone());
+        }
+        for object in &self.objects {
+            world.apply(object)?;
+        }
+        world.run_until(FAULTS_END)?;
+        world.heal()?;
+        world.run_until(FAULTS_END + REST_WITHIN)
+    }
+
+    fn failed(&self, promise: &str, message: String, world: Option<&World>) -> Box<Failure> {
+        let trace = world.map(World::trace);
+        let lines = trace.into_iter().flat_map(|trace| trace.last_lines().map(str::to_owned));
+        Box::new(Failure {
+            seed: self.seed,
+            promise: promise.to_owned(),
+            message,
+            step: trace.map_or(0, crate::trace::Trace::steps),
+            trace: lines.collect(),
+        })
+    }
+
+    /// The same workload and users without any fault.
+    #[must_use]
+    pub fn without_faults(&self) -> Self {
+        let users = self.deeds.iter().filter(|(_, deed)| deed.is_of_a_user());
+        Self {
+            deeds: users.cloned().collect(),
+            rates: Rates::default(),
+            crashes: BTreeSet::new(),
+            ..self.clone()
+        }
+    }
+
+    /// A smaller campaign in which the same promise breaks: what is not needed for that is left out, as long as it takes at most
+    /// so many runs.
+    #[must_use]
+    pub fn shrink(&self, failure: &Failure, mut runs: usize) -> Self {
+        let mut smallest = self.clone();
+        loop {
+            let smaller = smallest.smaller().into_iter().find(|candidate| {
+                let is_left = runs > 0;
+                runs = runs.saturating_sub(1);
+                is_left && fails_alike(candidate, failure)
+            });
+            match smaller {
+                Some(smaller) => smallest = smaller,
+                None => return smallest,
+            }
+        }
+    }
+
+    /// The same with something left out; what leaves out most comes first.
+    fn smaller(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        if self.rates != Rates::default() {
+            all.push(Self { rates: Rates::default(), ..self.clone() });
+        }
+        let count = self.deeds.len();
+        let mut size = count.div_ceil(2);
+        while size > 0 {
+            for from in (0..count).step_by(size) {
+                let mut deeds = self.deeds.clone();
+                deeds.drain(from..(from + size).min(count));
+                all.push(Self { deeds, ..self.clone() });
+            }
+            size = if size == 1 { 0 } else { size.div_ceil(2) };
+        }
+        for crash in &self.crashes {
+            let mut crashes = self.crashes.clone();
+            crashes.remove(crash);
+            all.push(Self { crashes, ..self.clone() });
+        }
+        for index in 0..self.objects.len() {
+            let mut objects = self.objects.clone();
+            objects.remove(index);
+            all.push(Self { objects, ..self.clone() });
+        }
+        for index in 0..self.behaviours.len() {
+            let mut behaviours = self.behaviours.clone();
+            // without it an init container would never end
+            if behaviours.remove(index).until.is_some() {
+                all.push(Self { behaviours, ..self.clone() });
+            }
+        }
+        all
+    }
+}
+
+fn fails_alike(candidate: &Campaign, failure: &Failure) -> bool {
+    candidate.play().err().is_some_and(|found| found.promise == failure.promise)
+}

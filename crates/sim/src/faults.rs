@@ -1,0 +1,243 @@
+//! What goes wrong beside what containers do by themselves: how often calls fail, and where an agent dies. All of it follows from
+//! one seed.
+
+use std::collections::BTreeSet;
+
+use rekindle_pod::{Action, ActionError, ActionErrorKind, Answer};
+use rekindle_types::v1alpha1::Rung;
+use rekindle_types::{ExitStatus, TickDuration};
+
+use crate::entropy::Seeded;
+use crate::known_bugs::KnownBug;
+use crate::script::Change;
+
+/// The latest a late answer is.
+const LATE_MAX_MILLIS: u64 = 20_000;
+
+/// Of a thousand calls, how many go wrong, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// The runtime does not do it and says so.
+    pub runtime_fails: u64,
+    /// The runtime does it and says that it failed.
+    pub runtime_unsaid: u64,
+    /// The runtime does it and answers late.
+    pub runtime_late: u64,
+    /// A write does not reach the API.
+    pub write_lost: u64,
+    /// A write reaches the API; its answer does not come back.
+    pub write_unsaid: u64,
+    /// The API refuses a write of a controller: somebody else was faster.
+    pub write_conflict: u64,
+}
+
+/// How a call to the runtime goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Well,
+    Fails,
+    DoneButFails,
+    Late(TickDuration),
+}
+
+/// How a write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteFate {
+    Well,
+    Lost,
+    DoneUnsaid,
+    Conflict,
+}
+
+/// Something that is done to a world at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deed {
+    /// A user's change. It may be refused.
+    User(Change),
+    /// The agent of the node dies and starts again; the number is taken modulo the nodes.
+    CrashAgent(u64),
+    /// The process of the controllers dies and starts again.
+    CrashControllers,
+    /// The engine's machine loses power in its next write: API, controllers and agents start again.
+    PowerLoss(Sync),
+    /// The controllers hear nothing of the API for so long, and then this.
+    DeafControllers(TickDuration, Relief),
+    /// A node hears nothing of the API for so long, and then lists anew.
+    DeafNode(u64, TickDuration),
+    /// A node loses its network for so long.
+    LoseNode(u64, TickDuration),
+    /// A running container ends so; the number is taken modulo the containers that run.
+    EndContainer(u64, ExitStatus),
+    /// A sandbox dies with all in it.
+    EndSandbox(u64),
+    /// The clock is put forward.
+    ClockStep(TickDuration),
+    /// A user deletes a pod; the number is taken modulo the pods.
+    DeletePod(u64),
+    /// A user evicts a pod.
+    EvictPod(u64),
+    /// A user asks for a restart of a pod.
+    RestartPod(u64, Rung),
+}
+
+impl Deed {
+    /// Whether it is a user's, and no fault.
+    pub(crate) const fn is_of_a_user(&self) -> bool {
+        match self {
+            Self::User(_) | Self::DeletePod(_) | Self::EvictPod(_) | Self::RestartPod(..) => true,
+            Self::CrashAgent(_)
+            | Self::CrashControllers
+            | Self::PowerLoss(_)
+            | Self::DeafControllers(..)
+            | Self::DeafNode(..)
+            | Self::LoseNode(..)
+            | Self::EndContainer(..)
+            | Self::EndSandbox(_)
+            | Self::ClockStep(_) => false,
+        }
+    }
+}
+
+/// Whether a write was synced when power was lost. Nobody was told that it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// It is lost.
+    Before,
+    /// It is there.
+    After,
+}
+
+/// What comes after a time without news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    /// All that was missed, at once.
+    Batch,
+    /// Nothing of it: everything is listed anew.
+    Relist,
+}
+
+/// The faults of a world.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    entropy: Seeded,
+    rates: Rates,
+    /// Before these actions the agent that is to carry them out dies, counted from 0 over all agents.
+    crashes: BTreeSet<u64>,
+    actions: u64,
+    pub(crate) bug: Option<KnownBug>,
+}
+
+impl Faults {
+    /// None at all.
+    pub const fn none() -> Self {
+        Self {
+            entropy: Seeded::new(0),
+            rates: Rates {
+                runtime_fails: 0,
+                runtime_unsaid: 0,
+                runtime_late: 0,
+                write_lost: 0,
+                write_unsaid: 0,
+                write_conflict: 0,
+            },
+            crashes: BTreeSet::new(),
+            actions: 0,
+            bug: None,
+        }
+    }
+
+    /// Faults at these rates; agents die before the actions of these numbers.
+    pub fn new(seed: u64, rates: Rates, crashes: BTreeSet<u64>) -> Self {
+        Self { entropy: Seeded::new(seed), rates, crashes, ..Self::none() }
+    }
+
+    /// The same with a known bug switched on.
+    #[must_use]
+    pub fn with_bug(mut self, bug: Option<KnownBug>) -> Self {
+        self.bug = bug;
+        self
+    }
+
+    /// From now on nothing goes wrong any more.
+    pub(crate) fn stop(&mut self) {
+        self.rates = Rates::default();
+        self.crashes.clear();
+    }
+
+    /// How many actions agents have begun.
+    pub const fn actions(&self) -> u64 {
+        self.actions
+    }
+
+    /// Whether the agent dies before it carries its next action out.
+    pub(crate) fn dies_here(&mut self) -> bool {
+        let number = self.actions;
+        self.actions += 1;
+        self.crashes.remove(&number)
+    }
+
+    pub(crate) fn fate(&mut self, action: &Action) -> Fate {
+        let Rates { runtime_fails, runtime_unsaid, runtime_late, .. } = self.rates;
+        let of_all = runtime_fails + runtime_unsaid + runtime_late;
+        if of_all == 0 || action.answer() == Answer::None {
+            return Fate::Well;
+        }
+        let drawn = self.entropy.below(1_000);
+        if drawn < runtime_fails {
+            Fate::Fails
+        } else if drawn < runtime_fails + runtime_unsaid {
+            match action {
+                // an agent that is not sure whether a process runs looks, and does not guess
+                Action::StartContainer { .. } | Action::RunProbe { .. } => Fate::Well,
+                _ => Fate::DoneButFails,
+            }
+        } else if drawn < of_all {
+            Fate::Late(TickDuration::from_millis(1 + self.entropy.below(LATE_MAX_MILLIS)))
+        } else {
+            Fate::Well
+        }
+    }
+
+    pub(crate) fn write_fate(&mut self) -> WriteFate {
+        let Rates { write_lost, write_unsaid, write_conflict, .. } = self.rates;
+        if write_lost + write_unsaid + write_conflict == 0 {
+            return WriteFate::Well;
+        }
+        let drawn = self.entropy.below(1_000);
+        if drawn < write_lost {
+            WriteFate::Lost
+        } else if drawn < write_lost + write_unsaid {
+            WriteFate::DoneUnsaid
+        } else if drawn < write_lost + write_unsaid + write_conflict {
+            WriteFate::Conflict
+        } else {
+            WriteFate::Well
+        }
+    }
+}
+
+/// What the runtime says about an action that failed.
+pub(crate) fn error_of(action: &Action) -> ActionError {
+    let kind = match action {
+        Action::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
+        Action::MountVolumes | Action::RefreshVolumes => ActionErrorKind::Volume,
+        Action::PullImage { .. } | Action::FetchImage { .. } => ActionErrorKind::ImagePull,
+        Action::CreateContainer { .. } => ActionErrorKind::ContainerCreate,
+        Action::StartContainer { .. } => ActionErrorKind::ContainerStart,
+        Action::TearDownSandbox { .. }
+        | Action::SignalContainer { .. }
+        | Action::KillContainer { .. }
+        | Action::RemoveContainer { .. }
+        | Action::UpdateSandbox { .. }
+        | Action::UpdateContainer { .. }
+        | Action::RunProbe { .. }
+        | Action::RunHook { .. }
+        | Action::Persist(_)
+        | Action::RequestResources(_)
+        | Action::WriteStatus(_)
+        | Action::EmitEvent(_)
+        | Action::ReportRestart { .. }
+        | Action::Finish => ActionErrorKind::Other,
+    };
+    ActionError { kind, message: "injected fault".to_owned() }
+}

@@ -1,0 +1,175 @@
+//! The report as a page: one file without script, its plots as inline SVG.
+
+use std::fmt::Write as _;
+
+use rekindle_types::TickDuration;
+
+use crate::report::{Outcome, Report};
+use crate::timeline::{Span, Timeline};
+
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 120.0;
+const STYLE: &str = "body{font:15px/1.4 system-ui,sans-serif;max-width:1040px;margin:2em auto;padding:0 1em;color:#222}\
+table{border-collapse:collapse}th,td{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}th:first-child,td:first-child\
+{text-align:left}svg{display:block;width:100%;height:auto;background:#fafafa;border:1px solid #ddd}h3{margin:1em 0 .2em;font-size:1em;\
+font-weight:600}.note{color:#666}.broken{color:#b00020}";
+
+/// One plot: what it shows, of which colour, and how a span is drawn.
+struct Plot {
+    title: &'static str,
+    colour: &'static str,
+    value: fn(&Span) -> u64,
+    /// The height is that of the highest value of this.
+    scale: fn(&Span) -> u64,
+}
+
+const PLOTS: [Plot; 3] = [
+    Plot {
+        title: "Pods that are wanted and do not serve",
+        colour: "#c0392b",
+        value: |span| span.missing,
+        scale: |span| span.wanted,
+    },
+    Plot {
+        title: "Restarts of containers",
+        colour: "#2471a3",
+        value: |span| span.restarts,
+        scale: |span| span.restarts,
+    },
+    Plot {
+        title: "Writes to the API",
+        colour: "#7d6608",
+        value: |span| span.writes,
+        scale: |span| span.writes,
+    },
+];
+
+pub(crate) fn page(report: &Report) -> String {
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>rekindle sim</title><style>{STYLE}</style></head><body>\n\
+         <h1>rekindle sim</h1>\n<p class=\"note\">seed {}, {} of virtual time</p>\n<table><tr>",
+        report.seed(),
+        spoken(report.duration()),
+    );
+    let mut rows = report.rows().into_iter();
+    for head in rows.next().unwrap_or_default() {
+        put(&mut page, format_args!("<th>{}</th>", escaped(&head.to_lowercase())));
+    }
+    page.push_str("</tr>\n");
+    for row in rows {
+        page.push_str("<tr>");
+        for cell in row {
+            put(&mut page, format_args!("<td>{}</td>", escaped(&cell)));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table>\n");
+    // the same height means the same number in the plots of all policies
+    let tops = PLOTS.each_ref().map(|plot| {
+        let spans = report.outcomes.iter().flat_map(|outcome| &outcome.timeline.spans);
+        spans.map(plot.scale).max().unwrap_or(0).max(1)
+    });
+    for outcome in &report.outcomes {
+        policy(&mut page, outcome, &tops);
+    }
+    page.push_str("</body></html>\n");
+    page
+}
+
+fn policy(page: &mut String, outcome: &Outcome, tops: &[u64]) {
+    put(page, format_args!("<h2>{}</h2>\n", escaped(&outcome.policy)));
+    if let Some(broken) = &outcome.broken_promise {
+        let broken = escaped(broken);
+        put(page, format_args!("<p class=\"broken\">A promise was broken: {broken}</p>\n"));
+    }
+    for (plot, top) in PLOTS.iter().zip(tops) {
+        draw(page, plot, *top, &outcome.timeline);
+    }
+}
+
+fn draw(page: &mut String, plot: &Plot, top: u64, timeline: &Timeline) {
+    let Plot { title, colour, .. } = plot;
+    let span = spoken(timeline.span);
+    put(
+        page,
+        format_args!("<h3>{title} <span class=\"note\">(in {span}; top: {top})</span></h3>\n"),
+    );
+    put(
+        page,
+        format_args!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\"><title>{title}</title>\n"),
+    );
+    let width = WIDTH / timeline.spans.len() as f64;
+    for (index, span) in timeline.spans.iter().enumerate() {
+        let value = (plot.value)(span);
+        if value == 0 {
+            continue;
+        }
+        let height = (value as f64 / top as f64 * HEIGHT).max(1.0);
+        let (x, y) = (index as f64 * width, HEIGHT - height);
+        let from = spoken(timeline.span.saturating_mul(index as u64));
+        put(
+            page,
+            format_args!(
+                "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" fill=\"{colour}\"><title>after {from}: {value}</title></rect>\n"
+            ),
+        );
+    }
+    page.push_str("</svg>\n");
+}
+
+fn put(page: &mut String, text: std::fmt::Arguments<'_>) {
+    page.write_fmt(text).expect("a string takes everything");
+}
+
+/// A duration for people: its two largest units.
+pub(crate) fn spoken(duration: TickDuration) -> String {
+    let micros = duration.as_micros();
+    let units = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "m"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+    ];
+    let Some(first) = units.iter().position(|(size, _)| micros >= *size) else {
+        return "0s".to_owned();
+    };
+    let (size, name) = units[first];
+    let mut text = format!("{}{name}", micros / size);
+    if let Some((smaller, name)) = units.get(first + 1).filter(|_| first < 3) {
+        let rest = micros % size / smaller;
+        if rest > 0 {
+            text.push_str(&format!("{rest}{name}"));
+        }
+    }
+    text
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_told_by_their_two_largest_units() {
+        let cases = [
+            (0, "0s"),
+            (40_500, "40ms"),
+            (1_500_000, "1s"),
+            (61_000_000, "1m1s"),
+            (3_600_000_000, "1h"),
+            (90_000_000_000, "1d1h"),
+        ];
+        for (micros, expected) in cases {
+            assert_eq!(spoken(TickDuration::from_micros(micros)), expected);
+        }
+    }
+
+    #[test]
+    fn what_a_user_names_cannot_break_out_of_the_page() {
+        assert_eq!(escaped("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
+    }
+}

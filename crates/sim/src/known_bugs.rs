@@ -1,0 +1,34 @@
+//! Bugs that other node agents had, to be switched on in the fake parts: what the simulator's checks are worth is shown by their
+//! finding them. For tests only.
+
+/// One of them. Source: the list in docs/sim.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownBug {
+    /// A container that was created and not started is taken for one that died.
+    CreatedTakenForDead,
+    /// An agent that starts again ends every container and begins anew.
+    AgentRestartEndsAll,
+    /// A pod that is made again under the same name gets what stands of the one before.
+    SandboxOfNamesake,
+    /// The end of a container is not told.
+    ExitNotTold,
+    /// A watch that breaks off loses what came last, and nothing is listed anew.
+    LastEventLost,
+    /// `restartCount` stays as it was first written.
+    CountFrozen,
+    /// A container is killed without waiting for its grace period.
+    GraceCutShort,
+}
+
+impl KnownBug {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::CreatedTakenForDead,
+        Self::AgentRestartEndsAll,
+        Self::SandboxOfNamesake,
+        Self::ExitNotTold,
+        Self::LastEventLost,
+        Self::CountFrozen,
+        Self::GraceCutShort,
+    ];
+}

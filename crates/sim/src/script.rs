@@ -1,0 +1,248 @@
+//! What a scenario's document says: how long, on how many nodes, what containers do, which nodes are lost, and what is changed when.
+
+use std::collections::BTreeSet;
+
+use rekindle_controllers::kind::Scope;
+use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_types::TickDuration;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use crate::behaviour::{Behaviour, duration, some_duration};
+use crate::entropy::Seeded;
+use crate::error::SimError;
+
+/// The longest run.
+const DURATION_MAX: TickDuration = TickDuration::from_secs(366 * 86_400);
+/// The most nodes.
+pub(crate) const NODES_MAX: usize = 1_000;
+/// What upstream lets `crashLoopBackOff.maxContainerRestartPeriod` be (KEP-5593).
+const RESTART_PERIOD: std::ops::RangeInclusive<TickDuration> =
+    TickDuration::from_secs(1)..=TickDuration::from_secs(300);
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Script {
+    #[serde(rename = "for", deserialize_with = "duration")]
+    pub(crate) duration: TickDuration,
+    #[serde(default = "one")]
+    pub(crate) nodes: usize,
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(crate) max_container_restart_period: Option<TickDuration>,
+    #[serde(default)]
+    pub(crate) behaviours: Vec<Behaviour>,
+    #[serde(default)]
+    node_loss: Vec<NodeLoss>,
+    #[serde(default)]
+    changes: Vec<ChangeAt>,
+}
+
+const fn one() -> usize {
+    1
+}
+
+/// Nodes that lose their network for a while: what runs on them goes on, and nobody hears of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NodeLoss {
+    #[serde(default)]
+    nodes: Vec<String>,
+    #[serde(default, deserialize_with = "percent")]
+    share: Option<u8>,
+    #[serde(deserialize_with = "duration")]
+    from: TickDuration,
+    #[serde(default, deserialize_with = "some_duration")]
+    until: Option<TickDuration>,
+}
+
+/// A change by hand, in the middle of the run. One of the three.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ChangeAt {
+    #[serde(deserialize_with = "duration")]
+    at: TickDuration,
+    apply: Option<Value>,
+    scale: Option<Scale>,
+    delete: Option<Target>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Scale {
+    kind: String,
+    name: String,
+    #[serde(default = "default_namespace")]
+    namespace: String,
+    replicas: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Target {
+    kind: String,
+    name: String,
+    #[serde(default = "default_namespace")]
+    namespace: String,
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}
+
+/// What is done to a world in the middle of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Create this object, or change the one that is there to what this says.
+    Apply(Value),
+    /// Change what it says of an object that is there.
+    Patch(ObjectId, Value),
+    /// Delete this object.
+    Delete(ObjectId),
+    /// These nodes lose their network.
+    Cut(BTreeSet<String>),
+    /// These have it again.
+    Mend(BTreeSet<String>),
+}
+
+impl Script {
+    /// Refuses what cannot be played, by the path of the field.
+    pub(crate) fn check(&self) -> Result<(), SimError> {
+        check_duration("spec.for", self.duration)?;
+        check_nodes("spec.nodes", self.nodes)?;
+        let period = self.max_container_restart_period;
+        if period.is_some_and(|period| !RESTART_PERIOD.contains(&period)) {
+            return Err(wrong("spec.maxContainerRestartPeriod", "give 1s to 300s"));
+        }
+        for (index, loss) in self.node_loss.iter().enumerate() {
+            loss.check(&format!("spec.nodeLoss[{index}]"), self.nodes)?;
+        }
+        for (index, change) in self.changes.iter().enumerate() {
+            change.read(&format!("spec.changes[{index}]"))?;
+        }
+        Ok(())
+    }
+
+    /// What is done when. Which nodes a share is follows from the seed.
+    pub(crate) fn changes(&self, seed: u64) -> Result<Vec<(TickDuration, Change)>, SimError> {
+        let mut all = Vec::new();
+        for (index, change) in self.changes.iter().enumerate() {
+            all.push((change.at, change.read(&format!("spec.changes[{index}]"))?));
+        }
+        let mut entropy = Seeded::new(seed ^ 0x6e6f_6465_5f6c_6f73);
+        for loss in &self.node_loss {
+            let nodes = loss.nodes(self.nodes, &mut entropy);
+            all.push((loss.from, Change::Cut(nodes.clone())));
+            all.extend(loss.until.map(|until| (until, Change::Mend(nodes))));
+        }
+        Ok(all)
+    }
+}
+
+impl NodeLoss {
+    fn check(&self, path: &str, count: usize) -> Result<(), SimError> {
+        if self.nodes.is_empty() == self.share.is_none() {
+            return Err(wrong(path, "give either nodes or share"));
+        }
+        if self.until.is_some_and(|until| until <= self.from) {
+            return Err(wrong(&format!("{path}.until"), "give a time after from"));
+        }
+        for (index, name) in self.nodes.iter().enumerate() {
+            let number = name.strip_prefix("node-").and_then(|number| number.parse().ok());
+            if !number.is_some_and(|number: usize| number < count) {
+                let path = format!("{path}.nodes[{index}]");
+                let last = count - 1;
+                return Err(wrong(&path, &format!("the nodes are node-0 to node-{last}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes(&self, count: usize, entropy: &mut Seeded) -> BTreeSet<String> {
+        let Some(percent) = self.share else { return self.nodes.iter().cloned().collect() };
+        let mut numbers: Vec<usize> = (0..count).collect();
+        let lost = (count * usize::from(percent)).div_ceil(100);
+        for index in 0..lost {
+            let left = u64::try_from(count - index).unwrap_or(1);
+            let chosen = usize::try_from(entropy.below(left)).unwrap_or(0);
+            numbers.swap(index, index + chosen);
+        }
+        numbers[..lost].iter().map(|number| format!("node-{number}")).collect()
+    }
+}
+
+impl ChangeAt {
+    fn read(&self, path: &str) -> Result<Change, SimError> {
+        match (&self.apply, &self.scale, &self.delete) {
+            (Some(object), None, None) => {
+                let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+                let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+                if Kind::of_reference(&api_version, &kind).is_none() {
+                    let message = format!("there is no kind {kind:?} in {api_version:?} here");
+                    return Err(wrong(&format!("{path}.apply.kind"), &message));
+                }
+                Ok(Change::Apply(object.clone()))
+            }
+            (None, Some(scale), None) => {
+                let kind = kind_named(&scale.kind).filter(|kind| {
+                    matches!(kind, Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet)
+                });
+                let kind = kind.ok_or_else(|| {
+                    wrong(
+                        &format!("{path}.scale.kind"),
+                        &format!("{} cannot be scaled", scale.kind),
+                    )
+                })?;
+                let patch = json!({"spec": {"replicas": scale.replicas}});
+                Ok(Change::Patch(id(kind, &scale.namespace, &scale.name), patch))
+            }
+            (None, None, Some(target)) => {
+                let kind = kind_named(&target.kind).ok_or_else(|| {
+                    let message = format!("there is no kind {:?} here", target.kind);
+                    wrong(&format!("{path}.delete.kind"), &message)
+                })?;
+                Ok(Change::Delete(id(kind, &target.namespace, &target.name)))
+            }
+            _ => Err(wrong(path, "give one of apply, scale and delete")),
+        }
+    }
+}
+
+fn kind_named(name: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| kind.info().kind == name)
+}
+
+fn id(kind: Kind, namespace: &str, name: &str) -> ObjectId {
+    let namespace = match kind.info().scope {
+        Scope::Namespaced => namespace,
+        Scope::Cluster => "",
+    };
+    ObjectId::new(kind, NamespacedName::new(namespace, name))
+}
+
+pub(crate) fn check_duration(path: &str, duration: TickDuration) -> Result<(), SimError> {
+    if duration == TickDuration::ZERO || duration > DURATION_MAX {
+        return Err(wrong(path, "give more than nothing, and at most 366d"));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_nodes(path: &str, nodes: usize) -> Result<(), SimError> {
+    if !(1..=NODES_MAX).contains(&nodes) {
+        return Err(wrong(path, &format!("give 1 to {NODES_MAX}")));
+    }
+    Ok(())
+}
+
+pub(crate) fn wrong(path: &str, message: &str) -> SimError {
+    SimError::Scenario { path: path.to_owned(), message: message.to_owned() }
+}
+
+/// A share as people write it: `30%`.
+fn percent<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+    let text = String::deserialize(from)?;
+    let number = text.strip_suffix('%').and_then(|number| number.parse().ok());
+    match number.filter(|number| (1..=100).contains(number)) {
+        Some(number) => Ok(Some(number)),
+        None => Err(serde::de::Error::custom(format!("{text:?} is no share from 1% to 100%"))),
+    }
+}

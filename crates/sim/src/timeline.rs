@@ -1,0 +1,238 @@
+//! What happened when: a row of equal spans for a plot, the busiest minute, and the times when pods were missing.
+
+use rekindle_types::TickDuration;
+
+use crate::availability::Total;
+use crate::server::Figures;
+
+/// Spans of a timeline.
+const SPANS: u64 = 240;
+/// Outages that are told one by one; the sums count all.
+const OUTAGES_MAX: usize = 1_000;
+const MINUTE_MICROS: u64 = 60_000_000;
+
+/// The course of a run. Times are those since it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// How long each span is.
+    pub span: TickDuration,
+    /// The spans, in order.
+    pub spans: Vec<Span>,
+    /// Most writes to the API in one minute.
+    pub writes_per_minute_max: u64,
+    /// Most of them that wrote Events in one minute.
+    pub events_per_minute_max: u64,
+    /// The sum over all pods of the time in which they were wanted and did not serve.
+    pub missing_micros: u128,
+    /// When all that was wanted served for the first time.
+    pub ready_after: Option<TickDuration>,
+    /// The times after that when something was missing; the first thousand of them.
+    pub outages: Vec<Outage>,
+    longest_outage: TickDuration,
+    open: Option<Outage>,
+    at: TickDuration,
+    counted: Counts,
+    minute: Minute,
+}
+
+/// What happened in a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Restarts of containers.
+    pub restarts: u64,
+    /// Writes to the API.
+    pub writes: u64,
+    /// Those of them that wrote Events.
+    pub events: u64,
+    /// Pods that were wanted, at most.
+    pub wanted: u64,
+    /// Pods that were missing, at most.
+    pub missing: u64,
+}
+
+/// A time in which pods were missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Since when.
+    pub from: TickDuration,
+    /// Until when; none when it had not ended at the end of the run.
+    pub until: Option<TickDuration>,
+    /// So many were missing at the worst moment.
+    pub missing: u64,
+}
+
+/// Counters that only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) restarts: u64,
+    pub(crate) figures: Figures,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Minute {
+    number: u64,
+    writes: u64,
+    events: u64,
+}
+
+impl Timeline {
+    /// The timeline of a run of this length.
+    pub(crate) fn new(length: TickDuration) -> Self {
+        let span = TickDuration::from_micros(length.as_micros().div_ceil(SPANS).max(1));
+        let count = length.as_micros().div_ceil(span.as_micros()).max(1);
+        Self {
+            span,
+            spans: vec![Span::default(); usize::try_from(count).unwrap_or(1)],
+            writes_per_minute_max: 0,
+            events_per_minute_max: 0,
+            missing_micros: 0,
+            ready_after: None,
+            outages: Vec::new(),
+            longest_outage: TickDuration::ZERO,
+            open: None,
+            at: TickDuration::ZERO,
+            counted: Counts::default(),
+            minute: Minute::default(),
+        }
+    }
+
+    /// From the time of the last call until `until` it was so. What was counted since then happened at that time.
+    pub(crate) fn hold(&mut self, until: TickDuration, total: Total, counts: Counts) {
+        let until = until.max(self.at);
+        self.count(counts);
+        self.follow_outage(total);
+        let lasted = until.as_micros() - self.at.as_micros();
+        self.missing_micros += u128::from(total.missing) * u128::from(lasted);
+        let last = until.as_micros().saturating_sub(1).max(self.at.as_micros());
+        for index in self.index(self.at.as_micros())..=self.index(last) {
+            let span = &mut self.spans[index];
+            span.wanted = span.wanted.max(total.wanted);
+            span.missing = span.missing.max(total.missing);
+        }
+        self.at = until;
+    }
+
+    /// The run is over. An outage that has not ended stays open.
+    pub(crate) fn end(&mut self) {
+        self.minute_over();
+        if let Some(outage) = self.open.take() {
+            self.keep(outage, self.at);
+        }
+    }
+
+    /// The longest time in which something was missing, that which had not ended included.
+    pub const fn longest_outage(&self) -> TickDuration {
+        self.longest_outage
+    }
+
+    /// How long it took at worst until everything served again; none when something was missing at the end.
+    pub fn time_to_recovery(&self) -> Option<TickDuration> {
+        let recovered = self.outages.last().is_none_or(|outage| outage.until.is_some());
+        (recovered && self.ready_after.is_some()).then_some(self.longest_outage)
+    }
+
+    fn index(&self, micros: u64) -> usize {
+        let index = usize::try_from(micros / self.span.as_micros()).unwrap_or(usize::MAX);
+        index.min(self.spans.len() - 1)
+    }
+
+    fn count(&mut self, counts: Counts) {
+        let before = std::mem::replace(&mut self.counted, counts);
+        let restarts = counts.restarts.saturating_sub(before.restarts);
+        let writes = counts.figures.writes - before.figures.writes;
+        let events = counts.figures.events - before.figures.events;
+        let index = self.index(self.at.as_micros());
+        let span = &mut self.spans[index];
+        span.restarts += restarts;
+        span.writes += writes;
+        span.events += events;
+        let number = self.at.as_micros() / MINUTE_MICROS;
+        if number != self.minute.number {
+            self.minute_over();
+            self.minute.number = number;
+        }
+        self.minute.writes += writes;
+        self.minute.events += events;
+    }
+
+    fn minute_over(&mut self) {
+        let minute = std::mem::take(&mut self.minute);
+        self.writes_per_minute_max = self.writes_per_minute_max.max(minute.writes);
+        self.events_per_minute_max = self.events_per_minute_max.max(minute.events);
+    }
+
+    fn follow_outage(&mut self, total: Total) {
+        match (total.missing, self.ready_after) {
+            (0, None) if total.wanted > 0 => self.ready_after = Some(self.at),
+            (0, _) => {
+                if let Some(outage) = self.open.take() {
+                    self.keep(Outage { until: Some(self.at), ..outage }, self.at);
+                }
+            }
+            (_, None) => {}
+            (missing, Some(_)) => {
+                let new = Outage { from: self.at, until: None, missing };
+                let open = self.open.get_or_insert(new);
+                open.missing = open.missing.max(missing);
+            }
+        }
+    }
+
+    fn keep(&mut self, outage: Outage, end: TickDuration) {
+        let lasted = TickDuration::from_micros(end.as_micros() - outage.from.as_micros());
+        if lasted == TickDuration::ZERO {
+            return;
+        }
+        self.longest_outage = self.longest_outage.max(lasted);
+        if self.outages.len() == OUTAGES_MAX {
+            self.outages.pop();
+        }
+        self.outages.push(outage);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> TickDuration {
+        TickDuration::from_secs(seconds)
+    }
+
+    fn counts(restarts: u64, writes: u64) -> Counts {
+        Counts { restarts, figures: Figures { writes, events: writes / 2, refused: 0 } }
+    }
+
+    #[test]
+    fn what_is_missing_is_summed_up_and_told_as_outages() {
+        let mut timeline = Timeline::new(seconds(240));
+        let total = |missing| Total { wanted: 3, missing };
+        timeline.hold(seconds(2), total(3), counts(0, 4));
+        timeline.hold(seconds(10), total(0), counts(0, 6));
+        timeline.hold(seconds(20), total(1), counts(1, 8));
+        timeline.hold(seconds(30), total(2), counts(2, 8));
+        timeline.hold(seconds(200), total(0), counts(2, 10));
+        timeline.hold(seconds(240), total(1), counts(2, 10));
+        timeline.end();
+        assert_eq!(timeline.ready_after, Some(seconds(2)));
+        assert_eq!(timeline.missing_micros, (2 * 3 + 10 + 20 + 40) * 1_000_000);
+        let first = Outage { from: seconds(10), until: Some(seconds(30)), missing: 2 };
+        let last = Outage { from: seconds(200), until: None, missing: 1 };
+        assert_eq!(timeline.outages, [first, last]);
+        assert_eq!((timeline.longest_outage(), timeline.time_to_recovery()), (seconds(40), None));
+        assert_eq!(timeline.writes_per_minute_max, 10);
+        assert_eq!((timeline.spans.len(), timeline.spans[10].restarts), (240, 1));
+        assert_eq!((timeline.spans[25].missing, timeline.spans[30].missing), (2, 0));
+    }
+
+    #[test]
+    fn a_moment_without_a_length_is_no_outage() {
+        let mut timeline = Timeline::new(seconds(60));
+        timeline.hold(seconds(1), Total { wanted: 1, missing: 0 }, counts(0, 0));
+        timeline.hold(seconds(1), Total { wanted: 1, missing: 1 }, counts(0, 0));
+        timeline.hold(seconds(60), Total { wanted: 1, missing: 0 }, counts(0, 0));
+        timeline.end();
+        assert_eq!(timeline.outages, []);
+        assert_eq!(timeline.time_to_recovery(), Some(TickDuration::ZERO));
+    }
+}

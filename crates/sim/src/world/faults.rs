@@ -1,0 +1,294 @@
+//! What is done to a world that goes wrong: crashes, power, silence, clocks.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+use rekindle_controllers::events::Recorder;
+use rekindle_controllers::{Kind, ObjectId};
+use rekindle_ladder::Limits;
+use rekindle_operator::{Desk, Seen, collection, kinds, path};
+use rekindle_pod::ContainerKey;
+use rekindle_types::{ExitStatus, Tick, TickDuration};
+use serde_json::{Value, json};
+
+use super::{BEGIN, Happening, World};
+use crate::error::SimError;
+use crate::faults::{Deed, Faults, Relief, Sync};
+use crate::known_bugs::KnownBug;
+use crate::script::Change;
+
+/// Whether the controllers hear what happens in the API.
+#[derive(Debug, Default)]
+pub(super) enum Hearing {
+    /// At once.
+    #[default]
+    Well,
+    /// Not now. This is what they miss meanwhile.
+    Deaf(Vec<Seen>),
+}
+
+impl World {
+    /// Lets things go wrong from now on.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// How many actions agents have begun.
+    pub const fn actions(&self) -> u64 {
+        self.faults.actions()
+    }
+
+    /// Does this so long after the beginning.
+    pub fn do_at(&mut self, at: TickDuration, deed: Deed) {
+        self.number += 1;
+        self.coming.insert((BEGIN + at, self.number), Happening::Deed(deed));
+    }
+
+    /// Faults stop: everybody is connected and hears everything again.
+    ///
+    /// # Errors
+    /// When something moves in a circle.
+    pub fn heal(&mut self) -> Result<(), SimError> {
+        self.trace.add(self.now, "faults stop");
+        self.faults.stop();
+        self.server.heal();
+        self.hear(Relief::Relist);
+        let nodes = std::mem::take(&mut self.deaf);
+        for node in nodes {
+            self.resync(&node);
+        }
+        let lost = self.cut_off.clone();
+        self.mend(&lost);
+        self.rest()
+    }
+
+    /// The agents of all nodes die and start again; containers go on.
+    ///
+    /// # Errors
+    /// When something moves in a circle.
+    pub fn crash_agents(&mut self) -> Result<(), SimError> {
+        let nodes: Vec<String> = self.nodes.iter().cloned().collect();
+        nodes.iter().for_each(|node| self.crash_agent(node));
+        self.rest()
+    }
+
+    /// The agent of a node dies and starts again: it reads the objects anew, and its journals and what runs.
+    pub(super) fn crash_agent(&mut self, node: &str) {
+        if self.cut_off.contains(node) {
+            return; // it could not read anything, and would wait until it can
+        }
+        self.trace.add(self.now, &format!("the agent of {node} dies and starts again"));
+        self.deaf.remove(node);
+        let of_node = self.pods.iter().filter(|(_, pod)| pod.node == node);
+        let uids: Vec<String> = of_node.map(|(uid, _)| uid.clone()).collect();
+        for uid in &uids {
+            let Some(pod) = self.pods.get_mut(uid) else { continue };
+            let found = self.server.pod(&super::name_of(&pod.pod));
+            let found = found.filter(|found| found.metadata.uid.as_ref() == Some(uid));
+            pod.has_vanished |= found.is_none();
+            pod.agent_crashes(self.now, found, &self.faults);
+            self.timers.remove(uid);
+        }
+        for uid in &uids {
+            self.act(uid);
+        }
+        self.resync(node);
+    }
+
+    pub(super) fn do_deed(&mut self, deed: Deed) -> Result<(), SimError> {
+        match deed {
+            Deed::User(change) => match self.change(change) {
+                Err(SimError::Refused { operation, object, message }) => {
+                    self.trace.add(self.now, &format!("refused: {operation} {object}: {message}"));
+                }
+                done => done?,
+            },
+            Deed::CrashAgent(pick) => {
+                if let Some(node) = self.node(pick) {
+                    self.crash_agent(&node);
+                }
+            }
+            Deed::CrashControllers => self.crash_controllers(),
+            Deed::PowerLoss(sync) => {
+                self.trace.add(self.now, &format!("power will be lost, {sync:?} the next sync"));
+                self.server.lose_power(sync);
+            }
+            Deed::DeafControllers(lasts, relief) => {
+                if let Hearing::Well = self.hearing {
+                    self.trace.add(self.now, "the controllers' watches stall");
+                    self.hearing = Hearing::Deaf(Vec::new());
+                    self.later(lasts, Happening::Hear(relief));
+                }
+            }
+            Deed::DeafNode(pick, lasts) => {
+                if let Some(node) = self.node(pick) {
+                    self.trace.add(self.now, &format!("the watches of {node} stall"));
+                    self.deaf.insert(node.clone());
+                    self.later(lasts, Happening::NodeHears(node));
+                }
+            }
+            Deed::LoseNode(pick, lasts) => {
+                if let Some(node) = self.node(pick) {
+                    let nodes = BTreeSet::from([node]);
+                    self.cut(&nodes);
+                    self.later(lasts, Happening::Deed(Deed::User(Change::Mend(nodes))));
+                }
+            }
+            Deed::DeletePod(pick) => self.ask(pick, |id, _| {
+                (Method::DELETE, path(id, ""), json!({}))
+            }),
+            Deed::EvictPod(pick) => self.ask(pick, |id, _| {
+                let meta = json!({"name": id.name.name, "namespace": id.name.namespace});
+                let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta});
+                (Method::POST, path(id, "/eviction"), eviction)
+            }),
+            Deed::RestartPod(pick, rung) => self.ask(pick, |id, number| {
+                let request = json!({
+                    "apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart",
+                    "metadata": {"name": format!("by-hand-{number}"), "namespace": id.name.namespace},
+                    "spec": {"podName": id.name.name, "rung": rung, "reason": "by hand"},
+                });
+                let of = ObjectId::new(Kind::PodRestart, id.name.clone());
+                (Method::POST, collection(&of), request)
+            }),
+            Deed::EndContainer(pick, status) => self.end_container(pick, status),
+            Deed::EndSandbox(pick) => self.end_sandbox(pick),
+            Deed::ClockStep(step) => {
+                self.trace.add(self.now, &format!("the clock steps by {} s", step.as_secs()));
+                self.hold(self.now + step);
+                self.now = self.now + step;
+                self.server.set_time(self.now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A user asks something of a pod, and may be refused.
+    fn ask(&mut self, pick: u64, request: impl FnOnce(&ObjectId, u64) -> (Method, String, Value)) {
+        let pods = self.server.pods();
+        let Some(count) = u64::try_from(pods.len()).ok().filter(|count| *count > 0) else { return };
+        let id = pods[usize::try_from(pick % count).unwrap_or(0)].id();
+        self.number += 1;
+        let (method, path, body) = request(&id, self.number);
+        let (code, _) = self.call(method.clone(), &path, "application/json", &body);
+        self.trace.add(self.now, &format!("a user asks {method} {path}: {code}"));
+    }
+
+    fn node(&self, pick: u64) -> Option<String> {
+        let count = u64::try_from(self.nodes.len()).unwrap_or(1);
+        self.nodes.iter().nth(usize::try_from(pick % count).unwrap_or(0)).cloned()
+    }
+
+    fn end_container(&mut self, pick: u64, status: ExitStatus) {
+        let running = self
+            .pods
+            .iter()
+            .flat_map(|(uid, pod)| pod.running().map(move |key| (uid.clone(), key.clone())));
+        let running: Vec<(String, ContainerKey)> = running.collect();
+        let Some(count) = u64::try_from(running.len()).ok().filter(|count| *count > 0) else {
+            return;
+        };
+        let (uid, key) = running[usize::try_from(pick % count).unwrap_or(0)].clone();
+        self.later(TickDuration::ZERO, Happening::Ends { uid, key, status });
+    }
+
+    fn end_sandbox(&mut self, pick: u64) {
+        let all = self
+            .pods
+            .iter()
+            .flat_map(|(uid, pod)| pod.sandboxes().map(move |attempt| (uid.clone(), attempt)));
+        let all: Vec<_> = all.collect();
+        let Some(count) = u64::try_from(all.len()).ok().filter(|count| *count > 0) else { return };
+        let (uid, attempt) = all[usize::try_from(pick % count).unwrap_or(0)].clone();
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            self.trace.add(self.now, &format!("{}: {attempt:?} dies", super::name_of(&pod.pod)));
+            pod.sandbox_dies(self.now, attempt);
+            self.act(&uid);
+        }
+    }
+
+    fn crash_controllers(&mut self) {
+        self.trace.add(self.now, "the controllers die and start again");
+        self.desk = Desk::new(Limits::default());
+        self.hearing = Hearing::Well;
+        self.list();
+    }
+
+    /// The controllers list everything.
+    fn list(&mut self) {
+        for kind in kinds() {
+            let objects = self.kinds.list(&self.server, kind);
+            self.desk.see(self.now, Seen::List(kind, objects));
+        }
+    }
+
+    pub(super) fn tell_desk(&mut self, seen: Seen) {
+        match &mut self.hearing {
+            Hearing::Well => self.desk.see(self.now, seen),
+            Hearing::Deaf(missed) => missed.push(seen),
+        }
+    }
+
+    /// The controllers hear again.
+    pub(super) fn hear(&mut self, relief: Relief) {
+        let Hearing::Deaf(mut missed) = std::mem::take(&mut self.hearing) else { return };
+        self.trace.add(self.now, &format!("the controllers hear again: {relief:?}"));
+        match (relief, self.faults.bug) {
+            (_, Some(KnownBug::LastEventLost)) => {
+                missed.pop();
+                missed.into_iter().for_each(|seen| self.desk.see(self.now, seen));
+            }
+            (Relief::Batch, _) => {
+                missed.into_iter().for_each(|seen| self.desk.see(self.now, seen));
+            }
+            (Relief::Relist, _) => self.list(),
+        }
+    }
+
+    pub(super) fn node_hears(&mut self, node: &str) {
+        if self.deaf.remove(node) && !self.cut_off.contains(node) {
+            self.resync(node);
+        }
+    }
+
+    /// After power was lost: API, controllers and all agents that can reach them start again from what was synced.
+    pub(super) fn restart_engine(&mut self) -> Result<(), SimError> {
+        self.trace.add(self.now, "power was lost; the engine starts again");
+        while let Some(Ok(event)) = self.watch.try_next() {
+            self.see(&event);
+        }
+        let (server, watch, newest) = self.server.reopen(self.now)?;
+        let promised = self.server.acknowledged();
+        if newest < promised {
+            self.breaks(format!("P8: revision {promised} was acknowledged, and {newest} is there"));
+        }
+        (self.server, self.watch, self.last_revision) = (server, watch, newest);
+        self.recorder = Recorder::new();
+        self.crash_controllers();
+        let nodes: Vec<String> = self.nodes.iter().cloned().collect();
+        nodes.iter().for_each(|node| self.crash_agent(node));
+        Ok(())
+    }
+
+    pub(super) fn breaks(&mut self, what: String) {
+        if self.broken.is_none() {
+            self.trace.add(self.now, &format!("BROKEN {what}"));
+            self.broken = Some(what);
+        }
+    }
+
+    /// The time.
+    pub const fn now(&self) -> Tick {
+        self.now
+    }
+}
+
+impl Sync {
+    /// As the disk is told.
+    pub(crate) const fn fault(self) -> rekindle_store::memory::Fault {
+        match self {
+            Self::Before => rekindle_store::memory::Fault::PowerLossBeforeSync,
+            Self::After => rekindle_store::memory::Fault::PowerLossAfterSync,
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The nodes of a world: what they see, what their pods' cores ask for, and what they write. A node costs nothing while nothing
+//! happens on it.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rekindle_controllers::events::{Note, Severity};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
+use rekindle_operator::{Task, collection, path};
+use rekindle_pod::{PodEvent, RestartRequest, StatusWrite};
+use rekindle_types::TickDuration;
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Rung};
+use serde_json::{Value, json};
+
+use super::{BEGIN, Happening, MERGE_PATCH, World, name_of};
+use crate::agent::{Backlog, Effect, PodOnNode, Report};
+use crate::error::SimError;
+use crate::faults::WriteFate;
+use crate::known_bugs::KnownBug;
+
+/// So often a status is written again when the pod has changed meanwhile.
+const STATUS_ATTEMPTS_MAX: usize = 8;
+/// What a node hears of a write that does not reach the API.
+const UNAVAILABLE: u16 = 503;
+/// After this a write that failed is tried again.
+const RETRY: TickDuration = TickDuration::from_secs(1);
+
+impl World {
+    pub(super) fn add_node(&mut self, name: &str) -> Result<(), SimError> {
+        let amounts =
+            json!({"cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "500Gi"});
+        let mut status = self.node_ready();
+        status["allocatable"] = amounts.clone();
+        status["capacity"] = amounts;
+        let labels = json!({"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"});
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "status": status,
+        });
+        self.apply(&node)?;
+        let path = format!("/api/v1/nodes/{name}/status");
+        self.call(Method::PATCH, &path, MERGE_PATCH, &json!({"status": status}));
+        self.nodes.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// The conditions of a node whose agent is well.
+    fn node_ready(&self) -> Value {
+        let time = self.now.to_time();
+        json!({"conditions": [{
+            "type": "Ready", "status": "True", "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": time, "lastTransitionTime": time,
+        }]})
+    }
+
+    /// These nodes lose their network. Their Leases are written this once: of a node that is not waited for nobody would notice
+    /// that it is silent, and renewals of all others every ten seconds would tell nobody anything.
+    pub(super) fn cut(&mut self, nodes: &BTreeSet<String>) {
+        for name in nodes.difference(&self.cut_off.clone()) {
+            self.trace.add(self.now, &format!("{name} loses its network"));
+            let id = lease_of(name);
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": name, "namespace": id.name.namespace},
+                "spec": {
+                    "holderIdentity": name, "leaseDurationSeconds": 40,
+                    "renewTime": self.now.to_micro_time(),
+                },
+            });
+            let (code, _) = self.call(Method::POST, &collection(&id), "application/json", &lease);
+            if code == 409 {
+                self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, &lease);
+            }
+            self.cut_off.insert(name.clone());
+        }
+        self.availability.cut_off(&self.cut_off);
+    }
+
+    /// These nodes have their network again: they see what they missed, and write what they could not.
+    pub(super) fn mend(&mut self, nodes: &BTreeSet<String>) {
+        let back: BTreeSet<String> = self.cut_off.intersection(nodes).cloned().collect();
+        for name in &back {
+            self.cut_off.remove(name);
+            self.trace.add(self.now, &format!("{name} has its network again"));
+            let patch = json!({"status": self.node_ready()});
+            let path = format!("/api/v1/nodes/{name}/status");
+            self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
+            let lease = rekindle_operator::path(&lease_of(name), "");
+            self.call(Method::DELETE, &lease, "application/json", &json!({}));
+        }
+        self.resync_all(&back);
+        self.availability.cut_off(&self.cut_off);
+    }
+
+    /// A node looks at everything anew, as after a list.
+    pub(super) fn resync(&mut self, node: &str) {
+        self.resync_all(&BTreeSet::from([node.to_owned()]));
+    }
+
+    /// The same for many: everything is read once.
+    fn resync_all(&mut self, nodes: &BTreeSet<String>) {
+        let all = self.server.pods();
+        let there: Vec<&Object> = all
+            .iter()
+            .filter(|object| node_of(object).is_some_and(|node| nodes.contains(node)))
+            .collect();
+        let present: BTreeSet<&str> = there.iter().map(|pod| pod.uid()).collect();
+        let known = self.pods.iter().filter(|(_, pod)| nodes.contains(&pod.node));
+        let known: Vec<String> = known.map(|(uid, _)| uid.clone()).collect();
+        for uid in known {
+            if !present.contains(uid.as_str()) {
+                self.vanish(&uid);
+            }
+            self.catch_up(&uid);
+        }
+        for object in there {
+            self.tell_pod(object);
+        }
+        for restart in self.server.restarts() {
+            self.tell_restart(&restart);
+        }
+    }
+
+    /// Writes what a pod's node could not write before.
+    pub(super) fn catch_up(&mut self, uid: &str) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        if self.cut_off.contains(&pod.node) {
+            return;
+        }
+        let (status, reports) =
+            (pod.backlog.status.take(), std::mem::take(&mut pod.backlog.reports));
+        let finished = std::mem::take(&mut pod.backlog.finished);
+        if let Some(status) = status {
+            self.write_status(uid, status);
+        }
+        for report in reports {
+            self.report(uid, report);
+        }
+        if finished {
+            self.finish(uid);
+        }
+    }
+
+    /// The object of a pod is gone.
+    pub(super) fn vanish(&mut self, uid: &str) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        if self.cut_off.contains(&pod.node) || self.deaf.contains(&pod.node) {
+            return;
+        }
+        pod.vanished(self.now);
+        self.act(uid);
+    }
+
+    pub(super) fn tell_nodes(&mut self, object: &Object) {
+        match object {
+            Object::PodRestart(restart) => self.tell_restart(restart),
+            Object::Pod(_) => self.tell_pod(object),
+            _ => {}
+        }
+    }
+
+    fn tell_pod(&mut self, object: &Object) {
+        let Object::Pod(pod) = object else { return };
+        let node = node_of(object).filter(|node| self.nodes.contains(*node));
+        let hears = |node: &&str| !self.cut_off.contains(*node) && !self.deaf.contains(*node);
+        let Some(node) = node.filter(hears) else { return };
+        let uid = object.uid();
+        match self.pods.get_mut(uid) {
+            Some(known) => known.updated(self.now, pod.clone()),
+            None => {
+                self.addresses += 1;
+                let config = self.config.clone();
+                let mut made = PodOnNode::new(self.now, pod.clone(), node, config, self.addresses);
+                if let Some(before) = self.namesake(pod) {
+                    made.inherit(self.now, before);
+                }
+                self.trace.add(self.now, &format!("{}: taken up by {node}", name_of(pod)));
+                self.pods.insert(uid.to_owned(), made);
+                self.pods_by_name.insert(name_of(pod), uid.to_owned());
+            }
+        }
+        self.act(uid);
+    }
+
+    /// What is left of an earlier pod of that name: taken over by mistake, when that bug is switched on.
+    fn namesake(&mut self, pod: &Pod) -> Option<PodOnNode> {
+        self.leftovers.remove(&name_of(pod))
+    }
+
+    fn tell_restart(&mut self, restart: &PodRestart) {
+        let rung = restart.spec.rung.unwrap_or(Rung::Pod);
+        let phase = restart.status.as_ref().and_then(|status| status.phase);
+        if rung.carried_out_by() != CarriedOutBy::Node
+            || phase.is_some_and(PodRestartPhase::is_final)
+        {
+            return;
+        }
+        let object = NamespacedName::of(&restart.metadata);
+        let name = NamespacedName::new(object.namespace.as_str(), restart.spec.pod_name.as_str());
+        let Some(uid) = self.pods_by_name.get(&name).cloned() else { return };
+        let Some(request) = RestartRequest::of(restart) else { return };
+        let Some(pod) = self.pods.get_mut(&uid) else { return };
+        if self.cut_off.contains(&pod.node) || self.deaf.contains(&pod.node) {
+            return;
+        }
+        pod.restart(self.now, request, (object.namespace, object.name));
+        self.act(&uid);
+    }
+
+    /// Carries out what a pod's core asks for, and sets its timer.
+    pub(super) fn act(&mut self, uid: &str) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let effects = pod.act(self.now, &self.behaviours, BEGIN, &mut self.faults);
+        let (broken, incarnation) = (pod.broken_promise(), pod.incarnation);
+        let dead = std::mem::take(&mut pod.died).then(|| pod.node.clone());
+        if let Some(broken) = broken {
+            self.breaks(broken);
+        }
+        for effect in effects {
+            match effect {
+                Effect::Answer(after, id, result) => {
+                    let uid = uid.to_owned();
+                    self.later(after, Happening::Answer { uid, incarnation, id, result });
+                }
+                Effect::Ends(after, key, status) => {
+                    self.later(after, Happening::Ends { uid: uid.to_owned(), key, status });
+                }
+                Effect::Status(status) => self.write_status(uid, status),
+                Effect::Event(event) => self.record(uid, event),
+                Effect::Report(report) => self.report(uid, report),
+                Effect::Finished => self.finish(uid),
+            }
+        }
+        match dead {
+            Some(node) => self.crash_agent(&node),
+            None => self.set_timer(uid),
+        }
+    }
+
+    fn set_timer(&mut self, uid: &str) {
+        let Some(due) = self.pods.get(uid).and_then(|pod| pod.core.poll_timeout()) else { return };
+        // a deadline that has passed already must not stop the clock
+        let due = due.max(self.now + TickDuration::from_micros(1));
+        if self.timers.get(uid).is_none_or(|set| *set > due || *set <= self.now) {
+            self.timers.insert(uid.to_owned(), due);
+            self.number += 1;
+            self.coming.insert((due, self.number), Happening::Timer { uid: uid.to_owned() });
+        }
+    }
+
+    /// As the node's status writer does it: on the version that was seen last, and again on a newer one.
+    fn write_status(&mut self, uid: &str, mut status: Box<PodStatus>) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        if self.faults.bug == Some(KnownBug::CountFrozen) {
+            let counts = status.container_statuses.iter_mut().flatten();
+            counts.for_each(|container| container.restart_count = 0);
+        }
+        if self.cut_off.contains(&pod.node) {
+            pod.backlog.status = Some(status);
+            return;
+        }
+        let id = ObjectId::new(Kind::Pod, name_of(&pod.pod));
+        let counts =
+            status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        let restarts: u64 = counts.map(|c| u64::try_from(c.restart_count).unwrap_or(0)).sum();
+        let known = std::mem::replace(&mut pod.restarts, restarts);
+        let mut seen = pod.pod.clone();
+        self.restarts_total = self.restarts_total + restarts.saturating_sub(known);
+        if restarts < known {
+            self.breaks(format!("P3: restartCount of {id} fell from {known} to {restarts}"));
+        }
+        self.restarts.insert((id.name.clone(), uid.to_owned()), restarts);
+        self.trace.add(self.now, &format!("{id}: {:?}, {restarts} restarts", status.phase));
+        let path = path(&id, "/status");
+        let fate = self.faults.write_fate();
+        if fate == WriteFate::Lost {
+            return self.write_later(uid, |backlog| backlog.status = Some(status));
+        }
+        for _ in 0..STATUS_ATTEMPTS_MAX {
+            let patch = StatusWrite::on(&seen).patch(uid, &status);
+            let (code, _) = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
+            match code {
+                409 => {}
+                500.. => return self.write_later(uid, |backlog| backlog.status = Some(status)),
+                _ if fate == WriteFate::DoneUnsaid => {
+                    return self.write_later(uid, |backlog| backlog.status = Some(status));
+                }
+                _ => return,
+            }
+            let Some(newer) =
+                self.server.pod(&id.name).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))
+            else {
+                return;
+            };
+            seen = newer;
+        }
+    }
+
+    /// What could not be written is tried again after a while.
+    fn write_later(&mut self, uid: &str, keep: impl FnOnce(&mut Backlog)) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        keep(&mut pod.backlog);
+        self.later(RETRY, Happening::CatchUp { uid: uid.to_owned() });
+    }
+
+    fn record(&mut self, uid: &str, event: PodEvent) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        if self.cut_off.contains(&pod.node) {
+            return; // an event that cannot be written is lost
+        }
+        let severity = match event.severity {
+            rekindle_pod::Severity::Normal => Severity::Normal,
+            rekindle_pod::Severity::Warning => Severity::Warning,
+        };
+        let about = Object::Pod(pod.pod.clone());
+        let note = Note::new(&about, severity, event.reason, event.message, "kubelet");
+        let Some(write) = self.recorder.record(note, self.now) else { return };
+        self.carry_out(Task::Record(write));
+    }
+
+    fn report(&mut self, uid: &str, report: Report) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        if self.cut_off.contains(&pod.node) {
+            pod.backlog.reports.push(report);
+            return;
+        }
+        let Some((namespace, name)) = pod.requests.get(&report.id).cloned() else { return };
+        let id = ObjectId::new(Kind::PodRestart, NamespacedName::new(namespace, name));
+        let mut status = json!({"phase": report.phase, "message": report.message});
+        let reached = if report.phase.is_final() { "finishedAt" } else { "startedAt" };
+        status[reached] = json!(report.at.to_time());
+        self.trace.add(self.now, &format!("{id}: {:?} {}", report.phase, report.message));
+        let patch = json!({"metadata": {"uid": report.id}, "status": status});
+        let fate = self.faults.write_fate();
+        let code = match fate {
+            WriteFate::Lost => UNAVAILABLE,
+            WriteFate::Well | WriteFate::DoneUnsaid | WriteFate::Conflict => {
+                self.call(Method::PATCH, &path(&id, "/status"), MERGE_PATCH, &patch).0
+            }
+        };
+        if code >= 500 || fate == WriteFate::DoneUnsaid {
+            self.write_later(uid, |backlog| backlog.reports.push(report));
+        }
+    }
+
+    /// The pod is over. Its object goes if it is being deleted.
+    fn finish(&mut self, uid: &str) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        if self.cut_off.contains(&pod.node) {
+            pod.backlog.finished = true;
+            return;
+        }
+        let id = ObjectId::new(Kind::Pod, name_of(&pod.pod));
+        let pod_runs = pod.running().next().is_some();
+        if pod.pod.metadata.deletion_timestamp.is_some() {
+            let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
+            let code = match self.faults.write_fate() {
+                WriteFate::Lost => UNAVAILABLE,
+                WriteFate::Well | WriteFate::DoneUnsaid | WriteFate::Conflict => {
+                    self.call(Method::DELETE, &path(&id, ""), "application/json", &options).0
+                }
+            };
+            if code >= 500 {
+                return self.write_later(uid, |backlog| backlog.finished = true);
+            }
+        } else if !pod.has_vanished {
+            return;
+        }
+        if pod_runs {
+            self.breaks(format!("P1: {id} is gone, and a container of it runs"));
+        }
+        let gone = self.pods.remove(uid);
+        if self.faults.bug == Some(KnownBug::SandboxOfNamesake) {
+            self.leftovers.extend(gone.map(|gone| (id.name.clone(), gone)));
+        }
+        if self.pods_by_name.get(&id.name).is_some_and(|of| of == uid) {
+            self.pods_by_name.remove(&id.name);
+        }
+        self.trace.add(self.now, &format!("{id}: gone"));
+    }
+}
+
+fn lease_of(node: &str) -> ObjectId {
+    ObjectId::new(Kind::Lease, NamespacedName::new("kube-node-lease", node))
+}
+
+fn node_of(object: &Object) -> Option<&str> {
+    let Object::Pod(pod) = object else { return None };
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
+}

@@ -1,0 +1,127 @@
+//! What a world looks like at the end: whether it has come to rest as it was asked for, and whether it counted right.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_controllers::{Kind, Object, owners};
+
+use super::World;
+use crate::availability::is_ready;
+
+impl World {
+    /// What is not as it was asked for.
+    pub fn unsettled(&self) -> Vec<String> {
+        let kinds = [Kind::Deployment, Kind::StatefulSet, Kind::Job, Kind::Pod, Kind::PodRestart];
+        let objects = kinds.into_iter().flat_map(|kind| self.kinds.list(&self.server, kind));
+        let mut all: Vec<String> = objects
+            .filter_map(|object| unsettled(&object).map(|why| format!("{} {why}", object.id())))
+            .collect();
+        all.extend(self.pods.iter().filter_map(|(uid, on_node)| {
+            let pod = self.server.pod(&super::name_of(&on_node.pod))?;
+            let is_said_to_run = pod.metadata.uid.as_ref() == Some(uid) && is_ready(&pod);
+            let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+            let dead = containers.find(|container| {
+                is_said_to_run && !on_node.running().any(|key| key.name.0 == container.name)
+            })?;
+            Some(format!(
+                "Pod {} is said to be ready, and {} does not run",
+                super::name_of(&pod),
+                dead.name
+            ))
+        }));
+        all
+    }
+
+    /// Containers whose `restartCount` is not the number of their starts minus one.
+    pub fn miscounted(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (uid, on_node) in &self.pods {
+            let Some(pod) = self.server.pod(&super::name_of(&on_node.pod)) else { continue };
+            if pod.metadata.uid.as_ref() != Some(uid) {
+                continue;
+            }
+            let statuses = pod.status.iter().flat_map(|status| {
+                status.container_statuses.iter().chain(&status.init_container_statuses).flatten()
+            });
+            for status in statuses.filter(|status| status.started == Some(true)) {
+                let (count, starts) = (status.restart_count, on_node.starts_of(&status.name));
+                let failed = on_node.failed_starts_of(&status.name);
+                if usize::try_from(count).unwrap_or(0) + 1 != starts + failed {
+                    wrong.push(format!(
+                        "{}: restartCount of {} is {count}, and it was started {starts} times",
+                        super::name_of(&pod),
+                        status.name,
+                    ));
+                }
+            }
+        }
+        wrong
+    }
+
+    /// How often containers of pods that are still there were started.
+    pub fn starts(&self) -> usize {
+        self.pods.values().map(crate::agent::PodOnNode::starts).sum()
+    }
+
+    /// Each workload: how many of its pods are ready, and what they run.
+    pub fn end_state(&self) -> BTreeMap<String, String> {
+        let mut state: BTreeMap<String, (usize, String)> = BTreeMap::new();
+        for object in self.server.pods() {
+            let Object::Pod(pod) = &object else { continue };
+            let owner = owners::controller_of(&pod.metadata);
+            let of = owner.map_or_else(
+                || object.id().to_string(),
+                |owner| format!("{} {}", owner.kind, owner.name),
+            );
+            let entry = state.entry(of).or_default();
+            entry.0 += usize::from(is_ready(pod) || is_over(pod));
+            entry.1 = format!("{:?}", pod.metadata.annotations);
+        }
+        state.into_iter().map(|(of, (ready, what))| (of, format!("{ready} {what}"))).collect()
+    }
+}
+
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+fn unsettled(object: &Object) -> Option<String> {
+    match object {
+        Object::Deployment(found) => {
+            let wanted = found.spec.replicas.unwrap_or(1);
+            let status = found.status.as_ref()?;
+            let (ready, updated) = (status.ready_replicas, status.updated_replicas);
+            let (ready, updated) = (ready.unwrap_or(0), updated.unwrap_or(0));
+            let all = status.replicas.unwrap_or(0);
+            let is_well = (ready, updated, all) == (wanted, wanted, wanted);
+            (!is_well).then(|| {
+                format!("wants {wanted} pods, and has {all}, of which {ready} are ready and {updated} of the newest revision")
+            })
+        }
+        Object::StatefulSet(found) => {
+            let wanted = found.spec.replicas.unwrap_or(1);
+            let ready = found.status.as_ref()?.ready_replicas.unwrap_or(0);
+            (ready != wanted).then(|| format!("wants {wanted} pods, and {ready} are ready"))
+        }
+        Object::Job(job) => {
+            let conditions =
+                job.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let is_over = conditions.into_iter().any(|condition| {
+                matches!(condition.type_.as_str(), "Complete" | "Failed")
+                    && condition.status == "True"
+            });
+            (!is_over).then(|| "is neither complete nor failed".to_owned())
+        }
+        Object::Pod(pod) if pod.metadata.deletion_timestamp.is_some() => {
+            Some("is still being deleted".to_owned())
+        }
+        Object::Pod(pod) if !is_ready(pod) && !is_over(pod) => Some("is not ready".to_owned()),
+        Object::PodRestart(restart) => {
+            let phase = restart.status.as_ref().and_then(|status| status.phase);
+            let is_final = phase.is_some_and(rekindle_types::v1alpha1::PodRestartPhase::is_final);
+            (!is_final).then(|| format!("is not over: {phase:?}"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,174 @@
+//! Campaigns under faults. Many more seeds: `cargo xtask sim --seeds 1..10000`.
+#![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+
+use std::collections::BTreeMap;
+
+use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_pod::Config;
+use rekindle_sim::{
+    Behaviour, Campaign, Change, Deed, Exits, Faults, KnownBug, Rates, Relief, World,
+};
+use rekindle_types::{ExitStatus, TickDuration};
+use serde_json::json;
+
+fn passes(campaign: &Campaign) -> rekindle_sim::Passed {
+    campaign.play().unwrap_or_else(|failure| {
+        panic!("seed {}: {}\n{}", failure.seed, failure.message, failure.trace.join("\n"))
+    })
+}
+
+#[test]
+fn every_promise_holds_under_faults_and_everything_comes_to_rest_after_them() {
+    for seed in 1..=12 {
+        passes(&Campaign::of_seed(seed));
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_under_faults() {
+    let play = |seed| passes(&Campaign::of_seed(seed));
+    assert_eq!(play(7), play(7));
+    assert_ne!(play(7).trace_hash, play(9).trace_hash);
+}
+
+#[test]
+fn where_only_agents_die_everything_ends_as_without_it_and_nothing_is_started_more_often() {
+    for seed in [40, 44, 48] {
+        let campaign = Campaign::of_seed(seed);
+        assert!(campaign.has_crashes_only());
+        let (faulty, plain) = (passes(&campaign), passes(&campaign.without_faults()));
+        assert_eq!(faulty.end_state, plain.end_state, "seed {seed}");
+        assert_eq!(faulty.starts, plain.starts, "seed {seed}");
+    }
+}
+
+/// Two pods with all that a start takes, for a minute; the agent dies before this action. How many actions there were, how often
+/// containers were started, and how it ends.
+fn start(dies_before: Option<u64>) -> (u64, usize, BTreeMap<String, String>) {
+    let container = json!({
+        "name": "app", "image": "app:1", "lifecycle": {"postStart": {"exec": {"command": ["true"]}}},
+        "readinessProbe": {"tcpSocket": {"port": 80}}, "startupProbe": {"tcpSocket": {"port": 80}},
+    });
+    let setup = json!({"name": "setup", "image": "app:1"});
+    let sidecar = json!({"name": "sidecar", "image": "app:1", "restartPolicy": "Always"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"initContainers": [setup, sidecar], "containers": [container]},
+            },
+        },
+    });
+    let exits = Exits { code: 0, after: TickDuration::from_secs(1), oom: false };
+    let container = Some("setup".to_owned());
+    let setup = Behaviour { container, exits: Some(exits), ..Behaviour::default() };
+    let mut world = World::new(5, 1, vec![setup], Config::default()).unwrap();
+    world.set_faults(Faults::new(5, Rates::default(), dies_before.into_iter().collect()));
+    world.apply(&deployment).unwrap();
+    world.run_until(TickDuration::from_secs(60)).unwrap();
+    assert_eq!(world.broken_promise(), None, "the agent died before action {dies_before:?}");
+    assert_eq!(world.unsettled(), Vec::<String>::new(), "action {dies_before:?}");
+    assert_eq!(world.miscounted(), Vec::<String>::new(), "action {dies_before:?}");
+    (world.actions(), world.starts(), world.end_state())
+}
+
+#[test]
+fn an_agent_that_dies_before_any_action_of_a_start_starts_nothing_twice() {
+    let (actions, starts, end_state) = start(None);
+    for action in 0..actions {
+        let (_, starts_then, end_state_then) = start(Some(action));
+        assert_eq!((starts_then, &end_state_then), (starts, &end_state), "before action {action}");
+    }
+}
+
+/// A Deployment and a StatefulSet without probes, and what is done to them.
+fn campaign(deeds: &[(u64, Deed)], behaviours: Vec<Behaviour>) -> Campaign {
+    let spec = |app: &str, replicas: u64| {
+        let container = json!({"name": "app", "image": "app:1"});
+        json!({
+            "replicas": replicas, "selector": {"matchLabels": {"app": app}},
+            "template": {
+                "metadata": {"labels": {"app": app}},
+                "spec": {"terminationGracePeriodSeconds": 20, "containers": [container]},
+            },
+        })
+    };
+    let object = |kind: &str, name: &str, replicas| {
+        let meta = json!({"name": name});
+        json!({"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": spec(name, replicas)})
+    };
+    Campaign {
+        seed: 1,
+        nodes: 1,
+        objects: vec![object("Deployment", "web", 2), object("StatefulSet", "db", 1)],
+        behaviours,
+        deeds: deeds
+            .iter()
+            .map(|(at, deed)| (TickDuration::from_secs(*at), deed.clone()))
+            .collect(),
+        rates: Rates::default(),
+        crashes: [].into(),
+        bug: None,
+    }
+}
+
+fn is_caught(bug: KnownBug, promise: &str, campaign: &Campaign) {
+    passes(campaign);
+    let failure = Campaign { bug: Some(bug), ..campaign.clone() }.play();
+    let failure = failure.expect_err(&format!("{bug:?} is not caught"));
+    assert_eq!(failure.promise, promise, "{bug:?}: {}", failure.message);
+}
+
+/// The bugs of docs/sim.md, and the promise that each of them breaks. The pods by number: db-0, and the two of web.
+#[test]
+fn each_known_bug_is_caught_when_it_is_switched_on() {
+    let hangs = Behaviour { hangs: true, ..Behaviour::default() };
+    let ended = || Deed::EndContainer(0, ExitStatus::OomKilled);
+    let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
+    let scaled = Deed::User(Change::Patch(web, json!({"spec": {"replicas": 3}})));
+    let deaf = Deed::DeafControllers(TickDuration::from_secs(30), Relief::Relist);
+    is_caught(
+        KnownBug::AgentRestartEndsAll,
+        "P1",
+        &campaign(&[(60, Deed::CrashAgent(0))], Vec::new()),
+    );
+    is_caught(
+        KnownBug::SandboxOfNamesake,
+        "P1",
+        &campaign(&[(60, Deed::DeletePod(0))], Vec::new()),
+    );
+    is_caught(KnownBug::ExitNotTold, "P2", &campaign(&[(60, ended())], Vec::new()));
+    is_caught(KnownBug::LastEventLost, "P2", &campaign(&[(60, deaf), (70, scaled)], Vec::new()));
+    is_caught(KnownBug::CountFrozen, "P3", &campaign(&[(60, ended())], Vec::new()));
+    is_caught(KnownBug::GraceCutShort, "P5", &campaign(&[(60, Deed::DeletePod(0))], vec![hangs]));
+}
+
+#[test]
+fn a_created_container_that_is_taken_for_a_dead_one_is_caught_where_the_agent_dies_between_the_two()
+{
+    let bug = Some(KnownBug::CreatedTakenForDead);
+    let dies_before =
+        |action| Campaign { bug, crashes: [action].into(), ..campaign(&[], Vec::new()) };
+    let failure = (0..60).find_map(|action| dies_before(action).play().err());
+    let failure = failure.expect("one of the actions is the start of a created container");
+    assert!(["P1", "P3"].contains(&failure.promise.as_str()), "{}", failure.message);
+}
+
+#[test]
+fn a_failure_is_made_smaller_and_stays_the_same_failure() {
+    let mut deeds = vec![(60, Deed::CrashAgent(0))];
+    deeds.extend(
+        (1..8).map(|minute| (minute * 60 + 90, Deed::ClockStep(TickDuration::from_secs(1)))),
+    );
+    let bug = Some(KnownBug::AgentRestartEndsAll);
+    let campaign = Campaign { bug, crashes: [3].into(), ..campaign(&deeds, Vec::new()) };
+    let failure = campaign.play().unwrap_err();
+    let smallest = campaign.shrink(&failure, 60);
+    assert_eq!(smallest.play().unwrap_err().promise, failure.promise);
+    let size = |campaign: &Campaign| {
+        campaign.objects.len() + campaign.deeds.len() + campaign.crashes.len()
+    };
+    assert!(size(&smallest) < size(&campaign), "{smallest:?}");
+}
