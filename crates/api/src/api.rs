@@ -108,6 +108,12 @@ impl Api {
         self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 
+    /// How long pods that are created from now on stay on a node that is not ready or not reachable, where they do not say so
+    /// themselves; 300 s otherwise.
+    pub fn set_default_toleration_seconds(&self, seconds: u32) {
+        self.shared.set_toleration_seconds(seconds.into());
+    }
+
     /// The labels of a node; none when it is not there.
     pub(crate) fn node_labels(&self, name: &str) -> BTreeMap<String, String> {
         let entry = self.shared.registry.find("", "v1", "nodes");

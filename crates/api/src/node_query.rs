@@ -2,11 +2,12 @@
 
 use rekindle_types::PodUid;
 use rekindle_types::log_options::LogOptions;
+use serde::{Deserialize, Serialize};
 
 use crate::selectors::LabelSelector;
 
 /// Which part of which container's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogQuery {
     /// Where.
     pub pod: PodOnNode,
@@ -17,7 +18,7 @@ pub struct LogQuery {
 }
 
 /// What a node's own HTTP API is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeGet {
     /// Which node.
     pub node: String,
@@ -56,7 +57,7 @@ pub enum StreamQuery {
 }
 
 /// A pod that has a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodOnNode {
     /// Its namespace.
     pub namespace: String,
@@ -69,7 +70,7 @@ pub struct PodOnNode {
 }
 
 /// A command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecQuery {
     /// Where.
     pub pod: PodOnNode,
@@ -82,7 +83,7 @@ pub struct ExecQuery {
 }
 
 /// A first process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachQuery {
     /// Where.
     pub pod: PodOnNode,
@@ -102,7 +103,7 @@ pub struct PortForwardQuery {
 }
 
 /// Which files of a process the client sends or reads. At least one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files {
     /// Input.
     pub stdin: Wanted,
@@ -115,7 +116,7 @@ pub struct Files {
 }
 
 /// Whether something is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanted {
     /// Yes.
     Yes,

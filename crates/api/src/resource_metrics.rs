@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
 use rekindle_types::{Tick, TickDuration};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::node_query::{Measured, MetricsQuery};
@@ -33,7 +34,7 @@ pub(crate) const KINDS: [MetricsKind; 2] = [
 ];
 
 /// What a node says of itself and its pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeFigures {
     /// The node.
     pub name: String,
@@ -48,7 +49,7 @@ pub struct NodeFigures {
 }
 
 /// One pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodFigures {
     /// Its namespace.
     pub namespace: String,
@@ -61,7 +62,7 @@ pub struct PodFigures {
 }
 
 /// How much is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     /// Billionths of a core.
     pub cpu_nanocores: u64,

@@ -1,10 +1,12 @@
 //! What all requests share.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use rekindle_store::Store;
 
+use crate::admission::tolerations::SECONDS_DEFAULT;
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
@@ -41,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) encoded_events: EncodedEvents,
     pub(crate) expiry: Mutex<EventExpiry>,
     entropy: Mutex<Box<dyn Entropy>>,
+    toleration_seconds: AtomicI64,
 }
 
 impl Shared {
@@ -55,6 +58,7 @@ impl Shared {
             encoded_events: EncodedEvents::default(),
             expiry: Mutex::new(expiry),
             entropy: Mutex::new(parts.entropy),
+            toleration_seconds: AtomicI64::new(SECONDS_DEFAULT),
         }
     }
 
@@ -91,6 +95,15 @@ impl Shared {
         look: impl FnOnce(&Policies) -> T,
     ) -> Result<T, ApiError> {
         self.authority.with_policies(self.state(), look)
+    }
+
+    /// How long new pods tolerate a node that is not ready, where they do not say so themselves.
+    pub(crate) fn toleration_seconds(&self) -> i64 {
+        self.toleration_seconds.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_toleration_seconds(&self, seconds: i64) {
+        self.toleration_seconds.store(seconds, Ordering::Relaxed);
     }
 
     pub(crate) fn new_uid(&self) -> String {

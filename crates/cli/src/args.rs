@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
+use serde::{Deserialize, Serialize};
 
 /// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
 ///
@@ -43,6 +44,12 @@ pub enum Command {
     /// Manage the images on this machine
     #[command(subcommand)]
     Image(Image),
+    /// Manage the further nodes of an engine: node failure to try at home
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// The process of a further node's agent
+    #[command(hide = true)]
+    NodeAgent(NodeAgent),
     /// The built-in demo app: it serves, waits, or misbehaves on demand
     #[command(subcommand)]
     Demo(rekindle_demo::Demo),
@@ -84,6 +91,10 @@ pub struct Up {
     /// The node's name [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
+    /// How many nodes there are at least, each but the first with an agent in a process of its own, which `down` ends; those
+    /// added earlier come back by themselves [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
+    pub nodes: Option<u8>,
     /// The longest wait between restarts of a crashing container, 1s to 300s
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = restart_period)]
     pub max_container_restart_period: std::time::Duration,
@@ -101,11 +112,28 @@ pub struct Up {
     #[command(flatten)]
     pub node: NodeArgs,
     #[command(flatten)]
+    pub failing: FailingNodes,
+    #[command(flatten)]
     pub registries: Registries,
 }
 
-/// How the node behaves when it runs out of something, and when it is shut down.
+/// When a node counts as failed, and what becomes of its pods.
 #[derive(Args, Clone, Debug)]
+pub struct FailingNodes {
+    /// How long a node may be silent; nodes are heard of five times in this time, and every 10 s at least
+    #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = grace_period)]
+    pub node_monitor_grace_period: std::time::Duration,
+    /// How long pods that do not say so themselves stay on a node that is not ready or not heard of, in seconds
+    #[arg(long, value_name = "NUMBER", default_value_t = 300)]
+    pub default_toleration_seconds: u32,
+    /// How many failed nodes a second lose their pods
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.1, value_parser = rate)]
+    pub node_eviction_rate: f64,
+}
+
+/// How the node behaves when it runs out of something, and when it is shut down.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeArgs {
     /// A KubeletConfiguration with evictionHard, evictionSoft, shutdownGracePeriod and the like; see docs/node-pressure.md
     #[arg(long, value_name = "FILE", env = "REKINDLE_NODE_CONFIG")]
@@ -285,7 +313,8 @@ pub enum Image {
 }
 
 /// Registries that are reached in another way than usual.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Registries {
     /// Speak to this registry without TLS, as to those on loopback; may be repeated
     #[arg(long, value_name = "HOST[:PORT]")]
@@ -331,6 +360,80 @@ pub struct ImageLoad {
 pub struct ImageList {
     #[command(flatten)]
     pub data_dir: DataDir,
+}
+
+/// `rekindle node`.
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// List the nodes with their agents
+    List(NodeList),
+    /// Add a node and start its agent
+    Add(NodeAdd),
+    /// Start the agent of a node that does not run; it takes up the pods that run still
+    Start(NodeName),
+    /// End a node's pods gracefully, and its agent; it comes back with `node start` or the next `up`
+    Stop(NodeName),
+    /// Kill a node's agent with SIGKILL: to see what becomes of the pods of a dead node
+    Kill(NodeName),
+    /// Move a node's pods elsewhere as disruption budgets allow, stop it, and delete it
+    Remove(NodeRemove),
+}
+
+/// `rekindle node list`.
+#[derive(Args, Clone, Debug)]
+pub struct NodeList {
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// `rekindle node add`.
+#[derive(Args, Clone, Debug)]
+pub struct NodeAdd {
+    /// The node's name [default: that of the first node with a number]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// A node by its name.
+#[derive(Args, Clone, Debug)]
+pub struct NodeName {
+    /// The node's name
+    pub name: String,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+}
+
+/// `rekindle node remove`.
+#[derive(Args, Clone, Debug)]
+pub struct NodeRemove {
+    #[command(flatten)]
+    pub node: NodeName,
+    /// Also when pods that nobody makes again, or volumes of class local-path, are lost with it
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The hidden command that an agent's process is started with.
+#[derive(Args, Clone, Debug)]
+pub struct NodeAgent {
+    /// The node's folder
+    pub folder: PathBuf,
+}
+
+/// Shorter than this a busy machine would be taken for a dead one.
+fn grace_period(text: &str) -> Result<std::time::Duration, String> {
+    let period = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if (1..=3600).contains(&period.as_secs()) {
+        Ok(period)
+    } else {
+        Err("give 1s to 1h".to_owned())
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if (0.0001..=1000.0).contains(&rate) { Ok(rate) } else { Err("give 0.0001 to 1000".to_owned()) }
 }
 
 /// KEP-5593: `crashLoopBackOff.maxContainerRestartPeriod` is between one second and five minutes.

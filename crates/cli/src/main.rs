@@ -7,11 +7,14 @@
 )]
 
 mod args;
+mod background;
 mod client;
 mod commands;
 mod engine;
+mod holder;
 mod live;
 mod manifests;
+mod nodes;
 mod plugin;
 mod target;
 
@@ -35,6 +38,8 @@ fn main() -> ExitCode {
         Command::Image(Image::Pull(pull)) => commands::image_pull::run(&pull),
         Command::Image(Image::Rm(rm)) => commands::image::remove(&rm),
         Command::Image(Image::List(list)) => commands::image::list(&list),
+        Command::Node(command) => commands::node::run(&command),
+        Command::NodeAgent(agent) => nodes::agent::run(&agent),
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
     };
     result.unwrap_or_else(|error| {

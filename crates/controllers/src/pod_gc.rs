@@ -1,15 +1,21 @@
 //! Clears away pods that no node will ever answer for.
 //!
 //! A pod bound to a node that does not exist (for 40 s, upstream's quarantine) ends as Failed and is deleted; a pod that is
-//! being deleted and was never bound is removed.
+//! being deleted and was never bound is removed. So is one that is being deleted on a node that is not ready and that somebody
+//! has declared out of service: he vouches that nothing of it runs any more.
+//!
+//! Source: Kubernetes documentation, "Pod Lifecycle", "Garbage collection of Pods"; "Non-graceful node shutdown".
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
 use crate::plan::{Delete, Grace, Part, Propagation, Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
+use crate::{
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, node_lifecycle, pods,
+};
 
 /// How long a node may be missing before its pods are given up (upstream's `quarantineTime`).
 const QUARANTINE: TickDuration = TickDuration::from_secs(40);
@@ -19,9 +25,13 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         Some(Object::Pod(pod)) => {
             let is_lost = pods::node(pod).is_some_and(|node| !has_node(view, node));
             let is_unbound = pods::node(pod).is_none() && pods::is_terminating(pod);
-            if is_lost || is_unbound {
+            if is_lost || is_unbound || is_out_of_service(view, pod) {
                 keys.insert(Key::PodGc(change.id.name.clone()));
             }
+        }
+        Some(Object::Node(node)) if node_lifecycle::is_out_of_service(node) => {
+            let there = view.pods_on(&change.id.name.name).filter(|pod| pods::is_terminating(pod));
+            keys.extend(there.map(|pod| Key::PodGc(NamespacedName::of(&pod.metadata))));
         }
         None if change.id.kind == Kind::Node => {
             let orphans = view.pods_on(&change.id.name.name);
@@ -29,6 +39,12 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         _ => {}
     }
+}
+
+/// True for a pod that is being deleted and whose node will not answer for it any more.
+fn is_out_of_service(view: &View, pod: &Pod) -> bool {
+    let node = pods::node(pod).and_then(|node| view.node(&NamespacedName::new("", node)));
+    pods::is_terminating(pod) && node.is_some_and(|node| node_lifecycle::is_out_of_service(node))
 }
 
 fn has_node(view: &View, name: &str) -> bool {
@@ -56,6 +72,13 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         }
         return plan;
     };
+    if is_out_of_service(view, pod) {
+        if !pods::is_finished(pod) {
+            plan.then_all(vec![failed(pod, "PodGC: node was out-of-service", now)]);
+        }
+        plan.then(removal);
+        return plan;
+    }
     if has_node(view, node) {
         return plan;
     }
@@ -67,7 +90,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     }
     plan.then(Write::CheckAbsent { id: node_id, uid: None });
     if !pods::is_finished(pod) {
-        plan.then_all(vec![failed(pod, now)]);
+        plan.then_all(vec![failed(pod, "PodGC: node no longer exists", now)]);
     }
     plan.then(removal);
     plan
@@ -83,13 +106,8 @@ fn end_unbound(pod: &k8s_openapi::api::core::v1::Pod) -> Step {
 }
 
 /// Ends the pod as Failed, with the condition that names why (DisruptionTarget).
-fn failed(pod: &k8s_openapi::api::core::v1::Pod, now: Tick) -> Step {
-    let conditions = pods::conditions_with_disruption(
-        pod,
-        "DeletionByPodGC",
-        "PodGC: node no longer exists",
-        now,
-    );
+fn failed(pod: &Pod, why: &str, now: Tick) -> Step {
+    let conditions = pods::conditions_with_disruption(pod, "DeletionByPodGC", why, now);
     Step::from(Write::Patch {
         id: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
         part: Part::Status,

@@ -50,6 +50,7 @@ async fn measure() {
     let config = Config {
         bridge: "rkbench0".to_owned(),
         subnet: SubnetChoice::Auto,
+        share: rekindle_net::Share::Owner,
         state_dir: state_dir.clone(),
         mtu: 1500,
         forwarding: Forwarding::Leave,

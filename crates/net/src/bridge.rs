@@ -10,7 +10,7 @@ use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 
 use crate::error::NetError;
-use crate::veth;
+use crate::veth::Ports;
 
 const ENODEV: i32 = 19;
 
@@ -87,8 +87,12 @@ pub(crate) async fn find(handle: &Handle, name: &str) -> Result<Option<LinkMessa
     }
 }
 
-/// Names of the sandbox interfaces on the bridge.
-pub(crate) async fn ports(handle: &Handle, bridge_index: u32) -> Result<Vec<String>, NetError> {
+/// Names of the agent's sandbox interfaces on the bridge.
+pub(crate) async fn ports(
+    handle: &Handle,
+    bridge_index: u32,
+    own: &Ports,
+) -> Result<Vec<String>, NetError> {
     let mut names = Vec::new();
     let mut replies = handle.link().get().execute();
     while let Some(link) = replies.try_next().await.map_err(|e| netlink("list", "interfaces", e))? {
@@ -97,7 +101,7 @@ pub(crate) async fn ports(handle: &Handle, bridge_index: u32) -> Result<Vec<Stri
             LinkAttribute::IfName(name) => Some(name),
             _ => None,
         });
-        if let Some(name) = name.filter(|name| on_bridge && veth::is_ours(name)) {
+        if let Some(name) = name.filter(|name| on_bridge && own.is_ours(name)) {
             names.push(name.clone());
         }
     }

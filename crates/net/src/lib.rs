@@ -7,7 +7,8 @@
 //!
 //! Ports of the node that lead to pods are served by `host_ports`.
 //!
-//! Who owns what: `pool` decides addresses (pure), `leases` makes the decision durable, `bridge` and `veth` talk netlink,
+//! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a bridge (both pure), `leases` makes the
+//! decision durable, `bridge` and `veth` talk netlink,
 //! `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
 #![forbid(unsafe_code)]
 #![allow(
@@ -26,6 +27,7 @@ mod leases;
 mod netns;
 mod network;
 pub mod pool;
+pub mod share;
 mod subnet;
 mod veth;
 
@@ -34,3 +36,4 @@ pub use error::NetError;
 pub use host_ports::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
 pub use network::{Attachment, Config, Forwarding, Network, SubnetChoice};
+pub use share::Share;

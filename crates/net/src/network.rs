@@ -16,8 +16,9 @@ use crate::host_ports::{HostPort, HostPorts};
 use crate::leases::{Found, LeaseFile};
 use crate::netns::{Identity, NetNs};
 use crate::pool::Pool;
+use crate::share::{self, Share};
 use crate::subnet;
-use crate::veth::{self, Plug};
+use crate::veth::{self, Plug, Ports};
 
 /// Deleting a veth holds the kernel's network lock for about 20 ms; so it waits until a pod restart under way is done.
 const DELETE_DELAY: Duration = Duration::from_millis(500);
@@ -31,6 +32,8 @@ pub struct Config {
     pub bridge: String,
     /// Where the pods' addresses come from.
     pub subnet: SubnetChoice,
+    /// Whether the bridge is this agent's own, and which of the subnet's addresses are its pods'.
+    pub share: Share,
     /// The folder of the lease file; made when absent.
     pub state_dir: PathBuf,
     /// Bytes of a packet on pod interfaces; 1500 is usual.
@@ -95,6 +98,7 @@ enum Purpose {
 #[derive(Debug)]
 struct Inner {
     config: Config,
+    ports: Ports,
     bridge_index: u32,
     netlink: rtnetlink::Handle,
     leases: LeaseFile,
@@ -147,7 +151,12 @@ impl Network {
         leases: LeaseFile,
         netlink: rtnetlink::Handle,
     ) -> Result<Inner, NetError> {
-        let (pool, mut turned_forwarding_on) = recover(&config, &leases, &netlink).await?;
+        let (mut pool, mut turned_forwarding_on) = recover(&config, &leases, &netlink).await?;
+        let range = share::range(pool.subnet(), config.share);
+        if !range.is_some_and(|range| pool.restrict(range)) {
+            let problem = format!("subnet {} has no room for so many nodes", pool.subnet());
+            return Err(NetError::Config { problem });
+        }
         let bridge_index =
             bridge::ensure(&netlink, &config.bridge, pool.gateway(), pool.subnet(), config.mtu)
                 .await?;
@@ -165,6 +174,7 @@ impl Network {
             );
         }
         Ok(Inner {
+            ports: Ports::new(&config.bridge, config.share),
             config,
             bridge_index,
             netlink,
@@ -180,6 +190,11 @@ impl Network {
     /// The pods' subnet.
     pub fn subnet(&self) -> Ipv4Net {
         self.inner.state().pool.subnet()
+    }
+
+    /// The part of it that this agent's pods get addresses from.
+    pub fn range(&self) -> Ipv4Net {
+        self.inner.state().pool.range()
     }
 
     /// The bridge's address, where pods reach the host.
@@ -208,7 +223,7 @@ impl Network {
         self.until_detaching(|ids| !ids.contains(id)).await;
         let _one_at_a_time = self.inner.attaching.lock().await;
         let (address, gateway, prefix_len) = self.inner.lease(id)?;
-        let host_interface = veth::host_name(&self.inner.config.bridge, id);
+        let host_interface = self.inner.ports.host_name(id);
         let attachment = Attachment {
             ip: address,
             gateway,
@@ -287,18 +302,16 @@ impl Network {
         for id in &gone {
             self.detach(id);
         }
-        let known: BTreeSet<String> = ids
-            .iter()
-            .chain(&gone)
-            .map(|id| veth::host_name(&self.inner.config.bridge, id))
-            .collect();
-        let mut strays = bridge::ports(&self.inner.netlink, self.inner.bridge_index).await?;
+        let known: BTreeSet<String> =
+            ids.iter().chain(&gone).map(|id| self.inner.ports.host_name(id)).collect();
+        let mut strays =
+            bridge::ports(&self.inner.netlink, self.inner.bridge_index, &self.inner.ports).await?;
         strays.retain(|port| !known.contains(port));
         if strays.is_empty() {
             return Ok(());
         }
         let _one_batch_at_a_time = self.inner.deleting.lock().await;
-        let group = veth::removal_group(&self.inner.config.bridge);
+        let group = self.inner.ports.removal_group();
         veth::unplug_all(&self.inner.netlink, group, &strays).await
     }
 
@@ -316,11 +329,17 @@ impl Network {
         drop(detaching.wait_for(done).await.expect("self holds the sender"));
     }
 
-    /// Takes everything away: interfaces, bridge, lease file; `ip_forward` is put back if we had turned it on.
+    /// Takes everything away: interfaces, bridge, lease file; `ip_forward` is put back if we had turned it on. A guest leaves
+    /// the bridge to its owner.
     pub async fn close(self) -> Result<(), NetError> {
         self.release_all_except(&BTreeSet::new()).await?;
         self.settle().await;
-        bridge::remove(&self.inner.netlink, &self.inner.config.bridge).await?;
+        match self.inner.config.share {
+            Share::Owner => {
+                bridge::remove(&self.inner.netlink, &self.inner.config.bridge).await?;
+            }
+            Share::Guest(_) => {}
+        }
         if self.inner.state().turned_forwarding_on {
             forwarding::write(forwarding::State::Off)?;
         }
@@ -362,9 +381,8 @@ impl Inner {
         if !ids.contains(id) {
             return; // another one's batch had it
         }
-        let names: Vec<String> =
-            ids.iter().map(|id| veth::host_name(&self.config.bridge, id)).collect();
-        let group = veth::removal_group(&self.config.bridge);
+        let names: Vec<String> = ids.iter().map(|id| self.ports.host_name(id)).collect();
+        let group = self.ports.removal_group();
         let deleted = veth::unplug_all(&self.netlink, group, &names).await;
         let freed = deleted.and_then(|()| self.free(&ids));
         if let Err(error) = freed {
@@ -438,7 +456,10 @@ async fn recover(
         }
         Found::Damaged(problem) => {
             let ports = match bridge_index {
-                Some(index) => bridge::ports(netlink, index).await?.len(),
+                Some(index) => {
+                    let own = Ports::new(&config.bridge, config.share);
+                    bridge::ports(netlink, index, &own).await?.len()
+                }
                 None => 0,
             };
             if ports > 0 {

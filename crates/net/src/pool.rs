@@ -25,6 +25,9 @@ pub struct Exhausted {
 #[serde(rename_all = "camelCase")]
 pub struct Pool {
     subnet: Ipv4Net,
+    /// Where new addresses come from; none: all of the subnet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    range: Option<Ipv4Net>,
     leases: BTreeMap<String, Ipv4Addr>,
     /// Where the next search begins.
     next: Ipv4Addr,
@@ -41,6 +44,7 @@ impl Pool {
         let subnet = subnet.trunc();
         let mut pool = Self {
             subnet,
+            range: None,
             leases: BTreeMap::new(),
             next: subnet.network(),
             recent: VecDeque::new(),
@@ -52,6 +56,27 @@ impl Pool {
     /// The pods' subnet.
     pub fn subnet(&self) -> Ipv4Net {
         self.subnet
+    }
+
+    /// Where new addresses come from: the subnet, or a part of it.
+    pub fn range(&self) -> Ipv4Net {
+        self.range.unwrap_or(self.subnet)
+    }
+
+    /// From now on new addresses come from this part of the subnet only; what is leased stays where it is. False when it is
+    /// no part of it.
+    #[must_use]
+    pub fn restrict(&mut self, range: Ipv4Net) -> bool {
+        if !self.subnet.contains(&range) {
+            return false;
+        }
+        self.range = (range != self.subnet).then_some(range);
+        if !(self.first()..=self.last()).contains(&self.next) {
+            self.next = self.first();
+        }
+        let (first, last) = (self.first(), self.last());
+        self.recent.retain(|address| (first..=last).contains(address));
+        true
     }
 
     /// The bridge's own address: the subnet's first.
@@ -86,6 +111,9 @@ impl Pool {
     /// Takes the address back. `None` when `id` holds none.
     pub fn release(&mut self, id: &str) -> Option<Ipv4Addr> {
         let address = self.leases.remove(id)?;
+        if !(self.first()..=self.last()).contains(&address) {
+            return Some(address); // from before the range was restricted
+        }
         self.recent.push_back(address);
         if self.recent.len() > RECENT_MAX {
             self.recent.pop_front();
@@ -97,6 +125,9 @@ impl Pool {
     pub fn defect(&self) -> Option<String> {
         if self.subnet.prefix_len() > 30 || self.subnet.trunc() != self.subnet {
             return Some(format!("{} is no subnet for pods", self.subnet));
+        }
+        if self.range.is_some_and(|range| !self.subnet.contains(&range)) {
+            return Some(format!("{} is no part of {}", self.range(), self.subnet));
         }
         if !self.usable(self.next) {
             return Some(format!("{} is not a pod address", self.next));
@@ -131,11 +162,11 @@ impl Pool {
     }
 
     fn first(&self) -> Ipv4Addr {
-        offset(self.subnet.network(), 2)
+        self.range().network().max(offset(self.subnet.network(), 2))
     }
 
     fn last(&self) -> Ipv4Addr {
-        Ipv4Addr::from(u32::from(self.subnet.broadcast()) - 1)
+        self.range().broadcast().min(Ipv4Addr::from(u32::from(self.subnet.broadcast()) - 1))
     }
 
     fn after(&self, address: Ipv4Addr) -> Ipv4Addr {
@@ -143,7 +174,8 @@ impl Pool {
     }
 
     fn usable(&self, address: Ipv4Addr) -> bool {
-        (self.first()..=self.last()).contains(&address)
+        let last = Ipv4Addr::from(u32::from(self.subnet.broadcast()) - 1);
+        (offset(self.subnet.network(), 2)..=last).contains(&address)
     }
 }
 

@@ -11,15 +11,18 @@ use sha2::{Digest, Sha256};
 use crate::bridge::{errno, find, mac_of, netlink};
 use crate::error::NetError;
 use crate::netns::NetNs;
+use crate::share::Share;
 
 /// The name inside, which every container expects.
 const INSIDE: &str = "eth0";
 /// lo has this index in every network namespace.
 const LO_INDEX: u32 = 1;
-/// Begins the names of our host ends.
-const PREFIX: &str = "rk";
-/// Hex digits after it: 2 + 12 stays below the kernel's 15.
-const NAME_DIGITS: usize = 12;
+/// Begins the names of the host ends of the bridge's owner; hex digits follow.
+const PREFIX_OF_OWNER: &str = "rk";
+/// The same of guests, followed by two digits of their number.
+const PREFIX_OF_GUESTS: &str = "rn";
+/// Below the kernel's 15.
+const NAME_LENGTH: usize = 14;
 
 const EEXIST: i32 = 17;
 const ENODEV: i32 = 19;
@@ -35,18 +38,53 @@ pub(crate) struct Plug<'a> {
     pub(crate) mtu: u32,
 }
 
-/// The host end's name: it follows from bridge and id, so a repeated call and a later agent find the same interface.
-pub(crate) fn host_name(bridge: &str, id: &str) -> String {
-    let digest = Sha256::new().chain_update(bridge).chain_update([0]).chain_update(id).finalize();
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{PREFIX}{}", &hex[..NAME_DIGITS])
+/// The names of one agent's host ends on one bridge: they tell whose an interface is, also to an agent that comes later.
+#[derive(Clone, Debug)]
+pub(crate) struct Ports {
+    bridge: String,
+    share: Share,
 }
 
-/// Whether an interface's name is one of ours.
-pub(crate) fn is_ours(name: &str) -> bool {
-    name.strip_prefix(PREFIX).is_some_and(|digits| {
-        digits.len() == NAME_DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit())
-    })
+impl Ports {
+    pub(crate) fn new(bridge: &str, share: Share) -> Self {
+        Self { bridge: bridge.to_owned(), share }
+    }
+
+    /// The host end's name: it follows from bridge, share and id, so a repeated call and a later agent find the same interface.
+    pub(crate) fn host_name(&self, id: &str) -> String {
+        let digest =
+            Sha256::new().chain_update(&self.bridge).chain_update([0]).chain_update(id).finalize();
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let prefix = self.prefix();
+        let digits = NAME_LENGTH - prefix.len();
+        format!("{prefix}{}", &hex[..digits])
+    }
+
+    /// Whether an interface's name is one of ours.
+    pub(crate) fn is_ours(&self, name: &str) -> bool {
+        name.len() == NAME_LENGTH
+            && name
+                .strip_prefix(&self.prefix())
+                .is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
+    }
+
+    fn prefix(&self) -> String {
+        match self.share {
+            Share::Owner => PREFIX_OF_OWNER.to_owned(),
+            Share::Guest(number) => format!("{PREFIX_OF_GUESTS}{number:02x}"),
+        }
+    }
+
+    /// The interface group for deletions of these ports.
+    pub(crate) fn removal_group(&self) -> u32 {
+        let number = match self.share {
+            Share::Owner => 0,
+            Share::Guest(number) => number,
+        };
+        let digest = Sha256::digest(&self.bridge);
+        // group 0 is what every interface has
+        u32::from_le_bytes([digest[0] ^ number, digest[1], digest[2], digest[3]]) | 1 << 30
+    }
 }
 
 /// Makes pair, address and route. What an earlier, interrupted call made is completed; a host end whose other end is not
@@ -149,7 +187,7 @@ async fn unplug(handle: &Handle, host_name: &str) -> Result<(), NetError> {
 }
 
 /// Deletes all these pairs in the time of one: what takes 20 ms is that the kernel waits until nobody uses them any more,
-/// and for an interface group it waits once. `group` is a number that only this bridge's deletions use.
+/// and for an interface group it waits once. `group` is a number that only this agent's deletions use.
 pub(crate) async fn unplug_all(
     handle: &Handle,
     group: u32,
@@ -166,13 +204,6 @@ pub(crate) async fn unplug_all(
         .map_err(|error| netlink("remove veths", &host_names.join(" "), error))
 }
 
-/// The interface group for deletions of this bridge's ports.
-pub(crate) fn removal_group(bridge: &str) -> u32 {
-    let digest = Sha256::digest(bridge);
-    // group 0 is what every interface has
-    u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]) | 1 << 30
-}
-
 fn absent_is_success(result: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
     match result {
         Err(error) if errno(&error) != Some(ENODEV) => Err(error),
@@ -184,20 +215,48 @@ fn absent_is_success(result: Result<(), rtnetlink::Error>) -> Result<(), rtnetli
 mod tests {
     use super::*;
 
+    fn owner(bridge: &str) -> Ports {
+        Ports::new(bridge, Share::Owner)
+    }
+
     #[test]
     fn host_names_fit_the_kernel_and_differ_by_bridge_and_id() {
-        let name = host_name("rk0", "a-uid/0");
-        assert!(name.len() <= 15 && is_ours(&name), "{name}");
-        assert_eq!(name, host_name("rk0", "a-uid/0"));
-        assert_ne!(name, host_name("rk1", "a-uid/0"));
-        assert_ne!(name, host_name("rk0", "a-uid/1"));
-        assert_ne!(host_name("a", "bc"), host_name("ab", "c"));
+        let name = owner("rk0").host_name("a-uid/0");
+        assert!(name.len() <= 15 && owner("rk0").is_ours(&name), "{name}");
+        assert_eq!(name, owner("rk0").host_name("a-uid/0"));
+        assert_ne!(name, owner("rk1").host_name("a-uid/0"));
+        assert_ne!(name, owner("rk0").host_name("a-uid/1"));
+        assert_ne!(owner("a").host_name("bc"), owner("ab").host_name("c"));
+    }
+
+    #[test]
+    fn each_agent_on_a_bridge_knows_its_own() {
+        let all = [Share::Owner, Share::Guest(1), Share::Guest(2), Share::Guest(128)];
+        let ports = all.map(|share| Ports::new("rk0", share));
+        for one in &ports {
+            let name = one.host_name("a-uid/0");
+            assert!(name.len() <= 15, "{name}");
+            let owners = ports.iter().filter(|ports| ports.is_ours(&name)).count();
+            assert!(one.is_ours(&name) && owners == 1, "{name}");
+            let same = ports.iter().filter(|p| p.removal_group() == one.removal_group()).count();
+            assert_eq!(same, 1, "what one deletes is not another's");
+        }
     }
 
     #[test]
     fn other_interfaces_are_not_taken_for_ours() {
-        for name in ["eth0", "rk", "rk0", "rkindle0", "rk0123456789zz", "veth0123456789ab"] {
-            assert!(!is_ours(name), "{name}");
+        for name in [
+            "eth0",
+            "rk",
+            "rk0",
+            "rkindle0",
+            "rk0123456789zz",
+            "veth0123456789ab",
+            "rn01",
+            "rné123456789a",
+        ] {
+            assert!(!owner("rk0").is_ours(name), "{name}");
+            assert!(!Ports::new("rk0", Share::Guest(1)).is_ours(name), "{name}");
         }
     }
 }

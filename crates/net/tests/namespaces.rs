@@ -86,6 +86,7 @@ fn config(dir: &Path) -> Config {
     Config {
         bridge: "rktest0".to_owned(),
         subnet: SubnetChoice::Auto,
+        share: rekindle_net::Share::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
         forwarding: Forwarding::Leave,

@@ -53,6 +53,8 @@ pub struct Config {
     pub shutdown: ShutdownPolicy,
     /// The domain of services, for /etc/hosts: `cluster.local`.
     pub cluster_domain: String,
+    /// Between two heartbeats: a quarter of the time that the node's Lease counts (the kubelet's `nodeLeaseDurationSeconds`).
+    pub heartbeat_period: TickDuration,
     /// Shown as the node's kubelet version: `v1.37.0+rekindle.0.1.0`.
     pub version: String,
     /// Where ticks come from; the same clock as the runtime's.
@@ -102,6 +104,7 @@ impl Config {
             eviction: EvictionPolicy::default(),
             shutdown: ShutdownPolicy::default(),
             cluster_domain: "cluster.local".to_owned(),
+            heartbeat_period: TickDuration::from_secs(10),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),
             static_pods: None,

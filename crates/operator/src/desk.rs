@@ -10,6 +10,7 @@ use rekindle_controllers::{Change, Key, Kind, Outcome, Plan, Settled, Step, View
 use rekindle_ladder::{Limits, Register};
 use rekindle_types::Tick;
 
+use crate::NodeSettings;
 use crate::feed::{Seen, kinds};
 use crate::figures::{Follower, LadderFigures, News};
 use crate::ledgers;
@@ -74,6 +75,11 @@ impl Desk {
             under_way: BTreeMap::new(),
             tasks: VecDeque::new(),
         }
+    }
+
+    /// When nodes count as silent, and how fast their pods have to go; before anything is seen.
+    pub fn set_node_settings(&mut self, settings: NodeSettings) {
+        self.view.set_node_settings(settings);
     }
 
     /// The same desk, which counts here what ladders do.

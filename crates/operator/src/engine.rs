@@ -11,7 +11,7 @@ use crate::desk::{Desk, Task};
 use crate::feed::{Feed, Seen};
 use crate::work::Work;
 use crate::writer::Writer;
-use crate::{Clock, LadderFigures};
+use crate::{Clock, LadderFigures, NodeSettings};
 
 /// Controllers and ladder at work.
 pub(crate) struct Engine {
@@ -34,13 +34,16 @@ impl Engine {
         client: Client,
         clock: Clock,
         limits: Limits,
+        nodes: NodeSettings,
         figures: Arc<LadderFigures>,
     ) -> Self {
+        let mut desk = Desk::new(limits).with_figures(figures);
+        desk.set_node_settings(nodes);
         Self {
             feed: Feed::start(&client),
             writer: Writer::new(client),
             clock,
-            desk: Desk::new(limits).with_figures(figures),
+            desk,
             writes: JoinSet::new(),
         }
     }

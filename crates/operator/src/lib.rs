@@ -35,6 +35,7 @@ pub use feed::{Seen, kinds};
 pub use figures::LadderFigures;
 use kube::Client;
 pub use kube::core::Status;
+pub use rekindle_controllers::node_lifecycle::Settings as NodeSettings;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
 pub use webhook::{Webhook, WebhookError, notify};
@@ -44,17 +45,18 @@ pub use writer::{Answer, Transport, Writer, collection, object_from_json, object
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
 
-/// Runs until `stop` resolves; `limits` hold over all ladders, and `figures` count what they do. Dropping the future stops it at any point; whatever
-/// was begun is put right by the next run.
+/// Runs until `stop` resolves; `limits` hold over all ladders, `nodes` over nodes that fail, and `figures` count what ladders do. Dropping
+/// the future stops it at any point; whatever was begun is put right by the next run.
 pub async fn run(
     client: Client,
     clock: Clock,
     limits: Limits,
+    nodes: NodeSettings,
     figures: Arc<LadderFigures>,
     stop: impl Future<Output = ()>,
 ) {
     tokio::select! {
-        () = engine::Engine::new(client, clock, limits, figures).run() => {}
+        () = engine::Engine::new(client, clock, limits, nodes, figures).run() => {}
         () = stop => {}
     }
 }

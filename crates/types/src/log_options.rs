@@ -1,9 +1,11 @@
 //! Which part of a container's log is asked for: the API reads it from the query (`PodLogOptions`), the node carries it out.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Tick;
 
 /// What to read of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogOptions {
     /// Which start of the container.
     pub run: Run,
@@ -34,7 +36,7 @@ impl Default for LogOptions {
 }
 
 /// Which start of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Run {
     /// The current one, or the last if none runs.
     Current,
@@ -43,7 +45,7 @@ pub enum Run {
 }
 
 /// Whether a log goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Follow {
     /// Until the container ends.
     Yes,
@@ -52,7 +54,7 @@ pub enum Follow {
 }
 
 /// Whether lines carry their times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timestamps {
     /// They do.
     Yes,
@@ -61,7 +63,7 @@ pub enum Timestamps {
 }
 
 /// From when on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Since {
     /// So many seconds ago.
     Seconds(u64),

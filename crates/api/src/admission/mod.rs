@@ -8,6 +8,7 @@ pub(crate) mod namespaces;
 pub(crate) mod priority;
 pub(crate) mod service_accounts;
 pub(crate) mod storage_classes;
+pub(crate) mod tolerations;
 
 use rekindle_store::Pending;
 

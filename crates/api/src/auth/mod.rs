@@ -18,4 +18,4 @@ pub use kubeconfig::{Kubeconfig, write_private};
 pub use pki::{Pki, PkiError};
 pub use subject::user_of_certificate;
 pub use token::TokenKey;
-pub use user::{Identity, UserInfo};
+pub use user::{Identity, NODES, UserInfo};

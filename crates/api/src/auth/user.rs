@@ -26,6 +26,8 @@ pub struct UserInfo {
 
 /// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";
+/// The group of node agents with a process of their own.
+pub const NODES: &str = "system:nodes";
 /// The group of everybody who is somebody.
 pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of everybody who is nobody.

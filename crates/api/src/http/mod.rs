@@ -12,6 +12,7 @@ mod impersonate;
 mod in_process;
 mod logs;
 mod metrics;
+pub mod node_link;
 mod nodes;
 mod server;
 mod streams;

@@ -24,6 +24,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
 
     let context = call.context();
     object_meta::prepare_new(object.meta_mut(), call.api.new_uid(), call.request.now);
+    admission::tolerations::complete_new(call, object.as_mut());
     object.set_defaults();
     object.prepare_for_create(&context);
     admission::service_accounts::complete_new(call, object.as_mut())?;

@@ -4,39 +4,26 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 
 use crate::args::Down;
 use crate::client;
-use crate::engine::data_dir::{self, DataDir};
+use crate::engine::data_dir::DataDir;
 use crate::engine::remains;
 use crate::engine::settings::Settings;
+use crate::holder::Holder;
 
 /// Carries the command out. No engine is success, and said.
 pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     let path = &args.data_dir.data_dir;
-    let Some(pid) = data_dir::holder(path)? else {
+    let Some(engine) = Holder::find(path)? else {
         println!("no engine runs on {}", path.display());
         return if args.leave_pods { Ok(ExitCode::SUCCESS) } else { clean_up(path) };
     };
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(Pid::from_raw)
-        .context("engine.lock holds no valid pid")?;
-    let engine = pidfd_open(pid, PidfdFlags::empty())
-        .with_context(|| format!("find engine process {pid}"))?;
     // SIGQUIT leaves the pods: see `engine::run`.
-    let signal = if args.leave_pods { Signal::QUIT } else { Signal::TERM };
-    pidfd_send_signal(&engine, signal).with_context(|| format!("signal engine process {pid}"))?;
-    loop {
-        match poll(&mut [PollFd::new(&engine, PollFlags::IN)], None) {
-            Ok(_) => break,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error).context("wait for the engine to end"),
-        }
-    }
-    println!("engine {pid} ended");
+    engine.signal(if args.leave_pods { Signal::QUIT } else { Signal::TERM })?;
+    engine.wait()?;
+    println!("engine {} ended", engine.pid());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,14 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use comfy_table::{Table, presets};
-use rekindle_runtime::embedded::images_in_use;
 
 use crate::args::{ImageList, ImageLoad, ImageRm};
-use crate::engine::{images_in, runtime_dir};
+use crate::engine::images::EngineDir;
 
 /// `rekindle image load FILE`.
 pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
-    let images = images_in(&args.data_dir.data_dir, Vec::new())?;
+    let images = EngineDir::new(&args.data_dir.data_dir).images()?;
     let loaded =
         images.load(&args.file).with_context(|| format!("load {}", args.file.display()))?;
     for image in loaded {
@@ -30,7 +29,7 @@ pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
 
 /// `rekindle image list`.
 pub fn list(args: &ImageList) -> anyhow::Result<ExitCode> {
-    let images = images_in(&args.data_dir.data_dir, Vec::new())?;
+    let images = EngineDir::new(&args.data_dir.data_dir).images()?;
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(["IMAGE", "ID", "BYTES"]);
     for image in images.list().context("list the images")? {
@@ -42,10 +41,10 @@ pub fn list(args: &ImageList) -> anyhow::Result<ExitCode> {
 
 /// `rekindle image rm IMAGE…`.
 pub fn remove(args: &ImageRm) -> anyhow::Result<ExitCode> {
-    let data_dir = &args.data_dir.data_dir;
-    let images = images_in(data_dir, Vec::new())?;
+    let engine = EngineDir::new(&args.data_dir.data_dir);
+    let images = engine.images()?;
     for image in &args.images {
-        images.remove(image, || images_in_use(&runtime_dir(data_dir)))?;
+        images.remove(image, || engine.images_in_use())?;
         println!("removed {image}");
     }
     Ok(ExitCode::SUCCESS)

@@ -11,7 +11,8 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rekindle_runtime::image::registry::{Keyring, LayerState, Progress, Puller};
 
 use crate::args::ImagePull;
-use crate::engine::{images_in, registry_settings};
+use crate::engine::images::EngineDir;
+use crate::engine::node::registry_settings;
 
 /// Hex digits of a layer's digest that are shown.
 const DIGITS_SHOWN: usize = 12;
@@ -22,7 +23,7 @@ pub fn run(args: &ImagePull) -> anyhow::Result<ExitCode> {
         Some(file) => read_logins(file)?,
         None => Keyring::new(),
     };
-    let images = Arc::new(images_in(&args.data_dir.data_dir, Vec::new())?);
+    let images = Arc::new(EngineDir::new(&args.data_dir.data_dir).images()?);
     let puller = Puller::new(images, registry_settings(&args.registries));
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

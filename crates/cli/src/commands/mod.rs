@@ -4,6 +4,7 @@ pub mod crds;
 pub mod down;
 pub mod image;
 pub mod image_pull;
+pub mod node;
 pub mod restart;
 pub mod sim;
 pub mod status;

@@ -9,6 +9,7 @@
 //!   pki/                 the CA and its certificates
 //!   kubeconfig           0600
 //!   static-pods/         manifests of static pods; another folder with --static-pod-path
+//!   nodes/<name>/        the data directory of a further node: the same, without store and pki, and with its node.json
 //!   images/ node/ logs/ net/
 //!   engine.log           of a detached engine
 //! ```
@@ -22,7 +23,7 @@ use anyhow::{Context, bail};
 use rekindle_api::auth::write_private;
 
 /// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in 108 bytes.
-const RUN_ROOT: &str = "/run/rekindle";
+pub const RUN_ROOT: &str = "/run/rekindle";
 
 /// A data directory that this process holds.
 #[derive(Debug)]
@@ -81,6 +82,12 @@ impl DataDir {
         Ok(folder)
     }
 
+    /// The folder for sockets of whoever holds that data directory; `None` when nobody ever did.
+    pub fn run_dir_of(path: &Path) -> Option<PathBuf> {
+        let id = std::fs::read_to_string(path.join("engine-id")).ok()?;
+        is_engine_id(&id).then(|| Path::new(RUN_ROOT).join(id))
+    }
+
     /// The folder for sockets, created.
     pub fn run_dir(&self) -> anyhow::Result<PathBuf> {
         let run_dir = Path::new(RUN_ROOT).join(&self.engine_id);
@@ -99,7 +106,8 @@ pub fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
     match lock.try_lock_shared() {
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => {
-            let pid = read_pid(&mut lock).context("the engine has not written its pid yet")?;
+            let pid =
+                read_pid(&mut lock).context("whoever holds it has not written its pid yet")?;
             Ok(Some(pid.parse().context("engine.lock does not hold a pid")?))
         }
         Err(TryLockError::Error(error)) => Err(error).context("look at engine.lock"),
@@ -133,7 +141,7 @@ fn read_pid(lock: &mut File) -> Option<String> {
     (!pid.is_empty()).then(|| pid.to_owned())
 }
 
-fn create_private(path: &Path) -> anyhow::Result<()> {
+pub fn create_private(path: &Path) -> anyhow::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -144,7 +152,7 @@ fn create_private(path: &Path) -> anyhow::Result<()> {
 fn engine_id(path: &Path) -> anyhow::Result<String> {
     let file = path.join("engine-id");
     match std::fs::read_to_string(&file) {
-        Ok(id) if id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id),
+        Ok(id) if is_engine_id(&id) => Ok(id),
         Ok(_) => bail!(
             "{} does not hold 8 hex digits: restore it, or start afresh with another --data-dir",
             file.display()
@@ -158,6 +166,10 @@ fn engine_id(path: &Path) -> anyhow::Result<String> {
         }
         Err(error) => Err(error).with_context(|| format!("read {}", file.display())),
     }
+}
+
+fn is_engine_id(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

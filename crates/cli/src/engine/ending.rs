@@ -32,7 +32,7 @@ impl EndSignals {
     }
 
     /// The next of them.
-    pub(super) async fn next(&mut self) -> Ending {
+    pub async fn next(&mut self) -> Ending {
         tokio::select! {
             _ = self.interrupt.recv() => Ending::EndPods,
             _ = self.terminate.recv() => Ending::EndPods,

@@ -16,7 +16,7 @@ pub struct LogSource {
 impl LogSource {
     /// The node has started.
     pub fn set(&self, logs: node::Logs) {
-        // the engine starts one node; a second call would change nothing
+        // a process starts one node; a second call would change nothing
         let _ = self.logs.set(logs);
     }
 }

@@ -3,74 +3,81 @@
 //! ```text
 //!   store (committer thread) ── Api ── Front ──┬── Server: TLS on --listen
 //!                                              ├── Server: TLS on the bridge, for pods
-//!                                              └── in process: node, operator, the table of `up`
+//!                                              └── in process: its own node, operator, the table of `up`
+//!   Routes: what a node is asked ── its own node, or the agent of a further one
 //! ```
 //!
 //! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
 
 pub mod data_dir;
 mod ending;
-mod logs;
-mod network;
-mod node_config;
-mod nodes;
+mod failing_nodes;
+pub mod images;
+pub mod logs;
+pub mod network;
+pub mod node;
+pub mod node_config;
+pub mod nodes;
 mod pod_api;
 pub mod preflight;
 pub mod remains;
+mod routes;
 pub mod settings;
-mod streams;
+pub mod streams;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
 use rekindle_api::auth::{Authorizer, Kubeconfig, Pki, TokenKey, UserInfo};
 use rekindle_api::http::{
-    Clock, Front, FrontParts, OsEntropy, Server, ServerLimits, SystemClock, Tls,
+    Clock, Front, FrontParts, NodeLogs, OsEntropy, Server, ServerLimits, SystemClock, Tls,
     keep_roles_aggregated,
 };
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
-use rekindle_node::{ApiAddresses, Duty, Node, NodeSettings, StopMode};
-use rekindle_operator::{LadderFigures, Webhook};
-use rekindle_runtime::embedded::{self, EmbeddedRuntime};
-use rekindle_runtime::image::registry::RegistrySettings;
-use rekindle_runtime::image::{Builtins, ImageStore};
+use rekindle_node::{ApiAddresses, StopMode};
+use rekindle_operator::{LadderFigures, NodeSettings, Webhook};
+use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
-use rekindle_types::Tick;
+use rekindle_types::{Tick, TickDuration};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::args::{Registries, Up};
+use crate::args::Up;
+use crate::background;
+use crate::nodes::{self as further, Common, Folder};
 use data_dir::DataDir;
 pub use ending::{EndSignals, Ending};
-use logs::LogSource;
-use nodes::NodeSource;
+use images::EngineDir;
+use node::{Errand, NodeStart, Service};
 use pod_api::PodApi;
+use routes::Routes;
 use settings::Settings;
-use streams::StreamSource;
 
-/// Bytes that a container of `localhost/host` may write at most.
-const HOST_IMAGE_WRITES_MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// Who runs the controllers and the ladder.
+/// Whom controllers and ladder act as.
 const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
+
+/// Between two signs of life of a node whose engine does not say anything about it.
+pub const HEARTBEAT_PERIOD: TickDuration = TickDuration::from_secs(10);
+
 /// The folder for keys in the data directory.
-const PKI: &str = "pki";
+pub const PKI: &str = "pki";
 
 /// A running engine.
 pub struct Engine {
     client: Client,
-    clock: Clock,
+    clock: SystemClock,
     api_url: String,
     kubeconfig: std::path::PathBuf,
     node: rekindle_node::Handle,
+    further: Folder,
     network: Arc<Network>,
     runtime: Arc<EmbeddedRuntime>,
     operator: JoinHandle<()>,
@@ -90,7 +97,8 @@ enum Phase {
 }
 
 impl Engine {
-    /// Starts everything; returns when the API listens. The node becomes Ready a moment later.
+    /// Starts everything; returns when the API listens and every further node's agent runs. The nodes become Ready a moment
+    /// later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let node_settings = node_config::read(&args.node)?;
         let ladder_limits = args.ladder.limits()?;
@@ -100,49 +108,43 @@ impl Engine {
         let pki =
             Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
         let (store, committer) = open_store(&data_dir)?;
-        let logs = LogSource::default();
-        let streams = StreamSource::default();
-        let nodes = NodeSource::default();
-        let front = open_api(&store, &data_dir, &pki, clock, logs.clone())?;
-        let front = front.with_streams(Arc::new(streams.clone()));
-        let front = front.with_nodes(Arc::new(nodes.clone()));
-        let ladder_figures = Arc::new(LadderFigures::default());
-        let front = front.with_figures(ladder_figures.clone());
-        let (stop, stopping) = watch::channel(Phase::Running);
-
-        let tls = Tls::new(&pki, &[listener.local_addr()?.ip()]).context("prepare TLS")?;
-        let main_address = listener.local_addr()?;
-        let api_url = format!("https://{}", listener.local_addr()?);
-        let kubeconfig = write_kubeconfig(&data_dir, &pki, &api_url)?;
-        let server = tokio::spawn(
-            Server::new(front.clone(), tls, ServerLimits::default())
-                .serve(listener, stopped(stopping.clone())),
-        );
-        tokio::spawn(prune_events(front.clone(), stopping.clone()));
-        tokio::spawn(keep_roles_aggregated(front.clone(), stopped(stopping.clone())));
-
         let settings = Settings::of(args, &data_dir);
+        let engine_dir = EngineDir::new(data_dir.path());
+        let routes = Routes::new(&settings.node_name, Folder::of(&engine_dir));
+        let ladder_figures = Arc::new(LadderFigures::default());
+        let front = open_api(&store, &data_dir, &pki, clock, Arc::new(routes.clone()))?
+            .with_streams(Arc::new(routes.clone()))
+            .with_nodes(Arc::new(routes.clone()))
+            .with_figures(ladder_figures.clone());
+        front.api().set_default_toleration_seconds(args.failing.default_toleration_seconds);
+        let (stop, stopping) = watch::channel(Phase::Running);
+        let main_address = listener.local_addr()?;
+        let tls = Tls::new(&pki, &[main_address.ip()]).context("prepare TLS")?;
+        let api_url = format!("https://{main_address}");
+        let kubeconfig = write_kubeconfig(&data_dir, &pki, &api_url)?;
+        let server = Server::new(front.clone(), tls, ServerLimits::default());
+        let server = tokio::spawn(server.serve(listener, stopped(stopping.clone())));
+        keep_in_order(&front, &stopping);
         settings.keep(&data_dir)?;
         let network = Arc::new(network::open(&settings, &data_dir).await?);
         let pod_api = PodApi::open(&network, &settings.bridge, &pki, main_address)?;
         let api_addresses = pod_api.addresses;
         let pod_server = tokio::spawn(pod_api.serve(front.clone(), stopped(stopping.clone())));
-        let runtime = Arc::new(
-            open_runtime(&data_dir, clock.shared(), registry_settings(&args.registries)).await?,
-        );
-        let start = NodeStart {
-            settings: &settings,
-            errand: Errand::Serve { node: node_settings, api: api_addresses },
-            data_dir: &data_dir,
-            front: &front,
-            clock,
-        };
-        let node = start_node(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
-        logs.set(node.logs());
-        streams.set(node.streams());
-        nodes.set(node.name(), node.node_api());
+        let registries = node::registry_settings(&args.registries);
+        let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), registries).await;
+        let runtime = Arc::new(runtime?);
+        let static_pods = settings.static_pods(&data_dir)?;
+        let service = Service { settings: node_settings, api: api_addresses, static_pods };
+        let errand = Errand::Serve(Box::new(service));
+        let mut start = own_node(&settings, &data_dir, &front, clock, errand);
+        start.heartbeat_period = args.failing.heartbeat_period();
+        let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
+        routes.started(&node);
+        let common = common_of(args, &settings, &engine_dir, &network, api_addresses)?;
+        launch_further_nodes(&routes.further, common, args, pki, clock).await?;
         let ladders = (ladder_limits, ladder_figures);
-        let operator = start_operator(&front, clock, ladders, stopped(stopping.clone()));
+        let failing = args.failing.settings();
+        let operator = start_operator(&front, clock, ladders, failing, stopped(stopping.clone()));
         if let Some(webhook) = webhook {
             let client = internal_client(&front, OPERATOR);
             let stop = stopped(stopping);
@@ -151,10 +153,11 @@ impl Engine {
         let client = internal_client(&front, "system:rekindle-up");
         Ok(Self {
             client,
-            clock: clock.shared(),
+            clock,
             api_url,
             kubeconfig,
             node,
+            further: routes.further,
             network,
             runtime,
             operator,
@@ -174,7 +177,7 @@ impl Engine {
 
     /// The engine's clock.
     pub fn clock(&self) -> Clock {
-        Arc::clone(&self.clock)
+        self.clock.shared()
     }
 
     /// Says where the API is.
@@ -220,12 +223,10 @@ impl Engine {
             Ending::EndPods => StopMode::EndPods,
             Ending::LeavePods => StopMode::LeavePods,
         };
-        self.node.stop(mode).await;
+        let further = further::end_all(&self.further, ending, &self.client, self.clock);
+        tokio::join!(self.node.stop(mode), further);
         if ending == Ending::EndPods {
-            take_network_away(self.network).await;
-            if let Err(error) = self.runtime.leave().await {
-                tracing::warn!(error = error.chain(), "clear away what the pods left");
-            }
+            node::take_away(self.network, &self.runtime).await;
             if let Err(error) = Settings::forget(&self.data_dir) {
                 tracing::warn!("{error:#}");
             }
@@ -237,19 +238,6 @@ impl Engine {
             }
         }
         close_store(&self.store, self.committer);
-    }
-}
-
-/// The node has ended, and with it the other owner of the network.
-async fn take_network_away(network: Arc<Network>) {
-    network.settle().await;
-    match Arc::into_inner(network) {
-        Some(network) => {
-            if let Err(error) = network.close().await {
-                tracing::warn!(%error, "take the bridge away");
-            }
-        }
-        None => tracing::warn!("the bridge stays: something still uses the network"),
     }
 }
 
@@ -286,7 +274,7 @@ fn open_api(
     data_dir: &DataDir,
     pki: &Pki,
     clock: SystemClock,
-    logs: LogSource,
+    logs: Arc<dyn NodeLogs>,
 ) -> anyhow::Result<Front> {
     let key = TokenKey::open(&data_dir.join(PKI)).context("prepare the key for tokens")?;
     let parts = ApiParts {
@@ -300,7 +288,7 @@ fn open_api(
     for pending in api.bootstrap(clock.now()).context("prepare the API")? {
         pending.wait().context("prepare the API")?;
     }
-    Ok(Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(logs) }))
+    Ok(Front::new(FrontParts { api, clock: clock.shared(), logs }))
 }
 
 fn write_kubeconfig(
@@ -326,116 +314,98 @@ fn start_operator(
     front: &Front,
     clock: SystemClock,
     (limits, figures): (rekindle_operator::Limits, Arc<LadderFigures>),
+    failing: NodeSettings,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let user = "system:serviceaccount:kube-system:rekindle-operator";
-    let client = internal_client(front, user);
-    tokio::spawn(rekindle_operator::run(client, clock.shared(), limits, figures, stop))
+    let client = internal_client(front, OPERATOR);
+    tokio::spawn(rekindle_operator::run(client, clock.shared(), limits, failing, figures, stop))
 }
 
 fn internal_client(front: &Front, user: &str) -> Client {
     Client::new(front.in_process_service(UserInfo::internal(user)), "default")
 }
 
-/// What a node is started for.
-enum Errand {
-    /// To run pods.
-    Serve {
-        /// With these settings.
-        node: NodeSettings,
-        /// Where containers reach the API.
-        api: ApiAddresses,
-    },
-    /// To end what a killed engine left.
-    EndPods,
-}
-
-/// What a node agent is started with, beside the runtime and the network.
-struct NodeStart<'a> {
+/// What the engine's own node is started with.
+fn own_node<'a>(
     settings: &'a Settings,
-    errand: Errand,
     data_dir: &'a DataDir,
-    front: &'a Front,
+    front: &Front,
     clock: SystemClock,
-}
-
-async fn start_node(
-    start: NodeStart<'_>,
-    runtime: Arc<EmbeddedRuntime>,
-    network: Arc<Network>,
-) -> anyhow::Result<rekindle_node::Handle> {
-    let NodeStart { settings, errand, data_dir, front, clock } = start;
+    errand: Errand,
+) -> NodeStart<'a> {
     let name = &settings.node_name;
-    let mut config = rekindle_node::Config::new(name, data_dir.path(), &data_dir.join("logs"));
-    config.addresses = vec![network.gateway().into()];
-    config.pod_cidr = Some(network.subnet().to_string());
-    config.max_container_restart_period = settings.max_container_restart_period();
-    config.pod_pids_limit = settings.pod_pids_limit;
-    config.clock = rekindle_node::Clock::starting_at(clock.now());
-    match errand {
-        Errand::Serve { node, api } => {
-            config.duty = Duty::Serve;
-            config.eviction = node.eviction;
-            config.shutdown = node.shutdown;
-            config.image_gc = node.image_gc;
-            if let Some(max_pods) = node.max_pods {
-                config.max_pods = max_pods;
-            }
-            config.api = Some(api);
-            config.static_pods = Some(match &settings.static_pod_path {
-                Some(folder) => folder.clone(),
-                None => data_dir.static_pods()?,
-            });
-        }
-        Errand::EndPods => config.duty = Duty::EndPods,
-    }
-    let client = internal_client(front, &format!("system:node:{name}"));
-    Node::start(config, client, runtime, network).await.context("start the node")
-}
-
-/// The container runtime of a data directory.
-async fn open_runtime(
-    data_dir: &DataDir,
-    clock: Clock,
-    registries: RegistrySettings,
-) -> anyhow::Result<EmbeddedRuntime> {
-    EmbeddedRuntime::open(embedded::Config {
-        data_dir: runtime_dir(data_dir.path()),
-        run_dir: data_dir.run_dir()?,
-        engine_id: data_dir.engine_id().to_owned(),
-        images: Arc::new(open_images(data_dir)?),
-        registries,
+    NodeStart {
+        name,
+        data_dir,
+        client: internal_client(front, &format!("system:node:{name}")),
         clock,
+        errand,
+        max_container_restart_period: settings.max_container_restart_period(),
+        pod_pids_limit: settings.pod_pids_limit,
+        heartbeat_period: HEARTBEAT_PERIOD,
+    }
+}
+
+/// What further nodes are told.
+fn common_of(
+    args: &Up,
+    settings: &Settings,
+    engine_dir: &EngineDir,
+    network: &Network,
+    api: ApiAddresses,
+) -> anyhow::Result<Common> {
+    let mut node = args.node.clone();
+    if let Some(file) = &mut node.node_config {
+        // an agent is started somewhere else
+        *file = std::path::absolute(&file)
+            .with_context(|| format!("find the node's settings {}", file.display()))?;
+    }
+    Ok(Common {
+        program: background::fingerprint()?,
+        engine_dir: engine_dir.path().to_owned(),
+        first_node: settings.node_name.clone(),
+        api_of_the_node: api.of_the_node,
+        api_of_pods: api.of_pods,
+        bridge: settings.bridge.clone(),
+        subnet: network.subnet(),
+        max_container_restart_period_seconds: settings.max_container_restart_period_seconds,
+        pod_pids_limit: settings.pod_pids_limit,
+        heartbeat_period: args.failing.heartbeat_period(),
+        node,
+        registries: args.registries.clone(),
     })
-    .await
-    .context("start the container runtime")
 }
 
-/// The container runtime's folder in a data directory.
-pub fn runtime_dir(data_dir: &Path) -> std::path::PathBuf {
-    data_dir.join("runtime")
-}
-
-/// How registries are asked.
-pub fn registry_settings(args: &Registries) -> RegistrySettings {
-    let plain_http = args.plain_http.iter().cloned().collect();
-    RegistrySettings { plain_http, ..RegistrySettings::default() }
-}
-
-/// The image store of a data directory; a client command may open it beside a running engine.
-fn open_images(data_dir: &DataDir) -> anyhow::Result<ImageStore> {
-    images_in(data_dir.path(), vec![data_dir.path().to_owned(), data_dir.run_dir()?])
-}
-
-/// The image store beneath `path`, which hides `engine_dirs` in `localhost/host`.
-pub fn images_in(path: &Path, engine_dirs: Vec<std::path::PathBuf>) -> anyhow::Result<ImageStore> {
-    let builtins = Builtins { engine_dirs, host_write_limit_bytes: HOST_IMAGE_WRITES_MAX_BYTES };
-    ImageStore::open(&path.join("images"), builtins).context("open the image store")
+/// Starts the agents of all further nodes, and of as many new ones as were asked for.
+async fn launch_further_nodes(
+    folder: &Folder,
+    common: Common,
+    args: &Up,
+    pki: Pki,
+    clock: SystemClock,
+) -> anyhow::Result<()> {
+    let at_least = usize::from(args.nodes.unwrap_or(1)) - 1;
+    let folder = folder.clone();
+    let launch = move || {
+        folder.create()?;
+        if let Err(error) = common.keep(folder.path()) {
+            // on a full disk: the nodes of before go on, and none can be added
+            tracing::warn!("{error:#}");
+        }
+        further::launch_all(&folder, &common, at_least, &pki, clock.now())
+    };
+    tokio::task::spawn_blocking(launch).await.context("start further nodes")?
 }
 
 /// Resolves when the engine stops, also when it is dropped.
 async fn stopped(mut phase: watch::Receiver<Phase>) {
     let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
+}
+
+/// Starts what the API needs done beside requests.
+fn keep_in_order(front: &Front, phase: &watch::Receiver<Phase>) {
+    tokio::spawn(prune_events(front.clone(), phase.clone()));
+    tokio::spawn(keep_roles_aggregated(front.clone(), stopped(phase.clone())));
 }
 
 /// Takes Events away when their hour is over.

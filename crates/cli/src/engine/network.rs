@@ -1,10 +1,13 @@
-//! The pod network of an engine: a bridge of its own name on a subnet of its own.
+//! The pod network of an engine: a bridge of its own name on a subnet of its own, for the pods of all its nodes.
 
 use anyhow::Context;
-use rekindle_net::{Config, Forwarding, Network, SubnetChoice};
+use rekindle_net::{Config, Forwarding, Ipv4Net, Network, Share, SubnetChoice};
 
 use super::data_dir::DataDir;
 use super::settings::Settings;
+
+/// Bytes of a packet on pod interfaces.
+const MTU: u32 = 1500;
 
 /// Opens the network that the settings ask for, on their subnet or a free one.
 pub async fn open(settings: &Settings, data_dir: &DataDir) -> anyhow::Result<Network> {
@@ -17,10 +20,30 @@ pub async fn open(settings: &Settings, data_dir: &DataDir) -> anyhow::Result<Net
     Network::open(Config {
         bridge: settings.bridge.clone(),
         subnet,
+        share: Share::Owner,
         state_dir: data_dir.join("net"),
-        mtu: 1500,
+        mtu: MTU,
         forwarding: Forwarding::Leave,
     })
     .await
     .with_context(|| format!("prepare the pods' bridge {}", settings.bridge))
+}
+
+/// Opens a further node's part of the engine's network.
+pub async fn join(
+    bridge: &str,
+    subnet: Ipv4Net,
+    guest: u8,
+    data_dir: &DataDir,
+) -> anyhow::Result<Network> {
+    Network::open(Config {
+        bridge: bridge.to_owned(),
+        subnet: SubnetChoice::Fixed(subnet),
+        share: Share::Guest(guest),
+        state_dir: data_dir.join("net"),
+        mtu: MTU,
+        forwarding: Forwarding::Leave,
+    })
+    .await
+    .with_context(|| format!("join the pods' bridge {bridge}"))
 }

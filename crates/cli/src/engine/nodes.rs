@@ -23,7 +23,7 @@ struct Started {
 impl NodeSource {
     /// The node has started.
     pub fn set(&self, name: &str, api: node::NodeApi) {
-        // the engine starts one node; a second call would change nothing
+        // a process starts one node; a second call would change nothing
         let _ = self.node.set(Started { name: name.to_owned(), api });
     }
 

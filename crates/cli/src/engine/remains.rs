@@ -5,40 +5,59 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use rekindle_api::auth::Pki;
-use rekindle_api::http::SystemClock;
+use rekindle_api::http::{NoLogs, SystemClock};
 use rekindle_node::StopMode;
 use rekindle_runtime::Runtime;
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_types::PodRef;
+use rustix::process::Signal;
 
 use super::data_dir::DataDir;
-use super::logs::LogSource;
+use super::images::EngineDir;
+use super::node::{self, Errand};
 use super::settings::Settings;
-use super::{
-    Errand, NodeStart, PKI, close_store, network, open_api, open_runtime, open_store, start_node,
-    take_network_away,
-};
+use super::{PKI, close_store, internal_client, network, open_api, open_store, own_node};
+use crate::nodes::{Folder, FurtherNode, end_left};
 
-/// Ends the pods with their grace periods and takes network, cgroups and run folder away. Answers the pods that ran.
+/// Ends the pods of all nodes with their grace periods and takes network, cgroups and run folders away. Answers the pods that
+/// ran.
 pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<PodRef>> {
     let clock = SystemClock::start();
-    let runtime =
-        Arc::new(open_runtime(&data_dir, clock.shared(), RegistrySettings::default()).await?);
+    let engine_dir = EngineDir::new(data_dir.path());
+    let registries = RegistrySettings::default();
+    let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), registries).await?;
+    let runtime = Arc::new(runtime);
     let found = runtime.snapshot().await.context("look for pods that were left running")?;
     let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();
-    pods.sort();
-    pods.dedup();
     let network = Arc::new(network::open(settings, &data_dir).await?);
     let pki = Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
     let (store, committer) = open_store(&data_dir)?;
-    let front = open_api(&store, &data_dir, &pki, clock, LogSource::default())?;
-    let start =
-        NodeStart { settings, errand: Errand::EndPods, data_dir: &data_dir, front: &front, clock };
-    let node = start_node(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
+    let front = open_api(&store, &data_dir, &pki, clock, Arc::new(NoLogs))?;
+    let client = internal_client(&front, "system:rekindle-down");
+    for further in Folder::of(&engine_dir).list()? {
+        // it has lost its API; what it began is in its journals, and is ended by what follows it
+        let ended = kill(&further).await;
+        ended.with_context(|| format!("end the agent of node {}", further.file.name))?;
+        let left = end_left(&further, &client, clock).await;
+        pods.extend(left.with_context(|| format!("end the pods of node {}", further.file.name))?);
+    }
+    let start = own_node(settings, &data_dir, &front, clock, Errand::EndPods);
+    let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     node.stop(StopMode::EndPods).await;
-    take_network_away(network).await;
-    runtime.leave().await.context("clear away what the pods left")?;
+    node::take_away(network, &runtime).await;
     close_store(&store, committer);
     Settings::forget(&data_dir)?;
+    pods.sort();
+    pods.dedup();
     Ok(pods)
+}
+
+async fn kill(node: &FurtherNode) -> anyhow::Result<()> {
+    let node = node.clone();
+    let killed = tokio::task::spawn_blocking(move || {
+        let Some(agent) = node.agent()? else { return Ok(()) };
+        agent.signal(Signal::KILL)?;
+        agent.wait()
+    });
+    killed.await.context("wait for it")?
 }

@@ -50,6 +50,14 @@ impl Settings {
         }
     }
 
+    /// The folder of static pods' manifests, which exists when it is the data directory's own.
+    pub fn static_pods(&self, data_dir: &DataDir) -> anyhow::Result<PathBuf> {
+        match &self.static_pod_path {
+            Some(folder) => Ok(folder.clone()),
+            None => data_dir.static_pods(),
+        }
+    }
+
     /// The same as a span.
     pub fn max_container_restart_period(&self) -> TickDuration {
         TickDuration::from_secs(self.max_container_restart_period_seconds)

@@ -18,7 +18,7 @@ pub struct StreamSource {
 impl StreamSource {
     /// The node has started.
     pub fn set(&self, streams: PodStreams) {
-        // the engine starts one node; a second call would change nothing
+        // a process starts one node; a second call would change nothing
         let _ = self.streams.set(streams);
     }
 

@@ -5,14 +5,16 @@
 //!  condition MemoryPressure=True ─► taint node.kubernetes.io/memory-pressure:NoSchedule    (DiskPressure, PIDPressure alike)
 //!  condition MemoryPressure=False ─► the taint goes
 //!  condition Ready=False ─► taint node.kubernetes.io/not-ready:NoSchedule;  Ready=Unknown ─► node.kubernetes.io/unreachable:NoSchedule
+//!  the same, as fast as `zones` lets it ─► the same taints with effect NoExecute, which go when the node is back
 //!  spec.unschedulable ─► taint node.kubernetes.io/unschedulable:NoSchedule
 //!  a taint NoExecute without timeAdded ─► timeAdded: now: from then on tolerationSeconds are counted
 //! ```
 //! Source: Kubernetes documentation, "Taints and Tolerations", "Taint Nodes by Condition". Other taints of a node are left alone.
-//! No taint NoExecute is put on a node that is silent: its pods are left to run.
 
 pub(crate) mod eviction;
+mod not_ready;
 mod silence;
+mod zones;
 
 use std::collections::BTreeSet;
 
@@ -20,6 +22,7 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use rekindle_types::Tick;
 use serde_json::json;
 use silence::Hearing;
+use zones::Sentence;
 
 pub use silence::Settings;
 
@@ -36,11 +39,13 @@ const TAINTS: [(&str, &str, &str); 5] = [
 ];
 /// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The taint by which somebody vouches that a node is down. Source: documentation, "Non-graceful node shutdown".
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const EFFECT: &str = "NoSchedule";
 /// The effect that ends pods.
 const NO_EXECUTE: &str = "NoExecute";
 
-pub(crate) fn affected(_view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     let key = || Key::NodeLifecycle(change.id.name.name.clone());
     match (&change.before, &change.after) {
         // from then on it looks again by itself; a renewal wakes nobody
@@ -48,11 +53,29 @@ pub(crate) fn affected(_view: &View, change: &Change, keys: &mut BTreeSet<Key>) 
             keys.insert(key());
         }
         // at whatever time: only whether something is to be changed matters here
-        (_, Some(Object::Node(node))) if wanted(node, Tick::ZERO).is_some() => {
+        (_, Some(Object::Node(node))) if by_conditions(node, Tick::ZERO) != taints_of(node) => {
             keys.insert(key());
         }
         _ => {}
     }
+    if health(change.before.as_ref()) != health(change.after.as_ref()) {
+        // what becomes of the others that are down depends on how many are
+        for (id, object) in view.of_kind(Kind::Node) {
+            let Object::Node(node) = object else { continue };
+            if zones::asked_for(node).is_some() || zones::present(node).is_some() {
+                keys.insert(Key::NodeLifecycle(id.name.name.clone()));
+            }
+        }
+    }
+}
+
+/// What of a node counts for the taints of others, and for its own; none for what is no node.
+type Health<'a> = Option<((&'a str, &'a str), Option<&'a str>, Option<&'a str>)>;
+
+fn health(object: Option<&Object>) -> Health<'_> {
+    let Some(Object::Node(node)) = object else { return None };
+    let tainted = zones::present(node).map(|taint| taint.key.as_str());
+    Some((zones::zone_of(node), zones::readiness(node), tainted))
 }
 
 pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
@@ -62,12 +85,20 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
     match silence::hearing(view, &name.name, now) {
         Hearing::Heard(None) => {}
         Hearing::Heard(Some(next)) => plan.look_again(next),
-        Hearing::Silent => silence::give_up(&Object::Node(node.clone()), node, now, &mut plan),
+        Hearing::Silent => {
+            silence::give_up(&Object::Node(node.clone()), node, now, &mut plan);
+            let is_news = plan.writes().next().is_some();
+            not_ready::mark(view, &name.name, now, &mut plan);
+            if is_news {
+                return plan; // what is written becomes taints when it is seen
+            }
+        }
     }
-    if plan.writes().next().is_some() {
-        return plan; // what is written becomes taints when it is seen
+    let (taints, look) = wanted(view, node, now);
+    if let Some(at) = look {
+        plan.look_again(at);
     }
-    if let Some(taints) = wanted(node, now) {
+    if taints != taints_of(node) {
         plan.then(Write::Patch {
             id: ObjectId::new(Kind::Node, name),
             part: Part::Whole,
@@ -80,12 +111,44 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
     plan
 }
 
+/// True for a node that is not ready and that somebody has declared out of service, by a taint: nothing of it runs any more.
+pub(crate) fn is_out_of_service(node: &Node) -> bool {
+    zones::asked_for(node).is_some()
+        && taints_of(node).iter().any(|taint| taint.key == OUT_OF_SERVICE)
+}
+
 fn taints_of(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// The taints as they should be; `None` when they are.
-fn wanted(node: &Node, now: Tick) -> Option<Vec<Taint>> {
+/// The taints as they should be, and when another look at them is due.
+fn wanted(view: &View, node: &Node, now: Tick) -> (Vec<Taint>, Option<Tick>) {
+    let mut taints = by_conditions(node, now);
+    let is_of_two = |t: &Taint| t.effect == NO_EXECUTE && zones::KEYS.contains(&t.key.as_str());
+    let look = match zones::sentence(view, node, now) {
+        Sentence::None => {
+            taints.retain(|taint| !is_of_two(taint));
+            None
+        }
+        Sentence::Taint(key) => {
+            taints.retain(|taint| !is_of_two(taint) || taint.key == key);
+            if !taints.iter().any(is_of_two) {
+                taints.push(Taint {
+                    key: key.to_owned(),
+                    effect: NO_EXECUTE.to_owned(),
+                    time_added: Some(pods::whole_seconds(now)),
+                    ..Taint::default()
+                });
+            }
+            None
+        }
+        Sentence::Waits(look) => look,
+    };
+    (taints, look)
+}
+
+/// The taints that follow from the node alone: those with effect NoSchedule, and the times of those with NoExecute.
+fn by_conditions(node: &Node, now: Tick) -> Vec<Taint> {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let says = |type_: &str, status: &str| {
         conditions.clone().any(|c| c.type_ == type_ && c.status == status)
@@ -109,5 +172,5 @@ fn wanted(node: &Node, now: Tick) -> Option<Vec<Taint>> {
     for taint in taints.iter_mut().filter(|taint| taint.effect == NO_EXECUTE) {
         taint.time_added.get_or_insert_with(|| pods::whole_seconds(now));
     }
-    (taints != present).then_some(taints)
+    taints
 }

@@ -28,11 +28,25 @@ const UNKNOWN: &str = "Unknown";
 pub struct Settings {
     /// How long a node may be silent (upstream's `--node-monitor-grace-period`, 50 s).
     pub grace: TickDuration,
+    /// Between two nodes of a zone whose pods have to go (upstream's `--node-eviction-rate`, 0.1 a second).
+    pub eviction_interval: TickDuration,
+    /// The same in a large zone most of which is down (`--secondary-node-eviction-rate`, 0.01 a second).
+    pub eviction_interval_disrupted: TickDuration,
+    /// From so many nodes of a hundred on that are not ready, a zone counts as disrupted (`--unhealthy-zone-threshold`, 0.55).
+    pub unhealthy_zone_percent: u8,
+    /// A zone with more nodes than this is large (`--large-cluster-size-threshold`, 50).
+    pub large_zone_nodes: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { grace: TickDuration::from_secs(50) }
+        Self {
+            grace: TickDuration::from_secs(50),
+            eviction_interval: TickDuration::from_secs(10),
+            eviction_interval_disrupted: TickDuration::from_secs(100),
+            unhealthy_zone_percent: 55,
+            large_zone_nodes: 50,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod job;
 mod job_crashes;
 mod job_policies;
 mod namespace;
+mod node_failure;
 mod node_silence;
 mod pod_restart;
 mod preemption;

@@ -44,6 +44,27 @@ fn what_was_released_lately_is_given_last_and_the_oldest_first() {
 }
 
 #[test]
+fn a_restricted_pool_gives_addresses_of_its_range_and_keeps_what_it_gave_before() {
+    let mut pool = pool("10.1.2.0/24");
+    let before = pool.allocate("before").unwrap();
+    assert!(!pool.restrict("10.1.3.0/28".parse().unwrap()), "no part of the subnet");
+    assert!(pool.restrict("10.1.2.240/28".parse().unwrap()));
+    assert_eq!(pool.defect(), None);
+    let given: Vec<Ipv4Addr> = (0..15).map(|i| pool.allocate(&format!("p{i}")).unwrap()).collect();
+    assert_eq!(given.first().unwrap().to_string(), "10.1.2.240");
+    assert_eq!(
+        given.last().unwrap().to_string(),
+        "10.1.2.254",
+        "the broadcast address is the subnet's"
+    );
+    assert!(pool.allocate("one too many").is_err());
+    assert_eq!(pool.allocate("before").unwrap(), before);
+    assert_eq!(pool.release("before"), Some(before));
+    assert!(pool.allocate("still too many").is_err(), "it is not this range's");
+    assert_eq!((pool.gateway().to_string(), pool.defect()), ("10.1.2.1".to_owned(), None));
+}
+
+#[test]
 fn subnets_without_room_are_refused_and_host_bits_dropped() {
     assert_eq!(Pool::new("10.1.2.0/31".parse().unwrap()), None);
     let mut smallest = pool("10.1.2.7/30");

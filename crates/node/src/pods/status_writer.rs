@@ -51,11 +51,24 @@ impl StatusWriter {
         self.values.send_modify(|submitted| submitted.replace(status, urgency));
     }
 
-    /// The object was seen in the API.
+    /// The object was seen in the API. When it says something else of the pod's readiness than the node does, the node says it
+    /// again: while nobody heard of the node, the node lifecycle controller has made its pods not ready.
     pub(crate) fn observe(&self, pod: &Pod) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_older(pod.metadata.resource_version.as_deref(), seen.resource_version.as_deref()) {
+        {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let (version, known) = (&pod.metadata.resource_version, &seen.resource_version);
+            if version == known || is_older(version.as_deref(), known.as_deref()) {
+                return;
+            }
             *seen = StatusWrite::on(pod);
+        }
+        let own = ready(Some(&self.values.borrow().value));
+        let shown = ready(pod.status.as_ref());
+        if own.is_some() && shown.is_some() && own != shown {
+            self.values.send_modify(|submitted| {
+                let value = submitted.value.clone();
+                submitted.replace(value, Urgency::Now);
+            });
         }
     }
 
@@ -64,6 +77,12 @@ impl StatusWriter {
         let number = self.values.borrow().number;
         reached(&mut self.progress, number).await;
     }
+}
+
+/// What the condition Ready says.
+fn ready(status: Option<&PodStatus>) -> Option<String> {
+    let mut conditions = status?.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == "Ready").map(|ready| ready.status.clone())
 }
 
 /// Whether version `a` was surely before `b`: resource versions are comparable as numbers (KEP-5504).

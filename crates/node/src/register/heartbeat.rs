@@ -1,4 +1,4 @@
-//! The one task with a timer on an idle node: every 10 s it renews the lease and looks at the machine; the status is written
+//! The one task with a timer on an idle node: every 10 s, or as it is set, it renews the lease; the status is written
 //! when it changed, or after 5 minutes.
 
 use std::time::Duration;
@@ -12,15 +12,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::conditions::{Fitness, Shown, conditions};
-use super::lease;
+use super::lease::{self, Holder};
 use super::machine::MachineFacts;
 use super::object::{labels, node_object, node_status};
 use crate::config::Config;
 use crate::eviction::Standing;
 
-/// Between two heartbeats.
-const PERIOD: Duration = Duration::from_secs(10);
-/// Between two heartbeats while the node is not registered yet or the API refuses.
+/// Between two heartbeats while the node is not registered yet or the API refuses, at most.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the last status may take.
 const LAST_WORD: Duration = Duration::from_secs(2);
@@ -119,17 +117,18 @@ impl Heartbeat {
 impl Beat {
     async fn run(mut self, told: watch::Sender<Option<Fitness>>) {
         let mut written = Written::default();
+        let period = self.config.heartbeat_period.to_std();
         loop {
             let fitness = *self.fitness.borrow_and_update();
             let shown = Shown { fitness, pressures: self.pressures.borrow_and_update().clone() };
             let wait = match self.once(&mut written, &shown).await {
                 Ok(()) => {
                     told.send_replace(Some(fitness));
-                    PERIOD
+                    period
                 }
                 Err(error) => {
                     tracing::warn!(node = self.config.name, %error, "heartbeat failed; trying again");
-                    RETRY
+                    RETRY.min(period)
                 }
             };
             tokio::select! {
@@ -156,7 +155,12 @@ impl Beat {
                 answer => answer?,
             }
         }
-        lease::renew(&self.client.0, name, written.node_uid.as_deref(), now).await
+        let holder = Holder {
+            node: name,
+            uid: written.node_uid.as_deref(),
+            period: self.config.heartbeat_period,
+        };
+        lease::renew(&self.client.0, &holder, now).await
     }
 
     /// True when the API does not show the conditions that were written: while nobody heard of this node, because it or the way

@@ -58,6 +58,7 @@ impl Engine {
         rekindle_net::Config {
             bridge: format!("rk{}", self.id),
             subnet: SubnetChoice::Auto,
+            share: rekindle_net::Share::Owner,
             state_dir: self.path("net"),
             mtu: 1500,
             forwarding: Forwarding::Leave,
@@ -73,6 +74,7 @@ impl Engine {
             data_dir: self.path("runtime"),
             run_dir: self.path("run"),
             engine_id: self.id.clone(),
+            other_users: rekindle_runtime::embedded::nobody_else(),
             images: Arc::new(ImageStore::open(&self.path("images"), builtins).unwrap()),
             registries: Default::default(),
             clock: self.clock.shared(),

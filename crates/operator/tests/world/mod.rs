@@ -99,7 +99,7 @@ impl World {
         let (clock, limits) = (self.clock.shared(), self.limits);
         let figures = Arc::default();
         let dead = async move { dead.notified().await };
-        rekindle_operator::run(client, clock, limits, figures, dead).await;
+        rekindle_operator::run(client, clock, limits, Default::default(), figures, dead).await;
     }
 
     /// Shows a pod as one that waits after its third crash.

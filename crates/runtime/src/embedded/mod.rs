@@ -30,7 +30,7 @@ mod support;
 mod sysctls;
 mod usage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -75,10 +75,21 @@ pub struct Config {
     pub engine_id: String,
     /// Where images are resolved.
     pub images: Arc<ImageStore>,
+    /// Which images of that store others use: runtimes of other nodes.
+    pub other_users: ImageUsers,
     /// How registries are asked for images that are not there.
     pub registries: RegistrySettings,
     /// The agent's clock.
     pub clock: Arc<dyn Fn() -> Tick + Send + Sync>,
+}
+
+/// Which of an image store's images are used by others than the runtime itself: answers the ids of images that containers were
+/// made from.
+pub type ImageUsers = Arc<dyn Fn() -> std::io::Result<BTreeSet<String>> + Send + Sync>;
+
+/// For a store that only one runtime uses.
+pub fn nobody_else() -> ImageUsers {
+    Arc::new(|| Ok(BTreeSet::new()))
 }
 
 /// Runs containers through shims of its own. Cheap to share behind an `Arc`.
@@ -97,6 +108,7 @@ struct Shared {
     profiles: Profiles,
     program: Program,
     images: Arc<ImageStore>,
+    other_users: ImageUsers,
     puller: Puller,
     clock: Arc<dyn Fn() -> Tick + Send + Sync>,
     sandboxes: Mutex<BTreeMap<SandboxKey, Arc<Sandbox>>>,
@@ -126,6 +138,7 @@ impl EmbeddedRuntime {
             program: Program::load().map_err(|e| unavailable("load the shim", e))?,
             puller: Puller::new(config.images.clone(), config.registries),
             images: config.images,
+            other_users: config.other_users,
             clock: config.clock,
             sandboxes: Mutex::default(),
             spares: Spares::default(),
@@ -183,6 +196,13 @@ impl Shared {
 
     fn find(&self, key: &SandboxKey) -> Option<Arc<Sandbox>> {
         self.sandboxes().get(key).cloned()
+    }
+
+    /// The images that containers were made from, here and elsewhere.
+    fn images_in_use(&self) -> std::io::Result<BTreeSet<String>> {
+        let mut in_use = images::in_use(&self.layout.sandboxes())?;
+        in_use.extend((self.other_users)()?);
+        Ok(in_use)
     }
 
     fn clearing(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
@@ -349,7 +369,7 @@ impl Runtime for EmbeddedRuntime {
         const OPERATION: &str = "list the images";
         let shared = self.shared.clone();
         blocking(move || {
-            let in_use = images::in_use(&shared.layout.sandboxes());
+            let in_use = shared.images_in_use();
             let in_use = in_use.map_err(|error| unavailable(OPERATION, error))?;
             shared.images.images(&in_use).map_err(|error| unavailable(OPERATION, error))
         })
@@ -364,12 +384,9 @@ impl Runtime for EmbeddedRuntime {
 
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
         let (shared, id) = (self.shared.clone(), id.to_owned());
-        blocking(move || {
-            let sandboxes = shared.layout.sandboxes();
-            match shared.images.remove(&id, || images::in_use(&sandboxes)) {
-                Err(ImageError::NotFound { .. }) | Ok(()) => Ok(()),
-                Err(error) => Err(error.to_runtime(&id)),
-            }
+        blocking(move || match shared.images.remove(&id, || shared.images_in_use()) {
+            Err(ImageError::NotFound { .. }) | Ok(()) => Ok(()),
+            Err(error) => Err(error.to_runtime(&id)),
         })
         .await
     }

@@ -191,6 +191,7 @@ pub fn config(dir: &Path, engine_id: &str) -> Config {
         data_dir: dir.join("data"),
         run_dir: dir.join("run"),
         engine_id: engine_id.to_owned(),
+        other_users: rekindle_runtime::embedded::nobody_else(),
         images: Arc::new(ImageStore::open(&dir.join("images"), builtins).unwrap()),
         registries: Default::default(),
         clock: Arc::new(|| {

@@ -91,6 +91,11 @@ impl World {
             let lease = rekindle_operator::path(&lease_of(name), "");
             self.call(Method::DELETE, &lease, "application/json", &json!({}));
         }
+        // while nobody heard of them their pods were made not ready
+        for pod in self.pods.values_mut().filter(|pod| back.contains(&pod.node)) {
+            let backlog = &mut pod.backlog;
+            backlog.status = backlog.status.take().or_else(|| backlog.said.clone());
+        }
         self.resync_all(&back);
         self.availability.cut_off(&self.cut_off);
     }
@@ -260,6 +265,7 @@ impl World {
             let counts = status.container_statuses.iter_mut().flatten();
             counts.for_each(|container| container.restart_count = 0);
         }
+        pod.backlog.said = Some(status.clone());
         if self.cut_off.contains(&pod.node) {
             pod.backlog.status = Some(status);
             return;

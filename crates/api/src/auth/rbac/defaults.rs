@@ -1,6 +1,6 @@
 //! The roles and bindings that every cluster has and its users expect, as upstream's `bootstrappolicy` for what this API
 //! serves, with what our own kinds need. Those of components that do not exist here (the scheduler, kube-proxy, controllers)
-//! are left out: our own are in `system:masters`.
+//! are left out: our own are in `system:masters`, except agents of further nodes, which are in `system:nodes`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use k8s_openapi::api::rbac::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use crate::auth::service_account::ACCOUNTS;
-use crate::auth::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED};
+use crate::auth::user::{AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED};
 use crate::kinds::rbac::GROUP;
 
 /// An object with this annotation at `true` gets back at each start what it has lost.
@@ -35,6 +35,7 @@ pub fn cluster_roles() -> Vec<ClusterRole> {
         role("system:public-info-viewer", vec![paths(GET, PUBLIC)]),
         role("system:basic-user", basic_user()),
         role("system:monitoring", vec![paths(GET, MONITORING)]),
+        role("system:node", node()),
         role("system:service-account-issuer-discovery", vec![paths(GET, ISSUER)]),
         role("system:auth-delegator", auth_delegator()),
         aggregated("admin", &["admin"], None),
@@ -54,6 +55,7 @@ pub fn cluster_role_bindings() -> Vec<ClusterRoleBinding> {
         binding("system:public-info-viewer", &[AUTHENTICATED, UNAUTHENTICATED]),
         binding("system:basic-user", &[AUTHENTICATED]),
         binding("system:monitoring", &["system:monitoring"]),
+        binding("system:node", &[NODES]),
         binding("system:service-account-issuer-discovery", &[ACCOUNTS]),
     ]
 }
@@ -97,6 +99,25 @@ fn basic_user() -> Vec<PolicyRule> {
             &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
         ),
         rule(CREATE, "authentication.k8s.io", &["selfsubjectreviews"]),
+    ]
+}
+
+/// What a node agent does. Upstream an authorizer of its own narrows this to what is the node's.
+fn node() -> Vec<PolicyRule> {
+    const PATCH: &[&str] = &["patch", "update"];
+    vec![
+        rule(&["create", "get", "list", "patch", "update", "watch"], "", &["nodes"]),
+        rule(PATCH, "", &["nodes/status", "pods/status"]),
+        rule(&["create", "delete", "get", "list", "watch"], "", &["pods"]),
+        rule(READ, "", &["configmaps", "secrets", "serviceaccounts"]),
+        rule(CREATE, "", &["serviceaccounts/token"]),
+        rule(&["create", "patch", "update"], "", &["events"]),
+        rule(READ, "", &["persistentvolumeclaims", "services"]),
+        rule(READ_WRITE, "", &["persistentvolumes"]),
+        rule(READ, "storage.k8s.io", &["storageclasses"]),
+        rule(&["create", "get", "patch", "update"], "coordination.k8s.io", &["leases"]),
+        rule(READ, "rekindle.dev", &["podrestarts"]),
+        rule(PATCH, "rekindle.dev", &["podrestarts/status"]),
     ]
 }
 

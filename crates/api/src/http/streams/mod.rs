@@ -8,7 +8,7 @@
 mod negotiate;
 mod node;
 mod port_forward;
-mod remote_command;
+pub(in crate::http) mod remote_command;
 mod spdy;
 mod status;
 mod tunnel;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -39,8 +40,13 @@ const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes read from a process or a pod's port at a time.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// A client's websocket.
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+/// A websocket: a client's over HTTP, or the line to a node agent in another process.
+type Socket<S = TokioIo<Upgraded>> = WebSocketStream<S>;
+
+/// What a websocket runs over.
+pub(in crate::http) trait Line: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Line for S {}
 
 /// Carries streams between clients and nodes. Cheap to clone.
 #[derive(Clone)]
@@ -103,13 +109,23 @@ impl Streams {
 }
 
 async fn websocket(upgraded: Upgraded) -> Socket {
-    let config = WebSocketConfig::default()
+    let socket = TokioIo::new(upgraded);
+    WebSocketStream::from_raw_socket(socket, Role::Server, Some(limits())).await
+}
+
+/// Carries a session's files over the line to the API server, until its process has ended or the line is closed.
+pub(in crate::http) async fn converse<S: Line>(socket: Socket<S>, session: Session) {
+    remote_command::run(socket, Protocol::V5, std::future::ready(Ok(session))).await;
+}
+
+/// What a websocket may hold.
+pub(in crate::http) fn limits() -> WebSocketConfig {
+    WebSocketConfig::default()
         .read_buffer_size(16 * 1024)
         .write_buffer_size(0)
         .max_write_buffer_size(4 * MESSAGE_BYTES_MAX)
         .max_message_size(Some(MESSAGE_BYTES_MAX))
-        .max_frame_size(Some(MESSAGE_BYTES_MAX));
-    WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
 }
 
 /// The end of a stream that went as it should; clients take any other for a failure.

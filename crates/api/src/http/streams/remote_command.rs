@@ -14,15 +14,15 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::negotiate::Protocol;
 use super::node::{Reader, Session, StreamError, Writer};
-use super::{PIECE_BYTES, Socket, status};
+use super::{Line, PIECE_BYTES, Socket, status};
 
-const STDIN: u8 = 0;
-const STDOUT: u8 = 1;
-const STDERR: u8 = 2;
-const ERROR: u8 = 3;
-const RESIZE: u8 = 4;
+pub(in crate::http) const STDIN: u8 = 0;
+pub(in crate::http) const STDOUT: u8 = 1;
+pub(in crate::http) const STDERR: u8 = 2;
+pub(in crate::http) const ERROR: u8 = 3;
+pub(in crate::http) const RESIZE: u8 = 4;
 /// v5: the channel whose number follows has ended.
-const CLOSE: u8 = 255;
+pub(in crate::http) const CLOSE: u8 = 255;
 
 /// Messages on their way to a client that reads slowly; then the process has to wait.
 const UNSENT_MAX: usize = 8;
@@ -37,8 +37,8 @@ const CLOSING: Duration = Duration::from_secs(5);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Runs a session over a socket to its end, or until the client goes.
-pub(super) async fn run(
-    socket: Socket,
+pub(super) async fn run<S: Line>(
+    socket: Socket<S>,
     protocol: Protocol,
     session: impl Future<Output = Result<Session, StreamError>>,
 ) {
@@ -61,7 +61,10 @@ pub(super) async fn run(
 }
 
 /// Sends until nobody has anything to say any more, or the client is gone.
-async fn write(mut sink: SplitSink<Socket, Message>, mut unsent: mpsc::Receiver<Message>) {
+async fn write<S: Line>(
+    mut sink: SplitSink<Socket<S>, Message>,
+    mut unsent: mpsc::Receiver<Message>,
+) {
     while let Some(message) = unsent.recv().await {
         if sink.send(message).await.is_err() {
             return;
@@ -70,7 +73,7 @@ async fn write(mut sink: SplitSink<Socket, Message>, mut unsent: mpsc::Receiver<
     let _ = sink.send(super::goodbye()).await;
 }
 
-fn message(channel: u8, bytes: &[u8]) -> Message {
+pub(in crate::http) fn message(channel: u8, bytes: &[u8]) -> Message {
     let mut framed = Vec::with_capacity(bytes.len() + 1);
     framed.push(channel);
     framed.extend_from_slice(bytes);
@@ -78,9 +81,9 @@ fn message(channel: u8, bytes: &[u8]) -> Message {
 }
 
 /// `None`: the client went away first. Dropping the session then ends the command.
-async fn converse(
+async fn converse<S: Line>(
     session: Session,
-    source: &mut SplitStream<Socket>,
+    source: &mut SplitStream<Socket<S>>,
     sender: &mpsc::Sender<Message>,
     protocol: Protocol,
 ) -> Option<Result<i32, StreamError>> {
@@ -172,7 +175,7 @@ struct Size {
 
 impl Input {
     /// Comes back when the client is gone.
-    async fn run(mut self, source: &mut SplitStream<Socket>) {
+    async fn run<S: Line>(mut self, source: &mut SplitStream<Socket<S>>) {
         while let Some(Ok(message)) = source.next().await {
             match message {
                 Message::Binary(bytes) => self.take(&bytes).await,

@@ -13,6 +13,7 @@ use rekindle_types::ephemeral;
 use rekindle_types::resources::{self, Amounts};
 
 use super::{image, is_mirror};
+use crate::admission::tolerations::SECONDS_DEFAULT;
 use crate::kinds::fill;
 use crate::validation::{quantities, text};
 
@@ -38,7 +39,7 @@ pub(crate) fn pod(pod: &mut Pod) {
         fill::text(&mut spec.service_account_name, "default");
     }
     spec.service_account.clone_from(&spec.service_account_name);
-    default_tolerations(&mut spec.tolerations);
+    default_tolerations(&mut spec.tolerations, SECONDS_DEFAULT);
     if let Some(status) = &mut pod.status {
         quantities::canonicalize_list(status.allocated_resources.as_mut());
     }
@@ -249,8 +250,8 @@ fn host_ports(containers: &mut [Container]) {
     }
 }
 
-/// The DefaultTolerationSeconds admission plugin: 300 s on a node that is not ready or not reachable.
-fn default_tolerations(tolerations: &mut Option<Vec<Toleration>>) {
+/// The DefaultTolerationSeconds admission plugin: so long on a node that is not ready or not reachable.
+pub(crate) fn default_tolerations(tolerations: &mut Option<Vec<Toleration>>, seconds: i64) {
     for key in super::DEFAULT_TOLERATION_KEYS {
         let tolerated = tolerations.iter().flatten().any(|toleration| {
             let named = text(toleration.key.as_ref());
@@ -262,7 +263,7 @@ fn default_tolerations(tolerations: &mut Option<Vec<Toleration>>) {
                 key: Some(key.to_owned()),
                 operator: Some("Exists".to_owned()),
                 effect: Some("NoExecute".to_owned()),
-                toleration_seconds: Some(300),
+                toleration_seconds: Some(seconds),
                 value: None,
             });
         }

@@ -56,6 +56,27 @@ async fn a_container_that_fails_liveness_is_ended_with_its_hook_and_started_agai
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_was_made_not_ready_while_nobody_heard_of_its_node_is_ready_again() {
+    let world = World::new();
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let is_ready = |world: &World| {
+        let status = world.status("web");
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+    };
+    world.api.until("ready", |_| is_ready(&world)).await;
+    let mut conditions = world.status("web")["conditions"].clone();
+    for ready in conditions.as_array_mut().unwrap().iter_mut().filter(|c| c["type"] == "Ready") {
+        ready["status"] = json!("False");
+    }
+    world.api.modify("pods", "web", &json!({"status": {"conditions": conditions}}));
+    assert!(!is_ready(&world));
+    world.api.until("ready again", |_| is_ready(&world)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn readiness_and_started_are_kept_over_a_crash_of_the_agent() {
     let world = World::new();
     let app = Container {

@@ -1,0 +1,99 @@
+//! A node's pods go elsewhere, as disruption budgets allow: what `kubectl drain` does.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
+use kube::runtime::watcher;
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+/// After a budget has said no; also when no pod's end is seen in between.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The annotation of a pod that stands for a static one.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// What becomes of pods that nobody makes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmanaged {
+    /// Nothing is done while there are any.
+    Refuse,
+    /// They go, too.
+    Delete,
+}
+
+/// Cordons the node and evicts its pods until none is left that could run elsewhere.
+pub async fn drain(client: &Client, node: &str, unmanaged: Unmanaged) -> anyhow::Result<()> {
+    let cordon = json!({ "spec": { "unschedulable": true } });
+    let nodes = Api::<Node>::all(client.clone());
+    match nodes.patch(node, &PatchParams::default(), &Patch::Merge(cordon)).await {
+        Ok(_) => {}
+        // it never registered, or is gone already: so are its pods
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+        Err(error) => return Err(error).context("cordon it"),
+    }
+    let on_it = format!("spec.nodeName={node}");
+    let mut seen =
+        watcher(Api::<Pod>::all(client.clone()), watcher::Config::default().fields(&on_it)).boxed();
+    let mut told = BTreeSet::new();
+    let (all, those) = (Api::<Pod>::all(client.clone()), ListParams::default().fields(&on_it));
+    loop {
+        let pods = all.list(&those).await.context("list its pods")?.items;
+        let movable: Vec<&Pod> = pods.iter().filter(|pod| !belongs_to_node(pod)).collect();
+        let lost: Vec<String> =
+            movable.iter().filter(|pod| is_lost(pod)).map(|pod| full_name(pod)).collect();
+        if unmanaged == Unmanaged::Refuse && !lost.is_empty() {
+            bail!(
+                "nobody makes these pods again: {} (give --force to delete them)",
+                lost.join(", ")
+            );
+        }
+        if movable.is_empty() {
+            return Ok(());
+        }
+        for pod in movable.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+            evict(client, pod, &mut told).await?;
+        }
+        // woken by whatever happens to one of them
+        let _ = tokio::time::timeout(AGAIN, seen.next()).await;
+    }
+}
+
+async fn evict(client: &Client, pod: &Pod, told: &mut BTreeSet<String>) -> anyhow::Result<()> {
+    let api =
+        Api::<Pod>::namespaced(client.clone(), pod.metadata.namespace.as_deref().unwrap_or(""));
+    match api.evict(&pod.name_any(), &EvictParams::default()).await {
+        Ok(_) => {
+            println!("evicting pod {}", full_name(pod));
+            Ok(())
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 429 => {
+            if told.insert(full_name(pod)) {
+                println!("waiting with pod {}: {}", full_name(pod), status.message);
+            }
+            Ok(())
+        }
+        Err(error) => Err(error).with_context(|| format!("evict pod {}", full_name(pod))),
+    }
+}
+
+fn full_name(pod: &Pod) -> String {
+    format!("{}/{}", pod.metadata.namespace.as_deref().unwrap_or(""), pod.name_any())
+}
+
+/// Pods of a DaemonSet and those of the node's own files run nowhere else.
+fn belongs_to_node(pod: &Pod) -> bool {
+    let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
+    pod.annotations().contains_key(MIRROR) || owner.is_some_and(|owner| owner.kind == "DaemonSet")
+}
+
+/// True for a pod that runs and is made again by nobody.
+fn is_lost(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let is_over = matches!(phase, Some("Succeeded" | "Failed"));
+    !is_over && pod.owner_references().iter().all(|owner| owner.controller != Some(true))
+}

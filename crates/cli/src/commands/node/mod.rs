@@ -1,0 +1,177 @@
+//! `rekindle node`: the further nodes of an engine.
+
+mod drain;
+mod list;
+mod remove;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
+use kube::runtime::{WatchStreamExt, watcher};
+use rekindle_api::auth::Pki;
+use rekindle_api::http::SystemClock;
+use rekindle_types::Tick;
+use rustix::process::Signal;
+
+use crate::args::{DataDir, NodeAdd, NodeCommand, NodeName};
+use crate::client;
+use crate::engine::PKI;
+use crate::engine::images::{EngineDir, runtime_dir};
+use crate::holder::Holder;
+use crate::nodes::{self, Common, Folder, FurtherNode};
+
+/// How long a node may take to be Ready in the API.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// Carries the command out.
+pub fn run(command: &NodeCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        NodeCommand::List(args) => list::run(args),
+        NodeCommand::Add(args) => add(args),
+        NodeCommand::Start(args) => start(args),
+        NodeCommand::Stop(args) => stop(args),
+        NodeCommand::Kill(args) => kill(args),
+        NodeCommand::Remove(args) => remove::run(args),
+    }
+}
+
+/// The engine that runs on a data directory, as commands about its nodes see it.
+struct Engine {
+    dir: EngineDir,
+    folder: Folder,
+    common: Common,
+}
+
+impl Engine {
+    /// Fails when none runs.
+    fn find(args: &DataDir) -> anyhow::Result<Self> {
+        let path = args.data_dir.canonicalize();
+        let path = path.with_context(|| format!("find {}", args.data_dir.display()))?;
+        if Holder::find(&path)?.is_none() {
+            bail!("no engine runs on {}: start one with `rekindle up`", path.display());
+        }
+        let dir = EngineDir::new(&path);
+        let folder = Folder::of(&dir);
+        let common = Common::kept(folder.path())?
+            .context("the engine has not said yet what its nodes are to be like: try again")?;
+        Ok(Self { dir, folder, common })
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn node(&self, name: &str) -> anyhow::Result<FurtherNode> {
+        if name == self.common.first_node {
+            bail!("{name} is the engine's own node: `rekindle down` ends it, and `up` starts it");
+        }
+        let found = self.folder.find(name)?;
+        found.with_context(|| format!("there is no node {name:?} on this machine"))
+    }
+
+    /// Starts the agent; false when it runs already.
+    fn launch(&self, node: FurtherNode) -> anyhow::Result<bool> {
+        let now = now();
+        let pki = Pki::open(&self.path().join(PKI), now).context("open the engine's keys")?;
+        match nodes::begin(node, &self.common, &pki, now)? {
+            // it runs on without us
+            Some(starting) => starting.wait().map(|_agent| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Waits until the API says so.
+    fn wait_ready(&self, name: &str) -> anyhow::Result<()> {
+        client::block_on(async {
+            let client = client::connect_with(&self.path().join("kubeconfig")).await?;
+            let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+            let seen = watcher(Api::<Node>::all(client), only).default_backoff().applied_objects();
+            let mut ready = std::pin::pin!(seen.filter(|node| {
+                let is_ready = node.as_ref().is_ok_and(is_ready);
+                async move { is_ready }
+            }));
+            match tokio::time::timeout(READY_WITHIN, ready.next()).await {
+                Ok(_) => Ok(()),
+                Err(_elapsed) => bail!("node {name} runs, but is not Ready yet"),
+            }
+        })
+    }
+}
+
+fn now() -> Tick {
+    SystemClock::start().now()
+}
+
+/// What a node's condition Ready says: True, False, Unknown.
+fn readiness(node: &Node) -> Option<&str> {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let ready = conditions.unwrap_or_default().iter().find(|c| c.type_ == "Ready");
+    ready.map(|condition| condition.status.as_str())
+}
+
+fn is_ready(node: &Node) -> bool {
+    readiness(node) == Some("True")
+}
+
+fn add(args: &NodeAdd) -> anyhow::Result<ExitCode> {
+    let engine = Engine::find(&args.data_dir)?;
+    let node = engine.folder.add(args.name.as_deref(), &engine.common, now())?;
+    let name = node.file.name.clone();
+    engine.launch(node).with_context(|| format!("start node {name}"))?;
+    engine.wait_ready(&name)?;
+    println!("node {name} added");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(args: &NodeName) -> anyhow::Result<ExitCode> {
+    let engine = Engine::find(&args.data_dir)?;
+    let node = engine.node(&args.name)?;
+    if engine.launch(node).with_context(|| format!("start node {}", args.name))? {
+        engine.wait_ready(&args.name)?;
+        println!("node {} started", args.name);
+    } else {
+        println!("node {} runs already", args.name);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stop(args: &NodeName) -> anyhow::Result<ExitCode> {
+    let engine = Engine::find(&args.data_dir)?;
+    let node = engine.node(&args.name)?;
+    end(&engine, &node)?;
+    println!("node {} stopped", args.name);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the node's pods and its agent.
+fn end(engine: &Engine, node: &FurtherNode) -> anyhow::Result<()> {
+    // what an agent that died had left is ended by the next one
+    if node.agent()?.is_none() && runtime_dir(&node.path).exists() {
+        engine.launch(node.clone()).with_context(|| format!("start node {}", node.file.name))?;
+    }
+    let Some(agent) = node.agent()? else { return Ok(()) };
+    agent.signal(Signal::TERM)?;
+    agent.signal(Signal::CONT)?; // one that somebody has stopped could not hear
+    agent.wait()
+}
+
+fn kill(args: &NodeName) -> anyhow::Result<ExitCode> {
+    let engine = Engine::find(&args.data_dir)?;
+    let node = engine.node(&args.name)?;
+    let Some(agent) = node.agent()? else {
+        println!("node {} does not run", args.name);
+        return Ok(ExitCode::SUCCESS);
+    };
+    agent.signal(Signal::KILL)?;
+    agent.wait()?;
+    println!(
+        "node {} killed; its pods run on. It comes back with `rekindle node start`",
+        args.name
+    );
+    Ok(ExitCode::SUCCESS)
+}

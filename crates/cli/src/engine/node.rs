@@ -1,0 +1,128 @@
+//! A node of this process: its runtime, its network and its agent. The engine's own, or that of a further node's process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use kube::Client;
+use rekindle_api::http::{Clock, SystemClock};
+use rekindle_net::Network;
+use rekindle_node::{ApiAddresses, Config, Duty, Handle, Node, NodeSettings};
+use rekindle_runtime::embedded::{self, EmbeddedRuntime};
+use rekindle_runtime::image::registry::RegistrySettings;
+use rekindle_types::TickDuration;
+
+use super::data_dir::DataDir;
+use super::images::{self, EngineDir};
+use crate::args::Registries;
+
+/// What a node is started for.
+pub enum Errand {
+    /// To run pods.
+    Serve(Box<Service>),
+    /// To end what a killed agent left.
+    EndPods,
+}
+
+/// What a node that runs pods needs to know.
+pub struct Service {
+    /// How it behaves when it runs out of something, and when it is shut down.
+    pub settings: NodeSettings,
+    /// Where containers reach the API.
+    pub api: ApiAddresses,
+    /// The folder of static pods' manifests, which exists.
+    pub static_pods: PathBuf,
+}
+
+/// What a node agent is started with, beside the runtime and the network.
+pub struct NodeStart<'a> {
+    /// The Node object's name.
+    pub name: &'a str,
+    /// The node's own folder.
+    pub data_dir: &'a DataDir,
+    /// How it reaches the API.
+    pub client: Client,
+    pub clock: SystemClock,
+    pub errand: Errand,
+    /// The longest wait between restarts of a crashing container.
+    pub max_container_restart_period: TickDuration,
+    /// The most processes and threads of a pod.
+    pub pod_pids_limit: Option<u64>,
+    /// Between two signs of life.
+    pub heartbeat_period: TickDuration,
+}
+
+/// Starts the agent.
+pub async fn start(
+    start: NodeStart<'_>,
+    runtime: Arc<EmbeddedRuntime>,
+    network: Arc<Network>,
+) -> anyhow::Result<Handle> {
+    let data_dir = start.data_dir;
+    let mut config = Config::new(start.name, data_dir.path(), &data_dir.join("logs"));
+    config.addresses = vec![network.gateway().into()];
+    config.pod_cidr = Some(network.range().to_string());
+    config.max_container_restart_period = start.max_container_restart_period;
+    config.pod_pids_limit = start.pod_pids_limit;
+    config.heartbeat_period = start.heartbeat_period;
+    config.clock = rekindle_node::Clock::starting_at(start.clock.now());
+    match start.errand {
+        Errand::Serve(service) => {
+            config.duty = Duty::Serve;
+            config.eviction = service.settings.eviction;
+            config.shutdown = service.settings.shutdown;
+            config.image_gc = service.settings.image_gc;
+            if let Some(max_pods) = service.settings.max_pods {
+                config.max_pods = max_pods;
+            }
+            config.api = Some(service.api);
+            config.static_pods = Some(service.static_pods);
+        }
+        Errand::EndPods => config.duty = Duty::EndPods,
+    }
+    Node::start(config, start.client, runtime, network).await.context("start the node")
+}
+
+/// The container runtime of a data directory, on the images of its engine.
+pub async fn open_runtime(
+    data_dir: &DataDir,
+    engine: &EngineDir,
+    clock: Clock,
+    registries: RegistrySettings,
+) -> anyhow::Result<EmbeddedRuntime> {
+    let folder = images::runtime_dir(data_dir.path());
+    EmbeddedRuntime::open(embedded::Config {
+        run_dir: data_dir.run_dir()?,
+        engine_id: data_dir.engine_id().to_owned(),
+        images: Arc::new(engine.open_images()?),
+        other_users: engine.users_beside(&folder),
+        data_dir: folder,
+        registries,
+        clock,
+    })
+    .await
+    .context("start the container runtime")
+}
+
+/// How registries are asked.
+pub fn registry_settings(args: &Registries) -> RegistrySettings {
+    let plain_http = args.plain_http.iter().cloned().collect();
+    RegistrySettings { plain_http, ..RegistrySettings::default() }
+}
+
+/// For a node that has ended its pods: takes its network, its cgroups and its run folder away. The node has ended, and with it
+/// the other owner of the network.
+pub async fn take_away(network: Arc<Network>, runtime: &EmbeddedRuntime) {
+    network.settle().await;
+    match Arc::into_inner(network) {
+        Some(network) => {
+            if let Err(error) = network.close().await {
+                tracing::warn!(%error, "take the network away");
+            }
+        }
+        None => tracing::warn!("the network stays: something still uses it"),
+    }
+    if let Err(error) = runtime.leave().await {
+        tracing::warn!(error = error.chain(), "clear away what the pods left");
+    }
+}

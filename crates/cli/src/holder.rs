@@ -1,0 +1,58 @@
+//! The process that holds a data directory: an engine, or the agent of a further node.
+
+use std::path::Path;
+
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::engine::data_dir;
+
+/// A process that holds a data directory, by a handle that never means another process.
+pub struct Holder {
+    pid: Pid,
+    process: OwnedFd,
+}
+
+impl Holder {
+    /// The one that holds this folder now; `None` when nobody does.
+    pub fn find(path: &Path) -> anyhow::Result<Option<Self>> {
+        let Some(pid) = data_dir::holder(path)? else { return Ok(None) };
+        let pid = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .with_context(|| format!("the lock of {} holds no valid pid", path.display()))?;
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(process) => Ok(Some(Self { pid, process })),
+            Err(rustix::io::Errno::SRCH) => Ok(None), // ended just now
+            Err(error) => Err(error).with_context(|| format!("find process {pid}")),
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Sends it a signal; one that is over already has got all it will ever get.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        match pidfd_send_signal(&self.process, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("signal process {}", self.pid())),
+        }
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&self) -> anyhow::Result<()> {
+        loop {
+            match poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None) {
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("wait for process {}", self.pid()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The process of a further node's agent.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use rekindle_api::http::SystemClock;
+use rekindle_api::http::node_link::{self, NodeParts};
+use rekindle_net::Network;
+use rekindle_node::{ApiAddresses, StopMode};
+use rekindle_runtime::embedded::EmbeddedRuntime;
+use rekindle_types::TickDuration;
+use tokio::net::UnixListener;
+use tokio::task::JoinHandle;
+
+use super::file::NodeFile;
+use super::folder::{remove_socket, socket};
+use super::launch::KUBECONFIG;
+use crate::args::NodeAgent;
+use crate::background::{Report, event_loop, init_log};
+use crate::client;
+use crate::engine::data_dir::DataDir;
+use crate::engine::images::EngineDir;
+use crate::engine::logs::LogSource;
+use crate::engine::node::{self, Errand, NodeStart, Service, registry_settings};
+use crate::engine::nodes::NodeSource;
+use crate::engine::streams::StreamSource;
+use crate::engine::{EndSignals, Ending, network, node_config};
+
+/// A running agent.
+struct Agent {
+    node: rekindle_node::Handle,
+    network: Arc<Network>,
+    runtime: Arc<EmbeddedRuntime>,
+    line: JoinHandle<std::io::Result<()>>,
+    socket: PathBuf,
+    /// Held to the end.
+    _data_dir: DataDir,
+}
+
+/// Serves a node until it is told to end.
+pub fn run(args: &NodeAgent) -> anyhow::Result<ExitCode> {
+    init_log("info");
+    let report = Report::take()?;
+    event_loop()?.block_on(async {
+        let mut signals = EndSignals::listen()?;
+        let mut agent = match Agent::start(&args.folder).await {
+            Ok(agent) => agent,
+            Err(error) => {
+                report.failed(&error);
+                return Err(error);
+            }
+        };
+        report.ready();
+        let ending = agent.end_signal(&mut signals).await?;
+        agent.stop(ending).await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+impl Agent {
+    async fn start(folder: &Path) -> anyhow::Result<Self> {
+        let data_dir = DataDir::hold(folder)?;
+        let Some(file) = NodeFile::kept(data_dir.path())? else {
+            bail!("{} is no node's folder: it holds no node.json", folder.display());
+        };
+        let common = &file.common;
+        let clock = SystemClock::start();
+        let client = client::connect_with(&data_dir.join(KUBECONFIG)).await?;
+        let network = network::join(&common.bridge, common.subnet, file.guest(), &data_dir).await?;
+        let network = Arc::new(network);
+        let engine = EngineDir::new(&common.engine_dir);
+        let registries = registry_settings(&common.registries);
+        let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), registries).await?;
+        let runtime = Arc::new(runtime);
+        let service = Service {
+            settings: node_config::read(&common.node)?,
+            api: ApiAddresses { of_pods: common.api_of_pods, of_the_node: common.api_of_the_node },
+            static_pods: data_dir.static_pods()?,
+        };
+        let start = NodeStart {
+            name: &file.name,
+            data_dir: &data_dir,
+            client,
+            clock,
+            errand: Errand::Serve(Box::new(service)),
+            max_container_restart_period: TickDuration::from_secs(
+                common.max_container_restart_period_seconds,
+            ),
+            pod_pids_limit: common.pod_pids_limit,
+            heartbeat_period: common.heartbeat_period,
+        };
+        let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
+        let socket = socket(data_dir.path()).context("the run folder has no name")?;
+        let line = open_line(&socket, &node)?;
+        Ok(Self { node, network, runtime, line, socket, _data_dir: data_dir })
+    }
+
+    /// Until somebody asks it to end. A line that fails for good ends it, too, with its pods left alone.
+    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<Ending> {
+        tokio::select! {
+            ending = signals.next() => Ok(ending),
+            ended = &mut self.line => {
+                ended.context("the line to the engine failed inside")?.context("the line to the engine")?;
+                bail!("the line to the engine ended unasked; the pods go on: start the node again")
+            }
+        }
+    }
+
+    async fn stop(self, ending: Ending) {
+        self.node
+            .stop(match ending {
+                Ending::EndPods => StopMode::EndPods,
+                Ending::LeavePods => StopMode::LeavePods,
+            })
+            .await;
+        self.line.abort();
+        if let Err(error) = remove_socket(&self.socket) {
+            tracing::warn!("{error:#}");
+        }
+        match ending {
+            Ending::EndPods => node::take_away(self.network, &self.runtime).await,
+            Ending::LeavePods => {}
+        }
+    }
+}
+
+/// Listens where the engine asks; what an agent that died left there is nobody's.
+fn open_line(
+    path: &Path,
+    node: &rekindle_node::Handle,
+) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
+    let (logs, streams, nodes) =
+        (LogSource::default(), StreamSource::default(), NodeSource::default());
+    logs.set(node.logs());
+    streams.set(node.streams());
+    nodes.set(node.name(), node.node_api());
+    let parts =
+        NodeParts { logs: Arc::new(logs), streams: Arc::new(streams), nodes: Arc::new(nodes) };
+    remove_socket(path)?;
+    // its folder is 0700: nobody gets here before the mode is set
+    let listener =
+        UnixListener::bind(path).with_context(|| format!("listen on {}", path.display()))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+        .with_context(|| format!("close {} to others", path.display()))?;
+    Ok(tokio::spawn(node_link::serve(listener, parts)))
+}

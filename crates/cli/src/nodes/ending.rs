@@ -1,0 +1,101 @@
+//! The end of further nodes together with the engine.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use kube::Client;
+use rekindle_api::http::SystemClock;
+use rekindle_node::StopMode;
+use rekindle_runtime::Runtime;
+use rekindle_runtime::image::registry::RegistrySettings;
+use rekindle_types::{PodRef, TickDuration};
+use rustix::process::Signal;
+
+use super::folder::{Folder, FurtherNode, remove_socket, socket};
+use crate::engine::Ending;
+use crate::engine::data_dir::DataDir;
+use crate::engine::images::{EngineDir, runtime_dir};
+use crate::engine::network;
+use crate::engine::node::{self, Errand, NodeStart};
+
+/// Ends all agents, and their pods or not. What an agent that died had left is ended, too. What goes wrong with one is told in
+/// the log, and the others are ended all the same.
+pub async fn end_all(folder: &Folder, ending: Ending, client: &Client, clock: SystemClock) {
+    let nodes = folder.list().unwrap_or_else(|error| {
+        tracing::warn!("look for further nodes: {error:#}");
+        Vec::new()
+    });
+    let ends = nodes.into_iter().map(|node| async move {
+        let name = node.file.name.clone();
+        if let Err(error) = end(node, ending, client, clock).await {
+            tracing::warn!(node = name, "end a node: {error:#}");
+        }
+    });
+    futures::future::join_all(ends).await;
+}
+
+async fn end(
+    node: FurtherNode,
+    ending: Ending,
+    client: &Client,
+    clock: SystemClock,
+) -> anyhow::Result<()> {
+    let told = node.clone();
+    let ran = tokio::task::spawn_blocking(move || {
+        let Some(agent) = told.agent()? else { return anyhow::Ok(false) };
+        agent.signal(match ending {
+            Ending::EndPods => Signal::TERM,
+            Ending::LeavePods => Signal::QUIT,
+        })?;
+        agent.signal(Signal::CONT)?; // one that somebody has stopped could not hear
+        agent.wait()?;
+        Ok(true)
+    });
+    match (ran.await.context("wait for the agent")??, ending) {
+        (true, _) | (false, Ending::LeavePods) => Ok(()),
+        (false, Ending::EndPods) => end_left(&node, client, clock).await.map(drop),
+    }
+}
+
+/// Ends what an agent that does not run any more left of its pods, as that agent would have. Answers the pods that ran.
+pub async fn end_left(
+    node: &FurtherNode,
+    client: &Client,
+    clock: SystemClock,
+) -> anyhow::Result<Vec<PodRef>> {
+    if !runtime_dir(&node.path).exists() {
+        return Ok(Vec::new()); // it never ran
+    }
+    let common = &node.file.common;
+    let data_dir = DataDir::hold(&node.path)?;
+    let engine = EngineDir::new(&common.engine_dir);
+    let network =
+        network::join(&common.bridge, common.subnet, node.file.guest(), &data_dir).await?;
+    let network = Arc::new(network);
+    let registries = RegistrySettings::default();
+    let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), registries).await?;
+    let runtime = Arc::new(runtime);
+    let found = runtime.snapshot().await.context("look for pods that were left running")?;
+    let start = NodeStart {
+        name: &node.file.name,
+        data_dir: &data_dir,
+        client: client.clone(),
+        clock,
+        errand: Errand::EndPods,
+        max_container_restart_period: TickDuration::from_secs(
+            common.max_container_restart_period_seconds,
+        ),
+        pod_pids_limit: common.pod_pids_limit,
+        heartbeat_period: common.heartbeat_period,
+    };
+    let agent = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
+    agent.stop(StopMode::EndPods).await;
+    if let Some(socket) = socket(data_dir.path()) {
+        remove_socket(&socket)?;
+    }
+    node::take_away(network, &runtime).await;
+    let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();
+    pods.sort();
+    pods.dedup();
+    Ok(pods)
+}

@@ -1,0 +1,259 @@
+//! The folder of an engine's further nodes: which there are, what they are called, and where their agents listen.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use rekindle_api::http::node_link::FarNode;
+use rekindle_net::share;
+use rekindle_types::Tick;
+
+use super::file::{Common, NodeFile};
+use crate::engine::data_dir::{DataDir, create_private};
+use crate::engine::images::EngineDir;
+use crate::holder::Holder;
+
+/// The socket in an agent's run folder.
+const SOCKET: &str = "agent.sock";
+/// Characters of a node's name at most: that of a DNS subdomain.
+const NAME_MAX: usize = 253;
+
+/// The folder. Cheap to clone; what is in it is looked at when it is asked for.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// A further node by its folder.
+#[derive(Clone, Debug)]
+pub struct FurtherNode {
+    /// Its data directory.
+    pub path: PathBuf,
+    /// What it is started with.
+    pub file: NodeFile,
+}
+
+impl Folder {
+    /// The folder of this engine.
+    pub fn of(engine: &EngineDir) -> Self {
+        Self { path: engine.nodes() }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes it.
+    pub fn create(&self) -> anyhow::Result<()> {
+        create_private(&self.path)
+    }
+
+    /// All of them, in the order of their numbers.
+    pub fn list(&self) -> anyhow::Result<Vec<FurtherNode>> {
+        let entries = match std::fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => {
+                return Err(error).with_context(|| format!("list {}", self.path.display()));
+            }
+        };
+        let mut nodes = Vec::new();
+        for entry in entries {
+            let path = entry.with_context(|| format!("list {}", self.path.display()))?.path();
+            // one without a file was being made, or taken away
+            if path.is_dir()
+                && let Some(file) = NodeFile::kept(&path)?
+            {
+                nodes.push(FurtherNode { path, file });
+            }
+        }
+        nodes.sort_by_key(|node| node.file.number);
+        Ok(nodes)
+    }
+
+    /// The one of this name.
+    pub fn find(&self, name: &str) -> anyhow::Result<Option<FurtherNode>> {
+        check_name(name)?;
+        let path = self.path.join(name);
+        Ok(NodeFile::kept(&path)?.map(|file| FurtherNode { path, file }))
+    }
+
+    /// A new one with the lowest number that is free; without a name it is called after the first node. The folder is made, and
+    /// nothing else yet.
+    pub fn add(
+        &self,
+        name: Option<&str>,
+        common: &Common,
+        now: Tick,
+    ) -> anyhow::Result<FurtherNode> {
+        let _one_at_a_time = self.lock()?;
+        let nodes = self.list()?;
+        let number = (2..=u8::MAX)
+            .find(|number| nodes.iter().all(|node| node.file.number != *number))
+            .context("there are too many nodes")?;
+        if number - 1 > share::guests_max(common.subnet) {
+            bail!(
+                "the pods' subnet {} has room for {} nodes: give a larger one with --pod-cidr",
+                common.subnet,
+                u16::from(share::guests_max(common.subnet)) + 1
+            );
+        }
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => format!("{}-{number}", common.first_node),
+        };
+        check_name(&name)?;
+        if name == common.first_node || nodes.iter().any(|node| node.file.name == name) {
+            bail!("there is a node {name:?} already");
+        }
+        let path = self.path.join(&name);
+        create_private(&path)?;
+        let file = NodeFile { name, number, certified_at: now, common: common.clone() };
+        file.keep(&path)?;
+        Ok(FurtherNode { path, file })
+    }
+
+    /// Whoever adds a node holds it: a number is given once.
+    fn lock(&self) -> anyhow::Result<File> {
+        self.create()?;
+        let path = self.path.join("lock");
+        let opened = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = opened.with_context(|| format!("open {}", path.display()))?;
+        file.lock().with_context(|| format!("lock {}", path.display()))?;
+        Ok(file)
+    }
+
+    /// The line to the agent of this node; `None` when there is no such node. No lock is taken and no file is parsed: it is
+    /// asked for with every log.
+    pub fn far(&self, name: &str) -> Option<FarNode> {
+        check_name(name).ok()?;
+        Some(FarNode::new(name, &socket(&self.path.join(name))?))
+    }
+
+    /// The lines to all of them.
+    pub fn all(&self) -> Vec<FarNode> {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return Vec::new() };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter_map(|name| self.far(&name)).collect()
+    }
+}
+
+impl FurtherNode {
+    /// The process of its agent, when it runs.
+    pub fn agent(&self) -> anyhow::Result<Option<Holder>> {
+        Holder::find(&self.path)
+    }
+}
+
+/// Where the agent with this folder listens; `None` when none was ever started.
+pub(super) fn socket(folder: &Path) -> Option<PathBuf> {
+    DataDir::run_dir_of(folder).map(|run_dir| run_dir.join(SOCKET))
+}
+
+/// Takes the socket away, which an agent that was killed leaves behind. Absent is success.
+pub(super) fn remove_socket(path: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", path.display()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// A name becomes a folder's: it is one that the API takes, and no path.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+    let ends = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bytes = name.as_bytes();
+    if name.len() <= NAME_MAX
+        && bytes.iter().all(|b| plain(*b))
+        && ends(bytes.first())
+        && ends(bytes.last())
+        && !name.contains("..")
+    {
+        Ok(())
+    } else {
+        bail!("{name:?} is no name for a node: lower case letters, digits, - and . are")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{NodeArgs, Registries};
+
+    fn common(subnet: &str) -> Common {
+        Common {
+            program: "p".to_owned(),
+            engine_dir: "/e".into(),
+            first_node: "a".to_owned(),
+            api_of_the_node: "127.0.0.1:1".parse().unwrap(),
+            api_of_pods: "127.0.0.1:2".parse().unwrap(),
+            bridge: "rk0".to_owned(),
+            subnet: subnet.parse().unwrap(),
+            max_container_restart_period_seconds: 300,
+            pod_pids_limit: None,
+            heartbeat_period: rekindle_types::TickDuration::from_secs(10),
+            node: NodeArgs::default(),
+            registries: Registries::default(),
+        }
+    }
+
+    #[test]
+    fn nodes_are_numbered_from_two_and_a_number_that_is_free_is_given_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::of(&EngineDir::new(dir.path()));
+        assert!(folder.list().unwrap().is_empty());
+        let common = common("10.1.0.0/16");
+        let add = |name| folder.add(name, &common, Tick::ZERO);
+        for (name, expected) in [(None, "a-2"), (Some("b"), "b"), (None, "a-4")] {
+            assert_eq!(add(name).unwrap().file.name, expected);
+        }
+        std::fs::remove_dir_all(folder.find("b").unwrap().unwrap().path).unwrap();
+        let again = add(None).unwrap().file;
+        assert_eq!((again.name.as_str(), again.number, again.guest()), ("a-3", 3, 2));
+        let names: Vec<String> =
+            folder.list().unwrap().into_iter().map(|node| node.file.name).collect();
+        assert_eq!(names, ["a-2", "a-3", "a-4"]);
+        for taken in ["a", "a-2"] {
+            assert!(add(Some(taken)).unwrap_err().to_string().contains("already"), "{taken}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_would_be_a_path_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::of(&EngineDir::new(dir.path()));
+        for name in ["", "..", ".", "a/b", "A", "-a", "a-", "a..b"] {
+            assert!(folder.find(name).is_err(), "{name:?}");
+            assert!(folder.far(name).is_none(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_subnet_without_room_says_how_many_nodes_it_has_room_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::of(&EngineDir::new(dir.path()));
+        let error = folder.add(None, &common("10.1.2.0/25"), Tick::ZERO).unwrap_err().to_string();
+        assert!(error.contains("10.1.2.0/25 has room for 1 nodes"), "{error}");
+    }
+
+    #[test]
+    fn an_agent_serves_as_long_as_nothing_it_was_started_with_has_changed() {
+        let common = common("10.1.0.0/16");
+        let started = Tick::from_secs(1000);
+        let file = NodeFile {
+            name: "a-2".to_owned(),
+            number: 2,
+            certified_at: started,
+            common: common.clone(),
+        };
+        assert!(file.serves(&common, started));
+        let other = Common { api_of_pods: "127.0.0.1:3".parse().unwrap(), ..common.clone() };
+        assert!(!file.serves(&other, started));
+        let much_later = started + rekindle_types::TickDuration::from_secs(200 * 24 * 3600);
+        assert!(!file.serves(&common, much_later), "its certificate is old");
+    }
+}

@@ -1,0 +1,90 @@
+//! Starts agents: those that do not run, and those that run with other settings than they should.
+
+use std::process::Command;
+
+use anyhow::Context;
+use rekindle_api::auth::{Kubeconfig, NODES, Pki, UserInfo};
+use rekindle_types::Tick;
+use rustix::process::Signal;
+
+use super::file::{Common, NodeFile};
+use super::folder::{Folder, FurtherNode};
+use crate::background::{self, Starting};
+
+/// Starts all agents of the folder, and as many more as there have to be; returns when all of them have reported.
+///
+/// # Errors
+/// Of the first that could not be started.
+pub fn launch_all(
+    folder: &Folder,
+    common: &Common,
+    at_least: usize,
+    pki: &Pki,
+    now: Tick,
+) -> anyhow::Result<()> {
+    let mut nodes = folder.list()?;
+    while nodes.len() < at_least {
+        nodes.push(folder.add(None, common, now)?);
+    }
+    // all begin before the first is waited for
+    let starting: Vec<(String, Option<Starting>)> = nodes
+        .into_iter()
+        .map(|node| {
+            let name = node.file.name.clone();
+            let starting = begin(node, common, pki, now);
+            Ok((name.clone(), starting.with_context(|| format!("start node {name}"))?))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    for (name, starting) in starting {
+        if let Some(starting) = starting {
+            let child = starting.wait().with_context(|| format!("start node {name}"))?;
+            reap(name, child)?;
+        }
+    }
+    Ok(())
+}
+
+/// Starts a node's agent; `None` when one runs that does as it should.
+pub fn begin(
+    node: FurtherNode,
+    common: &Common,
+    pki: &Pki,
+    now: Tick,
+) -> anyhow::Result<Option<Starting>> {
+    if let Some(agent) = node.agent()? {
+        if node.file.serves(common, now) {
+            return Ok(None);
+        }
+        agent.signal(Signal::QUIT)?;
+        agent.wait()?;
+    }
+    let file = NodeFile { common: common.clone(), certified_at: now, ..node.file };
+    let user = UserInfo::new(format!("system:node:{}", file.name), [NODES.to_owned()]);
+    let issued = pki.client(&user).context("issue the node's certificate")?;
+    let path = node.path.join(KUBECONFIG);
+    Kubeconfig {
+        server: &format!("https://{}", common.api_of_the_node),
+        ca_pem: pki.ca_pem(),
+        certificate_pem: &issued.certificate_pem,
+        key_pem: &issued.key_pem,
+    }
+    .write(&path)
+    .with_context(|| format!("write {}", path.display()))?;
+    file.keep(&node.path)?;
+    let mut command: Command = background::this_program()?;
+    command.arg("node-agent").arg(&node.path);
+    background::start("node agent", command, &node.path.join("agent.log")).map(Some)
+}
+
+/// The file in a node's folder by which its agent reaches the API.
+pub(super) const KUBECONFIG: &str = "kubeconfig";
+
+/// Waits for the agent's end in the background, and says how it came.
+fn reap(name: String, mut child: std::process::Child) -> anyhow::Result<()> {
+    let wait = move || match child.wait() {
+        Ok(status) => tracing::info!(node = name, %status, "a node's agent ended"),
+        Err(error) => tracing::warn!(node = name, %error, "wait for a node's agent"),
+    };
+    let thread = std::thread::Builder::new().name("node-reaper".to_owned()).spawn(wait);
+    thread.map(drop).context("start the thread that waits for a node's agent")
+}

@@ -1,0 +1,47 @@
+//! Pods of a node that is not heard of any more are not ready: nobody knows whether they serve. They run on, and when the node is
+//! back its agent says how they are.
+//!
+//! Source: upstream's node lifecycle controller, `MarkPodsNotReady`, with its event.
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use rekindle_types::Tick;
+use rekindle_types::reasons::event;
+use serde_json::json;
+
+use crate::events::{Note, Severity};
+use crate::plan::{Part, Step, Write};
+use crate::{Object, Plan, View, pods};
+
+/// `source.component` of the events.
+const NAME: &str = "node-controller";
+
+/// Makes every pod of the node that is ready not ready.
+pub(super) fn mark(view: &View, node: &str, now: Tick, plan: &mut Plan) {
+    let mut steps = Vec::new();
+    for pod in view.pods_on(node).filter(|pod| pods::is_ready(pod)) {
+        let about = Object::Pod(pod.clone());
+        let message = "Node is not ready".to_owned();
+        plan.notes.push(Note::new(&about, Severity::Warning, event::NODE_NOT_READY, message, NAME));
+        steps.push(Step::from(Write::Patch {
+            id: about.id(),
+            part: Part::Status,
+            patch: json!({
+                "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
+                "status": {"conditions": conditions(pod, now)},
+            }),
+        }));
+    }
+    if !steps.is_empty() {
+        plan.then_all(steps);
+    }
+}
+
+fn conditions(pod: &Pod, now: Tick) -> Vec<PodCondition> {
+    let mut conditions: Vec<PodCondition> =
+        pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
+    for ready in conditions.iter_mut().filter(|condition| condition.type_ == "Ready") {
+        ready.status = "False".to_owned();
+        ready.last_transition_time = Some(pods::whole_seconds(now));
+    }
+    conditions
+}
