@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::api::FakeApi;
 use crate::build::template;
-use crate::world::{Answer, World, id};
+use crate::chance::{Chance, chance};
+use crate::world::{World, id};
 
 fn daemon_set(spec: Value) -> Value {
     let mut set = json!({
@@ -323,67 +324,22 @@ fn a_pod_that_waits_for_a_node_that_is_gone_goes_too() {
 
 #[derive(Clone, Debug)]
 enum Happening {
-    Watch(u8),
-    Work(u8, Answer),
-    Relist(u8, u8),
-    Kubelet(u8),
-    Fails(u8),
-    Deleted(u8),
+    Chance(Chance),
     Image(u8),
     Taint(u8, u8),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
-    let answer = prop_oneof![8 => Just(Answer::Arrives), 1 => Just(Answer::IsLost), 1 => Just(Answer::NeverSent)];
     prop_oneof![
-        8 => any::<u8>().prop_map(Happening::Watch),
-        8 => (any::<u8>(), answer).prop_map(|(n, a)| Happening::Work(n, a)),
-        1 => (any::<u8>(), 0..4u8).prop_map(|(kind, lag)| Happening::Relist(kind, lag)),
-        4 => any::<u8>().prop_map(Happening::Kubelet),
-        1 => any::<u8>().prop_map(Happening::Fails),
-        1 => any::<u8>().prop_map(Happening::Deleted),
+        23 => chance().prop_map(Happening::Chance),
         1 => any::<u8>().prop_map(Happening::Image),
         1 => (1..=4u8, any::<u8>()).prop_map(|(node, n)| Happening::Taint(node, n)),
     ]
 }
 
 fn happens(world: &mut World, happening: &Happening) {
-    let pods = world.api.ids(Kind::Pod, "shop");
-    let pod = |n: u8| pods.get(usize::from(n) % pods.len().max(1));
     match happening {
-        Happening::Watch(n) => {
-            let kinds = Kind::ALL.into_iter().cycle().skip(usize::from(*n) % Kind::ALL.len());
-            for kind in kinds.take(Kind::ALL.len()) {
-                if world.watch_next(kind) {
-                    break;
-                }
-            }
-        }
-        Happening::Work(n, answer) => {
-            let place = usize::from(*n) % world.queue.len().max(1);
-            if let Some(key) = world.queue.iter().nth(place).cloned() {
-                world.queue.remove(&key);
-                world.work(&key, |_| *answer);
-            }
-        }
-        Happening::Relist(n, lag) => {
-            world.relist(Kind::ALL[usize::from(*n) % Kind::ALL.len()], usize::from(*lag));
-        }
-        Happening::Kubelet(n) => {
-            if let Some(pod) = pod(*n) {
-                world.kubelet_at(pod);
-            }
-        }
-        Happening::Fails(n) => {
-            if let Some(pod) = pod(*n) {
-                world.api.change(pod, |pod| pod["status"]["phase"] = json!("Failed"));
-            }
-        }
-        Happening::Deleted(n) => {
-            if let Some(pod) = pod(*n) {
-                world.api.user_deletes(pod, Propagation::Background);
-            }
-        }
+        Happening::Chance(chance) => world.takes(chance),
         Happening::Image(n) => set_image(world, ["one", "two", "three"][usize::from(*n) % 3]),
         Happening::Taint(node, n) => {
             let taints = match n % 3 {
@@ -464,7 +420,7 @@ proptest! {
         surge in any::<bool>(),
         happenings in prop::collection::vec(
             happening().prop_filter("no trouble but updates", |h| {
-                !matches!(h, Happening::Fails(_) | Happening::Deleted(_) | Happening::Taint(..))
+                !matches!(h, Happening::Chance(Chance::PodFails(_) | Chance::UserDeletesPod(_)) | Happening::Taint(..))
             }),
             0..250,
         ),

@@ -4,6 +4,7 @@
 
 mod api;
 mod build;
+mod chance;
 mod cron_job;
 mod daemon_set;
 mod deployment;
