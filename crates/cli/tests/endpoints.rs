@@ -43,36 +43,31 @@ spec:
         readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 1}
 ";
 
-/// Watches the EndpointSlices or the Endpoints of Service `web` until the ready addresses are as wanted; these, sorted.
+/// Watches the EndpointSlices or the Endpoints of Service `web` until the ready addresses are as wanted; these, sorted. Without
+/// `range`, of which kubectl's JSONPath does not recover when it was empty.
 fn until(engine: &Engine, what: &str, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
     let path = match what {
-        "endpointslices" => ".endpoints[?(@.conditions.ready==true)]}{.addresses[0]",
-        _ => ".subsets[*].addresses[*]}{.ip",
+        "endpointslices" => "{.endpoints[*].addresses[0]};{.endpoints[*].conditions.ready}",
+        _ => "{.subsets[*].addresses[*].ip};",
     };
     let mut watch = engine
-        .kubectl_command(&[
-            "get",
-            what,
-            "--watch",
-            "--request-timeout=60s",
-            "-l",
-            "team=shop",
-            "-o",
-        ])
-        .arg(format!("jsonpath={{range {path}}} {{end}}{{'\\n'}}"))
+        .kubectl_command(&["get", what, "--watch", "--request-timeout=60s", "-l", "team=shop"])
+        .args(["-o", &format!("jsonpath={path}{{'\\n'}}")])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut seen = Vec::new();
-    let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let found = lines
-        .map(|line| {
-            let mut addresses: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            addresses.sort();
-            seen.push(line);
-            addresses
-        })
-        .find(|addresses| wanted(addresses));
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let found = lines.find_map(|line| {
+        let (addresses, conditions) = line.split_once(';')?;
+        let mut conditions = conditions.split_whitespace();
+        let addresses = addresses.split_whitespace();
+        let ready = addresses.filter(|_| conditions.next().is_none_or(|ready| ready == "true"));
+        let mut ready: Vec<String> = ready.map(str::to_owned).collect();
+        ready.sort();
+        seen.push(line);
+        wanted(&ready).then_some(ready)
+    });
     let _ = watch.kill();
     let _ = watch.wait();
     found.unwrap_or_else(|| panic!("{what} of web showed only {seen:?}"))
