@@ -63,7 +63,7 @@ mod tests {
         let file = dir.path().join("node.yaml");
         for (text, error) in [
             ("[]", "a document is not an object"),
-            ("maxPods: 3", "unknown field `maxPods`"),
+            ("podsPerCore: 3", "unknown field `podsPerCore`"),
             ("a: 1\n---\nb: 2\n", "more than one document"),
         ] {
             std::fs::write(&file, text).unwrap();

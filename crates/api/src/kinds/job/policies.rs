@@ -46,7 +46,7 @@ pub(super) fn managed_by(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     }
     match manager.split_once('/') {
         Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
-            errors.extend(invalid_each(field, &domain, names::dns_subdomain(domain)));
+            errors.extend(invalid_each(field, domain, names::dns_subdomain(domain)));
             if !is_path(path) {
                 errors.push(FieldError::invalid(field, path, "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')"));
             }
