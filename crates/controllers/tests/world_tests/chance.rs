@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::world::{Answer, World};
 
 #[derive(Clone, Debug)]
-pub enum Chance {
+pub(crate) enum Chance {
     WatchShows(u8),
     KeyIsWorked(u8, Answer),
     Relist(u8, u8),
@@ -20,7 +20,7 @@ pub enum Chance {
 
 use Chance::{KeyIsWorked, KubeletAt, PodFails, Relist, UserDeletesPod, WatchShows};
 
-pub fn chance() -> impl Strategy<Value = Chance> {
+pub(crate) fn chance() -> impl Strategy<Value = Chance> {
     let answer = prop_oneof![8 => Just(Answer::Arrives), 1 => Just(Answer::IsLost), 1 => Just(Answer::NeverSent)];
     prop_oneof![
         8 => any::<u8>().prop_map(WatchShows),
@@ -33,7 +33,7 @@ pub fn chance() -> impl Strategy<Value = Chance> {
 }
 
 impl World {
-    pub fn takes(&mut self, chance: &Chance) {
+    pub(crate) fn takes(&mut self, chance: &Chance) {
         let pods = self.api.ids(Kind::Pod, "shop");
         let pod = |n: u8| pods.get(usize::from(n) % pods.len().max(1));
         match chance {

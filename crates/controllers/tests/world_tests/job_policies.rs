@@ -81,7 +81,9 @@ fn the_first_rule_that_matches_a_failure_decides_what_it_does() {
             {"action": "Count", "onExitCodes": {"operator": "NotIn", "values": [1, 2]}},
         ])
     };
-    let cases: [(i32, Option<&str>, Option<i32>, &[&str]); 4] = [
+    /// Exit code, condition of the pod, pods that count as failed, conditions of the Job.
+    type Case = (i32, Option<&'static str>, Option<i32>, &'static [&'static str]);
+    let cases: [Case; 4] = [
         (3, None, Some(1), &[]),
         (1, None, Some(1), &[]), // none matches: it counts
         (1, Some("DisruptionTarget"), None, &[]),

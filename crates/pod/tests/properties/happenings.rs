@@ -246,7 +246,7 @@ pub(crate) fn request_restart(world: &mut World, id: u8, rung: Rung, refresh: &[
         refresh: refresh.to_vec(),
         grace: None,
         reason: String::new(),
-        series: if id % 2 == 0 { Series::Anew } else { Series::GoesOn },
+        series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
     };
     let request = world.requests.get(&request.id).cloned().unwrap_or(request);
     let done = world.reports.get(&request.id).is_some_and(|phase| phase.is_final());

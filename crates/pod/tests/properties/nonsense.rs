@@ -36,7 +36,7 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
                 refresh,
                 grace: None,
                 reason: String::new(),
-                series: if id % 2 == 0 { Series::Anew } else { Series::GoesOn },
+                series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
             })
         }),
         (0u64..40).prop_map(|secs| Event::DeleteRequested { grace: TickDuration::from_secs(secs) }),
