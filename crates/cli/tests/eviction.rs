@@ -256,11 +256,11 @@ value: 1000
 
 #[test]
 fn settings_that_the_node_does_not_know_are_refused_before_anything_starts() {
-    let settings = Settings::new("maxPods: 5\n");
+    let settings = Settings::new("podsPerCore: 5\n");
     let engine = Engine::prepare();
     let path = settings.path().display().to_string();
     let output = engine.up_command(&["--node-config", &path]).output().unwrap();
     assert!(!output.status.success());
     let error = support::text(&output.stderr);
-    assert!(error.contains("node.yaml") && error.contains("unknown field `maxPods`"), "{error}");
+    assert!(error.contains("node.yaml") && error.contains("unknown field `podsPerCore`"), "{error}");
 }
