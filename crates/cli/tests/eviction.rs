@@ -262,5 +262,8 @@ fn settings_that_the_node_does_not_know_are_refused_before_anything_starts() {
     let output = engine.up_command(&["--node-config", &path]).output().unwrap();
     assert!(!output.status.success());
     let error = support::text(&output.stderr);
-    assert!(error.contains("node.yaml") && error.contains("unknown field `podsPerCore`"), "{error}");
+    assert!(
+        error.contains("node.yaml") && error.contains("unknown field `podsPerCore`"),
+        "{error}"
+    );
 }

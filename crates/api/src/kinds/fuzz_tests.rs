@@ -139,13 +139,13 @@ fn value(schema: &Value, schemas: &Value, depth: usize, dice: &mut Dice) -> Valu
 }
 
 fn number(schema: &Value, dice: &mut Dice) -> Value {
-    let number = *dice.pick(NUMBERS);
-    match schema.get("format").and_then(Value::as_str) {
-        Some("int32") => json!(i32::try_from(number).unwrap_or(i32::MIN)),
-        Some("uint32") => json!(u32::try_from(number).unwrap_or(u32::MAX)),
-        Some("uint64") => json!(u64::try_from(number).unwrap_or(u64::MAX)),
-        Some(_) | None => json!(number),
+    let bound = |name| schema.get(name).and_then(Value::as_f64).map(|bound| bound as i64);
+    let mut number = *dice.pick(NUMBERS);
+    if schema.get("format") == Some(&json!("int32")) {
+        number = number.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
     }
+    number = number.max(bound("minimum").unwrap_or(i64::MIN));
+    json!(number.min(bound("maximum").unwrap_or(i64::MAX)))
 }
 
 fn object(schema: &Value, schemas: &Value, depth: usize, dice: &mut Dice) -> Value {

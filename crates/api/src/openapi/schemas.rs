@@ -93,18 +93,24 @@ fn clean_object(map: &mut Map<String, Value>) {
             map.insert("format".to_owned(), json!("int-or-string"));
         }
     }
-    // Kubernetes knows no unsigned numbers; that they are not negative stands beside it.
-    if let Some(format) = map.get_mut("format")
-        && (*format == "uint32" || *format == "uint64")
-    {
-        *format = json!("int64");
-    }
+    signed(map);
     one_of_constants(map);
     only_alternative(map);
     // Lists are replaced as a whole unless the merge keys say otherwise.
     if map.get("type") == Some(&json!("array")) {
         map.entry("x-kubernetes-list-type").or_insert_with(|| json!("atomic"));
     }
+}
+
+/// Kubernetes knows no unsigned numbers; their bounds stand beside the format.
+fn signed(map: &mut Map<String, Value>) {
+    let Some(format) = map.get("format").and_then(Value::as_str) else { return };
+    if format == "uint32" {
+        map.entry("maximum").or_insert_with(|| json!(u32::MAX));
+    } else if format != "uint64" {
+        return;
+    }
+    map.insert("format".to_owned(), json!("int64"));
 }
 
 /// The documented variants of a Rust enum become a plain `enum`.

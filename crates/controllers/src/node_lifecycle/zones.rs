@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use rekindle_types::Tick;
 
 use super::{NO_EXECUTE, Settings, taints_of};
@@ -48,14 +48,17 @@ enum State {
 
 /// A zone's nodes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Zone {
+struct Zone<'a> {
     ready: usize,
     not_ready: usize,
     /// When one of them got its taint last.
     tainted_at: Option<Tick>,
+    /// Who gets it next: of those that are down and have none, the one that went down first. Nodes that go down together are
+    /// looked at together, before the taint of the first is seen.
+    next: Option<(Option<Tick>, &'a str)>,
 }
 
-impl Zone {
+impl Zone<'_> {
     fn state(&self, settings: &Settings) -> State {
         let all = self.ready + self.not_ready;
         if self.ready == 0 && self.not_ready > 0 {
@@ -81,8 +84,12 @@ pub(super) fn asked_for(node: &Node) -> Option<&'static str> {
 
 /// What the condition Ready says.
 pub(super) fn readiness(node: &Node) -> Option<&str> {
+    ready_condition(node).map(|ready| ready.status.as_str())
+}
+
+fn ready_condition(node: &Node) -> Option<&NodeCondition> {
     let mut conditions = node.status.iter().flat_map(|s| s.conditions.iter().flatten());
-    conditions.find(|c| c.type_ == "Ready").map(|c| c.status.as_str())
+    conditions.find(|c| c.type_ == "Ready")
 }
 
 /// What names a node's zone.
@@ -122,12 +129,19 @@ pub(super) fn sentence(view: &View, node: &Node, now: Tick) -> Sentence {
     };
     match zone.tainted_at.map(|at| at + interval) {
         Some(next) if next > now => Sentence::Waits(Some(next)),
-        Some(_) | None => Sentence::Taint(key),
+        Some(_) | None if zone.next == Some(turn(node)) => Sentence::Taint(key),
+        Some(_) | None => Sentence::Waits(None),
     }
 }
 
-fn zones(view: &View) -> BTreeMap<(&str, &str), Zone> {
-    let mut zones: BTreeMap<(&str, &str), Zone> = BTreeMap::new();
+/// In which order nodes of a zone that are down get their taints.
+fn turn(node: &Node) -> (Option<Tick>, &str) {
+    let since = ready_condition(node).and_then(|ready| ready.last_transition_time.as_ref());
+    (since.map(Tick::from), node.metadata.name.as_deref().unwrap_or_default())
+}
+
+fn zones(view: &View) -> BTreeMap<(&str, &str), Zone<'_>> {
+    let mut zones: BTreeMap<(&str, &str), Zone<'_>> = BTreeMap::new();
     for (_, object) in view.of_kind(Kind::Node) {
         let Object::Node(node) = object else { continue };
         let zone = zones.entry(zone_of(node)).or_default();
@@ -137,6 +151,10 @@ fn zones(view: &View) -> BTreeMap<(&str, &str), Zone> {
         }
         let tainted_at = present(node).and_then(|t| t.time_added.as_ref()).map(Tick::from);
         zone.tainted_at = zone.tainted_at.max(tainted_at);
+        if asked_for(node).is_some() && present(node).is_none() {
+            let turn = turn(node);
+            zone.next = Some(zone.next.map_or(turn, |next| next.min(turn)));
+        }
     }
     zones
 }

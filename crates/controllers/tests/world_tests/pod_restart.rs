@@ -103,7 +103,9 @@ fn a_finished_request_goes_after_ten_minutes_unless_a_ledger_waits_for_it() {
 #[test]
 fn a_restart_in_place_that_never_ends_is_given_up_after_ten_minutes_and_the_grace_period() {
     let mut world = World::with_node();
-    world.create(pod("web", json!({"terminationGracePeriodSeconds": 60})));
+    let mut web = pod("web", json!({}));
+    web["spec"]["terminationGracePeriodSeconds"] = json!(60);
+    world.create(web);
     world.converge();
     let unseen = world.create(restart("unseen", json!({"podName": "web"})));
     let slow = world.create(restart("slow", json!({"podName": "web", "rung": "Container"})));
