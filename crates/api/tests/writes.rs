@@ -30,8 +30,8 @@ fn a_created_object_has_what_the_server_gives() {
             "creationTimestamp": "2026-11-18T11:06:40Z",
             "name": "a",
             "namespace": "default",
-            "resourceVersion": "35",
-            "uid": "be379e8b-c377-4bda-9d95-893df843471c"
+            "resourceVersion": "37",
+            "uid": "5608dfc4-41da-481e-8083-63bde27680d4"
           }
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&made).unwrap());
@@ -193,7 +193,7 @@ fn updates_replace_with_and_without_a_resource_version() {
     ];
     expect![[r#"
         409 Conflict: Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again
-        409 Conflict: Operation cannot be fulfilled on configmaps "a": Precondition failed: UID in precondition: x, UID in object meta: be379e8b-c377-4bda-9d95-893df843471c
+        409 Conflict: Operation cannot be fulfilled on configmaps "a": Precondition failed: UID in precondition: x, UID in object meta: 5608dfc4-41da-481e-8083-63bde27680d4
         404 NotFound: configmaps "b" not found
         400 BadRequest: the name of the object (b) does not match the name on the URL (a)
         400 BadRequest: the namespace of the provided object does not match the namespace sent on the request
@@ -393,8 +393,8 @@ fn deletes_obey_preconditions() {
         bench.call("DELETE", "/api/v1/namespaces/default", ""),
     ];
     expect![[r#"
-        409 Conflict: Operation cannot be fulfilled on configmaps "a": the UID in the precondition (x) does not match the UID in record (be379e8b-c377-4bda-9d95-893df843471c). The object might have been deleted and then recreated
-        409 Conflict: Operation cannot be fulfilled on configmaps "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (35). The object might have been modified
+        409 Conflict: Operation cannot be fulfilled on configmaps "a": the UID in the precondition (x) does not match the UID in record (5608dfc4-41da-481e-8083-63bde27680d4). The object might have been deleted and then recreated
+        409 Conflict: Operation cannot be fulfilled on configmaps "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (37). The object might have been modified
         400 BadRequest: propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil"
         400 BadRequest: dryRun: Unsupported value: "Some": supported values: "All"
         404 NotFound: configmaps "b" not found
