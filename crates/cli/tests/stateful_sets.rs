@@ -90,6 +90,7 @@ fn a_broken_revision_stops_at_its_first_pod_and_is_taken_back_without_help() {
     rolled_out(&engine);
     let broken = r#"{"spec": {"template": {"spec": {"containers": [{"name": "db", "command": ["false"]}]}}}}"#;
     engine.kubectl(&["patch", "sts/db", "-p", broken]);
+    engine.wait_for("sts/db", ".status.updatedReplicas", "1"); // between the two there is no pod of that name
     engine.wait_for(
         "pod/db-1",
         ".status.containerStatuses[0].state.waiting.reason",
