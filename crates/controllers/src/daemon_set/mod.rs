@@ -28,8 +28,7 @@ use rekindle_types::{Tick, TickDuration, labels};
 use crate::events::Note;
 use crate::plan::Step;
 use crate::pods::{self, Availability};
-use crate::replica_set::claim_pods;
-use crate::revisions::{self, Present, Workload};
+use crate::revisions::{self, Holdings, Workload};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners};
 use places::{Places, fit};
 
@@ -170,17 +169,10 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         template: &set.spec.template,
     };
     let is_member = |pod: &ObjectMeta| selects(set, pod);
-    let pods = claim_pods(view, Kind::DaemonSet, &set.metadata, is_member, &mut plan);
-    let history = revisions::claim_history(view, workload, &mut plan);
-    if !plan.batches.is_empty() || owners::is_terminating(&set.metadata) {
-        return plan; // what is being adopted or let go counts first; what goes as a whole is the collector's
-    }
-    let revision = match history.present(view, workload) {
-        Present::Recorded(revision) => revision,
-        Present::After(write) => {
-            plan.then(write);
-            return plan;
-        }
+    let Some(Holdings { pods, history, present: revision }) =
+        revisions::holdings(view, workload, is_member, &mut plan)
+    else {
+        return plan;
     };
     let places = Places::of(view, set, &pods);
     let seconds = set.spec.min_ready_seconds.unwrap_or(0);

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use rekindle_types::labels;
 use serde_json::{Value, json};
 
 use crate::plan::{Propagation, Step, Write};
-use crate::replica_set::{Claim, claim};
+use crate::replica_set::{Claim, claim, claim_pods};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners};
 
 /// The label of a StatefulSet's revision that holds its hash; pods are marked with the revision's name.
@@ -41,15 +41,44 @@ pub(crate) struct History {
 
 /// The revision of the template as it is now.
 #[derive(Debug)]
-pub(crate) enum Present {
+enum Present {
     /// It is recorded and the newest.
     Recorded(Arc<ControllerRevision>),
     /// This write makes it so.
     After(Write),
 }
 
+/// What a workload has: its pods, its history, and the revision of its template as it is now.
+pub(crate) struct Holdings<'a> {
+    pub(crate) pods: Vec<&'a Arc<Pod>>,
+    pub(crate) history: History,
+    pub(crate) present: Arc<ControllerRevision>,
+}
+
+/// Adopts and releases pods and revisions, and records the template. None while that is still to be written: what is being
+/// adopted or let go counts first. Nor for a workload that is being deleted, whose end as a whole is the collector's.
+pub(crate) fn holdings<'a>(
+    view: &'a View,
+    of: Workload<'a>,
+    is_member: impl Fn(&ObjectMeta) -> bool,
+    plan: &mut Plan,
+) -> Option<Holdings<'a>> {
+    let pods = claim_pods(view, of.kind, of.meta, is_member, plan);
+    let history = claim_history(view, of, plan);
+    if !plan.batches.is_empty() || owners::is_terminating(of.meta) {
+        return None;
+    }
+    match history.present(view, of) {
+        Present::Recorded(present) => Some(Holdings { pods, history, present }),
+        Present::After(write) => {
+            plan.then(write);
+            None
+        }
+    }
+}
+
 /// Adopts and releases revisions; the result is what the workload has now.
-pub(crate) fn claim_history(view: &View, of: Workload<'_>, plan: &mut Plan) -> History {
+fn claim_history(view: &View, of: Workload<'_>, plan: &mut Plan) -> History {
     let uid = of.meta.uid.as_deref().unwrap_or_default();
     let namespace = of.meta.namespace.as_deref().unwrap_or_default();
     let unmanaged = view.unmanaged(Kind::ControllerRevision, namespace);
@@ -109,7 +138,7 @@ impl History {
     }
 
     /// The revision of the workload's template.
-    pub(crate) fn present(&self, view: &View, of: Workload<'_>) -> Present {
+    fn present(&self, view: &View, of: Workload<'_>) -> Present {
         let data = data(of.template);
         let newest = self.revisions.last();
         let next = newest.map_or(0, |newest| number(newest)).saturating_add(1);

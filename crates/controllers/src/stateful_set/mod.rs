@@ -28,8 +28,7 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, labels};
 
-use crate::replica_set::claim_pods;
-use crate::revisions::{self, Present, Workload};
+use crate::revisions::{self, Holdings, Workload};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners};
 use walk::Walk;
 
@@ -96,17 +95,10 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     };
     let is_member =
         |pod: &ObjectMeta| selects(set, pod) && identity::ordinal_of(set, pod).is_some();
-    let pods = claim_pods(view, Kind::StatefulSet, &set.metadata, is_member, &mut plan);
-    let history = revisions::claim_history(view, workload, &mut plan);
-    if !plan.batches.is_empty() || owners::is_terminating(&set.metadata) {
-        return plan; // what is being adopted or let go counts first; what goes as a whole is the collector's
-    }
-    let update = match history.present(view, workload) {
-        Present::Recorded(revision) => revision,
-        Present::After(write) => {
-            plan.then(write);
-            return plan;
-        }
+    let Some(Holdings { pods, history, present: update }) =
+        revisions::holdings(view, workload, is_member, &mut plan)
+    else {
+        return plan;
     };
     let status = set.status.as_ref();
     let current = status
