@@ -9,22 +9,19 @@
 
 mod world;
 
-use std::time::Duration;
-
 use futures::StreamExt;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use rekindle_types::v1alpha1::{
-    LedgerPhase, PodRestart, PodRestartPhase, ReplacementStep, RestartLadder, RestartLedger, Rung,
+    LedgerPhase, PodRestart, PodRestartPhase, ReplacementStep, RestartLedger, Rung,
 };
 use serde_json::json;
-use world::{Fault, Health, Wire, World, create, watch};
-
-/// A story that is not over by then hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+use world::{
+    Health, PATIENCE, Wire, World, create, deployment, ends_the_same_whichever_write_breaks,
+    ladder, watch,
+};
 
 /// What the pods belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,35 +54,17 @@ impl Story {
     }
 
     async fn tell_on_one_node(self, world: &World) {
-        let ladders: Api<RestartLadder> = Api::default_namespaced(world.client());
-        let ladder = json!({
-            "metadata": {"name": "web"},
-            "spec": {
-                "selector": {"matchLabels": {"app": "web"}},
-                "rungs": [{"rung": "Container", "attempts": 1}, {"rung": self.rung, "attempts": 2}],
-            },
-        });
-        create(&ladders, ladder).await;
-        let spec = json!({"containers": [{"name": "app", "image": "localhost/demo"}]});
-        let metadata =
-            json!({"name": "web", "labels": {"app": "web"}, "annotations": {"kept": "yes"}});
+        let rungs =
+            json!([{"rung": "Container", "attempts": 1}, {"rung": self.rung, "attempts": 2}]);
+        ladder(world, rungs).await;
         match self.owner {
             Owner::Nobody => {
                 let pods: Api<Pod> = Api::default_namespaced(world.client());
+                let spec = json!({"containers": [{"name": "app", "image": "localhost/demo"}]});
+                let metadata = json!({"name": "web", "labels": {"app": "web"}, "annotations": {"kept": "yes"}});
                 create(&pods, json!({"metadata": metadata, "spec": spec})).await;
             }
-            Owner::Deployment => {
-                let deployments: Api<Deployment> = Api::default_namespaced(world.client());
-                let deployment = json!({
-                    "metadata": {"name": "web"},
-                    "spec": {
-                        "replicas": 1,
-                        "selector": {"matchLabels": {"app": "web"}},
-                        "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec},
-                    },
-                });
-                create(&deployments, deployment).await;
-            }
+            Owner::Deployment => deployment(world, 1).await,
         }
     }
 
@@ -106,18 +85,8 @@ impl Story {
     }
 
     async fn ends_the_same_whichever_write_breaks(self, expected: End) {
-        let sound = Wire::sound();
-        let end = tokio::time::timeout(PATIENCE, self.run(sound.clone())).await.expect("the story");
-        assert_eq!(end, expected, "{self:?}");
-        for fault in [Fault::DiesBefore, Fault::DiesAfter, Fault::LosesAnswer] {
-            for write in 1..=sound.writes() {
-                let wire = Wire::broken_at(write, fault);
-                let end = tokio::time::timeout(PATIENCE, self.run(wire)).await;
-                let end =
-                    end.unwrap_or_else(|_| panic!("{self:?}: {fault:?} at write {write}: no end"));
-                assert_eq!(end, expected, "{self:?}: {fault:?} at write {write}");
-            }
-        }
+        let story = format!("{self:?}");
+        ends_the_same_whichever_write_breaks(&story, expected, |wire| self.run(wire)).await;
     }
 }
 

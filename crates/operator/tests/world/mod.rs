@@ -9,9 +9,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::StreamExt;
 use http::{Method, Request, Response};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
@@ -23,7 +25,7 @@ use rekindle_api::{ApiParts, kinds};
 use rekindle_operator::Limits;
 use rekindle_store::Store;
 use rekindle_store::memory::MemoryDisk;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, RestartLadder, Rung};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::Service;
@@ -178,6 +180,56 @@ where
 {
     let object = serde_json::from_value(object).expect("an object of the kind");
     api.create(&PostParams::default(), &object).await.expect("a valid object");
+}
+
+/// The ladder `web`, of the pods with `app: web`, with these rungs.
+pub async fn ladder(world: &World, rungs: Value) {
+    let ladders: Api<RestartLadder> = Api::default_namespaced(world.client());
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let ladder =
+        json!({"metadata": {"name": "web"}, "spec": {"selector": selector, "rungs": rungs}});
+    create(&ladders, ladder).await;
+}
+
+/// The Deployment `web` of the image `localhost/demo`.
+pub async fn deployment(world: &World, replicas: usize) {
+    let deployments: Api<Deployment> = Api::default_namespaced(world.client());
+    let deployment = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "app", "image": "localhost/demo"}]},
+            },
+        },
+    });
+    create(&deployments, deployment).await;
+}
+
+/// A story that is not over by then hangs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Plays a story with a sound wire, and then with one that breaks at each of its writes in each way: the end is the same.
+pub async fn ends_the_same_whichever_write_breaks<E, F>(
+    story: &str,
+    expected: E,
+    run: impl Fn(Wire) -> F,
+) where
+    E: std::fmt::Debug + PartialEq,
+    F: Future<Output = E>,
+{
+    let sound = Wire::sound();
+    let end = tokio::time::timeout(PATIENCE, run(sound.clone())).await.expect("the story");
+    assert_eq!(end, expected, "{story}");
+    for fault in [Fault::DiesBefore, Fault::DiesAfter, Fault::LosesAnswer] {
+        for write in 1..=sound.writes() {
+            let end = tokio::time::timeout(PATIENCE, run(Wire::broken_at(write, fault))).await;
+            let end = end.unwrap_or_else(|_| panic!("{story}: {fault:?} at write {write}: no end"));
+            assert_eq!(end, expected, "{story}: {fault:?} at write {write}");
+        }
+    }
 }
 
 /// The kubelet's last word about a pod that was deleted.
