@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use rekindle_store::Store;
 
-use crate::admission::tolerations::SECONDS_DEFAULT;
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
@@ -14,6 +13,7 @@ use crate::authority::{Authority, State, Verdict};
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
+use crate::kinds::pod::defaults::TOLERATION_SECONDS;
 use crate::registry::Registry;
 use crate::status::ApiError;
 use crate::tokens::Tokens;
@@ -58,7 +58,7 @@ impl Shared {
             encoded_events: EncodedEvents::default(),
             expiry: Mutex::new(expiry),
             entropy: Mutex::new(parts.entropy),
-            toleration_seconds: AtomicI64::new(SECONDS_DEFAULT),
+            toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
         }
     }
 

@@ -9,9 +9,6 @@ use crate::call::Call;
 use crate::kinds::pod::defaults::default_tolerations;
 use crate::registry::AnyObject;
 
-/// What holds where nothing else is set, in seconds.
-pub(crate) const SECONDS_DEFAULT: i64 = 300;
-
 /// Gives a new pod the tolerations of this API server. Before the defaults, which add what is still missing.
 pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {

@@ -13,9 +13,11 @@ use rekindle_types::ephemeral;
 use rekindle_types::resources::{self, Amounts};
 
 use super::{image, is_mirror};
-use crate::admission::tolerations::SECONDS_DEFAULT;
 use crate::kinds::fill;
 use crate::validation::{quantities, text};
+
+/// How long a pod stays on a node that is not ready or not reachable, where nothing else is set.
+pub(crate) const TOLERATION_SECONDS: i64 = 300;
 
 /// Mode of files in configMap, secret, downwardAPI and projected volumes.
 const FILE_MODE: i32 = 0o644;
@@ -39,7 +41,7 @@ pub(crate) fn pod(pod: &mut Pod) {
         fill::text(&mut spec.service_account_name, "default");
     }
     spec.service_account.clone_from(&spec.service_account_name);
-    default_tolerations(&mut spec.tolerations, SECONDS_DEFAULT);
+    default_tolerations(&mut spec.tolerations, TOLERATION_SECONDS);
     if let Some(status) = &mut pod.status {
         quantities::canonicalize_list(status.allocated_resources.as_mut());
     }
