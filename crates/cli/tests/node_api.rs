@@ -85,10 +85,12 @@ fn the_metrics_are_told_under_the_kubelets_names_in_a_form_that_every_scraper_re
     let labels = [("namespace", "default"), ("pod", "busy")];
     let of = |container| [labels[0], labels[1], ("container", container)];
     let first = metrics(&engine, "metrics/resource");
-    let second = metrics(&engine, "metrics/resource");
     let cpu = "container_cpu_usage_seconds_total";
-    assert!(second.value(cpu, &of("burner")) > first.value(cpu, &of("burner")));
-    assert!(first.value(cpu, &of("burner")) > 0.0);
+    let burnt = first.value(cpu, &of("burner"));
+    assert!(burnt > 0.0);
+    // It is held still for 80 ms of every 100, so two looks may see the same.
+    let mut looks = (0..200).map(|_| metrics(&engine, "metrics/resource"));
+    assert!(looks.any(|later| later.value(cpu, &of("burner")) > burnt), "{burnt} s and no more");
     let memory = first.value("container_memory_working_set_bytes", &of("holder"));
     assert!(memory >= (40 * MIB) as f64, "{memory}");
     assert!(first.value("pod_memory_working_set_bytes", &labels) >= memory);
