@@ -72,7 +72,7 @@ impl Api {
     /// # Errors
     /// 401 when it is none of ours, has expired, or what it was made for is no more.
     pub fn authenticate(&self, token: &str, now: Tick) -> Result<Identity, ApiError> {
-        self.shared.tokens.authenticate(&self.shared, token, now)
+        self.shared.tokens.authenticate(self.shared.state(), token, now)
     }
 
     /// The identity that a request acts as, when `who` asks to act as somebody else.

@@ -9,13 +9,14 @@ use rekindle_store::Store;
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
-use crate::authority::{Authority, State, Verdict};
+use crate::authority::{Authority, Verdict};
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
 use crate::registry::Registry;
 use crate::status::ApiError;
+use crate::stored::State;
 use crate::tokens::Tokens;
 
 /// What an [`crate::Api`] is made of.
@@ -62,7 +63,8 @@ impl Shared {
         }
     }
 
-    fn state(&self) -> State<'_> {
+    /// What is stored, as the parts of the API that know no requests see it.
+    pub(crate) fn state(&self) -> State<'_> {
         State { registry: &self.registry, store: &self.store }
     }
 
