@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a driver: it talks to an API and keeps time")]
 
+mod around;
 mod desk;
 mod engine;
 mod feed;
