@@ -21,6 +21,7 @@ mod target;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rekindle_types::causes;
 
 use args::{Cli, Command, Image};
 
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("rekindle: {error:#}");
+        eprintln!("rekindle: {}", causes(&*error));
         ExitCode::FAILURE
     })
 }

@@ -2,6 +2,7 @@
 //! Kubernetes users know, and the objects of the `rekindle.dev/v1alpha1` API. No IO, no clock, no randomness.
 #![forbid(unsafe_code)]
 
+mod causes;
 pub mod cron;
 pub mod ephemeral;
 pub mod exit;
@@ -19,6 +20,7 @@ pub mod tick;
 pub mod user;
 pub mod v1alpha1;
 
+pub use causes::causes;
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 pub use quantity::{Quantity, QuantityError};
