@@ -12,6 +12,7 @@ use rekindle_runtime::{Runtime, RuntimeError, SandboxSnapshot};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::cluster_dns;
 use crate::config::{Config, Duty};
 use crate::context::NodeContext;
 use crate::counters::Counters;
@@ -23,7 +24,9 @@ use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
 use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
-use crate::pods::{Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Rules, sandbox_network_ids};
+use crate::pods::{
+    Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Resolvers, Rules, sandbox_network_ids,
+};
 use crate::register::{Fitness, Heartbeat, MachineFacts};
 use crate::shutdown::ShutdownPolicy;
 use crate::spares::{Leaving, SpareKeeper};
@@ -138,6 +141,10 @@ impl Node {
                 host_ips: config.addresses.clone(),
             },
             cluster_domain: config.cluster_domain.clone(),
+            resolvers: Resolvers {
+                cluster: cluster_dns::of_pods(config.cluster_dns),
+                resolv_conf: config.resolv_conf.clone(),
+            },
             sandbox_taken: sandbox_taken.clone(),
             client: client.clone(),
             runtime,

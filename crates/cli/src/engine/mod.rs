@@ -3,12 +3,13 @@
 //! ```text
 //!   store (committer thread) ── Api ── Front ──┬── Server: TLS on --listen
 //!                                              ├── Server: TLS on the bridge, for pods
-//!                                              └── in process: its own node, operator, the table of `up`
+//!                                              └── in process: its own node, operator, cluster DNS, the table of `up`
 //!   Routes: what a node is asked ── its own node, or the agent of a further one
 //! ```
 //!
 //! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
 
+mod cluster_dns;
 pub mod data_dir;
 mod ending;
 mod failing_nodes;
@@ -60,6 +61,9 @@ use settings::Settings;
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Whom cluster DNS asks as.
+const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
 
 /// Whom controllers and ladder act as.
 const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
@@ -127,6 +131,10 @@ impl Engine {
         keep_in_order(&front, &stopping);
         settings.keep(&data_dir)?;
         let network = Arc::new(network::open(&settings, &data_dir).await?);
+        let dns = cluster_dns::open(&network, &node_settings).await;
+        let cluster_dns = cluster_dns::address(dns.as_ref());
+        let dns_client = internal_client(&front, CLUSTER_DNS);
+        tokio::spawn(cluster_dns::serve(dns, dns_client, stopped(stopping.clone())));
         let pod_api = PodApi::open(&network, &settings.bridge, &pki, main_address)?;
         let api_addresses = pod_api.addresses;
         let pod_server = tokio::spawn(pod_api.serve(front.clone(), stopped(stopping.clone())));
@@ -134,13 +142,15 @@ impl Engine {
         let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), registries).await;
         let runtime = Arc::new(runtime?);
         let static_pods = settings.static_pods(&data_dir)?;
-        let service = Service { settings: node_settings, api: api_addresses, static_pods };
+        let api = api_addresses;
+        let service = Service { settings: node_settings, api, cluster_dns, static_pods };
         let errand = Errand::Serve(Box::new(service));
         let mut start = own_node(&settings, &data_dir, &front, clock, errand);
         start.heartbeat_period = args.failing.heartbeat_period();
         let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         routes.started(&node);
-        let common = common_of(args, &settings, &engine_dir, &network, api_addresses)?;
+        let mut common = common_of(args, &settings, &engine_dir, &network, api_addresses)?;
+        common.cluster_dns = cluster_dns;
         launch_further_nodes(&routes.further, common, args, pki, clock).await?;
         let ladders = (ladder_limits, ladder_figures);
         let failing = args.failing.settings();
@@ -366,6 +376,7 @@ fn common_of(
         first_node: settings.node_name.clone(),
         api_of_the_node: api.of_the_node,
         api_of_pods: api.of_pods,
+        cluster_dns: None,
         bridge: settings.bridge.clone(),
         subnet: network.subnet(),
         max_container_restart_period_seconds: settings.max_container_restart_period_seconds,

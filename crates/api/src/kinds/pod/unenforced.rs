@@ -155,7 +155,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| context(s, |c| c.windows_options.is_some()),
         "the nodes run Linux",
     ),
-    pod("subdomain", |s| s.subdomain.is_some(), "there is no cluster DNS"),
     container(
         "lifecycle.postStart.tcpSocket",
         |c| c.lifecycle.as_ref().is_some_and(|l| connects(l.post_start.as_ref())),
