@@ -65,11 +65,7 @@ impl Terms {
     ) -> Result<Admitted<'_>, ApiError> {
         match verb {
             Verb::Get | Verb::List | Verb::Watch => return Ok(Admitted::Freely),
-            Verb::Create
-            | Verb::Update
-            | Verb::Patch
-            | Verb::Delete
-            | Verb::DeleteCollection => {}
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {}
         }
         if path.resource == "leases" && path.group == "coordination.k8s.io" {
             let gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);

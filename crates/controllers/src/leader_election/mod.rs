@@ -145,7 +145,10 @@ enum Known {
 enum Standing {
     Follows,
     /// It leads in this term; the newest renewal that was done was sent at `renewed`.
-    Leads { term: Term, renewed: Tick },
+    Leads {
+        term: Term,
+        renewed: Tick,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,8 +198,13 @@ impl Candidate {
 
     /// Who holds the Lease, as far as is known.
     pub fn holder(&self) -> Option<&str> {
+        self.lease()?.spec.as_ref()?.holder_identity.as_deref()
+    }
+
+    /// The Lease, as far as it is known.
+    pub fn lease(&self) -> Option<&Lease> {
         match &self.known {
-            Known::Held { lease, .. } => lease.spec.as_ref()?.holder_identity.as_deref(),
+            Known::Held { lease, .. } => Some(lease),
             Known::Nothing | Known::Absent => None,
         }
     }
@@ -267,7 +275,7 @@ impl Candidate {
         self.under_way = UnderWay::Nothing;
         match lease {
             Ok(lease) => self.learns(lease, now),
-            Err(Unanswered) => self.not_before = now + self.candidacy.timing.retry_period,
+            Err(Unanswered) => self.pauses(now),
         }
     }
 
@@ -291,9 +299,21 @@ impl Candidate {
             | Outcome::Done => {
                 // it may have been done: only a look tells
                 self.known = Known::Nothing;
-                self.not_before = now + self.candidacy.timing.retry_period;
+                self.pauses(now);
             }
         }
+    }
+
+    /// What was asked for failed without an answer.
+    pub fn fails(&mut self, now: Tick) {
+        self.under_way = UnderWay::Nothing;
+        self.known = Known::Nothing;
+        self.pauses(now);
+    }
+
+    /// It asks for nothing during the next retry period.
+    pub fn pauses(&mut self, now: Tick) {
+        self.not_before = now + self.candidacy.timing.retry_period;
     }
 
     /// Its own write was done.
@@ -324,7 +344,8 @@ impl Candidate {
             return;
         };
         if let Standing::Leads { term, .. } = &self.standing
-            && (Record::of(lease).holder != self.identity() || Term::of(lease).as_ref() != Some(term))
+            && (Record::of(lease).holder != self.identity()
+                || Term::of(lease).as_ref() != Some(term))
         {
             self.standing = Standing::Follows;
         }
@@ -341,6 +362,8 @@ impl Candidate {
         let Known::Held { lease, .. } = &self.known else { return None };
         let write = Write::Update(lease::released(lease, now));
         self.standing = Standing::Follows;
+        self.under_way = UnderWay::Nothing;
+        self.known = Known::Nothing;
         Some(write)
     }
 

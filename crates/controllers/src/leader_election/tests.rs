@@ -246,7 +246,8 @@ struct Late {
 
 impl Seat {
     fn now(&self, step: u64) -> Tick {
-        START + TickDuration::from_millis(self.offset + step * STEP_MILLIS * self.pace_percent / 100)
+        START
+            + TickDuration::from_millis(self.offset + step * STEP_MILLIS * self.pace_percent / 100)
     }
 }
 
@@ -261,7 +262,8 @@ struct Chance(u64);
 
 impl Chance {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
@@ -314,7 +316,8 @@ fn step(seat: &mut Seat, api: &mut Api, chance: &mut Chance, step: u64) {
         } else {
             match answer {
                 Answer::Read(lease) => {
-                    seat.candidate.has_read(lease.as_ref().map(Option::as_ref).map_err(|e| *e), now);
+                    seat.candidate
+                        .has_read(lease.as_ref().map(Option::as_ref).map_err(|e| *e), now);
                 }
                 Answer::Written(outcome) => seat.candidate.has_written(&outcome, now),
             }
@@ -333,9 +336,7 @@ fn step(seat: &mut Seat, api: &mut Api, chance: &mut Chance, step: u64) {
 fn unknown(answer: &Answer) -> Answer {
     match answer {
         Answer::Read(_) => Answer::Read(Err(Unanswered)),
-        Answer::Written(_) => {
-            Answer::Written(Outcome::Unknown { message: "no answer".to_owned() })
-        }
+        Answer::Written(_) => Answer::Written(Outcome::Unknown { message: "no answer".to_owned() }),
     }
 }
 
