@@ -114,6 +114,11 @@ impl Api {
         self.shared.set_toleration_seconds(seconds.into());
     }
 
+    /// From now on no leader's write is taken (`terms`): what ends with the engine must not be made again by controllers elsewhere.
+    pub fn close_to_leaders(&self) {
+        self.shared.terms.close();
+    }
+
     /// The labels of a node; none when it is not there.
     pub(crate) fn node_labels(&self, name: &str) -> BTreeMap<String, String> {
         let entry = self.shared.registry.find("", "v1", "nodes");
@@ -178,6 +183,8 @@ impl Api {
             .ok_or_else(ApiError::no_such_path)?;
         check_scope(entry, path)?;
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
+        let terms = &self.shared.terms;
+        let _until_queued = terms.admit(&self.shared.store, verb, path, &options)?;
         let call = Call { api: &self.shared, entry, path, options, request };
         if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
     }

@@ -17,6 +17,7 @@ use crate::kinds::pod::defaults::TOLERATION_SECONDS;
 use crate::registry::Registry;
 use crate::status::ApiError;
 use crate::stored::State;
+use crate::terms::Terms;
 use crate::tokens::Tokens;
 
 /// What an [`crate::Api`] is made of.
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) ca_bundle: String,
     pub(crate) encoded_events: EncodedEvents,
     pub(crate) expiry: Mutex<EventExpiry>,
+    pub(crate) terms: Terms,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
 }
@@ -58,6 +60,7 @@ impl Shared {
             ca_bundle: parts.ca_bundle,
             encoded_events: EncodedEvents::default(),
             expiry: Mutex::new(expiry),
+            terms: Terms::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
         }

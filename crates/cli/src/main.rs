@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Image(Image::Rm(rm)) => commands::image::remove(&rm),
         Command::Image(Image::List(list)) => commands::image::list(&list),
         Command::Node(command) => commands::node::run(&command),
+        Command::Controllers(controllers) => commands::controllers::run(&controllers),
         Command::NodeAgent(agent) => nodes::agent::run(&agent),
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
     };
