@@ -16,10 +16,10 @@ use crate::auth::user::MASTERS;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
 use crate::keys;
 use crate::kinds::rbac::GROUP;
-use crate::registry::{KindEntry, Registry};
+use crate::registry::KindEntry;
 use crate::selectors::names_of_key;
 use crate::status::ApiError;
-use crate::stored::decode_stored;
+use crate::stored::{State, decode_stored};
 
 /// The kinds that decisions are made from.
 const KINDS: [&str; 4] = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
@@ -113,13 +113,6 @@ impl Authority {
         }
         Ok(index)
     }
-}
-
-/// Where roles and bindings are found.
-#[derive(Clone, Copy)]
-pub(crate) struct State<'a> {
-    pub(crate) registry: &'a Registry,
-    pub(crate) store: &'a Store,
 }
 
 impl Index {

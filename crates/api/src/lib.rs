@@ -46,6 +46,7 @@ pub mod status;
 mod stored;
 mod subresources;
 pub mod table;
+mod terms;
 mod tokens;
 pub mod validation;
 mod verbs;

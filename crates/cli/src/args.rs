@@ -1,12 +1,14 @@
 //! What can be typed after `rekindle`.
 
 mod ladder;
+mod leader_election;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
+pub use leader_election::LeaderElection;
 use serde::{Deserialize, Serialize};
 
 /// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
@@ -47,6 +49,8 @@ pub enum Command {
     /// Manage the further nodes of an engine: node failure to try at home
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Run controllers, scheduler and ladders in this process: a standby that acts when those of the engine do not
+    Controllers(Controllers),
     /// The process of a further node's agent
     #[command(hide = true)]
     NodeAgent(NodeAgent),
@@ -113,8 +117,35 @@ pub struct Up {
     pub node: NodeArgs,
     #[command(flatten)]
     pub failing: FailingNodes,
+    /// How long pods that do not say so themselves stay on a node that is not ready or not heard of, in seconds
+    #[arg(long, value_name = "NUMBER", default_value_t = 300)]
+    pub default_toleration_seconds: u32,
+    /// API and nodes only: controllers, scheduler and ladders run in processes of their own, which `rekindle controllers` starts
+    #[arg(long)]
+    pub no_controllers: bool,
+    #[command(flatten)]
+    pub election: LeaderElection,
     #[command(flatten)]
     pub registries: Registries,
+}
+
+/// `rekindle controllers`.
+#[derive(Args, Clone, Debug)]
+pub struct Controllers {
+    /// The kubeconfig [default: KUBECONFIG, or that of the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    #[command(flatten)]
+    pub data_dir: DataDir,
+    #[command(flatten)]
+    pub ladder: LadderArgs,
+    #[command(flatten)]
+    pub failing: FailingNodes,
+    #[command(flatten)]
+    pub election: LeaderElection,
 }
 
 /// When a node counts as failed, and what becomes of its pods.
@@ -123,9 +154,6 @@ pub struct FailingNodes {
     /// How long a node may be silent; nodes are heard of five times in this time, and every 10 s at least
     #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = grace_period)]
     pub node_monitor_grace_period: std::time::Duration,
-    /// How long pods that do not say so themselves stay on a node that is not ready or not heard of, in seconds
-    #[arg(long, value_name = "NUMBER", default_value_t = 300)]
-    pub default_toleration_seconds: u32,
     /// How many failed nodes a second lose their pods
     #[arg(long, value_name = "NUMBER", default_value_t = 0.1, value_parser = rate)]
     pub node_eviction_rate: f64,

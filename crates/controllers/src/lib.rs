@@ -28,6 +28,7 @@ pub mod garbage;
 pub mod job;
 pub mod key;
 pub mod kind;
+pub mod leader_election;
 pub mod names;
 pub mod namespace;
 pub mod node_lifecycle;

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ListParams;
 use rekindle_net::HostPort;
 use rekindle_runtime::{Namespace, SandboxInfo};
-use rekindle_types::PodUid;
+use rekindle_types::{PodUid, causes};
 
 use crate::context::NodeContext;
 use crate::host_ports::{holder, host_ports};
@@ -174,13 +174,6 @@ impl PodNetwork for rekindle_net::Network {
     }
 }
 
-fn in_one_line(error: &dyn std::error::Error) -> NetworkError {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    NetworkError(text)
+fn in_one_line(error: &(dyn std::error::Error + 'static)) -> NetworkError {
+    NetworkError(causes(error))
 }

@@ -34,6 +34,7 @@ pub mod event {
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
     pub const NODE_NOT_READY: &str = "NodeNotReady";
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
+    pub const LEADER_ELECTION: &str = "LeaderElection";
 
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";

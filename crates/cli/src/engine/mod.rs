@@ -39,7 +39,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, StopMode};
-use rekindle_operator::{LadderFigures, NodeSettings, Webhook};
+use rekindle_operator::{Candidacy, LadderFigures, Parts, Webhook};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
@@ -85,7 +85,9 @@ pub struct Engine {
     further: Folder,
     network: Arc<Network>,
     runtime: Arc<EmbeddedRuntime>,
-    operator: JoinHandle<()>,
+    /// None when others run controllers and ladders.
+    operator: Option<JoinHandle<()>>,
+    front: Front,
     server: JoinHandle<std::io::Result<()>>,
     pod_server: JoinHandle<std::io::Result<()>>,
     store: Store,
@@ -107,13 +109,15 @@ impl Engine {
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let node_settings = node_config::read(&args.node)?;
         let ladder_limits = args.ladder.limits()?;
+        let settings = Settings::of(args, &data_dir);
+        // Its data directory is this engine's alone: what an earlier one with this name held is nobody's any more.
+        let candidacy = args.election.candidacy(format!("{}_engine", settings.node_name))?;
         let webhook = args.exhausted_webhook.as_deref().map(Webhook::new).transpose()?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
             Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
         let (store, committer) = open_store(&data_dir)?;
-        let settings = Settings::of(args, &data_dir);
         let engine_dir = EngineDir::new(data_dir.path());
         let routes = Routes::new(&settings.node_name, Folder::of(&engine_dir));
         let ladder_figures = Arc::new(LadderFigures::default());
@@ -121,7 +125,7 @@ impl Engine {
             .with_streams(Arc::new(routes.clone()))
             .with_nodes(Arc::new(routes.clone()))
             .with_figures(ladder_figures.clone());
-        front.api().set_default_toleration_seconds(args.failing.default_toleration_seconds);
+        front.api().set_default_toleration_seconds(args.default_toleration_seconds);
         let (stop, stopping) = watch::channel(Phase::Running);
         let main_address = listener.local_addr()?;
         let tls = Tls::new(&pki, &[main_address.ip()]).context("prepare TLS")?;
@@ -152,9 +156,17 @@ impl Engine {
         let addresses = (api_addresses, dns);
         let common = common_of(args, &settings, &engine_dir, &network, addresses)?;
         launch_further_nodes(&routes.further, common, args, pki, clock).await?;
-        let ladders = (ladder_limits, ladder_figures);
-        let failing = args.failing.settings();
-        let operator = start_operator(&front, clock, ladders, failing, stopped(stopping.clone()));
+        let parts = Parts {
+            client: internal_client(&front, OPERATOR),
+            clock: clock.shared(),
+            limits: ladder_limits,
+            nodes: args.failing.settings(),
+            figures: ladder_figures,
+        };
+        let operator = match args.no_controllers {
+            true => None,
+            false => Some(start_operator(parts, candidacy, stopped(stopping.clone()))),
+        };
         if let Some(webhook) = webhook {
             let client = internal_client(&front, OPERATOR);
             let stop = stopped(stopping);
@@ -171,6 +183,7 @@ impl Engine {
             network,
             runtime,
             operator,
+            front,
             server,
             pod_server,
             store,
@@ -227,8 +240,12 @@ impl Engine {
     }
 
     async fn stop_parts(self, ending: Ending) {
-        // The controllers first: what the node ends now must not be made again.
-        self.operator.abort();
+        // The controllers first, wherever they run: what the node ends now must not be made again. The lease is kept: the next
+        // engine has the same name and need not wait.
+        self.front.api().close_to_leaders();
+        if let Some(operator) = &self.operator {
+            operator.abort();
+        }
         let mode = match ending {
             Ending::EndPods => StopMode::EndPods,
             Ending::LeavePods => StopMode::LeavePods,
@@ -319,16 +336,13 @@ fn write_kubeconfig(
     Ok(path)
 }
 
-/// Controllers and ladders, with the limits and the figures of these.
+/// Controllers and ladders, as soon as nobody else runs them.
 fn start_operator(
-    front: &Front,
-    clock: SystemClock,
-    (limits, figures): (rekindle_operator::Limits, Arc<LadderFigures>),
-    failing: NodeSettings,
+    parts: Parts,
+    candidacy: Candidacy,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let client = internal_client(front, OPERATOR);
-    tokio::spawn(rekindle_operator::run(client, clock.shared(), limits, failing, figures, stop))
+    tokio::spawn(rekindle_operator::run_elected(parts, candidacy, stop))
 }
 
 fn internal_client(front: &Front, user: &str) -> Client {

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+use rekindle_types::causes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::port::{self, PortError};
@@ -294,7 +295,7 @@ where
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let answer = async move {
-        let response = sender.send_request(message).await.map_err(|error| chain(&error))?;
+        let response = sender.send_request(message).await.map_err(|error| causes(&error))?;
         read(response).await
     };
     let (mut answer, connection) = (pin!(answer), pin!(connection));
@@ -331,17 +332,9 @@ async fn read(response: Response<Incoming>) -> Result<Exchange, String> {
                 let room = OUTPUT_BYTES_MAX - kept.len();
                 kept.extend_from_slice(&data[..data.len().min(room)]);
             }
-            Some(Err(error)) => return Err(chain(&error)),
+            Some(Err(error)) => return Err(causes(&error)),
             None => break,
         }
     }
     Ok((status, location, String::from_utf8_lossy(&kept).into_owned()))
-}
-
-/// An error of hyper with its cause.
-fn chain(error: &hyper::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
 }

@@ -11,6 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use kube::api::{Api, Patch, PatchParams};
 use kube::client::ConfigExt;
 use kube::{Client, Config};
+use rekindle_types::causes;
 use rekindle_types::v1alpha1::RestartLedger;
 use serde_json::json;
 
@@ -112,7 +113,7 @@ impl Webhook {
             .expect("the parts of the request are constants and a URL that was read");
         match tokio::time::timeout(ANSWER_WITHIN, self.http.request(request)).await {
             Err(_elapsed) => Err(DeliveryError::Slow),
-            Ok(Err(error)) => Err(DeliveryError::Unreachable(chain(&error))),
+            Ok(Err(error)) => Err(DeliveryError::Unreachable(causes(&error))),
             Ok(Ok(answer)) if answer.status().is_success() => Ok(()),
             Ok(Ok(answer)) => Err(DeliveryError::Answer(answer.status())),
         }
@@ -150,17 +151,6 @@ async fn note(client: &Client, ledger: &LedgerRef, notice: &Notice) -> Told {
             Told::Again(Step::Note)
         }
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]
