@@ -12,7 +12,6 @@ use rekindle_runtime::{Runtime, RuntimeError, SandboxSnapshot};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::cluster_dns;
 use crate::config::{Config, Duty};
 use crate::context::NodeContext;
 use crate::counters::Counters;
@@ -141,10 +140,7 @@ impl Node {
                 host_ips: config.addresses.clone(),
             },
             cluster_domain: config.cluster_domain.clone(),
-            resolvers: Resolvers {
-                cluster: cluster_dns::of_pods(config.cluster_dns),
-                resolv_conf: config.resolv_conf.clone(),
-            },
+            resolvers: Resolvers::of(&config),
             sandbox_taken: sandbox_taken.clone(),
             client: client.clone(),
             runtime,

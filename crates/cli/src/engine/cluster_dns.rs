@@ -6,11 +6,26 @@ use kube::Client;
 use rekindle_net::Network;
 use rekindle_node::{ClusterDns, NodeSettings, RESOLV_CONF};
 
-/// Begins to listen. A machine on which something else has the port does without: pods use the node's resolvers, and are told.
-pub async fn open(network: &Network, settings: &NodeSettings) -> Option<ClusterDns> {
+/// Serves until `stop` resolves, and answers where. A machine on which something else has the port does without: pods use the node's
+/// resolvers, and are told.
+pub async fn start(
+    network: &Network,
+    settings: &NodeSettings,
+    client: Client,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Option<Ipv4Addr> {
     let resolv_conf = settings.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into());
     match ClusterDns::open(network.gateway(), network.subnet(), resolv_conf).await {
-        Ok(dns) => Some(dns),
+        Ok(dns) => {
+            let address = dns.address();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = stop => {}
+                    () = dns.serve(client) => tracing::error!("cluster DNS ended unasked"),
+                }
+            });
+            Some(address)
+        }
         Err(error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(
@@ -20,19 +35,5 @@ pub async fn open(network: &Network, settings: &NodeSettings) -> Option<ClusterD
             );
             None
         }
-    }
-}
-
-/// Where it is.
-pub fn address(dns: Option<&ClusterDns>) -> Option<Ipv4Addr> {
-    dns.map(ClusterDns::address)
-}
-
-/// Serves until `stop` resolves.
-pub async fn serve(dns: Option<ClusterDns>, client: Client, stop: impl Future<Output = ()>) {
-    let Some(dns) = dns else { return };
-    tokio::select! {
-        () = stop => {}
-        () = dns.serve(client) => tracing::error!("cluster DNS ended unasked"),
     }
 }

@@ -26,6 +26,7 @@ mod routes;
 pub mod settings;
 pub mod streams;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -135,10 +136,9 @@ impl Engine {
         keep_in_order(&front, &stopping);
         settings.keep(&data_dir)?;
         let network = Arc::new(network::open(&settings, &data_dir).await?);
-        let dns = cluster_dns::open(&network, &node_settings).await;
-        let cluster_dns = cluster_dns::address(dns.as_ref());
-        let dns_client = internal_client(&front, CLUSTER_DNS);
-        tokio::spawn(cluster_dns::serve(dns, dns_client, stopped(stopping.clone())));
+        let (dns_client, stop_dns) =
+            (internal_client(&front, CLUSTER_DNS), stopped(stopping.clone()));
+        let dns = cluster_dns::start(&network, &node_settings, dns_client, stop_dns).await;
         let pod_api = PodApi::open(&network, &settings.bridge, &pki, main_address)?;
         let api_addresses = pod_api.addresses;
         let pod_server = tokio::spawn(pod_api.serve(front.clone(), stopped(stopping.clone())));
@@ -146,15 +146,15 @@ impl Engine {
         let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), registries).await;
         let runtime = Arc::new(runtime?);
         let static_pods = settings.static_pods(&data_dir)?;
-        let api = api_addresses;
-        let service = Service { settings: node_settings, api, cluster_dns, static_pods };
+        let service =
+            Service { settings: node_settings, api: api_addresses, cluster_dns: dns, static_pods };
         let errand = Errand::Serve(Box::new(service));
         let mut start = own_node(&settings, &data_dir, &front, clock, errand);
         start.heartbeat_period = args.failing.heartbeat_period();
         let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         routes.started(&node);
-        let mut common = common_of(args, &settings, &engine_dir, &network, api_addresses)?;
-        common.cluster_dns = cluster_dns;
+        let addresses = (api_addresses, dns);
+        let common = common_of(args, &settings, &engine_dir, &network, addresses)?;
         launch_further_nodes(&routes.further, common, args, pki, clock).await?;
         let parts = Parts {
             client: internal_client(&front, OPERATOR),
@@ -376,7 +376,7 @@ fn common_of(
     settings: &Settings,
     engine_dir: &EngineDir,
     network: &Network,
-    api: ApiAddresses,
+    (api, cluster_dns): (ApiAddresses, Option<Ipv4Addr>),
 ) -> anyhow::Result<Common> {
     let mut node = args.node.clone();
     if let Some(file) = &mut node.node_config {
@@ -390,7 +390,7 @@ fn common_of(
         first_node: settings.node_name.clone(),
         api_of_the_node: api.of_the_node,
         api_of_pods: api.of_pods,
-        cluster_dns: None,
+        cluster_dns,
         bridge: settings.bridge.clone(),
         subnet: network.subnet(),
         max_container_restart_period_seconds: settings.max_container_restart_period_seconds,

@@ -1,8 +1,10 @@
 //! The API's objects as DNS needs them: pure.
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use kube::core::{NotUsed, Object};
 use rekindle_net::dns;
+use serde::Deserialize;
 
 /// The label of a slice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -47,8 +49,19 @@ fn port(port: &EndpointPort) -> Option<dns::Port> {
     })
 }
 
+/// What is read of a pod. Pods change more often than anything else, and most of one is nothing to DNS.
+pub(super) type PodStatus = Object<NotUsed, Addressed>;
+
+/// A part of a pod's status.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Addressed {
+    phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+}
+
 /// The address of a pod that has not ended.
-pub(super) fn pod(pod: &Pod) -> Option<dns::Pod> {
+pub(super) fn pod(pod: &PodStatus) -> Option<dns::Pod> {
     let status = pod.status.as_ref()?;
     match status.phase.as_deref() {
         Some("Succeeded" | "Failed") => None,
@@ -108,7 +121,11 @@ mod tests {
     #[test]
     fn a_pod_that_has_ended_has_no_name() {
         let of = |status: Value| {
-            pod(&serde_json::from_value(json!({ "status": status })).expect("a pod"))
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web" },
+                "spec": { "containers": [] }, "status": status,
+            });
+            super::pod(&serde_json::from_value(pod).expect("a pod"))
         };
         let address = "10.0.0.1".parse().expect("an address");
         assert_eq!(

@@ -12,6 +12,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::ApiResource;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
@@ -19,6 +20,7 @@ use rekindle_net::dns::{DnsServer, DnsSettings, Key, SharedView, View, Zone};
 use rekindle_net::{Ipv4Net, NetError};
 use serde::de::DeserializeOwned;
 
+use self::convert::PodStatus;
 use crate::config::CLUSTER_DOMAIN;
 
 /// A server that listens at the bridge of a network.
@@ -49,10 +51,13 @@ impl ClusterDns {
     /// is dropped.
     pub async fn serve(self, client: Client) {
         let view = SharedView::default();
+        let services: Api<Service> = Api::all(client.clone());
+        let slices: Api<EndpointSlice> = Api::all(client.clone());
+        let pods: Api<PodStatus> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
         let mut watches = [
-            watch::<Service, _>(&client, convert::service, View::set_service, View::set_services),
-            watch::<EndpointSlice, _>(&client, convert::slice, View::set_slice, View::set_slices),
-            watch::<Pod, _>(&client, convert::pod, View::set_pod, View::set_pods),
+            watch(services, convert::service, View::set_service, View::set_services),
+            watch(slices, convert::slice, View::set_slice, View::set_slices),
+            watch(pods, convert::pod, View::set_pod, View::set_pods),
         ];
         for watch in &mut watches {
             // the first that it shows is the whole list
@@ -80,16 +85,16 @@ fn apply(view: &SharedView, change: Change) {
 
 /// The changes that a watch of one kind shows: first all of the kind at once, and again when the watch had to begin anew.
 fn watch<K, T>(
-    client: &Client,
+    objects: Api<K>,
     convert: fn(&K) -> Option<T>,
     set: fn(&mut View, Key, Option<T>),
     set_all: fn(&mut View, BTreeMap<Key, T>),
 ) -> BoxStream<'static, Change>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     T: Send + 'static,
 {
-    let events = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
+    let events = watcher(objects, watcher::Config::default());
     let mut listed = BTreeMap::new();
     let changes = events.default_backoff().map_ok(move |event| -> Option<Change> {
         match event {

@@ -11,6 +11,8 @@ use rekindle_types::PodRef;
 use rekindle_types::reasons::event::{DNS_CONFIG_FORMING, MISSING_CLUSTER_DNS};
 
 use super::etc_files::EtcFileError;
+use crate::cluster_dns;
+use crate::config::Config;
 use crate::container_spec::pod_namespaces;
 
 /// What pods of a node resolve names with.
@@ -20,6 +22,15 @@ pub(crate) struct Resolvers {
     pub(crate) cluster: Option<ClusterDns>,
     /// The file that describes the node's own resolver; none: the usual one.
     pub(crate) resolv_conf: Option<PathBuf>,
+}
+
+impl Resolvers {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            cluster: cluster_dns::of_pods(config.cluster_dns),
+            resolv_conf: config.resolv_conf.clone(),
+        }
+    }
 }
 
 /// The file, and what the pod's user has to know of it: reasons and messages of events.
