@@ -11,6 +11,7 @@ pub mod labels;
 pub mod local_path;
 pub mod log_options;
 pub mod metrics;
+pub mod oom;
 pub mod quantity;
 pub mod reasons;
 pub mod resources;
@@ -21,6 +22,7 @@ pub mod v1alpha1;
 
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
+pub use oom::OomKill;
 pub use quantity::{Quantity, QuantityError};
 pub use tick::{Tick, TickDuration};
 pub use user::ContainerUser;
