@@ -24,6 +24,7 @@ pub mod remains;
 mod routes;
 pub mod settings;
 pub mod streams;
+mod webhook;
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, StopMode};
-use rekindle_operator::{LadderFigures, NodeSettings, Webhook};
+use rekindle_operator::{LadderFigures, NodeSettings};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
@@ -57,6 +58,7 @@ use node::{Errand, NodeStart, Service};
 use pod_api::PodApi;
 use routes::Routes;
 use settings::Settings;
+use webhook::webhook;
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
@@ -102,7 +104,7 @@ impl Engine {
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let node_settings = node_config::read(&args.node)?;
         let ladder_limits = args.ladder.limits()?;
-        let webhook = args.exhausted_webhook.as_deref().map(Webhook::new).transpose()?;
+        let webhook = webhook(args)?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
