@@ -25,6 +25,7 @@ pub mod remains;
 mod routes;
 pub mod settings;
 pub mod streams;
+mod webhook;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, StopMode};
-use rekindle_operator::{Candidacy, LadderFigures, Parts, Webhook};
+use rekindle_operator::{Candidacy, LadderFigures, Parts};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
@@ -59,6 +60,7 @@ use node::{Errand, NodeStart, Service};
 use pod_api::PodApi;
 use routes::Routes;
 use settings::Settings;
+use webhook::webhook;
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
@@ -112,7 +114,7 @@ impl Engine {
         let settings = Settings::of(args, &data_dir);
         // Its data directory is this engine's alone: what an earlier one with this name held is nobody's any more.
         let candidacy = args.election.candidacy(format!("{}_engine", settings.node_name))?;
-        let webhook = args.exhausted_webhook.as_deref().map(Webhook::new).transpose()?;
+        let webhook = webhook(args)?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
