@@ -13,6 +13,7 @@ pub mod log_options;
 pub mod metrics;
 pub mod quantity;
 pub mod reasons;
+pub mod references;
 pub mod resources;
 pub mod span;
 pub mod term;
