@@ -2,6 +2,7 @@
 
 mod ladder;
 mod leader_election;
+mod nodes;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
+pub use nodes::NodesWanted;
 use serde::{Deserialize, Serialize};
 
 /// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
@@ -96,9 +98,13 @@ pub struct Up {
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
     /// How many nodes there are at least, each but the first with an agent in a process of its own, which `down` ends; those
-    /// added earlier come back by themselves [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
-    pub nodes: Option<u8>,
+    /// added earlier come back by themselves. With auto or auto=MIN..MAX, a node is added when pods find no room, and
+    /// removed when it is not needed [default: 1]
+    #[arg(long, value_name = "NUMBER|auto[=MIN..MAX]")]
+    pub nodes: Option<NodesWanted>,
+    /// With --nodes auto: how long a node has to be unneeded before it is removed
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = humantime::parse_duration)]
+    pub scale_down_unneeded_time: std::time::Duration,
     /// The longest wait between restarts of a crashing container, 1s to 300s
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = restart_period)]
     pub max_container_restart_period: std::time::Duration,

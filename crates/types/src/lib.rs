@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod oom;
 pub mod quantity;
 pub mod reasons;
+pub mod references;
 pub mod resources;
 pub mod span;
 pub mod term;
