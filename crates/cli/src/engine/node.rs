@@ -15,7 +15,12 @@ use rekindle_types::TickDuration;
 
 use super::data_dir::DataDir;
 use super::images::{self, EngineDir};
+use super::opened::Opened;
+use super::settings::Settings;
 use crate::args::Registries;
+
+/// Between two signs of life of a node whose engine does not say anything about it.
+const HEARTBEAT_PERIOD: TickDuration = TickDuration::from_secs(10);
 
 /// What a node is started for.
 pub enum Errand {
@@ -53,6 +58,28 @@ pub struct NodeStart<'a> {
     pub pod_pids_limit: Option<u64>,
     /// Between two signs of life.
     pub heartbeat_period: TickDuration,
+}
+
+impl<'a> NodeStart<'a> {
+    /// The engine's own node, under an errand.
+    pub fn of_engine(
+        settings: &'a Settings,
+        data_dir: &'a DataDir,
+        api: &Opened,
+        errand: Errand,
+    ) -> Self {
+        let name = &settings.node_name;
+        Self {
+            name,
+            data_dir,
+            client: api.client(&format!("system:node:{name}")),
+            clock: api.clock,
+            errand,
+            max_container_restart_period: settings.max_container_restart_period(),
+            pod_pids_limit: settings.pod_pids_limit,
+            heartbeat_period: HEARTBEAT_PERIOD,
+        }
+    }
 }
 
 /// Starts the agent.

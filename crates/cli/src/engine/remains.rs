@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use rekindle_api::auth::Pki;
-use rekindle_api::http::{NoLogs, SystemClock};
+use rekindle_api::http::NoLogs;
 use rekindle_node::StopMode;
 use rekindle_runtime::Runtime;
 use rekindle_runtime::image::registry::RegistrySettings;
@@ -14,15 +13,17 @@ use rustix::process::Signal;
 
 use super::data_dir::DataDir;
 use super::images::EngineDir;
-use super::node::{self, Errand};
+use super::network;
+use super::node::{self, Errand, NodeStart};
+use super::opened::Opened;
 use super::settings::Settings;
-use super::{PKI, close_store, internal_client, network, open_api, open_store, own_node};
 use crate::nodes::{Folder, FurtherNode, end_left};
 
 /// Ends the pods of all nodes with their grace periods and takes network, cgroups and run folders away. Answers the pods that
 /// ran.
 pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<PodRef>> {
-    let clock = SystemClock::start();
+    let api = Opened::open(&data_dir, Arc::new(NoLogs))?;
+    let clock = api.clock;
     let engine_dir = EngineDir::new(data_dir.path());
     let registries = RegistrySettings::default();
     let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), registries).await?;
@@ -30,10 +31,7 @@ pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<P
     let found = runtime.snapshot().await.context("look for pods that were left running")?;
     let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();
     let network = Arc::new(network::open(settings, &data_dir).await?);
-    let pki = Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
-    let (store, committer) = open_store(&data_dir)?;
-    let front = open_api(&store, &data_dir, &pki, clock, Arc::new(NoLogs))?;
-    let client = internal_client(&front, "system:rekindle-down");
+    let client = api.client("system:rekindle-down");
     for further in Folder::of(&engine_dir).list()? {
         // it has lost its API; what it began is in its journals, and is ended by what follows it
         let ended = kill(&further).await;
@@ -41,11 +39,11 @@ pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<P
         let left = end_left(&further, &client, clock).await;
         pods.extend(left.with_context(|| format!("end the pods of node {}", further.file.name))?);
     }
-    let start = own_node(settings, &data_dir, &front, clock, Errand::EndPods);
+    let start = NodeStart::of_engine(settings, &data_dir, &api, Errand::EndPods);
     let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     node.stop(StopMode::EndPods).await;
     node::take_away(network, &runtime).await;
-    close_store(&store, committer);
+    api.close();
     Settings::forget(&data_dir)?;
     pods.sort();
     pods.dedup();

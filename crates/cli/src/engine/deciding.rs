@@ -1,0 +1,82 @@
+//! What decides, beside the API: controllers and ladders, the number of nodes, and who is told when a ladder is exhausted.
+
+use std::sync::Arc;
+
+use rekindle_operator::{
+    Candidacy, LadderFigures, Limits, Parts, Scaler, ScalingSettings, Webhook,
+};
+use rekindle_types::TickDuration;
+use tokio::task::JoinSet;
+
+use super::auto_nodes::AutoNodes;
+use super::opened::Opened;
+use super::phase::Phases;
+use crate::args::{NodesWanted, Up};
+
+/// Whom controllers and ladder act as.
+const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
+
+/// The tasks that decide. They end where they are when this is dropped.
+pub struct Deciding {
+    tasks: JoinSet<()>,
+}
+
+impl Deciding {
+    /// Nobody decides yet.
+    pub fn new() -> Self {
+        Self { tasks: JoinSet::new() }
+    }
+
+    /// Controllers and ladders, as soon as nobody else runs them; none when they are to run elsewhere.
+    pub fn control(
+        &mut self,
+        args: &Up,
+        (limits, figures): (Limits, Arc<LadderFigures>),
+        candidacy: Candidacy,
+        api: &Opened,
+        phases: &Phases,
+    ) {
+        if args.no_controllers {
+            return;
+        }
+        let parts = Parts {
+            client: api.client(OPERATOR),
+            clock: api.clock.shared(),
+            limits,
+            nodes: args.failing.settings(),
+            figures,
+        };
+        self.tasks.spawn(rekindle_operator::run_elected(parts, candidacy, phases.stopped()));
+    }
+
+    /// Adds and removes nodes from now on, if that is wanted.
+    pub fn scale(&mut self, args: &Up, nodes: AutoNodes) {
+        match args.nodes {
+            Some(NodesWanted::Auto { min, max }) => {
+                let unneeded = args.scale_down_unneeded_time.as_micros();
+                let settings = ScalingSettings {
+                    unneeded_time: TickDuration::from_micros(
+                        unneeded.try_into().unwrap_or(u64::MAX),
+                    ),
+                    ..ScalingSettings::between(min.into(), max.into())
+                };
+                let (client, clock) = (nodes.client.clone(), nodes.clock.shared());
+                self.tasks.spawn(Scaler::new(client, clock, nodes, settings).run());
+            }
+            Some(NodesWanted::AtLeast(_)) | None => {}
+        }
+    }
+
+    /// Nothing is decided any more.
+    pub fn stop(&mut self) {
+        self.tasks.abort_all();
+    }
+}
+
+/// Tells of exhausted ladders until the engine has ended its pods: their ends may be news, too.
+pub fn tell(webhook: Option<Webhook>, api: &Opened, phases: &Phases) {
+    if let Some(webhook) = webhook {
+        let (client, clock) = (api.client(OPERATOR), api.clock.shared());
+        tokio::spawn(rekindle_operator::notify(client, clock, webhook, phases.stopped()));
+    }
+}

@@ -1,0 +1,71 @@
+//! An API on the store of a data directory, whether anybody is served by it or not.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use kube::Client;
+use rekindle_api::auth::{Authorizer, Pki, TokenKey, UserInfo};
+use rekindle_api::http::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
+use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_store::redb_disk::RedbDisk;
+use rekindle_store::{Limits, Store};
+
+use super::PKI;
+use super::data_dir::DataDir;
+
+/// The API, what is beneath it, and the certificates by which it is known.
+pub struct Opened {
+    pub clock: SystemClock,
+    pub pki: Arc<Pki>,
+    pub front: Front,
+    store: Store,
+    committer: std::thread::JoinHandle<()>,
+}
+
+impl Opened {
+    /// Opens it, with what must be there before anybody asks: the system's namespaces. Logs are asked for there.
+    pub fn open(data_dir: &DataDir, logs: Arc<dyn NodeLogs>) -> anyhow::Result<Self> {
+        let clock = SystemClock::start();
+        let pki =
+            Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
+        let (store, committer) = open_store(data_dir)?;
+        let key = TokenKey::open(&data_dir.join(PKI)).context("prepare the key for tokens")?;
+        let parts = ApiParts {
+            registry: kinds::all(),
+            store: store.clone(),
+            entropy: Box::new(OsEntropy::default()),
+            authorizer: Authorizer::Rbac,
+            ca_bundle: pki.ca_pem().to_owned(),
+        };
+        let api = Api::with_tokens(parts, key);
+        for pending in api.bootstrap(clock.now()).context("prepare the API")? {
+            pending.wait().context("prepare the API")?;
+        }
+        let front = Front::new(FrontParts { api, clock: clock.shared(), logs });
+        Ok(Self { clock, pki: Arc::new(pki), front, store, committer })
+    }
+
+    /// A client inside the process.
+    pub fn client(&self, user: &str) -> Client {
+        Client::new(self.front.in_process_service(UserInfo::internal(user)), "default")
+    }
+
+    /// Ends the store; what was acknowledged is on the disk.
+    pub fn close(self) {
+        self.store.close();
+        if self.committer.join().is_err() {
+            tracing::error!("the store's writer failed inside");
+        }
+    }
+}
+
+fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {
+    let (store, committer) =
+        Store::open(RedbDisk::new(data_dir.join("store.redb")), Limits::default())
+            .context("open the store")?;
+    let thread = std::thread::Builder::new()
+        .name("store-committer".to_owned())
+        .spawn(move || committer.run())
+        .context("start the store's writer")?;
+    Ok((store, thread))
+}

@@ -1,0 +1,80 @@
+//! The engine's own node: the pods' network, what pods reach on it (the API, cluster DNS), the runtime and the agent.
+
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use rekindle_net::Network;
+use rekindle_node::{ApiAddresses, Handle, NodeSettings};
+use rekindle_runtime::embedded::EmbeddedRuntime;
+use tokio::task::JoinHandle;
+
+use super::data_dir::DataDir;
+use super::images::EngineDir;
+use super::node::{Errand, NodeStart, Service};
+use super::phase::Phases;
+use super::pod_api::PodApi;
+use super::serving::Serving;
+use super::settings::Settings;
+use super::{cluster_dns, network, node};
+use crate::args::Up;
+
+/// Whom cluster DNS asks as.
+const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
+
+/// A node that runs.
+pub struct OwnNode {
+    pub handle: Handle,
+    pub network: Arc<Network>,
+    pub runtime: Arc<EmbeddedRuntime>,
+    /// Where the API is reached.
+    pub api: ApiAddresses,
+    /// Where pods ask for names, if they can.
+    pub cluster_dns: Option<Ipv4Addr>,
+    /// The server that pods reach.
+    pub pod_server: JoinHandle<std::io::Result<()>>,
+}
+
+impl OwnNode {
+    /// Starts it; it becomes Ready a moment later.
+    pub async fn start(
+        args: &Up,
+        data_dir: &DataDir,
+        (settings, node_settings): (&Settings, NodeSettings),
+        serving: &Serving,
+        phases: &Phases,
+    ) -> anyhow::Result<Self> {
+        let network = Arc::new(network::open(settings, data_dir).await?);
+        let api = &serving.api;
+        let client = api.client(CLUSTER_DNS);
+        let cluster_dns =
+            cluster_dns::start(&network, &node_settings, client, phases.stopped()).await;
+        let pod_api = PodApi::open(&network, &settings.bridge, &api.pki, serving.address)?;
+        let addresses = pod_api.addresses;
+        let pod_server = tokio::spawn(pod_api.serve(api.front.clone(), phases.stopped()));
+        let registries = node::registry_settings(&args.registries);
+        let engine_dir = EngineDir::new(data_dir.path());
+        let clock = api.clock;
+        let runtime = node::open_runtime(data_dir, &engine_dir, clock.shared(), registries).await;
+        let runtime = Arc::new(runtime?);
+        let static_pods = settings.static_pods(data_dir)?;
+        let service = Service { settings: node_settings, api: addresses, cluster_dns, static_pods };
+        let errand = Errand::Serve(Box::new(service));
+        let mut start = NodeStart::of_engine(settings, data_dir, api, errand);
+        start.heartbeat_period = args.failing.heartbeat_period();
+        let handle = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
+        Ok(Self { handle, network, runtime, api: addresses, cluster_dns, pod_server })
+    }
+
+    /// Resolves when the server for pods ends by itself, which it does not do while all is well.
+    pub async fn failure(&mut self) -> anyhow::Result<Infallible> {
+        let ended = (&mut self.pod_server).await;
+        ended
+            .context("the API server for pods failed inside")?
+            .context("the API server for pods cannot go on")?;
+        anyhow::bail!(
+            "the API server for pods ended unasked; the pods go on: start the engine again"
+        )
+    }
+}

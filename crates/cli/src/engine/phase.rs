@@ -1,0 +1,33 @@
+//! Whether the engine runs, as it is told to the parts that run beside it.
+
+use tokio::sync::watch;
+
+/// Told to the parts that run beside the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Stopping,
+}
+
+/// Tells them. Dropped, it tells them to stop.
+pub struct Phases(watch::Sender<Phase>);
+
+impl Phases {
+    /// The engine runs.
+    pub fn running() -> Self {
+        Self(watch::Sender::new(Phase::Running))
+    }
+
+    /// Everybody stops.
+    pub fn stop(&self) {
+        self.0.send_replace(Phase::Stopping);
+    }
+
+    /// Resolves when the engine stops, also when it is dropped.
+    pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut phase = self.0.subscribe();
+        async move {
+            let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
+        }
+    }
+}

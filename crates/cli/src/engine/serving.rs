@@ -1,0 +1,132 @@
+//! The API of an engine as it is served: at `--listen`, with what it needs done beside requests.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use rekindle_api::auth::{Kubeconfig, Pki};
+use rekindle_api::http::{Front, Server, ServerLimits, Tls, keep_roles_aggregated};
+use rekindle_operator::LadderFigures;
+use rekindle_types::Tick;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::data_dir::DataDir;
+use super::opened::Opened;
+use super::phase::Phases;
+use super::routes::Routes;
+use crate::args::Up;
+
+/// How often the API is asked whether Events have expired while none is due.
+const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// An API that is served.
+pub struct Serving {
+    pub api: Opened,
+    /// Where it listens.
+    pub address: SocketAddr,
+    kubeconfig: PathBuf,
+    server: JoinHandle<std::io::Result<()>>,
+}
+
+impl Serving {
+    /// Serves until the phase says otherwise; what nodes are asked goes along the routes.
+    pub async fn start(
+        args: &Up,
+        data_dir: &DataDir,
+        routes: &Routes,
+        figures: &Arc<LadderFigures>,
+        phases: &Phases,
+    ) -> anyhow::Result<Self> {
+        let listener = listen(args).await?;
+        let mut api = Opened::open(data_dir, Arc::new(routes.clone()))?;
+        api.front = api
+            .front
+            .with_streams(Arc::new(routes.clone()))
+            .with_nodes(Arc::new(routes.clone()))
+            .with_figures(figures.clone());
+        let front = &api.front;
+        front.api().set_default_toleration_seconds(args.default_toleration_seconds);
+        let address = listener.local_addr()?;
+        let tls = Tls::new(&api.pki, &[address.ip()]).context("prepare TLS")?;
+        let kubeconfig = write_kubeconfig(data_dir, &api.pki, &url(address))?;
+        let server = Server::new(front.clone(), tls, ServerLimits::default());
+        let server = tokio::spawn(server.serve(listener, phases.stopped()));
+        tokio::spawn(prune_events(front.clone(), phases.stopped()));
+        tokio::spawn(keep_roles_aggregated(front.clone(), phases.stopped()));
+        Ok(Self { api, address, kubeconfig, server })
+    }
+
+    /// Says where the API is.
+    pub fn announce(&self) {
+        println!("API        {}", url(self.address));
+        println!("kubeconfig export KUBECONFIG={}", self.kubeconfig.display());
+    }
+
+    /// Resolves when the server ends by itself, which it does not do while all is well.
+    pub async fn failure(&mut self) -> anyhow::Result<Infallible> {
+        let ended = (&mut self.server).await;
+        ended.context("the API server failed inside")?.context("the API server cannot go on")?;
+        anyhow::bail!("the API server ended unasked; the pods go on: start the engine again")
+    }
+
+    /// Waits for the server, which has been told to stop, and ends the store.
+    pub async fn close(self) {
+        wait_for(self.server).await;
+        self.api.close();
+    }
+}
+
+/// Waits for a server that has been told to stop.
+pub async fn wait_for(server: JoinHandle<std::io::Result<()>>) {
+    if !server.is_finished() && server.await.is_err() {
+        tracing::warn!("the API server failed inside while it stopped");
+    }
+}
+
+fn url(address: SocketAddr) -> String {
+    format!("https://{address}")
+}
+
+async fn listen(args: &Up) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(args.listen).await.with_context(|| {
+        format!(
+            "listen on {}: give another address with --listen (port 0 takes a free one)",
+            args.listen
+        )
+    })
+}
+
+fn write_kubeconfig(data_dir: &DataDir, pki: &Pki, api_url: &str) -> anyhow::Result<PathBuf> {
+    let admin = pki.admin().context("issue the admin's certificate")?;
+    let path = data_dir.join("kubeconfig");
+    Kubeconfig {
+        server: api_url,
+        ca_pem: pki.ca_pem(),
+        certificate_pem: &admin.certificate_pem,
+        key_pem: &admin.key_pem,
+    }
+    .write(&path)
+    .with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
+}
+
+/// Takes Events away when their hour is over.
+async fn prune_events(front: Front, stopped: impl Future<Output = ()>) {
+    let mut stopped = std::pin::pin!(stopped);
+    loop {
+        let wait = front
+            .api()
+            .next_expiry()
+            .map_or(EXPIRY_LOOK, |due: Tick| due.since(front.now()).to_std());
+        tokio::select! {
+            () = &mut stopped => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+        if let Err(error) = front.api().prune(front.now()) {
+            tracing::warn!(%error, "take expired events away");
+        }
+    }
+}
