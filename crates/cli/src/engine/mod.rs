@@ -343,6 +343,7 @@ fn own_node<'a>(
         max_container_restart_period: settings.max_container_restart_period(),
         pod_pids_limit: settings.pod_pids_limit,
         heartbeat_period: HEARTBEAT_PERIOD,
+        number: 0,
     }
 }
 

@@ -50,6 +50,8 @@ pub struct NodeStart<'a> {
     pub pod_pids_limit: Option<u64>,
     /// Between two signs of life.
     pub heartbeat_period: TickDuration,
+    /// Its number among the nodes of the machine: 0 for the engine's own.
+    pub number: u8,
 }
 
 /// Starts the agent.
@@ -72,6 +74,7 @@ pub async fn start(
             config.eviction = service.settings.eviction;
             config.shutdown = service.settings.shutdown;
             config.image_gc = service.settings.image_gc;
+            config.user_ids = service.settings.user_ids.of_node(start.number);
             if let Some(max_pods) = service.settings.max_pods {
                 config.max_pods = max_pods;
             }
