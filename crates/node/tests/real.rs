@@ -171,7 +171,7 @@ async fn users_of_a_pods_own_have_its_volumes_and_stay_the_same_in_every_sandbox
     )
     .unwrap();
     maps.create(&PostParams::default(), &map).await.unwrap();
-    let script = "tr -s ' ' < /proc/self/uid_map; echo $$ $(hostname) $(cat /cfg/mode); grep -c $IP /etc/hosts; \
+    let script = "tr -s ' ' < /proc/self/uid_map; echo $$$$ $(hostname) $(cat /cfg/mode); grep -c $IP /etc/hosts; \
         cd /data; touch made /memory/made; chown 5:6 made; id -u; id -G; \
         stat -Lc %u:%g /data made /memory/made /cfg/mode /etc/hosts; (echo 1 > /proc/sys/kernel/panic) 2> /dev/null || echo not written; \
         mount -t tmpfs x /mnt 2> /dev/null || echo not allowed; echo last > /dev/termination-log; echo that is all; exec sleep 1000";
@@ -208,7 +208,8 @@ async fn users_of_a_pods_own_have_its_volumes_and_stay_the_same_in_every_sandbox
     let pod = engine.until("web", "restarted", |pod| all_run(pod, 1)).await;
     assert_eq!(told_of_users(&engine, &pod).await, first);
     engine.pods().delete("web", &DeleteParams::default()).await.unwrap();
-    let gone = await_condition(engine.pods(), "web", conditions::is_deleted(&uid(&pod).0));
+    let uid_of_pod = uid(&pod).0;
+    let gone = await_condition(engine.pods(), "web", conditions::is_deleted(&uid_of_pod));
     tokio::time::timeout(PATIENCE, gone).await.unwrap().unwrap();
     assert!(!folder.exists());
     engine.end().await;
