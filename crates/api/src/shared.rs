@@ -9,13 +9,15 @@ use rekindle_store::Store;
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
-use crate::authority::{Authority, State, Verdict};
+use crate::authority::{Authority, Verdict};
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
 use crate::registry::Registry;
 use crate::status::ApiError;
+use crate::stored::State;
+use crate::terms::Terms;
 use crate::tokens::Tokens;
 
 /// What an [`crate::Api`] is made of.
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) ca_bundle: String,
     pub(crate) encoded_events: EncodedEvents,
     pub(crate) expiry: Mutex<EventExpiry>,
+    pub(crate) terms: Terms,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
 }
@@ -57,12 +60,14 @@ impl Shared {
             ca_bundle: parts.ca_bundle,
             encoded_events: EncodedEvents::default(),
             expiry: Mutex::new(expiry),
+            terms: Terms::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
         }
     }
 
-    fn state(&self) -> State<'_> {
+    /// What is stored, as the parts of the API that know no requests see it.
+    pub(crate) fn state(&self) -> State<'_> {
         State { registry: &self.registry, store: &self.store }
     }
 

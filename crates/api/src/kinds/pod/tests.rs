@@ -59,6 +59,7 @@ const FIELDS: &[Fields] = &[
             "serviceAccountName",
             "setHostnameAsFQDN",
             "shareProcessNamespace",
+            "subdomain",
             "terminationGracePeriodSeconds",
             "tolerations",
             "topologySpreadConstraints",
@@ -150,7 +151,7 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "HTTPGetAction",
         path: "spec.containers[*].livenessProbe.httpGet.",
-        enforced: &["host", "httpHeaders", "path", "port", "scheme"],
+        enforced: &["host", "httpHeaders", "path", "port", "protocol", "scheme"],
         refused: &[],
     },
     Fields {
