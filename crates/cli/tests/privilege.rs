@@ -103,6 +103,18 @@ const CASES: &[Case] = &[
         expected: &["Seccomp:\t0", "NoNewPrivs:\t0"],
     },
     Case {
+        name: "own-users",
+        pod: ", hostUsers: false, securityContext: {fsGroup: 3456}, volumes: [{name: scratch, emptyDir: {}}]",
+        container: ", securityContext: {procMount: Unmasked}, volumeMounts: [{name: scratch, mountPath: /scratch}]",
+        expected: &[
+            "user namespace: its own",
+            "pid namespace: its own",
+            "CapEff:\t00000000a80425fb",
+            "Groups:\t1073741824 1073745280 ",
+            "oom_score_adj 0",
+        ],
+    },
+    Case {
         name: "limits",
         pod: "",
         container: ", resources: {requests: {cpu: 100m}, limits: {cpu: 200m, memory: 64Mi}}",

@@ -32,6 +32,7 @@ use crate::spares::{Leaving, SpareKeeper};
 use crate::static_pods::{Folder, Listing, StaticPods};
 use crate::streams::PodStreams;
 use crate::usage::UsageReader;
+use crate::users::PodUsers;
 
 /// Why a node agent did not start.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +134,7 @@ impl Node {
             allocatable: machine.allocatable(),
             room: NodeRoom::new(&machine.allocatable),
             pod_pids_limit: config.pod_pids_limit,
+            users: PodUsers::restore(config.user_ids, &dirs, &found),
             host_ips: config.addresses.clone(),
             api: config.api,
             core_config: rekindle_pod::Config {

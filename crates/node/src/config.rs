@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::eviction::EvictionPolicy;
 use crate::images::ImageGcPolicy;
 use crate::shutdown::ShutdownPolicy;
+use crate::users::UserIds;
 
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
 /// that hangs stops every pod of the node.
@@ -49,6 +50,8 @@ pub struct Config {
     pub max_parallel_image_pulls: usize,
     /// Processes and threads of one pod at most; the kubelet's `podPidsLimit`. `None` is no limit.
     pub pod_pids_limit: Option<u64>,
+    /// The user ids that pods with users of their own get; no other node of the machine may have them.
+    pub user_ids: UserIds,
     /// When unused images are removed.
     pub image_gc: ImageGcPolicy,
     /// When pods are evicted because the node runs out of something.
@@ -108,6 +111,7 @@ impl Config {
             max_container_restart_period: TickDuration::from_secs(300),
             max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
             pod_pids_limit: None,
+            user_ids: UserIds::default(),
             image_gc: ImageGcPolicy::default(),
             eviction: EvictionPolicy::default(),
             shutdown: ShutdownPolicy::default(),

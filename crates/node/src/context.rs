@@ -15,6 +15,7 @@ use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
 use crate::pods::{NodeRoom, PodIndex, Recorder, Resolvers};
+use crate::users::PodUsers;
 
 /// Shared by the tasks of one node agent.
 pub(crate) struct NodeContext<R, N> {
@@ -34,6 +35,8 @@ pub(crate) struct NodeContext<R, N> {
     /// What its pods have of that.
     pub(crate) room: NodeRoom,
     pub(crate) pod_pids_limit: Option<u64>,
+    /// Which user ids are whose.
+    pub(crate) users: PodUsers,
     pub(crate) host_ips: Vec<IpAddr>,
     pub(crate) api: Option<ApiAddresses>,
     pub(crate) core_config: rekindle_pod::Config,

@@ -3,6 +3,7 @@
 //! ```text
 //! <data_dir>/node/                    0700
 //!   pods/<uid>/journal.json           the pod core's durable state
+//!             /users.json           the range of user ids that is the pod's, if it has its own
 //!             /pod.json               the pod as last seen, so that it can be ended when the API has forgotten it
 //!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files, links to volumes of claims
 //!             /files/                 a small tmpfs: /etc/hosts and its like, termination messages
@@ -15,6 +16,9 @@
 use std::path::{Path, PathBuf};
 
 use rekindle_types::{ContainerAttempt, PodRef, PodUid};
+
+/// The name of the file with a pod's range of user ids.
+const USERS: &str = "users.json";
 
 /// The agent's own folders.
 #[derive(Clone, Debug)]
@@ -83,6 +87,11 @@ impl NodeDirs {
         }
     }
 
+    /// The range of user ids of one pod by its UID.
+    pub(crate) fn pod_users(&self, uid: &PodUid) -> PathBuf {
+        self.pod_root(uid).join(USERS)
+    }
+
     /// The folder of one pod by its UID.
     pub(crate) fn pod_root(&self, uid: &PodUid) -> PathBuf {
         self.pods().join(&uid.0)
@@ -98,6 +107,11 @@ impl PodDirs {
     /// The pod core's journal.
     pub(crate) fn journal(&self) -> PathBuf {
         self.root.join("journal")
+    }
+
+    /// Its range of user ids.
+    pub(crate) fn users(&self) -> PathBuf {
+        self.root.join(USERS)
     }
 
     /// The pod as last seen.

@@ -48,6 +48,7 @@ pub mod streams;
 mod testing;
 mod tokens;
 pub mod usage;
+mod users;
 mod volumes;
 
 pub use agent::{Handle, Node, NodeError, StopMode};
@@ -59,3 +60,4 @@ pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
 pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};
+pub use users::{UserIds, UserIdsError};

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::eviction::{Amounts, Defaults, EvictionPolicy, PolicyError, ThresholdSettings};
 use crate::images::ImageGcPolicy;
 use crate::shutdown::{ShutdownGroup, ShutdownPolicy};
+use crate::users::{UserIds, UserIdsError};
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 const KIND: &str = "KubeletConfiguration";
@@ -27,6 +28,8 @@ pub struct NodeSettings {
     pub max_pods: Option<u32>,
     /// The node's resolver; none: `/etc/resolv.conf`.
     pub resolv_conf: Option<PathBuf>,
+    /// The user ids that pods with users of their own get, on the machine's first node.
+    pub user_ids: UserIds,
 }
 
 /// Settings that cannot be used.
@@ -59,6 +62,9 @@ pub enum SettingsError {
     /// Thresholds that are none.
     #[error(transparent)]
     Eviction(#[from] PolicyError),
+    /// User ids that cannot be given.
+    #[error(transparent)]
+    Users(#[from] UserIdsError),
 }
 
 /// The file.
@@ -87,6 +93,15 @@ struct File {
     image_minimum_gc_age: Option<String>,
     max_pods: Option<u32>,
     resolv_conf: Option<PathBuf>,
+    user_namespaces: UserNamespaces,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct UserNamespaces {
+    ids_per_pod: Option<i64>,
+    /// Ours: the kubelet asks getsubids(1) for the ids of the user "kubelet".
+    first_id: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -123,6 +138,10 @@ impl NodeSettings {
             image_gc: image_gc(&file)?,
             max_pods: file.max_pods,
             resolv_conf: resolv_conf(file.resolv_conf)?,
+            user_ids: UserIds::new(
+                file.user_namespaces.first_id,
+                file.user_namespaces.ids_per_pod,
+            )?,
         })
     }
 }

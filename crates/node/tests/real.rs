@@ -144,3 +144,73 @@ async fn a_poisoned_pod_is_healed_by_a_whole_pod_restart() {
     assert_eq!(containers(&after).len(), 2);
     engine.end().await;
 }
+
+/// What a pod with users of its own says of them, as soon as it has said all.
+async fn told_of_users(engine: &Engine, pod: &k8s_openapi::api::core::v1::Pod) -> String {
+    let follow = LogOptions { follow: Follow::Yes, ..LogOptions::default() };
+    let mut stream = engine.node().logs().read(&uid(pod), "app", follow).await.unwrap();
+    let told = async {
+        let mut text = String::new();
+        while !text.contains("that is all\n") {
+            text.push_str(std::str::from_utf8(&stream.next().await.unwrap().unwrap()).unwrap());
+        }
+        text
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap()
+}
+
+#[tokio::test]
+async fn users_of_a_pods_own_have_its_volumes_and_stay_the_same_in_every_sandbox() {
+    use std::os::unix::fs::MetadataExt;
+
+    let mut engine = Engine::start().await;
+    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+        Api::default_namespaced(engine.client.clone());
+    let map = serde_json::from_value(
+        json!({ "metadata": { "name": "settings" }, "data": { "mode": "fast" } }),
+    )
+    .unwrap();
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    let script = "tr -s ' ' < /proc/self/uid_map; echo $$$$ $(hostname) $(cat /cfg/mode); grep -c $IP /etc/hosts; \
+        cd /data; touch made /memory/made; chown 5:6 made; id -u; id -G; \
+        stat -Lc %u:%g /data made /memory/made /cfg/mode /etc/hosts; (echo 1 > /proc/sys/kernel/panic) 2> /dev/null || echo not written; \
+        mount -t tmpfs x /mnt 2> /dev/null || echo not allowed; echo last > /dev/termination-log; echo that is all; exec sleep 1000";
+    let mut app = shell("app", script);
+    app["env"] = json!([
+        { "name": "IP", "valueFrom": { "fieldRef": { "fieldPath": "status.podIP" } } },
+    ]);
+    app["securityContext"] = json!({ "procMount": "Unmasked" });
+    app["livenessProbe"] = json!({ "exec": { "command": ["test", "-e", "/data/made"] } });
+    app["volumeMounts"] = json!([
+        { "name": "data", "mountPath": "/data" }, { "name": "memory", "mountPath": "/memory" },
+        { "name": "cfg", "mountPath": "/cfg" } ]);
+    let spec = json!({ "hostUsers": false, "terminationGracePeriodSeconds": 0, "containers": [app],
+        "securityContext": { "fsGroup": 2000 }, "volumes": [
+            { "name": "data", "emptyDir": {} }, { "name": "memory", "emptyDir": { "medium": "Memory" } },
+            { "name": "cfg", "configMap": { "name": "settings" } } ] });
+    engine.create("web", spec).await;
+    let pod = engine.until("web", "running", |pod| all_run(pod, 0)).await;
+    let first = told_of_users(&engine, &pod).await;
+    let expected = " 0 1073741824 65536\n1 web fast\n1\n0\n0 2000\n\
+        0:2000\n5:6\n0:2000\n0:2000\n0:0\nnot written\nnot allowed\nthat is all\n";
+    assert_eq!(first, expected);
+    let folder = engine.path(&format!("node/pods/{}", uid(&pod).0));
+    let made = fs::metadata(folder.join("volumes/data/made")).unwrap();
+    assert_eq!((made.uid(), made.gid()), (5, 6), "the disk knows them by the ids inside");
+
+    engine.crash_node();
+    engine.start_node().await;
+    let restarts: Api<PodRestart> = Api::default_namespaced(engine.client.clone());
+    let restart = serde_json::from_value(json!({
+        "metadata": { "name": "again" }, "spec": { "podName": "web", "rung": "Pod", "gracePeriodSeconds": 0 } }))
+    .unwrap();
+    restarts.create(&PostParams::default(), &restart).await.unwrap();
+    let pod = engine.until("web", "restarted", |pod| all_run(pod, 1)).await;
+    assert_eq!(told_of_users(&engine, &pod).await, first);
+    engine.pods().delete("web", &DeleteParams::default()).await.unwrap();
+    let uid_of_pod = uid(&pod).0;
+    let gone = await_condition(engine.pods(), "web", conditions::is_deleted(&uid_of_pod));
+    tokio::time::timeout(PATIENCE, gone).await.unwrap().unwrap();
+    assert!(!folder.exists());
+    engine.end().await;
+}

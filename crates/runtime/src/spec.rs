@@ -57,6 +57,29 @@ pub struct Namespaces {
     /// hostPID and shareProcessNamespace.
     #[serde(default)]
     pub processes: Processes,
+    /// hostUsers. With users of its own, a sandbox shares nothing with the host.
+    #[serde(default)]
+    pub users: Users,
+}
+
+/// Whose user and group ids hold in a sandbox (KEP-127).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Users {
+    /// The host's: root in there is root.
+    #[default]
+    Host,
+    /// Its own: what it can do in there it can do in there only. Volumes show their files by the ids inside, so that they
+    /// belong to the same ids in every sandbox, whatever its range is; their file systems must have id-mapped mounts.
+    Own(UserRange),
+}
+
+/// Ids of the host that stand for 0 and up in a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UserRange {
+    /// The one that is root in there.
+    pub first: u32,
+    /// How many there are.
+    pub length: u32,
 }
 
 /// Whose processes a pod's containers see.
@@ -262,6 +285,19 @@ pub struct Security {
     pub read_only_root: bool,
     /// Which system calls are allowed.
     pub seccomp: Seccomp,
+    /// procMount.
+    #[serde(default)]
+    pub proc_mount: ProcMount,
+}
+
+/// What of /proc and /sys a container sees that is not privileged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcMount {
+    /// What concerns the machine is hidden, or cannot be written.
+    #[default]
+    Default,
+    /// All. In a sandbox with users of its own only: what is the machine's is then kept from it by whose it is.
+    Unmasked,
 }
 
 /// The seccomp profile.

@@ -10,8 +10,12 @@ use std::fs;
 use rekindle_runtime::*;
 use world::{World, sandbox_spec};
 
-const NONE: Namespaces =
-    Namespaces { network: Namespace::Own, ipc: Namespace::Own, processes: Processes::Container };
+const NONE: Namespaces = Namespaces {
+    network: Namespace::Own,
+    ipc: Namespace::Own,
+    processes: Processes::Container,
+    users: Users::Host,
+};
 const NETWORK: Namespaces = Namespaces { network: Namespace::Host, ..NONE };
 const IPC: Namespaces = Namespaces { ipc: Namespace::Host, ..NONE };
 const PROCESSES: Namespaces = Namespaces { processes: Processes::Host, ..NONE };

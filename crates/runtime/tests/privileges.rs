@@ -24,8 +24,17 @@ fn status_line(output: &str, name: &str) -> String {
 
 #[test]
 fn privileges_are_the_same_at_every_attempt() {
+    let own = Users::Own(UserRange { first: 1 << 30, length: 65_536 });
+    for users in [Users::Host, own] {
+        privileges_stay(users);
+    }
+}
+
+fn privileges_stay(users: Users) {
     let world = World::new();
-    world.run_sandbox();
+    let mut sandbox = world::sandbox_spec(world.sandbox());
+    sandbox.namespaces.users = users;
+    world.block(world.rt().run_sandbox(&sandbox)).unwrap();
     let snapshot = |attempt| {
         let mut spec = world.shell("web", attempt, SHOW_PRIVILEGES);
         spec.security.run_as_user = Some(1234);

@@ -13,6 +13,7 @@ use crate::cgroup;
 use crate::launch::{self, Basis, Launched, REPORT_BYTES_MAX, Report};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
+use crate::problem::errno_text;
 use crate::protocol::{
     ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, MemoryFiles, OomRecord, Phase,
     PidNamespacePlan, StdinPlan,
@@ -59,6 +60,8 @@ pub(crate) struct Container {
     stdin_plan: StdinPlan,
     /// Over which its terminal comes.
     console: Option<OwnedFd>,
+    /// Who puts its root together, until it is reaped.
+    builder: Option<OwnedFd>,
     /// Closed when it ends, which those at the other ends wait for.
     pub(crate) attachments: Vec<OwnedFd>,
     pub(crate) log: Log,
@@ -143,6 +146,7 @@ impl Container {
             stdin: launched.stdin,
             stdin_plan: plan.stdio.stdin,
             console: launched.console,
+            builder: launched.builder,
             attachments: Vec::new(),
             log: files.log,
             state: files.state,
@@ -221,6 +225,17 @@ impl Container {
             StdinPlan::Once => self.stdin = None,
         }
         Ok(())
+    }
+
+    /// Reaps the process that puts its root together, if there is one; before, its first process cannot be. It has ended, or
+    /// is about to. Answers its descriptor, which would go on being readable.
+    pub(crate) fn reap_builder(&mut self) -> Option<OwnedFd> {
+        let builder = self.builder.take()?;
+        let child = WaitId::PidFd(builder.as_fd());
+        if let Err(errno) = rustix::process::waitid(child, WaitIdOptions::EXITED) {
+            note(&format!("reap the builder of {}: {}", self.slot, errno_text(errno)));
+        }
+        Some(builder)
     }
 
     /// Gives the word to start.

@@ -8,10 +8,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use crate::launch;
 use crate::notes::note;
 use crate::problem::{Context, errno_text};
 use crate::protocol::Failure;
 use crate::sys::{self, Forked, PidNamespace};
+use crate::users::Users;
 
 /// Holds the namespace as long as the process lives.
 #[derive(Debug)]
@@ -20,10 +22,14 @@ pub(crate) struct Init {
     pub(crate) pidfd: OwnedFd,
 }
 
-/// Makes the namespace.
-pub(crate) fn start() -> Result<Init, Failure> {
-    let forked = sys::fork_into(None, PidNamespace::New);
-    match forked.setup(|| "make the pod's PID namespace".to_owned())? {
+/// Makes the namespace, as these users' own.
+pub(crate) fn start(users: &Users) -> Result<Init, Failure> {
+    let what = || "make the pod's PID namespace".to_owned();
+    let forked = match users {
+        Users::Host => sys::fork_into(None, PidNamespace::New).setup(what)?,
+        Users::Own(own) => launch::fork_first(own, None, || Ok(()))?,
+    };
+    match forked {
         Forked::Child => run(),
         Forked::Parent { pidfd, .. } => Ok(Init { pidfd }),
     }

@@ -28,6 +28,7 @@ mod server;
 pub mod state_file;
 mod sys;
 pub mod timestamp;
+mod users;
 
 use std::os::fd::AsFd;
 

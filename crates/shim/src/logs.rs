@@ -212,6 +212,7 @@ mod tests {
             host_mounts: open("/proc/self/ns/mnt"),
             host_processes: open("/proc/self/ns/pid"),
             init: None,
+            users: crate::users::Users::Host,
         }
     }
 

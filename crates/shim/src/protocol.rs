@@ -244,6 +244,25 @@ pub struct NamespacesPlan {
     /// Whose processes its containers see.
     #[serde(default)]
     pub processes: ProcessesPlan,
+    /// Whose user ids hold in it. With ids of its own, all that can be its own must be: a namespace belongs to the user
+    /// namespace that it was made in.
+    #[serde(default)]
+    pub users: UsersPlan,
+}
+
+/// Whose user and group ids hold in a sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UsersPlan {
+    /// The host's.
+    #[default]
+    Host,
+    /// Its own, 0 up to `length`, which are the ids from `first` on of the host.
+    Own {
+        /// The host's id of its root.
+        first: u32,
+        /// How many there are.
+        length: u32,
+    },
 }
 
 /// What a sandbox does about PID namespaces.

@@ -1,6 +1,6 @@
 //! The sandbox's namespaces: network, IPC, UTS, and a mount namespace that holds /dev/shm and nothing else. Network and IPC
 //! may be the host's instead; then nothing of them is set here. And, if its containers share one, a PID namespace, which the
-//! shim itself is not in.
+//! shim itself is not in; nor is it in the user namespace of a sandbox that has one (see [`crate::users`]).
 //!
 //! The shim keeps nothing of the host mounted (but /dev/shm, with the host's IPC namespace), so that it pins nobody's file
 //! system, and reaches host paths through a descriptor of the host's root.
@@ -19,8 +19,10 @@ use crate::launch::{self, Links};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
     ClaimPlan, Failure, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan, SandboxPlan,
+    UsersPlan,
 };
 use crate::sys;
+use crate::users::{self, Users};
 
 /// A sandbox that stands; this process is in its namespaces.
 pub(crate) struct Sandbox {
@@ -32,6 +34,8 @@ pub(crate) struct Sandbox {
     pub(crate) host_processes: OwnedFd,
     /// The first process of the PID namespace that its containers share, if they do.
     pub(crate) init: Option<Init>,
+    /// Whose ids hold in it.
+    pub(crate) users: Users,
 }
 
 /// Makes the namespaces and enters them.
@@ -43,23 +47,43 @@ pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
     let host_root = open("/", OFlags::PATH | OFlags::DIRECTORY)?;
     let host_mounts = open("/proc/self/ns/mnt", OFlags::RDONLY)?;
     let host_processes = open("/proc/self/ns/pid", OFlags::RDONLY)?;
-    sys::unshare(made(plan.namespaces)).setup(|| "make the sandbox's namespaces".to_owned())?;
+    let users = make_namespaces(plan, host_root.as_fd())?;
     set_hostname(&plan.hostname)?;
     match plan.namespaces.network {
         NamespacePlan::Own => loopback_up()?,
         NamespacePlan::Host => {}
     }
-    set_sysctls(host_root.as_fd(), &plan.sysctls)?;
-    keep_only_shm(plan)?;
-    let init = share_processes(plan.namespaces.processes)?;
-    Ok(Sandbox { host_root, host_mounts, host_processes, init })
+    keep_only_shm(plan, &users)?;
+    let init = share_processes(plan.namespaces.processes, &users)?;
+    Ok(Sandbox { host_root, host_mounts, host_processes, init, users })
+}
+
+/// Makes them and enters them, but for the user namespace, and makes the kernel settings in them.
+fn make_namespaces(plan: &SandboxPlan, host_root: BorrowedFd<'_>) -> Result<Users, Failure> {
+    let made = match plan.namespaces.users {
+        UsersPlan::Host => made(plan.namespaces),
+        UsersPlan::Own { .. } => UnshareFlags::NEWNS,
+    };
+    let users = match plan.namespaces.users {
+        UsersPlan::Host => Users::Host,
+        UsersPlan::Own { first, length } => {
+            users::found(host_root, (first, length), plan.namespaces, &plan.sysctls)
+                .map(Users::Own)?
+        }
+    };
+    sys::unshare(made).setup(|| "make the sandbox's namespaces".to_owned())?;
+    match &users {
+        Users::Host => set_sysctls(host_root, &plan.sysctls)?,
+        Users::Own(_) => {} // their founder did
+    }
+    Ok(users)
 }
 
 /// Makes what its containers need to see each other's processes, or the host's.
-fn share_processes(plan: ProcessesPlan) -> Result<Option<Init>, Failure> {
+fn share_processes(plan: ProcessesPlan, users: &Users) -> Result<Option<Init>, Failure> {
     match plan {
         ProcessesPlan::Containers => Ok(None),
-        ProcessesPlan::Sandbox => init::start().map(Some),
+        ProcessesPlan::Sandbox => init::start(users).map(Some),
         ProcessesPlan::Host => {
             // Whoever is left without a parent there comes to this process.
             let own = Some(rustix::process::getpid());
@@ -95,7 +119,10 @@ fn loopback_up() -> Result<(), Failure> {
 }
 
 /// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc will do.
-fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Result<(), Failure> {
+pub(crate) fn set_sysctls(
+    host_root: BorrowedFd<'_>,
+    settings: &[(String, String)],
+) -> Result<(), Failure> {
     for (name, value) in settings {
         let path = Path::new("/proc/sys").join(name.replace('.', "/"));
         let what = || format!("set the sysctl {name}={value}");
@@ -107,11 +134,11 @@ fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Resu
 }
 
 /// Makes the shared memory the root, which containers bind as their /dev/shm, and lets go of everything else.
-fn keep_only_shm(plan: &SandboxPlan) -> Result<(), Failure> {
+fn keep_only_shm(plan: &SandboxPlan, users: &Users) -> Result<(), Failure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
     match plan.namespaces.ipc {
-        NamespacePlan::Own => mount_own_shm(plan),
+        NamespacePlan::Own => mount_own_shm(plan, users),
         NamespacePlan::Host => bind_host_shm(plan),
     }
     .setup(|| format!("mount the shared memory on {}", plan.mount_point))?;
@@ -124,9 +151,10 @@ fn keep_only_shm(plan: &SandboxPlan) -> Result<(), Failure> {
 
 const SHM_FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-fn mount_own_shm(plan: &SandboxPlan) -> Result<(), Errno> {
-    let options = std::ffi::CString::new(format!("size={},mode=1777", plan.shm_bytes))
-        .expect("a number holds no zero byte");
+fn mount_own_shm(plan: &SandboxPlan, users: &Users) -> Result<(), Errno> {
+    let root = users.outside(0);
+    let options = format!("size={},mode=1777,uid={root},gid={root}", plan.shm_bytes);
+    let options = std::ffi::CString::new(options).expect("a number holds no zero byte");
     rustix::mount::mount("shm", plan.mount_point.as_str(), "tmpfs", SHM_FLAGS, options.as_c_str())
 }
 
@@ -142,7 +170,7 @@ impl Sandbox {
     pub(crate) fn claim(&mut self, plan: &ClaimPlan) -> Result<(), Failure> {
         set_hostname(&plan.hostname)?;
         set_sysctls(self.host_root.as_fd(), &plan.sysctls)?;
-        self.init = share_processes(plan.processes)?;
+        self.init = share_processes(plan.processes, &self.users)?;
         Ok(())
     }
 

@@ -38,6 +38,8 @@ enum Source {
     Init,
     /// Some child has ended.
     Children,
+    /// The process that puts a container's root together has ended.
+    Builder(u32),
     Exit(u32),
     Status(u32),
     Output(u32, Stream),
@@ -53,6 +55,7 @@ impl Source {
             // No container has the number 0.
             Source::Init => (0, 2),
             Source::Children => (0, 3),
+            Source::Builder(number) => (number, 0),
             Source::Exit(number) => (number, 2),
             Source::Status(number) => (number, 3),
             Source::Output(number, Stream::Stdout) => (number, 4),
@@ -66,7 +69,8 @@ impl Source {
     fn unpack(data: EventData) -> Option<Self> {
         let number = u32::try_from(data.u64() >> 3).ok()?;
         Some(match data.u64() & 7 {
-            0 => Source::Listener,
+            0 if number == 0 => Source::Listener,
+            0 => Source::Builder(number),
             1 => Source::Agent,
             2 if number == 0 => Source::Init,
             3 if number == 0 => Source::Children,
@@ -154,6 +158,7 @@ impl Server {
             Source::CommandStatus(number) => self.read_command_status(number),
             Source::CommandExit(number) => self.reap_command(number),
             Source::Children => self.note_children(),
+            Source::Builder(number) => self.reap_builder(number),
             Source::Init => return self.reap_init(),
             Source::Exit(number) => return self.reap(number),
         }
@@ -346,12 +351,27 @@ impl Server {
         let outputs = [(&launched.stdout, Stream::Stdout), (&launched.stderr, Stream::Stderr)];
         add(&launched.pidfd, Source::Exit(number))
             .and_then(|()| add(&launched.status, Source::Status(number)))
+            .and_then(|()| match &launched.builder {
+                Some(builder) => add(builder, Source::Builder(number)),
+                None => Ok(()),
+            })
             .and_then(|()| {
                 outputs.into_iter().try_for_each(|(pipe, stream)| match pipe {
                     Some(pipe) => add(pipe, Source::Output(number, stream)),
                     None => Ok(()),
                 })
             })
+    }
+
+    fn reap_builder(&mut self, number: u32) {
+        // What it had to say came before.
+        self.read_status(number);
+        let container = self.containers.get_mut(&number);
+        if let Some(builder) = container.and_then(Container::reap_builder)
+            && let Err(errno) = epoll::delete(&self.epoll, &builder)
+        {
+            note(&format!("stop watching a builder: {}", errno_text(errno)));
+        }
     }
 
     /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed.
@@ -520,6 +540,7 @@ impl Server {
     /// A preparation that failed leaves nothing behind.
     fn forget_unready(&mut self, number: u32, failure: Failure) {
         let Some(mut container) = self.containers.remove(&number) else { return };
+        drop(container.reap_builder());
         // The child is on its way out; its closed pidfd leaves the epoll, and nobody else would reap it.
         let options = rustix::process::WaitIdOptions::EXITED;
         let child = rustix::process::WaitId::PidFd(container.pidfd.as_fd());
@@ -621,6 +642,7 @@ mod tests {
             Source::Agent,
             Source::Init,
             Source::Children,
+            Source::Builder(1),
             Source::Exit(1),
             Source::Status(u32::MAX),
             Source::Output(7, Stream::Stdout),

@@ -9,6 +9,9 @@ use rustix::io::Errno;
 /// libc's constant of this name is too narrow for its value.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
+/// linux/mount.h; rustix and libc do not have it on every platform.
+const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+
 /// Who came back from [`fork_into`].
 pub(crate) enum Forked {
     /// The new process.
@@ -39,12 +42,26 @@ pub(crate) fn fork_into(
     cgroup: Option<BorrowedFd<'_>>,
     namespace: PidNamespace,
 ) -> Result<Forked, Errno> {
-    let mut pidfd: RawFd = -1;
-    let mut flags = libc::CLONE_PIDFD as u64;
-    match namespace {
-        PidNamespace::New => flags |= libc::CLONE_NEWPID as u64,
-        PidNamespace::OfChildren => {}
+    clone3(namespace.flag(), cgroup)
+}
+
+/// Forks into new namespaces. With [`rustix::thread::UnshareFlags::NEWUSER`] among them, that one owns the others.
+pub(crate) fn fork_into_new(namespaces: rustix::thread::UnshareFlags) -> Result<Forked, Errno> {
+    clone3(namespaces.bits().into(), None)
+}
+
+impl PidNamespace {
+    fn flag(self) -> u64 {
+        match self {
+            PidNamespace::New => libc::CLONE_NEWPID as u64,
+            PidNamespace::OfChildren => 0,
+        }
     }
+}
+
+fn clone3(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked, Errno> {
+    let mut pidfd: RawFd = -1;
+    let mut flags = libc::CLONE_PIDFD as u64 | namespaces;
     if cgroup.is_some() {
         flags |= CLONE_INTO_CGROUP;
     }
@@ -114,8 +131,10 @@ pub(crate) enum Sibling {
 
 /// Forks a child of the caller's parent, which alone has to reap it. By the old clone(2), which a seccomp profile can look
 /// into and so lets pass.
-pub(crate) fn fork_sibling() -> Result<Sibling, Errno> {
-    let flags = libc::CLONE_PARENT as libc::c_ulong | libc::SIGCHLD as libc::c_ulong;
+pub(crate) fn fork_sibling(namespace: PidNamespace) -> Result<Sibling, Errno> {
+    let flags = libc::CLONE_PARENT as libc::c_ulong
+        | libc::SIGCHLD as libc::c_ulong
+        | namespace.flag() as libc::c_ulong;
     // SAFETY: without CLONE_VM and a stack of its own this is a fork of a single-threaded process, so the child's copy of
     // the heap and of all locks is in order. The other arguments are for flags that are not given.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
@@ -168,11 +187,24 @@ pub(crate) fn mount_setattr(
         Ties::Kept => 0,
     };
     let attr = MountAttr { set: add.bits().into(), clear: 0, propagation, userns_fd: 0 };
-    let flags = libc::AT_EMPTY_PATH
-        | match reach {
-            Reach::Mount => 0,
-            Reach::Tree => libc::AT_RECURSIVE,
-        };
+    let recursive = match reach {
+        Reach::Mount => 0,
+        Reach::Tree => libc::AT_RECURSIVE,
+    };
+    change_mount(mount, &attr, recursive)
+}
+
+/// Shows the ids of a file system by the map of a user namespace: what belongs to id n on the disk belongs to its id n in
+/// this mount, which must not be attached anywhere yet. Mounts beneath it are left as they are. EINVAL when the file system
+/// cannot do that.
+pub(crate) fn map_mount_ids(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<(), Errno> {
+    let userns_fd = u64::try_from(namespace.as_raw_fd()).map_err(|_| Errno::BADF)?;
+    let attr = MountAttr { set: MOUNT_ATTR_IDMAP, clear: 0, propagation: 0, userns_fd };
+    change_mount(mount, &attr, 0)
+}
+
+fn change_mount(mount: BorrowedFd<'_>, attr: &MountAttr, recursive: i32) -> Result<(), Errno> {
+    let flags = libc::AT_EMPTY_PATH | recursive;
     // SAFETY: the path is a C string, `attr` has the size that is passed with it; both live across the call.
     let result = unsafe {
         libc::syscall(
@@ -180,11 +212,27 @@ pub(crate) fn mount_setattr(
             mount.as_raw_fd(),
             c"".as_ptr(),
             flags,
-            &raw const attr,
-            size_of_val(&attr),
+            &raw const *attr,
+            size_of::<MountAttr>(),
         )
     };
     check(result)
+}
+
+/// Whom the files belong to that this process makes from now on. It must run as the host's root; takes effective capabilities
+/// that concern files away, as every change of that id does.
+pub(crate) fn set_file_owner(id: u32) -> Result<(), Errno> {
+    for call in [libc::SYS_setfsgid, libc::SYS_setfsuid] {
+        // SAFETY: numbers only; the call knows no errors.
+        unsafe { libc::syscall(call, id) };
+        // It answers the id before; an id that does not exist changes nothing.
+        // SAFETY: as above.
+        let now = unsafe { libc::syscall(call, u32::MAX) };
+        if now != libc::c_long::from(id) {
+            return Err(Errno::PERM);
+        }
+    }
+    Ok(())
 }
 
 /// Loads a seccomp program into the calling thread; instructions are the 8 bytes of a `sock_filter` as a big number.
@@ -282,12 +330,21 @@ pub(crate) fn dup_to(from: BorrowedFd<'_>, to: RawFd) -> Result<(), Errno> {
 
 /// Takes one descriptor out of a message that has come already.
 pub(crate) fn receive_file(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
+    receive(socket, rustix::net::RecvFlags::DONTWAIT)
+}
+
+/// Waits for a message with a descriptor. An error when the other side is closed.
+pub(crate) fn await_file(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
+    receive(socket, rustix::net::RecvFlags::empty())
+}
+
+fn receive(socket: &OwnedFd, wait: rustix::net::RecvFlags) -> Result<OwnedFd, Errno> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0u8; 1];
     let slices = &mut [std::io::IoSliceMut::new(&mut byte)];
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let flags = RecvFlags::CMSG_CLOEXEC | wait;
     rustix::net::recvmsg(socket, slices, &mut control, flags)?;
     let mut messages = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),

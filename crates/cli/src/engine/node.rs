@@ -58,6 +58,8 @@ pub struct NodeStart<'a> {
     pub pod_pids_limit: Option<u64>,
     /// Between two signs of life.
     pub heartbeat_period: TickDuration,
+    /// Its number among the nodes of the machine: 0 for the engine's own.
+    pub number: u8,
 }
 
 impl<'a> NodeStart<'a> {
@@ -78,6 +80,7 @@ impl<'a> NodeStart<'a> {
             max_container_restart_period: settings.max_container_restart_period(),
             pod_pids_limit: settings.pod_pids_limit,
             heartbeat_period: HEARTBEAT_PERIOD,
+            number: 0,
         }
     }
 }
@@ -102,6 +105,7 @@ pub async fn start(
             config.eviction = service.settings.eviction;
             config.shutdown = service.settings.shutdown;
             config.image_gc = service.settings.image_gc;
+            config.user_ids = service.settings.user_ids.of_node(start.number);
             if let Some(max_pods) = service.settings.max_pods {
                 config.max_pods = max_pods;
             }

@@ -92,6 +92,7 @@ impl Agent {
             ),
             pod_pids_limit: common.pod_pids_limit,
             heartbeat_period: common.heartbeat_period,
+            number: file.guest(),
         };
         let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         let socket = socket(data_dir.path()).context("the run folder has no name")?;

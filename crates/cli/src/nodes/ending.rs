@@ -88,6 +88,7 @@ pub async fn end_left(
         ),
         pod_pids_limit: common.pod_pids_limit,
         heartbeat_period: common.heartbeat_period,
+        number: node.file.guest(),
     };
     let agent = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     agent.stop(StopMode::EndPods).await;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_runtime::{
-    ContainerKey, ContainerSpec, LogLimits, SandboxKey, SandboxSpec, Stdin, Stdio, TerminalUse,
+    ContainerKey, ContainerSpec, LogLimits, Namespaces, SandboxKey, SandboxSpec, Stdin, Stdio,
+    TerminalUse, Users,
 };
 
 use rekindle_types::ephemeral;
@@ -48,13 +49,14 @@ pub(crate) fn sandbox_spec(
     pod: &Pod,
     cluster_domain: &str,
     pids_limit: Option<u64>,
+    users: Users,
 ) -> Result<SandboxSpec, SpecError> {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let sysctls = context.and_then(|context| context.sysctls.as_ref());
     Ok(SandboxSpec {
         key,
         hostname: uts_hostname(pod, &pod_hostname(pod, cluster_domain))?,
-        namespaces: pod_namespaces(pod),
+        namespaces: Namespaces { users, ..pod_namespaces(pod) },
         resources: pod_resources(pod, pids_limit),
         sysctls: sysctls
             .into_iter()

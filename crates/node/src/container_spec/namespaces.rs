@@ -1,9 +1,10 @@
 //! Which of the node's namespaces a pod shares, and whether its containers share one of theirs.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use rekindle_runtime::{Namespace, Namespaces, Processes};
+use rekindle_runtime::{Namespace, Namespaces, Processes, Users};
 
-/// `spec.hostNetwork`, `spec.hostIPC`, `spec.hostPID` and `spec.shareProcessNamespace`.
+/// `spec.hostNetwork`, `spec.hostIPC`, `spec.hostPID` and `spec.shareProcessNamespace`; not `spec.hostUsers`, which takes a
+/// range of ids ([`crate::users`]).
 pub(crate) fn pod_namespaces(pod: &Pod) -> Namespaces {
     let whose = |host: Option<bool>| match host {
         Some(true) => Namespace::Host,
@@ -14,6 +15,8 @@ pub(crate) fn pod_namespaces(pod: &Pod) -> Namespaces {
         network: whose(spec.and_then(|spec| spec.host_network)),
         ipc: whose(spec.and_then(|spec| spec.host_ipc)),
         processes: spec.map(processes).unwrap_or_default(),
+        // what its own are is the node's to say
+        users: Users::Host,
     }
 }
 

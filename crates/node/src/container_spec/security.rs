@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext,
 };
-use rekindle_runtime::{ImageGroups, Seccomp, Security};
+use rekindle_runtime::{ImageGroups, ProcMount, Seccomp, Security};
 
 use super::error::SpecError;
 
@@ -54,6 +54,11 @@ pub(crate) fn container_security(
             Seccomp::Unconfined
         } else {
             seccomp(pod_context, context, profiles)?
+        },
+        proc_mount: match context.and_then(|c| c.proc_mount.as_deref()) {
+            Some("Unmasked") => ProcMount::Unmasked,
+            // "Default"; the API's validation knows no others
+            Some(_) | None => ProcMount::Default,
         },
     })
 }

@@ -142,17 +142,20 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 
     async fn set_up_sandbox(self, attempt: SandboxAttempt) -> ActionResult {
-        let key = self.sandbox_key(attempt);
+        let failed = |error: &dyn std::fmt::Display| ActionError {
+            kind: ActionErrorKind::Sandbox,
+            message: format!("set up the sandbox of pod {}: {error}", self.pod_ref),
+        };
+        let users = self.node.users.of(&self.pod, &self.pod_ref, &self.dirs);
+        let users = users.map_err(|error| failed(&error))?;
         let spec = sandbox_spec(
-            key.clone(),
+            self.sandbox_key(attempt),
             &self.pod,
             &self.node.cluster_domain,
             self.node.pod_pids_limit,
+            users,
         );
-        let spec = spec.map_err(|error| ActionError {
-            kind: ActionErrorKind::Sandbox,
-            message: format!("set up the sandbox of pod {}: {error}", self.pod_ref),
-        })?;
+        let spec = spec.map_err(|error| failed(&error))?;
         let info = self.node.runtime.run_sandbox(&spec).await.map_err(|e| runtime_error(&e))?;
         self.node.sandbox_taken.notify_one();
         let ips = self.put_on_network(&info).await.map_err(|error| ActionError {

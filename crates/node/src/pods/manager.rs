@@ -304,16 +304,21 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             }
         }
         let known: BTreeSet<PodUid> = self.workers.keys().cloned().collect();
-        let orphans = std::mem::take(&mut self.found).into_values().flatten().collect();
+        let orphans: Vec<_> = std::mem::take(&mut self.found).into_values().flatten().collect();
+        let of_sandboxes = orphans.iter().map(|sandbox| sandbox.key.pod.uid.clone());
+        let nobodys: BTreeSet<PodUid> = unreadable.iter().cloned().chain(of_sandboxes).collect();
         self.early.clear();
         let leftovers = leftovers(&self.node, &unreadable, &known);
         let node = self.node.clone();
         // among the workers' tasks, so that an agent that stops waits for it
         self.tasks.spawn(async move {
-            remove_orphans(node, orphans).await;
+            let left = remove_orphans(node.clone(), orphans).await;
             let removed = tokio::task::spawn_blocking(move || remove_leftovers(&leftovers)).await;
-            if let Err(error) = removed {
-                tracing::error!(%error, "removing what an earlier agent left failed inside");
+            match removed {
+                Ok(()) => node.users.forget_all(nobodys.difference(&left), &node.dirs),
+                Err(error) => {
+                    tracing::error!(%error, "removing what an earlier agent left failed inside");
+                }
             }
         });
     }

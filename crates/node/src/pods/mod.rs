@@ -12,7 +12,7 @@ mod actions;
 mod asked;
 mod etc_files;
 mod index;
-mod journal_file;
+pub(crate) mod journal_file;
 mod latest;
 mod manager;
 mod recorder;

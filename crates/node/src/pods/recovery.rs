@@ -55,11 +55,13 @@ pub(crate) fn kept_pods<R, N>(
     kept
 }
 
-/// Takes away sandboxes whose pod is known to nobody: neither the API nor a kept spec can say how to end them better.
+/// Takes away sandboxes whose pod is known to nobody: neither the API nor a kept spec can say how to end them better. Answers
+/// the pods of those that it cannot.
 pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
     node: Arc<NodeContext<R, N>>,
     orphans: Vec<SandboxSnapshot>,
-) {
+) -> BTreeSet<PodUid> {
+    let mut left = BTreeSet::new();
     for sandbox in orphans {
         tracing::info!(pod = %sandbox.key.pod, uid = %sandbox.key.pod.uid, "removing a sandbox of a pod that nobody knows");
         if let Err(error) = node.runtime.remove_sandbox(&sandbox.key).await {
@@ -67,12 +69,14 @@ pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
                 error = error.chain(),
                 "an orphaned sandbox is left; tried again at the next start"
             );
+            left.insert(sandbox.key.pod.uid);
             continue;
         }
         if let Err(error) = node.network.detach(&sandbox.id).await {
             tracing::warn!(%error, "an orphaned sandbox's address is left; tried again at the next start");
         }
     }
+    left
 }
 
 /// What is left on disk of pods that nobody knows. Found in one go, so that nothing made later is among it.

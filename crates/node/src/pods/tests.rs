@@ -17,6 +17,7 @@ mod restarts;
 mod running;
 mod shutdown;
 mod tokens;
+mod users;
 
 use std::path::PathBuf;
 

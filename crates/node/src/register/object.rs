@@ -63,13 +63,20 @@ pub(crate) fn node_status(
             name: Some(String::new()),
             features: Some(NodeRuntimeHandlerFeatures {
                 recursive_read_only_mounts: Some(true),
-                user_namespaces: Some(false),
+                user_namespaces: Some(maps_ids(&machine.info.kernel_version)),
             }),
         }]),
         images: (!images.is_empty()).then_some(images), // as the API omits an empty list
         node_info: Some(machine.info.clone()),
         ..NodeStatus::default()
     }
+}
+
+/// Whether the kernel shows every file system of ours by other ids: tmpfs came last, in Linux 6.3.
+fn maps_ids(kernel: &str) -> bool {
+    let mut numbers = kernel.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    let version: (Option<u32>, Option<u32>) = (numbers.next().flatten(), numbers.next().flatten());
+    version >= (Some(6), Some(3))
 }
 
 fn addresses(config: &Config) -> Vec<NodeAddress> {
@@ -83,4 +90,23 @@ fn addresses(config: &Config) -> Vec<NodeAddress> {
 
 fn amounts(resources: &BTreeMap<String, Quantity>) -> BTreeMap<String, ApiQuantity> {
     resources.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_map_the_ids_of_all_file_systems_from_6_3_on() {
+        for (kernel, expected) in [
+            ("6.18.44-fc-v595", true),
+            ("6.3.0", true),
+            ("10.0", true),
+            ("6.2.16-3-pve", false),
+            ("5.15.0-100-generic", false),
+            ("", false),
+        ] {
+            assert_eq!(maps_ids(kernel), expected, "{kernel:?}");
+        }
+    }
 }

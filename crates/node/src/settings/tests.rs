@@ -178,3 +178,17 @@ fn what_the_kubelet_would_not_take_is_refused_by_name() {
         assert!(found.contains(error), "{file}: {found}");
     }
 }
+
+#[test]
+fn user_ids_are_set_in_the_kubelets_name_and_ours() {
+    let settings = read(&json!({"userNamespaces": {"idsPerPod": 131_072, "firstId": 655_360}}));
+    assert_eq!(settings.user_ids, UserIds::new(Some(655_360), Some(131_072)).unwrap());
+    for (file, expected) in [
+        (json!({"idsPerPod": 1000}), "userNamespaces.idsPerPod: 1000 is not a multiple of 65536"),
+        (json!({"firstId": 100_000}), "userNamespaces.firstId: 100000 is not a multiple of 65536"),
+        (json!({"lastId": 7}), "unknown field `lastId`"),
+    ] {
+        let error = NodeSettings::read(&json!({"userNamespaces": file})).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -10,7 +10,7 @@ use rekindle_runtime::{
     CreatedContainer, ExecExit, ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo,
     ImageOnDisk, ImagePull, LayerUsage, Namespaces, Resources, Runtime, RuntimeError, RuntimeEvent,
     RuntimeUsage, SandboxInfo, SandboxKey, SandboxMemory, SandboxSnapshot, SandboxSpec,
-    SandboxState, SandboxUsage, StartedContainer, StopSignal, StreamRequest, Streams,
+    SandboxState, SandboxUsage, StartedContainer, StopSignal, StreamRequest, Streams, Users,
 };
 use rekindle_types::{Exit, ExitStatus, Tick};
 use tokio::sync::{mpsc, watch};
@@ -165,6 +165,13 @@ impl Machine {
 
     pub(crate) fn sandboxes(&self) -> Vec<SandboxKey> {
         self.0.state.lock().unwrap().sandboxes.keys().cloned().collect()
+    }
+
+    /// Whose users the sandboxes of a pod had, up to the newest.
+    pub(crate) fn users(&self, pod: &str) -> Vec<Users> {
+        let state = self.0.state.lock().unwrap();
+        let of_pod = state.namespaces.iter().filter(|(key, _)| key.pod.name == pod);
+        of_pod.map(|(_, namespaces)| namespaces.users).collect()
     }
 
     /// The running containers as `name#attempt`.

@@ -52,9 +52,16 @@ impl World {
 
     /// Starts an agent on what stands.
     pub(crate) async fn agent(&self) -> Handle {
+        self.agent_with(|_| {}).await
+    }
+
+    /// As [`agent`](Self::agent), with another configuration.
+    pub(crate) async fn agent_with(&self, change: impl FnOnce(&mut Config)) -> Handle {
         let runtime = Arc::new(self.machine.connect());
         let network = Arc::new(self.network.clone());
-        Node::start(self.config(), self.api.client(), runtime, network).await.unwrap()
+        let mut config = self.config();
+        change(&mut config);
+        Node::start(config, self.api.client(), runtime, network).await.unwrap()
     }
 
     /// `kill -9` of an agent.

@@ -103,7 +103,7 @@ pub(crate) fn set(security: &Security) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{ImageGroups, Seccomp};
+    use crate::spec::{ImageGroups, ProcMount, Seccomp};
 
     fn security(add: &[&str], drop: &[&str]) -> Security {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -119,6 +119,7 @@ mod tests {
             allow_privilege_escalation: true,
             read_only_root: false,
             seccomp: Seccomp::RuntimeDefault,
+            proc_mount: ProcMount::Default,
         }
     }
 

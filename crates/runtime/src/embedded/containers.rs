@@ -20,7 +20,7 @@ use super::{Shared, blocking, janitor};
 use crate::error::{ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
 use crate::runtime::{CreatedContainer, StartedContainer, StopSignal};
-use crate::spec::{ContainerKey, ContainerSpec, MountSource, Processes};
+use crate::spec::{ContainerKey, ContainerSpec, MountSource, ProcMount, Processes, Users};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -147,6 +147,7 @@ fn prepare(
 ) -> Result<(ContainerPlan, ContainerRecord), RuntimeError> {
     const OPERATION: &str = "create";
     let key = &spec.key;
+    check_proc_mount(spec, sandbox.namespaces.users)?;
     // until the record below says that the image is used
     let _hold = shared.images.hold().map_err(|e| e.to_runtime(&spec.image))?;
     let image = resolve(shared, &spec.image)?;
@@ -193,6 +194,17 @@ fn prepare(
         .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
         .map_err(|e| failed(key, OPERATION, format!("write down container {slot}: {e}")))?;
     Ok((plan, record))
+}
+
+/// An open /proc is as safe as its users are nobody outside.
+fn check_proc_mount(spec: &ContainerSpec, users: Users) -> Result<(), RuntimeError> {
+    match (spec.security.proc_mount, users) {
+        (ProcMount::Default, _) | (ProcMount::Unmasked, Users::Own(_)) => Ok(()),
+        (ProcMount::Unmasked, Users::Host) => {
+            let problem = "procMount Unmasked needs users of the pod's own (hostUsers: false)";
+            Err(RuntimeError::Config { key: spec.key.clone(), problem: problem.to_owned() })
+        }
+    }
 }
 
 fn processes(spec: &ContainerSpec, of_sandbox: Processes) -> PidNamespacePlan {

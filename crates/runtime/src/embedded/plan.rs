@@ -12,7 +12,9 @@ use rekindle_shim::protocol::{
 use super::capabilities;
 use super::seccomp::{self, ProfileError, Profiles};
 use crate::image::{ImageConfig, ResolvedImage, UpperKind};
-use crate::spec::{ContainerSpec, Mount, MountSource, Seccomp, Security, Stdin, TerminalUse};
+use crate::spec::{
+    ContainerSpec, Mount, MountSource, ProcMount, Seccomp, Security, Stdin, TerminalUse,
+};
 
 /// Hidden in every container that is not privileged: what the container engines hide.
 const MASKED_PATHS: [&str; 12] = [
@@ -194,6 +196,10 @@ fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, 
             read_only_paths: Vec::new(),
         });
     }
+    let (masked, read_only): (&[&str], &[&str]) = match security.proc_mount {
+        ProcMount::Default => (&MASKED_PATHS, &READ_ONLY_PATHS),
+        ProcMount::Unmasked => (&[], &[]),
+    };
     let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
     Ok(Confinement {
         privilege: Privilege::Confined,
@@ -210,8 +216,8 @@ fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, 
                 seccomp::localhost(folder, profile, capabilities).map_err(Problem::Profile)?
             }
         },
-        masked_paths: owned(&MASKED_PATHS),
-        read_only_paths: owned(&READ_ONLY_PATHS),
+        masked_paths: owned(masked),
+        read_only_paths: owned(read_only),
     })
 }
 

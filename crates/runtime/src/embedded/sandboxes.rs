@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rekindle_shim::protocol::{
     Answer, ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, Request, SandboxPlan,
+    UsersPlan,
 };
 
 use super::link::{CallError, Link};
@@ -22,7 +23,9 @@ use super::spares::{self, Spare};
 use super::sysctls::{check_sysctls, default_sysctls};
 use super::{Shared, blocking, janitor};
 use crate::error::RuntimeError;
-use crate::spec::{Namespace, Namespaces, Processes, SandboxInfo, SandboxKey, SandboxSpec};
+use crate::spec::{
+    Namespace, Namespaces, Processes, SandboxInfo, SandboxKey, SandboxSpec, UserRange, Users,
+};
 
 /// How long a shim may take to end its containers (by SIGKILL, so milliseconds) before it is ended itself.
 pub(crate) const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
@@ -174,6 +177,10 @@ fn namespaces_plan(namespaces: Namespaces) -> NamespacesPlan {
         network: plan(namespaces.network),
         ipc: plan(namespaces.ipc),
         processes: processes_plan(namespaces.processes),
+        users: match namespaces.users {
+            Users::Host => UsersPlan::Host,
+            Users::Own(UserRange { first, length }) => UsersPlan::Own { first, length },
+        },
     }
 }
 

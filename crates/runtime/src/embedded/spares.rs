@@ -25,21 +25,28 @@ use super::shim_process::Socket;
 use super::sysctls::default_sysctls;
 use super::{Shared, blocking, janitor, unavailable};
 use crate::error::RuntimeError;
-use crate::spec::{Namespace, Namespaces, Processes, SandboxInfo, SandboxSpec};
+use crate::spec::{Namespace, Namespaces, Processes, SandboxInfo, SandboxSpec, Users};
 
 /// How many stand ready: one for a pod that is restarted, one for another at the same time.
 const READY_MAX: usize = 2;
 /// Bytes of a spare's /dev/shm: what every pod has that does not ask for another size.
 pub(crate) const SHM_BYTES: u64 = 64 * 1024 * 1024;
 /// A spare shares nothing.
-const NAMESPACES: Namespaces =
-    Namespaces { network: Namespace::Own, ipc: Namespace::Own, processes: Processes::Container };
+const NAMESPACES: Namespaces = Namespaces {
+    network: Namespace::Own,
+    ipc: Namespace::Own,
+    processes: Processes::Container,
+    users: Users::Host,
+};
 
 /// Whether a spare can become this sandbox. Whose processes its containers see is settled when it does: a PID namespace is
-/// made by a fork, and that of the host is there already.
+/// made by a fork, and that of the host is there already. Whose users hold cannot be: they own the other namespaces.
 pub(crate) fn fits(spec: &SandboxSpec) -> bool {
-    let Namespaces { network, ipc, processes: _ } = spec.namespaces;
-    spec.shm_bytes == SHM_BYTES && network == NAMESPACES.network && ipc == NAMESPACES.ipc
+    let Namespaces { network, ipc, processes: _, users } = spec.namespaces;
+    spec.shm_bytes == SHM_BYTES
+        && network == NAMESPACES.network
+        && ipc == NAMESPACES.ipc
+        && users == NAMESPACES.users
 }
 
 /// A sandbox that waits for its pod.

@@ -1,11 +1,13 @@
 //! Kernel settings of a sandbox. Only those of a namespace of its own are ever written: another namespace's are the host's.
 
 use super::sandboxes::Cause;
-use crate::spec::{Namespace, Namespaces, SandboxSpec};
+use crate::spec::{Namespace, Namespaces, SandboxSpec, Users};
 
 /// What other engines set, so that ping and low ports work without privileges. All of the network namespace.
-const DEFAULTS: [(&str, &str); 2] =
-    [("net.ipv4.ip_unprivileged_port_start", "0"), ("net.ipv4.ping_group_range", "0 2147483647")];
+const FIRST_PORT: &str = "net.ipv4.ip_unprivileged_port_start";
+const PINGING_GROUPS: &str = "net.ipv4.ping_group_range";
+/// The largest group that the kernel takes there.
+const GROUP_MAX: u32 = 2_147_483_647;
 
 /// The namespace that a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +21,13 @@ enum Home {
 pub(crate) fn default_sysctls(namespaces: Namespaces) -> Vec<(String, String)> {
     match namespaces.network {
         Namespace::Own => {
-            DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+            // Groups are those of whoever writes it, and must all exist.
+            let last = match namespaces.users {
+                Users::Host => GROUP_MAX,
+                Users::Own(range) => range.length.saturating_sub(1).min(GROUP_MAX),
+            };
+            let groups = (PINGING_GROUPS.to_owned(), format!("0 {last}"));
+            vec![(FIRST_PORT.to_owned(), "0".to_owned()), groups]
         }
         Namespace::Host => Vec::new(),
     }
@@ -64,6 +72,7 @@ fn home(name: &str) -> Home {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::UserRange;
 
     #[test]
     fn a_setting_is_of_one_namespace_or_of_the_machine() {
@@ -84,7 +93,17 @@ mod tests {
     fn nothing_is_set_in_the_hosts_network() {
         let namespaces = Namespaces { network: Namespace::Host, ..Namespaces::default() };
         assert_eq!(default_sysctls(namespaces), []);
-        assert_eq!(default_sysctls(Namespaces::default()).len(), DEFAULTS.len());
-        assert!(DEFAULTS.iter().all(|(name, _)| home(name) == Home::Network));
+        let own = default_sysctls(Namespaces::default());
+        assert_eq!(own.len(), 2);
+        assert!(own.iter().all(|(name, _)| home(name) == Home::Network));
+    }
+
+    #[test]
+    fn groups_that_may_ping_are_those_that_there_are() {
+        let groups =
+            |users| default_sysctls(Namespaces { users, ..Namespaces::default() })[1].1.clone();
+        assert_eq!(groups(Users::Host), "0 2147483647");
+        let range = UserRange { first: 1 << 20, length: 65_536 };
+        assert_eq!(groups(Users::Own(range)), "0 65535");
     }
 }

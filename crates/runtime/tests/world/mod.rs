@@ -233,6 +233,7 @@ pub fn security() -> Security {
         read_only_root: false,
         image_groups: ImageGroups::Merged,
         seccomp: Seccomp::RuntimeDefault,
+        proc_mount: ProcMount::Default,
     }
 }
 

@@ -4,16 +4,18 @@
 //! again. The shim itself is in the host's all the time. It cannot be dumped, nor can the child be before its exec: those who
 //! live in the namespace already get nothing of either unless they may trace any process of the machine.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::process::{WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType};
 
+use super::JoinReport;
 use crate::problem::{Context, errno_text};
 use crate::protocol::{Failure, FailureKind};
 use crate::sandbox::Sandbox;
-use crate::sys::{self, Forked, PidNamespace};
+use crate::sys::{self, Forked, PidNamespace, Sibling};
+use crate::users::Own;
 
 /// The namespace.
 #[derive(Clone, Copy)]
@@ -54,6 +56,67 @@ pub(super) fn fork(
     }
 }
 
+/// Forks the first process of a new PID namespace that belongs to the user namespace, and is root in there. Only somebody in
+/// there can make one, so a helper joins, forks it as the shim's child, and ends. `before` runs in the helper while it has the
+/// host's rights still; what it does to itself is inherited.
+pub(crate) fn fork_first(
+    own: &Own,
+    cgroup: Option<BorrowedFd<'_>>,
+    before: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Forked, Failure> {
+    let what = || "make a PID namespace for the pod's users".to_owned();
+    let (said, report) = super::pipe()?;
+    match sys::fork_into(cgroup, PidNamespace::OfChildren).setup(what)? {
+        Forked::Child => {
+            drop(said);
+            let forked = before()
+                .and_then(|()| own.join())
+                .and_then(|()| sys::fork_sibling(PidNamespace::New).setup(what));
+            let said = match forked {
+                Ok(Sibling::Child) => return Ok(Forked::Child),
+                Ok(Sibling::Caller { pid }) => JoinReport::Forked(pid),
+                Err(failure) => JoinReport::Failed(failure),
+            };
+            // Nobody to tell: the shim is gone.
+            let _ = rustix::io::write(&report, &said.encode());
+            sys::exit_now(0)
+        }
+        Forked::Parent { pidfd, .. } => {
+            drop(report);
+            let heard = hear(&said);
+            rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)
+                .setup(what)?;
+            follow(heard?).setup(what)
+        }
+    }
+}
+
+/// The number of the process that the helper forked.
+fn hear(said: &OwnedFd) -> Result<u32, Failure> {
+    let mut buffer = [0u8; super::REPORT_BYTES_MAX];
+    let count = loop {
+        match rustix::io::read(said, &mut buffer) {
+            Err(Errno::INTR) => {}
+            result => break result.setup(|| "hear of a fork".to_owned())?,
+        }
+    };
+    match JoinReport::decode(&buffer[..count]) {
+        Some(JoinReport::Forked(pid)) => Ok(pid),
+        Some(JoinReport::Failed(failure)) => Err(failure),
+        None => {
+            let problem = "it was killed while it was being prepared";
+            Err(Failure::new(FailureKind::Setup, problem))
+        }
+    }
+}
+
+/// As a child that nobody has reaped, its number is its own.
+fn follow(pid: u32) -> Result<Forked, Errno> {
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
+    let pidfd = rustix::process::pidfd_open(raw, PidfdFlags::empty())?;
+    Ok(Forked::Parent { pid, pidfd })
+}
+
 fn enter(process: BorrowedFd<'_>) -> Result<(), Failure> {
     match rustix::thread::move_into_thread_name_spaces(process, ThreadNameSpaceType::PROCESS_ID) {
         Err(Errno::SRCH) => {
@@ -76,7 +139,7 @@ fn stuck(errno: Errno) -> Failure {
     )
 }
 
-fn end(child: BorrowedFd<'_>) {
+pub(super) fn end(child: BorrowedFd<'_>) {
     // Nobody is told of it: the launch has failed.
     let _ = sys::pidfd_send_signal(child, libc::SIGKILL);
     let _ = rustix::process::waitid(WaitId::PidFd(child), WaitIdOptions::EXITED);

@@ -3,10 +3,13 @@
 //! `cgroups (but CPU) → the host's mounts, copied → root, system mounts, volumes → pivot → who am I → working directory →
 //! CPU cgroup → confine → "ready" → wait for the word → exec`
 //!
+//! With users of its own it joins them when the root is changed; if its PID namespace is its own, too, that takes two
+//! processes ([`super::apart`]).
+//!
 //! It is a fork of the single-threaded shim, so ordinary code is fine here; it never returns into the shim's. What it finds
 //! wrong it writes into the status pipe; the exec closes that.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -19,13 +22,14 @@ use super::mounts::{self, Depth};
 use super::paths::{self, Kind, Links};
 use super::stdio::Stdio;
 use super::user::{self, Identity};
-use super::{Report, confine, exec, rootfs, system_mounts, volumes};
+use super::{Report, apart, confine, exec, rootfs, stage, system_mounts, volumes};
 use crate::problem::Context;
 use crate::protocol::{
     Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan, TerminalPlan,
 };
 use crate::sandbox::Sandbox;
 use crate::sys;
+use crate::users::{Own, Users};
 
 /// Open files that a container may have, where the machine allows it (containerd's and Docker's figure).
 const OPEN_FILES: u64 = 1_048_576;
@@ -47,7 +51,48 @@ pub(crate) struct Tasks {
 
 /// Runs in the child and never returns.
 pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &Tasks, pipes: &Pipes) -> ! {
-    let failure = match prepare(plan, sandbox, tasks, pipes) {
+    finish(prepare(plan, sandbox, tasks, pipes), pipes)
+}
+
+/// As [`run`], in the first of the two processes of [`super::apart`].
+pub(super) fn run_first(
+    plan: &ContainerPlan,
+    sandbox: &Sandbox,
+    tasks: &Tasks,
+    pipes: &Pipes,
+    taker: &OwnedFd,
+) -> ! {
+    let prepared =
+        apart::take_over(tasks, pipes, taker).and_then(|()| settle(plan, sandbox, tasks, pipes));
+    finish(prepared, pipes)
+}
+
+/// As [`run`], in the second one, which ends when its work is done.
+pub(super) fn run_builder(
+    plan: &ContainerPlan,
+    sandbox: &Sandbox,
+    own: &Own,
+    tasks: &Tasks,
+    pipes: &Pipes,
+    giver: &OwnedFd,
+) -> ! {
+    let handed_over =
+        begin(tasks).and_then(|()| apart::look_at_own_namespaces(sandbox)).and_then(|namespaces| {
+            let keep = [own.namespace.as_raw_fd(), namespaces.as_raw_fd(), giver.as_raw_fd()];
+            build(plan, sandbox, pipes, &keep)?;
+            apart::hand_over(own, &namespaces, giver)
+        });
+    match handed_over {
+        Ok(()) => sys::exit_now(0),
+        Err(failure) => {
+            report(pipes, Report::Failed(failure));
+            sys::exit_now(128);
+        }
+    }
+}
+
+fn finish(prepared: Result<(Prepared, Identity), Failure>, pipes: &Pipes) -> ! {
+    let failure = match prepared {
         Ok((prepared, identity)) => {
             report(pipes, Report::Ready(Some(identity)));
             if !wait_for_the_word(&pipes.go) {
@@ -94,26 +139,58 @@ fn prepare(
     tasks: &Tasks,
     pipes: &Pipes,
 ) -> Result<(Prepared, Identity), Failure> {
+    begin(tasks)?;
+    best_effort_limits(sandbox);
+    let mut keep = vec![pipes.go.as_raw_fd()];
+    keep.extend(pipes.stdio.descriptors());
+    keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
+    keep.extend(sandbox.users.own().map(|own| own.namespace.as_raw_fd()));
+    build(plan, sandbox, pipes, &keep)?;
+    if let Some(own) = sandbox.users.own() {
+        pipes.stdio.give(own)?;
+        own.join_with_mounts()?;
+    }
+    settle(plan, sandbox, tasks, pipes)
+}
+
+fn begin(tasks: &Tasks) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
     join(&tasks.first)?;
     sys::reset_signals();
-    rustix::process::setsid().setup(|| "start a session".to_owned())?;
+    rustix::process::setsid().setup(|| "start a session".to_owned()).map(drop)
+}
+
+/// From the host's mounts to the container's. But for `keep` and the status pipe, all files are closed on the way.
+fn build(
+    plan: &ContainerPlan,
+    sandbox: &Sandbox,
+    pipes: &Pipes,
+    keep: &[RawFd],
+) -> Result<(), Failure> {
     let shm = sandbox.clone_shm().setup(|| "bind the shared memory".to_owned())?;
     enter_copy_of_host_mounts(sandbox, &plan.cgroup)?;
     // While the copies still have their ties to the host's own: a volume may keep them.
     let opened = plan.mounts.iter().map(volumes::open).collect::<Result<Vec<_>, _>>()?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
-    let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), shm.as_raw_fd()];
-    keep.extend(pipes.stdio.descriptors());
-    keep.extend(opened.iter().filter_map(volumes::Opened::descriptor));
-    keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
-    sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
+    let mut all = vec![pipes.status.as_raw_fd(), shm.as_raw_fd()];
+    all.extend(opened.iter().filter_map(volumes::Opened::descriptor));
+    all.extend(keep);
+    sys::close_all_but(&all).setup(|| "close inherited files".to_owned())?;
     rustix::process::umask(Mode::empty());
-    build_root(plan, &opened, shm.as_fd())?;
-    best_effort_limits();
-    let identity = find_identity(plan)?;
+    build_root(plan, &opened, shm.as_fd(), &sandbox.users)
+}
+
+/// In the container's root, and as whoever it belongs to: who the process is, and what it may do.
+fn settle(
+    plan: &ContainerPlan,
+    sandbox: &Sandbox,
+    tasks: &Tasks,
+    pipes: &Pipes,
+) -> Result<(Prepared, Identity), Failure> {
+    rustix::process::umask(Mode::empty());
+    let identity = find_identity(plan, &sandbox.users)?;
     let mut process = plan.process.clone();
     match plan.stdio.terminal {
         TerminalPlan::None => {}
@@ -122,7 +199,7 @@ fn prepare(
     let command = exec::prepare(&process, &identity.home)?;
     pipes.stdio.connect(&identity)?;
     let in_place = enter_working_dir(&plan.process);
-    join_last(tasks)?;
+    join_last(tasks, &sandbox.users)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     // What follows a seccomp profile has to be allowed by it: as little as can be.
     sys::close_all_on_exec().setup(|| "close files at the exec".to_owned())?;
@@ -142,9 +219,11 @@ pub(super) fn join(tasks: &[OwnedFd]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn join_last(tasks: &Tasks) -> Result<(), Failure> {
-    if tasks.last.is_empty() {
-        return Ok(());
+fn join_last(tasks: &Tasks, users: &Users) -> Result<(), Failure> {
+    match users {
+        Users::Host if tasks.last.is_empty() => return Ok(()),
+        // The one from before is the host's.
+        Users::Host | Users::Own(_) => {}
     }
     join(&tasks.last)?;
     sys::unshare(UnshareFlags::NEWCGROUP).setup(|| "make a cgroup namespace".to_owned())
@@ -170,16 +249,28 @@ fn build_root(
     plan: &ContainerPlan,
     opened: &[volumes::Opened<'_>],
     shm: BorrowedFd<'_>,
+    users: &Users,
 ) -> Result<(), Failure> {
     let privilege = plan.confinement.privilege;
-    let root = rootfs::mount(&plan.root, privilege)?;
-    system_mounts::mount_all(root.as_fd(), &plan.confinement, plan.cgroup.view, shm)?;
-    match privilege {
-        Privilege::Confined => system_mounts::mask(root.as_fd(), &plan.root.mask, Links::InRoot)?,
-        Privilege::Privileged => {}
+    let staged = match users {
+        Users::Host => None,
+        Users::Own(own) => {
+            own.make_for_root()?;
+            Some(stage::root(&plan.root, own)?)
+        }
+    };
+    let root_plan = staged.as_ref().unwrap_or(&plan.root);
+    let root = rootfs::mount(root_plan, privilege)?;
+    system_mounts::mount_all(root.as_fd(), &plan.confinement, plan.cgroup.view, shm, users)?;
+    match (privilege, users) {
+        // It may look at the host as it likes.
+        (Privilege::Privileged, Users::Host) => {}
+        (Privilege::Confined, _) | (Privilege::Privileged, Users::Own(_)) => {
+            system_mounts::mask(root.as_fd(), &plan.root.mask, Links::InRoot)?;
+        }
     }
     for volume in opened {
-        volumes::attach(root.as_fd(), volume, privilege, &plan.root.mount_point)?;
+        volumes::attach(root.as_fd(), volume, privilege, &plan.root.mount_point, users)?;
     }
     match plan.root.access {
         Access::ReadWrite => {}
@@ -202,7 +293,7 @@ fn pivot(root: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Raised where that is allowed; never a reason not to start.
-pub(super) fn raise_open_files() {
+fn raise_open_files() {
     let wanted = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
     if rustix::process::setrlimit(Resource::Nofile, wanted).is_err() {
         let now = rustix::process::getrlimit(Resource::Nofile);
@@ -212,20 +303,29 @@ pub(super) fn raise_open_files() {
     }
 }
 
-fn best_effort_limits() {
+/// What the host's root may do to itself, for whoever it becomes.
+pub(super) fn best_effort_limits(sandbox: &Sandbox) {
     raise_open_files();
-    // An agent that protects itself from the OOM killer does not protect its pods. /proc is the container's own by now.
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    if let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", flags, Mode::empty()) {
+    // An agent that protects itself from the OOM killer does not protect its pods.
+    let path = Path::new("/proc/self/oom_score_adj");
+    let file = paths::open(sandbox.host_root.as_fd(), path, OFlags::WRONLY, Links::InRoot);
+    if let Ok(file) = file {
         let _ = rustix::io::write(&file, b"0");
     }
 }
 
-fn find_identity(plan: &ContainerPlan) -> Result<Identity, Failure> {
+fn find_identity(plan: &ContainerPlan, users: &Users) -> Result<Identity, Failure> {
     let passwd = read_image_file("/etc/passwd")?;
     let group = read_image_file("/etc/group")?;
-    user::identify(&plan.process.user, &passwd, &group)
-        .map_err(|problem| Failure::new(FailureKind::Config, problem))
+    let refused = |problem| Failure::new(FailureKind::Config, problem);
+    let identity = user::identify(&plan.process.user, &passwd, &group).map_err(refused)?;
+    let all = [identity.uid, identity.gid].into_iter().chain(identity.groups.iter().copied());
+    match users.unknown(all) {
+        None => Ok(identity),
+        Some(id) => Err(refused(format!(
+            "user or group {id} is beyond the ids that the pod has of its own (hostUsers: false)"
+        ))),
+    }
 }
 
 /// An absent file is empty. Anything but a regular file is not read: a FIFO would block, a device may do anything.

@@ -1,7 +1,7 @@
 //! One more command in a container that runs: from the fork to the exec.
 //!
 //! ```text
-//! shim ─ fork ─▶ helper: cgroups → close files → mount, cgroup namespaces → files → working directory → confine
+//! shim ─ fork ─▶ helper: cgroups → close files → mount, cgroup, user namespaces → files → working directory → confine
 //!                  └─ fork into the PID namespace ─▶ command: session → files 0, 1, 2 → exec
 //! ```
 //!
@@ -30,6 +30,7 @@ use crate::protocol::{
 };
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked, PidNamespace, Sibling};
+use crate::users::{self, Users};
 
 /// What a container's further commands need of its plan.
 pub(crate) struct Basis {
@@ -76,7 +77,7 @@ pub(crate) enum JoinReport {
 }
 
 impl JoinReport {
-    fn encode(self) -> Vec<u8> {
+    pub(super) fn encode(self) -> Vec<u8> {
         match self {
             JoinReport::Forked(pid) => [&b"F"[..], &pid.to_le_bytes()].concat(),
             JoinReport::Failed(failure) => Report::Failed(failure).encode(),
@@ -148,7 +149,7 @@ impl Helper<'_> {
     /// Runs in the helper, and in the command that it forks; returns in neither.
     fn run(&self, files: &[OwnedFd], status: &OwnedFd) -> ! {
         let failure = match self.prepare(files, status).and_then(|(command, wired)| {
-            let forked = sys::fork_sibling().setup(|| "fork".to_owned())?;
+            let forked = sys::fork_sibling(PidNamespace::OfChildren).setup(|| "fork".to_owned())?;
             Ok((command, wired, forked))
         }) {
             Ok((_, _, Sibling::Caller { pid })) => {
@@ -175,12 +176,11 @@ impl Helper<'_> {
         child::join(&self.tasks.first)?;
         child::join(&self.tasks.last)?;
         sys::reset_signals();
-        self.leave_oom_protection();
+        child::best_effort_limits(self.sandbox);
         let mut keep = vec![status.as_raw_fd(), self.target.container.as_raw_fd()];
         keep.extend(files.iter().map(AsRawFd::as_raw_fd));
         sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
-        self.enter_namespaces()?;
-        child::raise_open_files();
+        self.enter_namespaces(files)?;
         let Basis { process, confinement, .. } = self.target.basis;
         let mut process = ProcessPlan { argv: self.plan.argv.clone(), ..process.clone() };
         match self.plan.files {
@@ -197,24 +197,22 @@ impl Helper<'_> {
         Ok((command, wired))
     }
 
-    /// An agent that protects itself from the OOM killer does not protect its pods.
-    fn leave_oom_protection(&self) {
-        let path = Path::new("/proc/self/oom_score_adj");
-        let file = paths::open(self.sandbox.host_root.as_fd(), path, OFlags::WRONLY, Links::InRoot);
-        if let Ok(file) = file {
-            // Never a reason not to start.
-            let _ = rustix::io::write(&file, b"0");
-        }
-    }
-
     /// Network, IPC and UTS are the sandbox's, which the shim is in already. The PID namespace is for the next fork.
-    fn enter_namespaces(&self) -> Result<(), Failure> {
-        let namespaces = ThreadNameSpaceType::MOUNT
+    fn enter_namespaces(&self, files: &[OwnedFd]) -> Result<(), Failure> {
+        let mut namespaces = ThreadNameSpaceType::MOUNT
             | ThreadNameSpaceType::PROCESS_ID
             | ThreadNameSpaceType::CONTROL_GROUP;
+        if let Some(own) = self.sandbox.users.own() {
+            files.iter().try_for_each(|file| own.give(file.as_fd()))?;
+            namespaces |= ThreadNameSpaceType::USER;
+        }
         match rustix::thread::move_into_thread_name_spaces(self.target.container, namespaces) {
-            Err(Errno::SRCH) => Err(not_running(&self.plan.slot)),
-            result => result.setup(|| format!("enter the namespaces of {}", self.plan.slot)),
+            Err(Errno::SRCH) => return Err(not_running(&self.plan.slot)),
+            result => result.setup(|| format!("enter the namespaces of {}", self.plan.slot))?,
+        }
+        match self.sandbox.users {
+            Users::Host => Ok(()),
+            Users::Own(_) => users::become_root(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Starting a container: the parent's half. [`child`] is the other.
 
+mod apart;
 mod birth;
 mod child;
 mod confine;
@@ -8,6 +9,7 @@ mod join;
 mod mounts;
 mod paths;
 mod rootfs;
+mod stage;
 mod stdio;
 mod system_mounts;
 mod terminal;
@@ -21,7 +23,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
-pub(crate) use birth::Birthplace;
+pub(crate) use birth::{Birthplace, fork_first};
 pub(crate) use join::{Basis, JoinReport, Target, join, not_running, status_sockets};
 pub(crate) use paths::{Links, open};
 pub(crate) use terminal::send;
@@ -52,15 +54,20 @@ pub(crate) struct Launched {
     /// Where its input is written, when it has any.
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) console: Option<OwnedFd>,
+    /// Who puts its root together, when it is not the process itself: to be reaped, first.
+    pub(crate) builder: Option<OwnedFd>,
 }
 
 impl Launched {
     /// Ends a child that nobody will watch over, and reaps it.
     pub(crate) fn abandon(self) {
-        let ended = sys::pidfd_send_signal(self.pidfd.as_fd(), libc::SIGKILL).and_then(|()| {
-            let child = rustix::process::WaitId::PidFd(self.pidfd.as_fd());
+        let reap = |child: &OwnedFd| {
+            let child = rustix::process::WaitId::PidFd(child.as_fd());
             rustix::process::waitid(child, rustix::process::WaitIdOptions::EXITED).map(drop)
-        });
+        };
+        let ended = sys::pidfd_send_signal(self.pidfd.as_fd(), libc::SIGKILL)
+            .and_then(|()| self.builder.as_ref().map_or(Ok(()), reap))
+            .and_then(|()| reap(&self.pidfd));
         if let Err(errno) = ended {
             note(&format!("end a child that cannot be watched: {}", errno_text(errno)));
         }
@@ -77,7 +84,7 @@ pub(crate) enum Report {
 }
 
 impl Report {
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Report::Ready(identity) => {
                 let mut bytes = vec![b'R'];
@@ -126,18 +133,26 @@ pub(crate) fn launch(
     let (child_go, go) = pipe()?;
     let (ours, stdio) = stdio::open(plan.stdio)?;
     let pipes = child::Pipes { status: child_status, go: child_go, stdio };
-    let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
-    match birth::fork(unified, place, sandbox)? {
-        Forked::Child => child::run(plan, sandbox, &cgroups.tasks, &pipes),
-        Forked::Parent { pid, pidfd } => {
-            let outputs = [&ours.stdout, &ours.stderr].into_iter().flatten();
-            for end in outputs.chain([&status]) {
-                set_nonblocking(end).setup(|| "set up the pipes".to_owned())?;
-            }
-            let stdio::Ours { stdin, stdout, stderr, console } = ours;
-            Ok(Launched { pid, pidfd, status, go, stdout, stderr, stdin, console })
-        }
+    // Before there is a child that would have to be ended.
+    for end in [&ours.stdout, &ours.stderr].into_iter().flatten().chain([&status]) {
+        set_nonblocking(end).setup(|| "set up the pipes".to_owned())?;
     }
+    let (pid, pidfd, builder) = match (place, sandbox.users.own()) {
+        (Birthplace::New, Some(own)) => {
+            let apart::Pair { pid, pidfd, builder } =
+                apart::launch(plan, own, sandbox, &cgroups, &pipes)?;
+            (pid, pidfd, Some(builder))
+        }
+        (Birthplace::New | Birthplace::Host | Birthplace::With(_), _) => {
+            let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
+            match birth::fork(unified, place, sandbox)? {
+                Forked::Child => child::run(plan, sandbox, &cgroups.tasks, &pipes),
+                Forked::Parent { pid, pidfd } => (pid, pidfd, None),
+            }
+        }
+    };
+    let stdio::Ours { stdin, stdout, stderr, console } = ours;
+    Ok(Launched { pid, pidfd, status, go, stdout, stderr, stdin, console, builder })
 }
 
 /// A container's cgroups, opened.

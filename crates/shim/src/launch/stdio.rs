@@ -10,6 +10,7 @@ use super::{pipe, terminal};
 use crate::problem::Context;
 use crate::protocol::{Failure, StdinPlan, StdioPlan, TerminalPlan, TerminalSize};
 use crate::sys;
+use crate::users::Own;
 
 /// The shim's ends.
 #[derive(Default)]
@@ -63,6 +64,16 @@ impl Stdio {
             Stdio::Pipes { stdin, stdout, stderr } => {
                 let all = stdin.iter().chain([stdout, stderr]);
                 all.map(AsRawFd::as_raw_fd).collect()
+            }
+        }
+    }
+
+    /// Gives them to root of a user namespace: it could not give on what belongs to somebody whom it does not know.
+    pub(super) fn give(&self, own: &Own) -> Result<(), Failure> {
+        match self {
+            Stdio::Terminal { console: _ } => Ok(()), // nobody opens it again
+            Stdio::Pipes { stdin, stdout, stderr } => {
+                stdin.iter().chain([stdout, stderr]).try_for_each(|pipe| own.give(pipe.as_fd()))
             }
         }
     }

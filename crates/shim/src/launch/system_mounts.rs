@@ -12,11 +12,15 @@ use super::paths::{self, Kind, Links};
 use crate::problem::Context;
 use crate::protocol::{CgroupView, Confinement, Failure, FailureKind, Privilege};
 use crate::sys::Reach;
+use crate::users::Users;
 
 const NOTHING_SPECIAL: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
     .union(MountAttrFlags::MOUNT_ATTR_NODEV)
     .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
 const READ_ONLY: MountAttrFlags = NOTHING_SPECIAL.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
+
+/// The group of terminals, which all distributions agree on.
+const TTY_GROUP: u32 = 5;
 
 /// Device nodes that every container has: name, major, minor.
 const DEVICES: [(&str, u32, u32); 6] = [
@@ -36,12 +40,13 @@ const DEV_LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Mounts all of them. `shm` is the sandbox's shared memory, a detached mount.
+/// Mounts all of them, as the host's root, but made for the users' own. `shm` is the sandbox's shared memory, a detached mount.
 pub(crate) fn mount_all(
     root: BorrowedFd<'_>,
     confinement: &Confinement,
     view: CgroupView,
     shm: BorrowedFd<'_>,
+    users: &Users,
 ) -> Result<(), Failure> {
     let proc = mount_point(root, "/proc")?;
     mount_new("proc", &[], NOTHING_SPECIAL, proc.as_fd(), "/proc")?;
@@ -53,7 +58,7 @@ pub(crate) fn mount_all(
     mount_new("sysfs", &[], sys_attributes, sys.as_fd(), "/sys")?;
     mount_cgroup_view(root, view)?;
     match confinement.privilege {
-        Privilege::Confined => mount_dev(root, shm)?,
+        Privilege::Confined => mount_dev(root, shm, users)?,
         Privilege::Privileged => mount_host_dev(root, shm)?,
     }
     hide(root, confinement)
@@ -104,14 +109,14 @@ fn mount_cgroup_view(root: BorrowedFd<'_>, view: CgroupView) -> Result<(), Failu
 
 /// A /dev of the container's own. Device nodes work only where they are bound: the tmpfs itself allows none, so root in the
 /// container gains nothing by mknod, here or elsewhere.
-fn mount_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), Failure> {
+fn mount_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>, users: &Users) -> Result<(), Failure> {
     let place = mount_point(root, "/dev")?;
     let options = [("mode", Some("755")), ("size", Some("65536k"))];
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     mount_new("tmpfs", &options, attributes, place.as_fd(), "/dev")?;
     let dev = mount_point(root, "/dev")?;
     fill_dev(dev.as_fd()).setup(|| "make the device nodes in /dev of the container".to_owned())?;
-    mount_pts(root)?;
+    mount_pts(root, users)?;
     mount_shm_and_queues(root, shm)
 }
 
@@ -136,14 +141,15 @@ fn fill_dev(dev: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-fn mount_pts(root: BorrowedFd<'_>) -> Result<(), Failure> {
+fn mount_pts(root: BorrowedFd<'_>, users: &Users) -> Result<(), Failure> {
     let path = "/dev/pts";
     let place = mount_point(root, path)?;
+    let group = users.outside(TTY_GROUP).to_string();
     let options = [
         ("newinstance", None),
         ("ptmxmode", Some("0666")),
         ("mode", Some("0620")),
-        ("gid", Some("5")),
+        ("gid", Some(&group)),
     ];
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     mount_new("devpts", &options, attributes, place.as_fd(), path)

@@ -5,16 +5,17 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::MountAttrFlags;
+use rustix::mount::{MountAttrFlags, UnmountFlags};
 
 use super::mounts::{self, Depth};
 use super::paths::{self, Kind, Links};
-use super::rootfs;
+use super::{rootfs, stage};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
     Access, Failure, FailureKind, MountFeature, MountPlan, Privilege, Propagation, ReadOnlyReach,
 };
 use crate::sys::{self, Reach, Ties};
+use crate::users::Users;
 
 /// A volume that is found and cloned, and mounted nowhere yet.
 pub(crate) struct Opened<'p> {
@@ -58,13 +59,19 @@ pub(crate) fn attach(
     opened: &Opened<'_>,
     privilege: Privilege,
     scratch: &str,
+    users: &Users,
 ) -> Result<(), Failure> {
     let plan = opened.plan;
     let image;
     let mount = match &opened.content {
-        Content::Bind(mount) => mount.as_fd(),
+        Content::Bind(mount) => {
+            if let Some(own) = users.own() {
+                own.map(mount.as_fd(), || format!("the volume {}", plan.source))?;
+            }
+            mount.as_fd()
+        }
         Content::Layers => {
-            image = mount_image(plan, scratch)?;
+            image = mount_image(plan, scratch, users)?;
             image.as_fd()
         }
     };
@@ -86,17 +93,41 @@ pub(crate) fn attach(
         .setup(|| format!("mount {} on {}", plan.source, plan.destination))
 }
 
-/// The image's layers as one, or what is at the subPath in it, mounted nowhere yet.
-fn mount_image(plan: &MountPlan, scratch: &str) -> Result<OwnedFd, Failure> {
+/// The image's layers as one, or what is at the subPath in it, mounted nowhere any more.
+fn mount_image(plan: &MountPlan, scratch: &str, users: &Users) -> Result<OwnedFd, Failure> {
     let what = || format!("mount the image {}", plan.source);
-    let root = match plan.layers.as_slice() {
+    match (plan.layers.as_slice(), users) {
         // there is nothing to lay it over
-        [layer] => {
+        ([layer], users) => {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            rustix::fs::open(layer.as_str(), flags, Mode::empty()).setup(what)?
+            let root = rustix::fs::open(layer.as_str(), flags, Mode::empty()).setup(what)?;
+            let mount = clone_of_image(plan, root)?;
+            if let Some(own) = users.own() {
+                own.map(mount.as_fd(), || format!("the image {}", plan.source))?;
+            }
+            Ok(mount)
         }
-        layers => rootfs::mount_layers(layers, scratch)?,
-    };
+        (layers, Users::Host) => {
+            let mount = clone_of_image(plan, rootfs::mount_layers(layers, scratch)?)?;
+            unmount(scratch).setup(what)?;
+            Ok(mount)
+        }
+        (layers, Users::Own(own)) => {
+            let scratch = stage::scratch(scratch);
+            let (layers, together) = stage::volume(layers, &scratch, own)?;
+            let mount = clone_of_image(plan, rootfs::mount_layers(&layers, &together)?)?;
+            unmount(&scratch).setup(what)?;
+            Ok(mount)
+        }
+    }
+}
+
+/// Where the layers were put together is where the root is mounted: it must not stay on top of that.
+fn unmount(scratch: &str) -> Result<(), Errno> {
+    rustix::mount::unmount(scratch, UnmountFlags::DETACH)
+}
+
+fn clone_of_image(plan: &MountPlan, root: OwnedFd) -> Result<OwnedFd, Failure> {
     let at = match &plan.sub_path {
         None => root,
         Some(sub_path) => {
@@ -108,7 +139,7 @@ fn mount_image(plan: &MountPlan, scratch: &str) -> Result<OwnedFd, Failure> {
             })?
         }
     };
-    mounts::clone_of(at.as_fd(), Depth::Mount).setup(what)
+    mounts::clone_of(at.as_fd(), Depth::Mount).setup(|| format!("mount the image {}", plan.source))
 }
 
 /// No devices and no ties beyond those asked for, all the way down; what the volume's own mount cannot do; whether it and

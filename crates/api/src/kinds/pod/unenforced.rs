@@ -127,7 +127,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| !items(s.eviction_responders.as_ref()).is_empty(),
         "nobody asks them",
     ),
-    pod("hostUsers", |s| s.host_users == Some(false), "the pod runs in the node's user namespace"),
     pod(
         "resourceClaims",
         |s| !items(s.resource_claims.as_ref()).is_empty(),

@@ -40,6 +40,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             self.shown_by.flush().await;
         }
         self.forget_journal();
+        self.node.users.forget(&self.pod_ref, &self.dirs);
         if self.wait_for_deletion().await == Flow::Continue {
             return; // the agent ends before the object does
         }

@@ -139,20 +139,45 @@ pub(super) fn container(container: &Container, spec: &PodSpec, field: &Path) -> 
     errors
 }
 
-/// Upstream allows it in a user namespace of the pod's own only, which no pod has here.
+/// What is the machine's in /proc is kept from a pod by whose it is, or else hidden.
 fn unmasked_proc(context: &SecurityContext, spec: &PodSpec, field: &Path) -> Option<FieldError> {
-    if context.proc_mount.as_deref() != Some("Unmasked") {
-        return None;
+    match (context.proc_mount.as_deref(), spec.host_users) {
+        (Some("Unmasked"), Some(true) | None) => Some(FieldError::invalid(
+            field,
+            "Unmasked",
+            "`hostUsers` must be false to use `Unmasked`",
+        )),
+        (Some("Unmasked"), Some(false)) | (Some(_) | None, _) => None,
     }
-    Some(match spec.host_users {
-        Some(false) => unsupported(
-            field.clone(),
-            "it needs a user namespace of the pod's own, and pods run in the node's",
-        ),
-        Some(true) | None => {
-            FieldError::invalid(field, "Unmasked", "`hostUsers` must be false to use `Unmasked`")
-        }
-    })
+}
+
+/// Users of the pod's own are nobody in the node's namespaces, and devices have no mount that could be mapped (KEP-127).
+pub(super) fn own_users(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    const DETAIL: &str = "when `hostUsers` is false";
+    if spec.host_users != Some(false) {
+        return Vec::new();
+    }
+    let shared = [
+        ("hostNetwork", spec.host_network),
+        ("hostPID", spec.host_pid),
+        ("hostIPC", spec.host_ipc),
+    ];
+    let shared = shared.into_iter().filter(|(_, host)| *host == Some(true));
+    let mut errors: Vec<FieldError> =
+        shared.map(|(name, _)| FieldError::forbidden(field.child(name), DETAIL)).collect();
+    let with_devices = |containers: Option<&Vec<Container>>, field: Path| -> Vec<FieldError> {
+        let named = containers.into_iter().flatten().enumerate();
+        let with = named.filter(|(_, container)| {
+            container.volume_devices.as_ref().is_some_and(|devices| !devices.is_empty())
+        });
+        with.map(|(index, _)| {
+            FieldError::forbidden(field.index(index).child("volumeDevices"), DETAIL)
+        })
+        .collect()
+    };
+    errors.extend(with_devices(Some(&spec.containers), field.child("containers")));
+    errors.extend(with_devices(spec.init_containers.as_ref(), field.child("initContainers")));
+    errors
 }
 
 fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {

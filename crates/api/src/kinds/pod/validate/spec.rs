@@ -29,6 +29,7 @@ pub(crate) fn pod_spec(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<Fiel
     ));
     errors.extend(labels::labels(spec.node_selector.as_ref(), &field.child("nodeSelector")));
     errors.extend(security::pod(spec, field));
+    errors.extend(security::own_users(spec, field));
     errors.extend(placement::check(spec, field));
     errors.extend(resources::pod_level(spec, field));
     errors.extend(host_network_ports(spec, holder, field));

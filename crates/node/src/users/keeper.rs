@@ -1,0 +1,93 @@
+//! The ranges of a node's pods, kept on the disk: a file in the pod's folder, written before there is a sandbox with that range.
+
+use std::error::Error;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_runtime::{SandboxSnapshot, UserRange, Users};
+use rekindle_types::{PodRef, PodUid};
+
+use super::ids::UserIds;
+use super::ranges::Ranges;
+use crate::layout::{NodeDirs, PodDirs};
+use crate::pods::journal_file::{self, read_json, write_json};
+
+/// Why a pod gets no users of its own.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UsersError {
+    /// All ranges are other pods'.
+    #[error("hostUsers is false, and all of the node's ranges of user ids are given to other pods")]
+    NoneFree,
+    /// It could not be written down.
+    #[error("keep the pod's range of user ids: {0}")]
+    Keep(String),
+}
+
+/// Shared by all pods of the node.
+pub(crate) struct PodUsers(Mutex<Ranges>);
+
+impl PodUsers {
+    /// Takes up what earlier agents gave: what is on the disk, and what sandboxes have that stand.
+    pub(crate) fn restore(ids: UserIds, dirs: &NodeDirs, found: &[SandboxSnapshot]) -> Self {
+        let mut ranges = Ranges::new(ids);
+        for (pod, range) in found.iter().filter_map(of_sandbox) {
+            ranges.restore(pod, range);
+        }
+        for entry in std::fs::read_dir(dirs.pods()).into_iter().flatten().flatten() {
+            let pod = PodUid(entry.file_name().to_string_lossy().into_owned());
+            if let Some(range) = read_json(&dirs.pod_users(&pod)) {
+                ranges.restore(pod, range);
+            }
+        }
+        Self(Mutex::new(ranges))
+    }
+
+    fn ranges(&self) -> MutexGuard<'_, Ranges> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose users the pod's sandbox has, every one of them the same.
+    pub(crate) fn of(&self, pod: &Pod, name: &PodRef, dirs: &PodDirs) -> Result<Users, UsersError> {
+        match pod.spec.as_ref().and_then(|spec| spec.host_users) {
+            None | Some(true) => return Ok(Users::Host),
+            Some(false) => {}
+        }
+        let mut ranges = self.ranges();
+        if let Some(range) = ranges.of(&name.uid) {
+            return Ok(Users::Own(range));
+        }
+        let range = ranges.take(&name.uid).ok_or(UsersError::NoneFree)?;
+        match write_json(&dirs.users(), &range) {
+            Ok(()) => Ok(Users::Own(range)),
+            Err(error) => {
+                ranges.release(&name.uid);
+                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                Err(UsersError::Keep(format!("{error}{cause}")))
+            }
+        }
+    }
+
+    /// The pod has no sandbox any more and gets none.
+    pub(crate) fn forget(&self, pod: &PodRef, dirs: &PodDirs) {
+        match journal_file::remove(&dirs.users()) {
+            Ok(()) => self.ranges().release(&pod.uid),
+            // It stays the pod's: the next agent would take it for that, too.
+            Err(error) => tracing::warn!(%pod, %error, "the user ids of an ended pod stay given"),
+        }
+    }
+
+    /// These pods are gone, and their folders, unless there was a problem with that.
+    pub(crate) fn forget_all<'a>(&self, pods: impl Iterator<Item = &'a PodUid>, dirs: &NodeDirs) {
+        let mut ranges = self.ranges();
+        for pod in pods.filter(|pod| !dirs.pod_root(pod).exists()) {
+            ranges.release(pod);
+        }
+    }
+}
+
+fn of_sandbox(sandbox: &SandboxSnapshot) -> Option<(PodUid, UserRange)> {
+    match sandbox.info.as_ref()?.namespaces.users {
+        Users::Host => None,
+        Users::Own(range) => Some((sandbox.key.pod.uid.clone(), range)),
+    }
+}

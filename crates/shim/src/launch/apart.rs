@@ -1,0 +1,103 @@
+//! A container with users and a PID namespace of its own: two processes make it.
+//!
+//! A PID namespace belongs to the user namespace that its first process was forked in, and a process that was, has none of the
+//! host's rights, without which no root file system is put together. So the first process waits for another one, the builder:
+//!
+//! ```text
+//! shim ─▶ first process: root of the user namespace ····························· mounts ─▶ who am I → … → exec
+//!   └───▶ builder: host's root, in the same PID namespace: root, /proc, volumes → joins the users → copies the mounts ─┘
+//! ```
+//! The copy is the user namespace's, and what it was copied from was not: nothing in it can be taken off or made writable, not
+//! by root in there either. The builder ends when it has handed it over; while it lives the first process cannot be reaped.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::Signal;
+use rustix::thread::LinkNameSpaceType;
+
+use super::child::{self, Pipes, Tasks};
+use super::{Birthplace, Cgroups, birth, terminal};
+use crate::problem::Context;
+use crate::protocol::{ContainerPlan, Failure};
+use crate::sandbox::Sandbox;
+use crate::sys::{self, Forked};
+use crate::users::Own;
+
+/// Exit code of a first process whose builder died: as of a shell whose child was killed.
+const BUILDER_DIED: i32 = 128 + 9;
+
+/// The two processes.
+pub(super) struct Pair {
+    pub(super) pid: u32,
+    pub(super) pidfd: OwnedFd,
+    pub(super) builder: OwnedFd,
+}
+
+/// Forks both.
+pub(super) fn launch(
+    plan: &ContainerPlan,
+    own: &Own,
+    sandbox: &Sandbox,
+    cgroups: &Cgroups,
+    pipes: &Pipes,
+) -> Result<Pair, Failure> {
+    let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let (giver, taker) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
+        .setup(|| "make a pair of sockets".to_owned())?;
+    let before = || {
+        child::join(&cgroups.tasks.first)?;
+        child::best_effort_limits(sandbox);
+        pipes.stdio.give(own)
+    };
+    let (pid, pidfd) = match birth::fork_first(own, unified, before)? {
+        Forked::Child => child::run_first(plan, sandbox, &cgroups.tasks, pipes, &taker),
+        Forked::Parent { pid, pidfd } => (pid, pidfd),
+    };
+    match birth::fork(unified, Birthplace::With(pidfd.as_fd()), sandbox) {
+        Ok(Forked::Child) => child::run_builder(plan, sandbox, own, &cgroups.tasks, pipes, &giver),
+        Ok(Forked::Parent { pidfd: builder, .. }) => Ok(Pair { pid, pidfd, builder }),
+        Err(failure) => {
+            birth::end(pidfd.as_fd());
+            Err(failure)
+        }
+    }
+}
+
+/// Where the builder finds its mount namespace when it has no rights left to look for it: in the host's /proc, since nobody
+/// has got at that.
+pub(super) fn look_at_own_namespaces(sandbox: &Sandbox) -> Result<OwnedFd, Failure> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(&sandbox.host_root, "proc/self/ns", flags, Mode::empty())
+        .setup(|| "look at its own namespaces".to_owned())
+}
+
+/// The builder's last act: the mounts that it has made, as the user namespace's own.
+pub(super) fn hand_over(own: &Own, namespaces: &OwnedFd, giver: &OwnedFd) -> Result<(), Failure> {
+    own.join_with_mounts()?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let mounts = rustix::fs::openat(namespaces, "mnt", flags, Mode::empty())
+        .setup(|| "open its own mount namespace".to_owned())?;
+    terminal::send(giver.as_fd(), mounts.as_fd())
+}
+
+/// The first process' first acts, before it touches anything that is the pod's.
+pub(super) fn take_over(tasks: &Tasks, pipes: &Pipes, taker: &OwnedFd) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .setup(|| "bind the process to its shim".to_owned())?;
+    sys::reset_signals();
+    rustix::process::setsid().setup(|| "start a session".to_owned())?;
+    let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), taker.as_raw_fd()];
+    keep.extend(pipes.stdio.descriptors());
+    keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
+    sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
+    let Ok(mounts) = sys::await_file(taker) else {
+        // It has said why, unless it could not any more.
+        sys::exit_now(BUILDER_DIED);
+    };
+    let kind = Some(LinkNameSpaceType::Mount);
+    rustix::thread::move_into_link_name_space(mounts.as_fd(), kind)
+        .setup(|| "enter the mounts that were made for it".to_owned())
+}
