@@ -1,21 +1,23 @@
 //! What all requests share.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use rekindle_store::Store;
+use rekindle_store::{Object, Store};
 
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
 use crate::authority::{Authority, State, Verdict};
+use crate::decoded::Decoded;
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
-use crate::registry::Registry;
+use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::status::ApiError;
+use crate::stored::decode_stored;
 use crate::tokens::Tokens;
 
 /// What an [`crate::Api`] is made of.
@@ -41,6 +43,7 @@ pub(crate) struct Shared {
     authority: Authority,
     pub(crate) ca_bundle: String,
     pub(crate) encoded_events: EncodedEvents,
+    pub(crate) decoded: Decoded,
     pub(crate) expiry: Mutex<EventExpiry>,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
@@ -56,10 +59,25 @@ impl Shared {
             tokens: Tokens::new(key),
             ca_bundle: parts.ca_bundle,
             encoded_events: EncodedEvents::default(),
+            decoded: Decoded::default(),
             expiry: Mutex::new(expiry),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
         }
+    }
+
+    /// What is behind a stored text.
+    pub(crate) fn read(
+        &self,
+        entry: &KindEntry,
+        stored: &Object,
+    ) -> Result<Arc<dyn AnyObject>, ApiError> {
+        if let Some(known) = self.decoded.get(stored) {
+            return Ok(known);
+        }
+        let read: Arc<dyn AnyObject> = decode_stored(entry, stored)?.into();
+        self.decoded.put(&stored.key, stored.value.clone(), read.clone());
+        Ok(read)
     }
 
     fn state(&self) -> State<'_> {
