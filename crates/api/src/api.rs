@@ -72,7 +72,7 @@ impl Api {
     /// # Errors
     /// 401 when it is none of ours, has expired, or what it was made for is no more.
     pub fn authenticate(&self, token: &str, now: Tick) -> Result<Identity, ApiError> {
-        self.shared.tokens.authenticate(&self.shared, token, now)
+        self.shared.tokens.authenticate(self.shared.state(), token, now)
     }
 
     /// The identity that a request acts as, when `who` asks to act as somebody else.
@@ -112,6 +112,11 @@ impl Api {
     /// themselves; 300 s otherwise.
     pub fn set_default_toleration_seconds(&self, seconds: u32) {
         self.shared.set_toleration_seconds(seconds.into());
+    }
+
+    /// From now on no leader's write is taken (`terms`): what ends with the engine must not be made again by controllers elsewhere.
+    pub fn close_to_leaders(&self) {
+        self.shared.terms.close();
     }
 
     /// The labels of a node; none when it is not there.
@@ -191,6 +196,8 @@ impl Api {
             .ok_or_else(ApiError::no_such_path)?;
         check_scope(entry, path)?;
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
+        let terms = &self.shared.terms;
+        let _until_queued = terms.admit(&self.shared.store, verb, path, &options)?;
         let call = Call { api: &self.shared, entry, path, options, request };
         if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
     }

@@ -9,7 +9,7 @@ use rekindle_store::{Object, Store};
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
-use crate::authority::{Authority, State, Verdict};
+use crate::authority::{Authority, Verdict};
 use crate::decoded::Decoded;
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
@@ -17,7 +17,8 @@ use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
 use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::status::ApiError;
-use crate::stored::decode_stored;
+use crate::stored::{State, decode_stored};
+use crate::terms::Terms;
 use crate::tokens::Tokens;
 
 /// What an [`crate::Api`] is made of.
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) encoded_events: EncodedEvents,
     pub(crate) decoded: Decoded,
     pub(crate) expiry: Mutex<EventExpiry>,
+    pub(crate) terms: Terms,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
 }
@@ -61,6 +63,7 @@ impl Shared {
             encoded_events: EncodedEvents::default(),
             decoded: Decoded::default(),
             expiry: Mutex::new(expiry),
+            terms: Terms::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
         }
@@ -80,7 +83,8 @@ impl Shared {
         Ok(read)
     }
 
-    fn state(&self) -> State<'_> {
+    /// What is stored, as the parts of the API that know no requests see it.
+    pub(crate) fn state(&self) -> State<'_> {
         State { registry: &self.registry, store: &self.store }
     }
 

@@ -236,6 +236,15 @@ impl ApiError {
         )
     }
 
+    /// 409: the leader that writes does not lead any more.
+    pub fn term_over(why: &str) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", why).with_cause(Cause {
+            reason: "LeaderTermOver".to_owned(),
+            message: why.to_owned(),
+            field: String::new(),
+        })
+    }
+
     /// 410: the revision that a list or watch asks for is gone.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)

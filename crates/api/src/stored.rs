@@ -1,8 +1,10 @@
 //! Objects as the store has them.
 
-use rekindle_store::Object;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_store::{Object, Store};
 
-use crate::registry::{AnyObject, KindEntry};
+use crate::keys;
+use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::status::ApiError;
 
 /// Reads an object that this API wrote.
@@ -15,4 +17,20 @@ pub(crate) fn decode_stored(
     })?;
     decoded.meta_mut().resource_version = Some(object.revision.to_string());
     Ok(decoded)
+}
+
+/// What is stored, and the kinds that it is read as.
+#[derive(Clone, Copy)]
+pub(crate) struct State<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) store: &'a Store,
+}
+
+impl State<'_> {
+    /// The metadata of an object of the core group, if it is there.
+    pub(crate) fn meta_of(&self, plural: &str, namespace: &str, name: &str) -> Option<ObjectMeta> {
+        let entry = self.registry.find("", "v1", plural)?;
+        let stored = self.store.get(&keys::object(entry, namespace, name))?;
+        Some(decode_stored(entry, &stored).ok()?.meta().clone())
+    }
 }

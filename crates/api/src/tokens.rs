@@ -3,17 +3,14 @@
 //!
 //! Behaviour: upstream's `pkg/registry/core/serviceaccount/storage/token.go` and `pkg/serviceaccount`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
 use crate::auth::token::{Bound, Claims, Private, TokenError, TokenKey};
 use crate::auth::{Identity, UserInfo, service_account};
-use crate::keys;
 use crate::outcome::Answer;
-use crate::shared::Shared;
 use crate::status::ApiError;
-use crate::stored::decode_stored;
+use crate::stored::State;
 
 /// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm gives to clusters.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -103,11 +100,11 @@ impl Tokens {
     /// Who shows this token to us.
     pub(crate) fn authenticate(
         &self,
-        api: &Shared,
+        state: State<'_>,
         token: &str,
         now: Tick,
     ) -> Result<Identity, ApiError> {
-        match self.review(api, token, &[], now) {
+        match self.review(state, token, &[], now) {
             Ok(known) => Ok(Identity::User(known.user)),
             Err(_) => Err(ApiError::unauthorized()),
         }
@@ -116,7 +113,7 @@ impl Tokens {
     /// Whose token it is, if it is good for one of these audiences; none means us.
     pub(crate) fn review(
         &self,
-        api: &Shared,
+        state: State<'_>,
         token: &str,
         audiences: &[String],
         now: Tick,
@@ -136,7 +133,7 @@ impl Tokens {
         if fitting.is_empty() {
             return Err(Refusal::Audience(claims.aud, asked.to_vec()));
         }
-        check_bound(api, &claims.private, now)?;
+        check_bound(state, &claims.private, now)?;
         Ok(Known { user: user(claims), audiences: fitting })
     }
 
@@ -165,7 +162,7 @@ impl Tokens {
 }
 
 /// Everything that the token was made for is there, under the same UID, and not over.
-fn check_bound(api: &Shared, private: &Private, now: Tick) -> Result<(), Refusal> {
+fn check_bound(state: State<'_>, private: &Private, now: Tick) -> Result<(), Refusal> {
     let namespace = private.namespace.as_str();
     let account = ("serviceaccounts", "service account", namespace, Some(&private.serviceaccount));
     // A pod's token says on which node it runs; only one that was made for the node alone depends on the node.
@@ -179,7 +176,7 @@ fn check_bound(api: &Shared, private: &Private, now: Tick) -> Result<(), Refusal
     for (plural, what, namespace, bound) in all {
         let Some(bound) = bound else { continue };
         let gone = || Refusal::Gone(what, bound.name.clone());
-        let meta = stored_meta(api, plural, namespace, &bound.name).ok_or_else(gone)?;
+        let meta = state.meta_of(plural, namespace, &bound.name).ok_or_else(gone)?;
         let same = meta.uid.as_deref().unwrap_or_default() == bound.uid;
         let deleted = meta.deletion_timestamp.as_ref();
         if !same || deleted.is_some_and(|due| Tick::from(due) + LEEWAY < now) {
@@ -187,18 +184,6 @@ fn check_bound(api: &Shared, private: &Private, now: Tick) -> Result<(), Refusal
         }
     }
     Ok(())
-}
-
-/// The metadata of a stored object of the core group.
-pub(crate) fn stored_meta(
-    api: &Shared,
-    plural: &str,
-    namespace: &str,
-    name: &str,
-) -> Option<ObjectMeta> {
-    let entry = api.registry.find("", "v1", plural)?;
-    let stored = api.store.get(&keys::object(entry, namespace, name))?;
-    Some(decode_stored(entry, &stored).ok()?.meta().clone())
 }
 
 /// Whole seconds since 1970, as tokens count.

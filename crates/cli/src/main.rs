@@ -21,6 +21,7 @@ mod target;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rekindle_types::causes;
 
 use args::{Cli, Command, Image};
 
@@ -39,11 +40,12 @@ fn main() -> ExitCode {
         Command::Image(Image::Rm(rm)) => commands::image::remove(&rm),
         Command::Image(Image::List(list)) => commands::image::list(&list),
         Command::Node(command) => commands::node::run(&command),
+        Command::Controllers(controllers) => commands::controllers::run(&controllers),
         Command::NodeAgent(agent) => nodes::agent::run(&agent),
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("rekindle: {error:#}");
+        eprintln!("rekindle: {}", causes(&*error));
         ExitCode::FAILURE
     })
 }

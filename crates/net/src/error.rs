@@ -46,6 +46,15 @@ pub enum NetError {
         #[source]
         source: std::io::Error,
     },
+    /// Cluster DNS cannot be served.
+    #[error("serve DNS at {address}")]
+    Dns {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// A file or namespace could not be used.
     #[error("{operation} {}", path.display())]
     Io {

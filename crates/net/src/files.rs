@@ -251,6 +251,17 @@ pub fn host_resolver() -> Result<Resolver, crate::NetError> {
     resolver_below(Path::new("/"))
 }
 
+/// The resolver that this file of the host describes: empty when there is none.
+pub fn resolver_of(file: &Path) -> Result<Resolver, crate::NetError> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(parse_resolv_conf(&text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Resolver::default()),
+        Err(source) => {
+            Err(crate::NetError::Io { operation: "read", path: file.to_owned(), source })
+        }
+    }
+}
+
 fn resolver_below(root: &Path) -> Result<Resolver, crate::NetError> {
     const BEHIND_THE_STUB: &str = "run/systemd/resolve/resolv.conf";
     let read = |path: PathBuf| match std::fs::read_to_string(&path) {
@@ -269,9 +280,11 @@ fn resolver_below(root: &Path) -> Result<Resolver, crate::NetError> {
 fn within_limits(mut resolver: Resolver) -> PodResolver {
     let mut omitted = Vec::new();
     if resolver.nameservers.len() > NAMESERVERS_MAX {
-        let rest = resolver.nameservers.split_off(NAMESERVERS_MAX);
-        omitted
-            .push(format!("more than {NAMESERVERS_MAX} nameservers, left out: {}", rest.join(" ")));
+        resolver.nameservers.truncate(NAMESERVERS_MAX);
+        omitted.push(format!(
+            "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: {}",
+            resolver.nameservers.join(" ")
+        ));
     }
     let mut bytes = 0;
     let fitting = resolver.searches.iter().take(SEARCHES_MAX).take_while(|search| {
@@ -280,10 +293,10 @@ fn within_limits(mut resolver: Resolver) -> PodResolver {
     });
     let fitting = fitting.count();
     if fitting < resolver.searches.len() {
-        let rest = resolver.searches.split_off(fitting);
+        resolver.searches.truncate(fitting);
         omitted.push(format!(
-            "more than {SEARCHES_MAX} search domains or {SEARCHES_MAX_BYTES} bytes of them, {} left out",
-            rest.len()
+            "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: {}",
+            resolver.searches.join(" ")
         ));
     }
     PodResolver { resolver, omitted }

@@ -10,6 +10,9 @@
 //!
 //! A port belongs to a pod and leads to one of its sandboxes. How many connections there are is bounded, for each port and
 //! for all: whoever comes then waits to be accepted.
+//!
+//! A pod that starts gets all of its ports or waits. One that runs already goes on without a port that somebody else has taken
+//! meanwhile: `reopen` opens it as soon as it is free.
 
 mod tcp;
 #[cfg(test)]
@@ -21,6 +24,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::Resource;
 use tokio::sync::{Semaphore, watch};
@@ -32,6 +36,10 @@ use crate::error::NetError;
 const CONNECTIONS_MAX: u64 = 4096;
 /// And at least, however few.
 const CONNECTIONS_MIN: u64 = 32;
+/// Until a port that was taken is tried again; it doubles each time.
+const AGAIN_AFTER_MIN: Duration = Duration::from_secs(1);
+/// The longest wait.
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(10);
 /// Files for one connection, and as many are left to everything else.
 const FILES_PER_CONNECTION: u64 = 4;
 
@@ -112,31 +120,77 @@ impl HostPorts {
         if self.turn(pod, sandbox, target, ports) {
             return Ok(());
         }
-        let other = self.lock().remove(pod);
-        end(other).await;
+        self.close_of(pod).await;
         if ports.is_empty() {
             return Ok(());
         }
         let listening: Result<Vec<_>, _> = ports.iter().map(|port| listen(*port)).collect();
-        let (target, _) = watch::channel(target);
-        let mut tasks = Vec::with_capacity(ports.len());
-        for (port, socket) in ports.iter().zip(listening?) {
-            let target = target.subscribe();
-            let places = self.connections.clone();
-            tasks.push(match socket {
-                Listening::Tcp(listener) => {
-                    tokio::spawn(tcp::serve(listener, port.pod_port, target, places))
-                }
-                Listening::Udp(socket) => {
-                    tokio::spawn(udp::serve(socket, port.pod_port, target, places))
-                }
-            });
+        let listening = listening?.into_iter().map(Ok).collect();
+        self.serve(pod, sandbox, target, ports, listening).await;
+        Ok(())
+    }
+
+    /// The same for a pod that runs already: what can be opened is open now, the rest as soon as it is free. Answers why it is not.
+    pub(crate) async fn reopen(
+        &self,
+        pod: &str,
+        sandbox: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> Vec<NetError> {
+        if ports.is_empty() || self.turn(pod, sandbox, target, ports) {
+            return Vec::new();
         }
+        self.close_of(pod).await;
+        let mut refused = Vec::new();
+        let mut attempts = Vec::with_capacity(ports.len());
+        for port in ports {
+            attempts.push(listen(*port).map_err(|error| {
+                refused.push(error);
+                *port
+            }));
+        }
+        self.serve(pod, sandbox, target, ports, attempts).await;
+        refused
+    }
+
+    /// Serves what listens, and waits for those ports that do not.
+    async fn serve(
+        &self,
+        pod: &str,
+        sandbox: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+        attempts: Vec<Result<Listening, HostPort>>,
+    ) {
+        let (target, _) = watch::channel(target);
+        let tasks = ports.iter().zip(attempts).map(|(port, attempt)| {
+            let (pod_port, target, places) =
+                (port.pod_port, target.subscribe(), self.connections.clone());
+            tokio::spawn(async move {
+                let socket = match attempt {
+                    Ok(socket) => socket,
+                    Err(taken) => listen_when_free(taken).await,
+                };
+                match socket {
+                    Listening::Tcp(listener) => {
+                        tcp::serve(listener, pod_port, target, places).await;
+                    }
+                    Listening::Udp(socket) => udp::serve(socket, pod_port, target, places).await,
+                }
+            })
+        });
+        let tasks = tasks.collect();
         let sandbox = sandbox.to_owned();
         let opened = OpenPorts { sandbox, ports: ports.to_vec(), target, tasks };
         let before = self.lock().insert(pod.to_owned(), opened);
         end(before).await;
-        Ok(())
+    }
+
+    /// Closes all ports of a pod.
+    async fn close_of(&self, pod: &str) {
+        let closed = self.lock().remove(pod);
+        end(closed).await;
     }
 
     /// The same ports are open: they lead there now.
@@ -180,6 +234,24 @@ async fn end(closed: impl IntoIterator<Item = OpenPorts>) {
             task.abort();
             // it was told to stop: how it ended says nothing
             drop(task.await);
+        }
+    }
+}
+
+/// Tries until nobody else has it.
+async fn listen_when_free(port: HostPort) -> Listening {
+    let mut wait = AGAIN_AFTER_MIN;
+    loop {
+        tokio::time::sleep(wait).await;
+        match listen(port) {
+            Ok(socket) => {
+                tracing::info!(port = %port.listen, protocol = %port.protocol, "a port of the node that was lost is open again");
+                return socket;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a port of the node is still taken");
+                wait = (wait * 2).min(AGAIN_AFTER_MAX);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! Network::open ── bridge up, gateway address ──> attach(id, netns) ──> detach(id) ──> (veth gone) ──> address free, reused last
 //! ```
 //!
-//! Ports of the node that lead to pods are served by `host_ports`.
+//! Ports of the node that lead to pods are served by `host_ports`, the names of Services and pods by `dns`.
 //!
 //! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a bridge (both pure), `leases` makes the
 //! decision durable, `bridge` and `veth` talk netlink,
@@ -19,6 +19,7 @@
 
 mod bridge;
 mod counters;
+pub mod dns;
 mod error;
 pub mod files;
 mod forwarding;

@@ -268,6 +268,17 @@ impl Network {
         self.host_ports.open(pod, id, target, ports).await
     }
 
+    /// The same for a pod that runs already: what can be opened is open now, the rest as soon as it is free. Answers why it is not.
+    pub async fn reopen_ports(
+        &self,
+        pod: &str,
+        id: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> Vec<NetError> {
+        self.host_ports.reopen(pod, id, target, ports).await
+    }
+
     /// Closes the ports of the node that lead to sandbox `id`. They are free when it returns.
     pub async fn close_ports(&self, id: &str) {
         self.host_ports.close(id).await;

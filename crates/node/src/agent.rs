@@ -23,7 +23,9 @@ use crate::logs::Logs;
 use crate::network::{NetworkError, PodNetwork};
 use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
-use crate::pods::{Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Rules, sandbox_network_ids};
+use crate::pods::{
+    Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Resolvers, Rules, sandbox_network_ids,
+};
 use crate::register::{Fitness, Heartbeat, MachineFacts};
 use crate::shutdown::ShutdownPolicy;
 use crate::spares::{Leaving, SpareKeeper};
@@ -138,6 +140,7 @@ impl Node {
                 host_ips: config.addresses.clone(),
             },
             cluster_domain: config.cluster_domain.clone(),
+            resolvers: Resolvers::of(&config),
             sandbox_taken: sandbox_taken.clone(),
             client: client.clone(),
             runtime,

@@ -14,6 +14,10 @@ use crate::shutdown::ShutdownPolicy;
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
 /// that hangs stops every pod of the node.
 const PARALLEL_IMAGE_PULLS: usize = 3;
+/// The domain of Services and pods.
+pub(crate) const CLUSTER_DOMAIN: &str = "cluster.local";
+/// The node's own resolver; the kubelet's default for `resolvConf`.
+pub const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// The kubelet's default.
 const MAX_PODS: u32 = 110;
 
@@ -53,6 +57,10 @@ pub struct Config {
     pub shutdown: ShutdownPolicy,
     /// The domain of services, for /etc/hosts: `cluster.local`.
     pub cluster_domain: String,
+    /// Where cluster DNS is (the kubelet's `clusterDNS`); without it pods use the node's resolvers.
+    pub cluster_dns: Option<IpAddr>,
+    /// The node's resolver (the kubelet's `resolvConf`); none: `/etc/resolv.conf`, or what is behind a stub on the loopback.
+    pub resolv_conf: Option<PathBuf>,
     /// Between two heartbeats: a quarter of the time that the node's Lease counts (the kubelet's `nodeLeaseDurationSeconds`).
     pub heartbeat_period: TickDuration,
     /// Shown as the node's kubelet version: `v1.37.0+rekindle.0.1.0`.
@@ -103,7 +111,9 @@ impl Config {
             image_gc: ImageGcPolicy::default(),
             eviction: EvictionPolicy::default(),
             shutdown: ShutdownPolicy::default(),
-            cluster_domain: "cluster.local".to_owned(),
+            cluster_domain: CLUSTER_DOMAIN.to_owned(),
+            cluster_dns: None,
+            resolv_conf: None,
             heartbeat_period: TickDuration::from_secs(10),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),

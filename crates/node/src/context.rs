@@ -14,7 +14,7 @@ use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
-use crate::pods::{NodeRoom, PodIndex, Recorder};
+use crate::pods::{NodeRoom, PodIndex, Recorder, Resolvers};
 
 /// Shared by the tasks of one node agent.
 pub(crate) struct NodeContext<R, N> {
@@ -38,6 +38,7 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) api: Option<ApiAddresses>,
     pub(crate) core_config: rekindle_pod::Config,
     pub(crate) cluster_domain: String,
+    pub(crate) resolvers: Resolvers,
     /// Told when a sandbox was set up: one made ahead may be gone.
     pub(crate) sandbox_taken: Arc<Notify>,
 }

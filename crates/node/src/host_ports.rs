@@ -15,14 +15,19 @@ pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
         Namespace::Own => {}
         Namespace::Host => return Vec::new(),
     }
-    let Some(spec) = &pod.spec else { return Vec::new() };
-    let sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
-    let sidecars = spec.init_containers.iter().flatten().filter(sidecar);
-    let ports = sidecars.chain(&spec.containers).flat_map(|c| c.ports.iter().flatten());
-    let mut found: Vec<HostPort> = ports.filter_map(host_port).collect();
+    let mut found: Vec<HostPort> = named_ports(pod).filter_map(host_port).collect();
     found.sort();
     found.dedup();
     found
+}
+
+/// The ports of sidecars and regular containers.
+fn named_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
+    let sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
+    pod.spec.iter().flat_map(move |spec| {
+        let sidecars = spec.init_containers.iter().flatten().filter(sidecar);
+        sidecars.chain(&spec.containers).flat_map(|container| container.ports.iter().flatten())
+    })
 }
 
 fn host_port(port: &ContainerPort) -> Option<HostPort> {
@@ -42,6 +47,36 @@ fn host_port(port: &ContainerPort) -> Option<HostPort> {
         listen: SocketAddr::new(address, number(port.host_port?)?),
         pod_port: number(port.container_port)?,
     })
+}
+
+/// The other pod of a machine with one of these addresses that has a port which `pod` asks for, and its node. One on the node's
+/// network counts, too: the ports that it names are those that its containers open.
+pub(crate) fn holder(pod: &Pod, machine: &[IpAddr], others: &[Pod]) -> Option<String> {
+    let wanted = host_ports(pod);
+    let status = |pod: &Pod| pod.status.clone().unwrap_or_default();
+    let holds = |other: &&Pod| {
+        let status = status(other);
+        let here =
+            status.host_ip.is_some_and(|ip| ip.parse().is_ok_and(|ip| machine.contains(&ip)));
+        let ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        let clashes = |port: HostPort| wanted.iter().any(|wanted| clash(*wanted, port));
+        other.metadata.uid != pod.metadata.uid
+            && here
+            && !ended
+            && named_ports(other).filter_map(host_port).any(clashes)
+    };
+    let other = others.iter().find(holds)?;
+    let of = |text: &Option<String>| text.clone().unwrap_or_default();
+    let node = of(&other.spec.as_ref()?.node_name);
+    let (namespace, name) = (of(&other.metadata.namespace), of(&other.metadata.name));
+    Some(format!("pod {namespace}/{name} of node {node}"))
+}
+
+fn clash(one: HostPort, other: HostPort) -> bool {
+    let (a, b) = (one.listen.ip(), other.listen.ip());
+    one.protocol == other.protocol
+        && one.listen.port() == other.listen.port()
+        && (a == b || a.is_unspecified() || b.is_unspecified())
 }
 
 #[cfg(test)]
@@ -81,5 +116,47 @@ mod tests {
         let ports = json!([{ "containerPort": 80, "hostPort": 80 }]);
         let spec = json!({ "hostNetwork": true, "containers": [{ "name": "a", "ports": ports }] });
         assert!(ports_of(spec).is_empty());
+    }
+
+    #[test]
+    fn the_pod_that_has_a_port_is_named_with_its_node() {
+        let pod = |name: &str, spec: Value, status: Value| -> Pod {
+            let metadata = json!({ "name": name, "namespace": "shop", "uid": name });
+            let pod = json!({ "metadata": metadata, "spec": spec, "status": status });
+            serde_json::from_value(pod).expect("a pod")
+        };
+        let spec = |port: Value| {
+            let containers = json!([{ "name": "a", "ports": [port] }]);
+            json!({ "nodeName": "n", "hostNetwork": true, "containers": containers })
+        };
+        let here = json!({ "hostIP": "10.0.0.1", "phase": "Running" });
+        let port = json!({ "containerPort": 80, "hostPort": 80, "hostIP": "127.0.0.1" });
+        let mut wanted = spec(json!({ "containerPort": 1, "hostPort": 80 }));
+        wanted["hostNetwork"] = json!(false);
+        let wanted = pod("wanted", wanted, here.clone());
+        let udp = json!({ "containerPort": 80, "hostPort": 80, "protocol": "UDP" });
+        let cases = [
+            ("same port", spec(port.clone()), here.clone(), true),
+            (
+                "other port",
+                spec(json!({ "containerPort": 81, "hostPort": 81 })),
+                here.clone(),
+                false,
+            ),
+            ("other protocol", spec(udp), here.clone(), false),
+            (
+                "ended",
+                spec(port.clone()),
+                json!({ "hostIP": "10.0.0.1", "phase": "Failed" }),
+                false,
+            ),
+            ("elsewhere", spec(port), json!({ "hostIP": "10.0.0.2" }), false),
+        ];
+        for (case, spec, status, found) in cases {
+            let others = [wanted.clone(), pod("other", spec, status)];
+            let said = holder(&wanted, &["10.0.0.1".parse().expect("an address")], &others);
+            let expected = found.then(|| "pod shop/other of node n".to_owned());
+            assert_eq!(said, expected, "{case}");
+        }
     }
 }

@@ -19,6 +19,7 @@
 
 pub mod agent;
 pub mod clock;
+mod cluster_dns;
 mod config;
 mod container_spec;
 mod context;
@@ -51,7 +52,8 @@ mod volumes;
 
 pub use agent::{Handle, Node, NodeError, StopMode};
 pub use clock::Clock;
-pub use config::{ApiAddresses, Config, Duty};
+pub use cluster_dns::ClusterDns;
+pub use config::{ApiAddresses, Config, Duty, RESOLV_CONF};
 pub use eviction::EvictionPolicy;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};

@@ -6,12 +6,14 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
 use rekindle_net::HostPort;
 use rekindle_runtime::{Namespace, SandboxInfo};
-use rekindle_types::PodUid;
+use rekindle_types::{PodUid, causes};
 
 use crate::context::NodeContext;
-use crate::host_ports::host_ports;
+use crate::host_ports::{holder, host_ports};
 
 /// Gives each sandbox its interface and address. Every call is idempotent by the sandbox's id.
 pub trait PodNetwork: Send + Sync + 'static {
@@ -40,6 +42,15 @@ pub trait PodNetwork: Send + Sync + 'static {
         ports: &[HostPort],
     ) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
+    /// The same for a pod that runs already: what can be opened is open now, the rest as soon as it is free. Answers why it is not.
+    fn reopen_ports(
+        &self,
+        pod: &PodUid,
+        id: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> impl Future<Output = Vec<NetworkError>> + Send;
+
     /// Takes the sandbox off the network, closes what ports of the node lead to it, and frees its address. Unknown is success.
     fn detach(&self, id: &str) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
@@ -62,7 +73,7 @@ pub(crate) async fn addresses<R, N: PodNetwork>(
     }
 }
 
-/// Lets the ports of the node that the pod asks for lead to this sandbox.
+/// Lets the ports of the node that the pod asks for lead to this sandbox. A refusal names the pod that has one of them.
 pub(crate) async fn open_ports<R, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
@@ -74,7 +85,44 @@ pub(crate) async fn open_ports<R, N: PodNetwork>(
     if ports.is_empty() {
         return Ok(());
     }
-    node.network.open_ports(&PodUid(uid.clone()), &sandbox.id, *target, &ports).await
+    match node.network.open_ports(&PodUid(uid.clone()), &sandbox.id, *target, &ports).await {
+        Ok(()) => Ok(()),
+        Err(NetworkError(refused)) => Err(NetworkError(refused + &said_of_holder(node, pod).await)),
+    }
+}
+
+/// The same for a pod that runs: it goes on without those that somebody else has, and gets them when they are free. Answers what
+/// is to be told of them.
+pub(crate) async fn reopen_ports<R, N: PodNetwork>(
+    node: &NodeContext<R, N>,
+    pod: &Pod,
+    sandbox: &SandboxInfo,
+    addresses: &[IpAddr],
+) -> Option<String> {
+    let ports = host_ports(pod);
+    let (target, uid) = (addresses.first()?, PodUid(pod.metadata.uid.clone()?));
+    let refused = node.network.reopen_ports(&uid, &sandbox.id, *target, &ports).await;
+    if refused.is_empty() {
+        return None;
+    }
+    let refused: Vec<String> = refused.into_iter().map(|NetworkError(refused)| refused).collect();
+    Some(refused.join("; ") + &said_of_holder(node, pod).await)
+}
+
+/// Which pod has a port that this one asks for, to be added to a refusal. Nodes of one machine share its ports, and the scheduler
+/// counts those of each by itself.
+async fn said_of_holder<R, N>(node: &NodeContext<R, N>, pod: &Pod) -> String {
+    let pods: Api<Pod> = Api::all(node.client.clone());
+    match pods.list(&ListParams::default()).await {
+        Ok(all) => match holder(pod, &node.host_ips, &all.items) {
+            Some(holder) => format!(" ({holder} has it)"),
+            None => String::new(),
+        },
+        Err(error) => {
+            tracing::debug!(%error, "cannot look for the pod that has a port of the node");
+            String::new()
+        }
+    }
 }
 
 /// A failed network operation, in one line that names object, operation and cause.
@@ -104,6 +152,17 @@ impl PodNetwork for rekindle_net::Network {
         Self::open_ports(self, &pod.0, id, target, ports).await.map_err(|error| in_one_line(&error))
     }
 
+    async fn reopen_ports(
+        &self,
+        pod: &PodUid,
+        id: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> Vec<NetworkError> {
+        let refused = Self::reopen_ports(self, &pod.0, id, target, ports).await;
+        refused.iter().map(|error| in_one_line(error)).collect()
+    }
+
     async fn detach(&self, id: &str) -> Result<(), NetworkError> {
         Self::close_ports(self, id).await;
         Self::detach(self, id);
@@ -115,13 +174,6 @@ impl PodNetwork for rekindle_net::Network {
     }
 }
 
-fn in_one_line(error: &dyn std::error::Error) -> NetworkError {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    NetworkError(text)
+fn in_one_line(error: &(dyn std::error::Error + 'static)) -> NetworkError {
+    NetworkError(causes(error))
 }

@@ -1,6 +1,8 @@
 //! A node's settings as a kubelet's configuration file names them (`kubelet.config.k8s.io/v1beta1` KubeletConfiguration): those
 //! that this node carries out, and no others.
 
+use std::path::PathBuf;
+
 use rekindle_types::{TickDuration, span};
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,6 +25,8 @@ pub struct NodeSettings {
     pub image_gc: ImageGcPolicy,
     /// Pods that the node takes at most; none: the kubelet's default.
     pub max_pods: Option<u32>,
+    /// The node's resolver; none: `/etc/resolv.conf`.
+    pub resolv_conf: Option<PathBuf>,
 }
 
 /// Settings that cannot be used.
@@ -82,6 +86,7 @@ struct File {
     #[serde(rename = "imageMinimumGCAge")]
     image_minimum_gc_age: Option<String>,
     max_pods: Option<u32>,
+    resolv_conf: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -117,7 +122,19 @@ impl NodeSettings {
             shutdown: shutdown(&file)?,
             image_gc: image_gc(&file)?,
             max_pods: file.max_pods,
+            resolv_conf: resolv_conf(file.resolv_conf)?,
         })
+    }
+}
+
+/// An agent does not run where the file was written.
+fn resolv_conf(path: Option<PathBuf>) -> Result<Option<PathBuf>, SettingsError> {
+    match path {
+        Some(path) if !path.is_absolute() => Err(SettingsError::Combination(format!(
+            "resolvConf: {} is no absolute path",
+            path.display()
+        ))),
+        given => Ok(given),
     }
 }
 

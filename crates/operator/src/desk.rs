@@ -11,12 +11,13 @@ use rekindle_ladder::{Limits, Register};
 use rekindle_types::Tick;
 
 use crate::NodeSettings;
+use crate::around::Around;
 use crate::feed::{Seen, kinds};
 use crate::figures::{Follower, LadderFigures, News};
 use crate::ledgers;
 use crate::queue::Queue;
 use crate::turns::{Leave, Turns};
-use crate::work::{Around, Work, touched};
+use crate::work::{Work, touched};
 
 /// Controllers and ladder at work.
 pub struct Desk {

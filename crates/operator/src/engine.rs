@@ -1,17 +1,15 @@
 //! The loop around the desk: watches, writes and the clock.
 
-use std::sync::Arc;
-
 use kube::Client;
 use rekindle_controllers::{Outcome, Step};
-use rekindle_ladder::Limits;
 use tokio::task::JoinSet;
 
 use crate::desk::{Desk, Task};
 use crate::feed::{Feed, Seen};
+use crate::in_term::InTerm;
 use crate::work::Work;
 use crate::writer::Writer;
-use crate::{Clock, LadderFigures, NodeSettings};
+use crate::{Clock, Parts};
 
 /// Controllers and ladder at work.
 pub(crate) struct Engine {
@@ -30,18 +28,18 @@ enum Wake {
 }
 
 impl Engine {
-    pub(crate) fn new(
-        client: Client,
-        clock: Clock,
-        limits: Limits,
-        nodes: NodeSettings,
-        figures: Arc<LadderFigures>,
-    ) -> Self {
+    /// Which says in each write in which term it is made, if it is elected.
+    pub(crate) fn new(parts: Parts, in_term: Option<InTerm>) -> Self {
+        let Parts { client, clock, limits, nodes, figures } = parts;
+        let writer = Writer::new(client.clone());
         let mut desk = Desk::new(limits).with_figures(figures);
         desk.set_node_settings(nodes);
         Self {
             feed: Feed::start(&client),
-            writer: Writer::new(client),
+            writer: match in_term {
+                Some(in_term) => writer.in_term(in_term),
+                None => writer,
+            },
             clock,
             desk,
             writes: JoinSet::new(),

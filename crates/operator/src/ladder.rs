@@ -19,12 +19,10 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration};
 
+use crate::around::{Around, COMPONENT};
 use crate::ledgers::{self, Place};
-use crate::work::Around;
 use crate::{peers, policies, revisions};
 
-/// Says the events of the ladder.
-pub(crate) const COMPONENT: &str = "restart-ladder";
 /// How long the ledger of a pod is kept that is gone, when its ladder is gone too.
 const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 

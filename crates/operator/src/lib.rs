@@ -13,16 +13,22 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a driver: it talks to an API and keeps time")]
 
+mod around;
 mod desk;
+mod elector;
 mod engine;
 mod feed;
 mod figures;
+mod in_term;
 mod ladder;
 mod ledgers;
 mod peers;
 mod policies;
+mod preview;
 mod queue;
 mod revisions;
+mod scaling;
+mod snapshot;
 mod turns;
 mod webhook;
 mod work;
@@ -33,11 +39,18 @@ use std::sync::Arc;
 pub use desk::{Desk, Task};
 pub use feed::{Seen, kinds};
 pub use figures::LadderFigures;
+pub use in_term::InTerm;
 use kube::Client;
 pub use kube::core::Status;
+pub use preview::{PreviewError, preview};
+pub use rekindle_controllers::NamespacedName;
+pub use rekindle_controllers::leader_election::{Candidacy, Timing, TimingError};
 pub use rekindle_controllers::node_lifecycle::Settings as NodeSettings;
+pub use rekindle_controllers::node_scaling::Settings as ScalingSettings;
+pub use rekindle_controllers::pod_restart::Preview;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
+pub use scaling::{NodeSupply, SCALE_DOWN, Scaler, SupplyError};
 pub use webhook::{Webhook, WebhookError, notify};
 pub use work::Work;
 pub use writer::{
@@ -47,18 +60,34 @@ pub use writer::{
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
 
-/// Runs until `stop` resolves; `limits` hold over all ladders, `nodes` over nodes that fail, and `figures` count what ladders do. Dropping
-/// the future stops it at any point; whatever was begun is put right by the next run.
-pub async fn run(
-    client: Client,
-    clock: Clock,
-    limits: Limits,
-    nodes: NodeSettings,
-    figures: Arc<LadderFigures>,
-    stop: impl Future<Output = ()>,
-) {
+/// What controllers and ladder are given.
+#[derive(Clone)]
+pub struct Parts {
+    /// The API.
+    pub client: Client,
+    /// The time.
+    pub clock: Clock,
+    /// Over all ladders.
+    pub limits: Limits,
+    /// Over nodes that fail.
+    pub nodes: NodeSettings,
+    /// Count what ladders do.
+    pub figures: Arc<LadderFigures>,
+}
+
+/// Runs until `stop` resolves, without asking whether anybody else does. Dropping the future stops it at any point; whatever was
+/// begun is put right by the next run.
+pub async fn run(parts: Parts, stop: impl Future<Output = ()>) {
     tokio::select! {
-        () = engine::Engine::new(client, clock, limits, nodes, figures).run() => {}
+        () = engine::Engine::new(parts, None).run() => {}
         () = stop => {}
     }
+}
+
+/// Runs while this candidate leads, until `stop` resolves; then the Lease is given back. Dropping the future stops it at any point,
+/// and keeps the Lease for as long as it lasts.
+pub async fn run_elected(parts: Parts, candidacy: Candidacy, stop: impl Future<Output = ()>) {
+    let (client, clock) = (parts.client.clone(), Arc::clone(&parts.clock));
+    let act = move |in_term| engine::Engine::new(parts.clone(), Some(in_term)).run();
+    elector::Elector::new(client, clock, candidacy).run(act, stop).await;
 }

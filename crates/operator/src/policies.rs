@@ -27,7 +27,7 @@ pub(crate) fn complaint(pod: &Arc<Pod>, error: &PolicyError) -> Option<Note> {
     match error {
         PolicyError::Annotation { .. } => {
             let about = Object::Pod(Arc::clone(pod));
-            let component = crate::ladder::COMPONENT;
+            let component = crate::around::COMPONENT;
             let message = error.to_string();
             Some(Note::new(&about, Severity::Warning, LADDER_INVALID, message, component))
         }

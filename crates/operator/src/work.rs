@@ -7,9 +7,10 @@ use rekindle_controllers::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, owners,
     reconcile, turn,
 };
-use rekindle_ladder::{Granted, Limits, Register};
+use rekindle_ladder::Register;
 use rekindle_types::Tick;
 
+use crate::around::Around;
 use crate::{ladder, ledgers, revisions};
 
 /// One thing to look at.
@@ -60,19 +61,6 @@ impl Work {
             Work::Revision(name) => revisions::prove(view, name, now),
         }
     }
-}
-
-/// What there is to see when it is planned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Around<'a> {
-    /// Everything.
-    pub(crate) view: &'a View,
-    /// What ledgers and requests in it say.
-    pub(crate) register: &'a Register,
-    /// The limits over all ladders.
-    pub(crate) limits: &'a Limits,
-    /// Decisions to restart a pod that are being written.
-    pub(crate) granted: &'a [Granted],
 }
 
 impl fmt::Display for Work {

@@ -24,6 +24,8 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
+use crate::in_term::InTerm;
+
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
@@ -31,6 +33,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 #[derive(Clone)]
 pub struct Writer<T> {
     transport: T,
+    in_term: Option<InTerm>,
 }
 
 /// What the server answered, before it is put into the words of the plan.
@@ -80,7 +83,14 @@ impl Transport for Client {
 impl<T: Transport> Writer<T> {
     /// A writer through this transport.
     pub fn new(transport: T) -> Self {
-        Self { transport }
+        Self { transport, in_term: None }
+    }
+
+    /// The same, which writes as long as this term lasts and says so in each write.
+    #[must_use]
+    pub fn in_term(mut self, in_term: InTerm) -> Self {
+        self.in_term = Some(in_term);
+        self
     }
 
     /// Carries the write out.
@@ -147,6 +157,7 @@ impl<T: Transport> Writer<T> {
             Answer::Object(_) => {}
             // its namespace is gone or going: nobody will look for it
             Answer::Refused(status) if status.code == 404 || status.code == 403 => {}
+            Answer::Refused(status) if is_of_old_term(&status) => {}
             Answer::Refused(status) => {
                 tracing::warn!(reason = ?event.reason, message = status.message, "event refused");
             }
@@ -264,7 +275,7 @@ impl<T: Transport> Writer<T> {
         content: &str,
         body: &impl Serialize,
     ) -> Answer {
-        match with_body(method, path, content, body) {
+        match self.with_body(method, path, content, body) {
             Ok(request) => self.transport.send(request).await,
             Err(message) => Answer::Unknown(message),
         }
@@ -279,23 +290,31 @@ impl<T: Transport> Writer<T> {
         content: &str,
         body: &impl Serialize,
     ) -> Outcome {
-        match with_body(method, path, content, body) {
+        match self.with_body(method, path, content, body) {
             Ok(request) => self.transport.store(kind, request).await,
             Err(message) => Outcome::Unknown { message },
         }
     }
-}
 
-/// The request, or why there can be none.
-fn with_body(
-    method: Method,
-    path: &str,
-    content: &str,
-    body: &impl Serialize,
-) -> Result<Request<Vec<u8>>, String> {
-    let bytes = serde_json::to_vec(body).map_err(|error| format!("encode a request: {error}"))?;
-    let request = Request::builder().method(method).uri(path).header("content-type", content);
-    request.body(bytes).map_err(|error| format!("build a request: {error}"))
+    /// The request, in the term of who writes, or why there can be none.
+    fn with_body(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: &impl Serialize,
+    ) -> Result<Request<Vec<u8>>, String> {
+        let bytes =
+            serde_json::to_vec(body).map_err(|error| format!("encode a request: {error}"))?;
+        let named = self.in_term.as_ref().map(|in_term| in_term.named_in(path));
+        let path = match named {
+            None => path,
+            Some(Some(ref path)) => path,
+            Some(None) => return Err("another one leads by now".to_owned()),
+        };
+        let request = Request::builder().method(method).uri(path).header("content-type", content);
+        request.body(bytes).map_err(|error| format!("build a request: {error}"))
+    }
 }
 
 fn event_id(meta: &ObjectMeta) -> ObjectId {
@@ -454,6 +473,12 @@ fn done(answer: Answer) -> Outcome {
         Answer::Refused(status) => refused(*status),
         Answer::Unknown(message) => Outcome::Unknown { message },
     }
+}
+
+/// True when the API took the write for one of a leader that was deposed.
+fn is_of_old_term(status: &Status) -> bool {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
+    causes.unwrap_or_default().iter().any(|cause| cause.reason == "LeaderTermOver")
 }
 
 /// A refusal of the server in the words of the plan.

@@ -1,5 +1,7 @@
 //! What can go wrong in a runtime, sorted by what the node agent does about it.
 
+use rekindle_types::causes;
+
 use crate::spec::{ContainerKey, SandboxKey};
 
 /// A failed runtime call. The text names the object and the operation; the source has the cause.
@@ -78,18 +80,6 @@ pub enum ImageErrorKind {
 impl RuntimeError {
     /// The whole chain in one line, as status messages and events show it.
     pub fn chain(&self) -> String {
-        chain(self)
+        causes(self)
     }
-}
-
-/// An error with its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

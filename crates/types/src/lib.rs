@@ -2,6 +2,7 @@
 //! Kubernetes users know, and the objects of the `rekindle.dev/v1alpha1` API. No IO, no clock, no randomness.
 #![forbid(unsafe_code)]
 
+mod causes;
 pub mod cron;
 pub mod ephemeral;
 pub mod exit;
@@ -11,16 +12,22 @@ pub mod labels;
 pub mod local_path;
 pub mod log_options;
 pub mod metrics;
+pub mod oom;
 pub mod quantity;
 pub mod reasons;
+pub mod references;
 pub mod resources;
 pub mod span;
+pub mod term;
 pub mod tick;
 pub mod user;
 pub mod v1alpha1;
 
+pub use causes::causes;
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
+pub use oom::OomKill;
 pub use quantity::{Quantity, QuantityError};
+pub use term::Term;
 pub use tick::{Tick, TickDuration};
 pub use user::ContainerUser;

@@ -22,6 +22,8 @@ pub mod event {
     pub const FAILED_PRE_STOP_HOOK: &str = "FailedPreStopHook";
     pub const FAILED_SYNC: &str = "FailedSync";
     pub const FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET: &str = "FailedToRetrieveImagePullSecret";
+    pub const DNS_CONFIG_FORMING: &str = "DNSConfigForming";
+    pub const MISSING_CLUSTER_DNS: &str = "MissingClusterDNS";
     pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
     pub const RESIZE_STARTED: &str = "ResizeStarted";
     pub const RESIZE_COMPLETED: &str = "ResizeCompleted";
@@ -32,6 +34,10 @@ pub mod event {
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
     pub const NODE_NOT_READY: &str = "NodeNotReady";
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
+    pub const LEADER_ELECTION: &str = "LeaderElection";
+    pub const TRIGGERED_SCALE_UP: &str = "TriggeredScaleUp";
+    pub const NOT_TRIGGER_SCALE_UP: &str = "NotTriggerScaleUp";
+    pub const SCALE_DOWN: &str = "ScaleDown";
 
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";

@@ -17,13 +17,12 @@ use tokio::time::timeout;
 use super::body::{FrontBody, Phase, PhaseSender};
 use super::clock::Clock;
 use super::impersonate;
-use super::in_process::InProcess;
 use super::logs::{LogError, NodeLogs};
 use super::metrics::{FrontMetrics, Labels};
 use super::nodes::{NoNodes, Nodes};
 use super::streams::{NoStreams, NodeStreams, Streams};
 use crate::api::Api;
-use crate::auth::{Identity, UserInfo};
+use crate::auth::Identity;
 use crate::decode::BODY_BYTES_MAX;
 use crate::node_query::MetricsQuery;
 use crate::node_query::{LogQuery, NodeGet, StreamQuery};
@@ -104,11 +103,6 @@ impl Front {
     /// The time as the front sees it.
     pub fn now(&self) -> rekindle_types::Tick {
         (self.clock)()
-    }
-
-    /// A tower service that acts as `user`, without sockets: made for `kube::Client::new`.
-    pub fn in_process_service(&self, user: UserInfo) -> InProcess {
-        InProcess::new(self.clone(), Identity::User(user))
     }
 
     /// Ends every watch, after what is there was sent.

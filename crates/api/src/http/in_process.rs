@@ -11,13 +11,20 @@ use tower::Service;
 
 use super::body::FrontBody;
 use super::front::Front;
-use crate::auth::Identity;
+use crate::auth::{Identity, UserInfo};
 
 /// Serves requests as one user. `kube::Client::new(in_process, "default")` makes a client of it.
 #[derive(Clone)]
 pub struct InProcess {
     front: Front,
     identity: Identity,
+}
+
+impl Front {
+    /// A tower service that acts as `user`, without sockets: made for `kube::Client::new`.
+    pub fn in_process_service(&self, user: UserInfo) -> InProcess {
+        InProcess::new(self.clone(), Identity::User(user))
+    }
 }
 
 impl InProcess {

@@ -1,5 +1,5 @@
-//! Service (core/v1). The object is stored and shown; nothing routes to it yet, so no address is allocated, and a warning
-//! says so.
+//! Service (core/v1). Cluster DNS answers for its name; nothing routes to an address of its own, so none is allocated, and a
+//! warning says so where one is asked for.
 
 use std::collections::BTreeSet;
 
@@ -64,11 +64,15 @@ impl ApiKind for Service {
 
     fn warnings(&self) -> Vec<String> {
         let Some(spec) = &self.spec else { return Vec::new() };
-        let mut warnings = vec![
-            "spec: Services are stored, but not yet routed by this version of Rekindle: no address is allocated; connect to \
-             the pods' own addresses"
-                .to_owned(),
-        ];
+        let mut warnings = Vec::new();
+        let headless = text(spec.cluster_ip.as_ref()) == "None";
+        if !headless && text(spec.type_.as_ref()) != "ExternalName" {
+            warnings.push(
+                "spec: no address is allocated by this version of Rekindle, and nothing routes to one: the name of this Service \
+                 is that of its pods, as if clusterIP were None; connect to the pods' own ports (targetPort)"
+                    .to_owned(),
+            );
+        }
         if matches!(text(spec.type_.as_ref()), "LoadBalancer" | "NodePort") {
             warnings.push(format!(
                 "spec.type: {}: no port of the node is opened by this version of Rekindle",

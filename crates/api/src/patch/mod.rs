@@ -1,8 +1,9 @@
 //! The patch formats: JSON patch (RFC 6902), merge patch (RFC 7386), strategic merge patch.
 
+mod directives;
 mod json_patch;
-mod list;
 pub mod merge_keys;
+mod order;
 mod strategic;
 
 use serde_json::Value;

@@ -5,21 +5,12 @@
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use super::list::{self, Order};
+use super::directives::{
+    DELETE_FROM_LIST, Directive, SET_ELEMENT_ORDER, delete_from_list, directive, is_directed,
+    order_of, retain_keys, without_directives,
+};
 use super::merge_keys::{ListMerge, merge_field};
-
-pub(super) const DIRECTIVE: &str = "$patch";
-const RETAIN_KEYS: &str = "$retainKeys";
-const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
-const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
-
-/// What a `$patch` directive says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Directive {
-    Replace,
-    Delete,
-    Merge,
-}
+use super::order::{self, Order};
 
 /// The object after the patch.
 pub(super) fn apply(schema: &str, object: Value, patch: &Value) -> Result<Value, PatchError> {
@@ -31,21 +22,8 @@ pub(super) fn apply(schema: &str, object: Value, patch: &Value) -> Result<Value,
     }
 }
 
-/// The directive of an object in a patch.
-pub(super) fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, PatchError> {
-    match patch.get(DIRECTIVE) {
-        None => Ok(None),
-        Some(Value::String(text)) if text == "replace" => Ok(Some(Directive::Replace)),
-        Some(Value::String(text)) if text == "delete" => Ok(Some(Directive::Delete)),
-        Some(Value::String(text)) if text == "merge" => Ok(Some(Directive::Merge)),
-        Some(other) => {
-            Err(PatchError::DoesNotFit(format!("unknown patch type {other} found in map")))
-        }
-    }
-}
-
 /// Merges a patch into an object of this schema.
-pub(super) fn merge_objects(
+fn merge_objects(
     schema: &str,
     mut object: Map<String, Value>,
     patch: &Map<String, Value>,
@@ -83,7 +61,7 @@ pub(super) fn merge_objects(
         }
         if let Some(Value::Array(old)) = object.remove(field) {
             let by = merge_field(schema, field).and_then(|field| field.list);
-            let sorted = list::in_order(old.clone(), by, order_of(patch, field)?, &old);
+            let sorted = order::in_order(old.clone(), by, order_of(patch, field)?, &old);
             object.insert(field.to_owned(), Value::Array(sorted));
         }
     }
@@ -122,7 +100,7 @@ fn merge_values(
         }
         (Value::Array(old), Value::Array(patch)) => {
             let by = merge_field(schema, name).and_then(|field| field.list);
-            list::merge(child(schema, name), by, old, patch, order).map(Value::Array)
+            merge_list(child(schema, name), by, old, patch, order).map(Value::Array)
         }
         // Another type than before: the patch decides.
         (_, patch) => new_value(schema, name, patch, order),
@@ -133,63 +111,96 @@ fn child(schema: &str, field: &str) -> &'static str {
     merge_field(schema, field).map_or("", |field| field.child)
 }
 
-/// `$retainKeys` names all fields that stay; a patch may not set others.
-fn retain_keys(
-    object: &mut Map<String, Value>,
-    patch: &Map<String, Value>,
-) -> Result<(), PatchError> {
-    let Some(retained) = patch.get(RETAIN_KEYS) else { return Ok(()) };
-    let bad = || PatchError::DoesNotFit("invalid patch format of retainKeys".to_owned());
-    let retained: Vec<&str> =
-        retained.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
-    let foreign = patch.iter().any(|(name, value)| {
-        !name.starts_with('$') && !value.is_null() && !retained.contains(&name.as_str())
-    });
-    if foreign {
-        return Err(bad());
+/// Merges a list of a patch into a list of entries with this schema.
+fn merge_list(
+    schema: &str,
+    by: Option<ListMerge>,
+    old: Vec<Value>,
+    patch: &[Value],
+    order: Order<'_>,
+) -> Result<Vec<Value>, PatchError> {
+    match by {
+        None | Some(ListMerge::Whole) => Ok(patch.iter().map(replaced).collect()),
+        Some(ListMerge::Set) => {
+            let mut merged = old.clone();
+            for item in patch {
+                if !merged.contains(item) {
+                    merged.push(item.clone());
+                }
+            }
+            Ok(order::sorted(merged, by, patch, order, &old))
+        }
+        Some(ListMerge::ByKey(key)) => merge_by_key(schema, key, old, patch, order),
     }
-    object.retain(|name, _| retained.contains(&name.as_str()));
-    Ok(())
 }
 
-fn delete_from_list(
-    object: &mut Map<String, Value>,
-    field: &str,
-    gone: &Value,
-) -> Result<(), PatchError> {
-    let gone = gone.as_array().ok_or_else(|| {
-        PatchError::DoesNotFit(format!("{DELETE_FROM_LIST}{field} must be a list"))
-    })?;
-    if let Some(Value::Array(items)) = object.get_mut(field) {
-        items.retain(|item| !gone.contains(item));
+/// An entry of a list that is replaced as a whole.
+fn replaced(item: &Value) -> Value {
+    match item {
+        Value::Object(fields) if is_directed(fields) => Value::Object(without_directives(fields)),
+        other => other.clone(),
     }
-    Ok(())
 }
 
-/// The order that a patch wants for the entries of a list.
-fn order_of<'a>(patch: &'a Map<String, Value>, field: &str) -> Result<Order<'a>, PatchError> {
-    match patch.get(&format!("{SET_ELEMENT_ORDER}{field}")) {
-        None => Ok(Order::OfThePatch),
-        Some(Value::Array(items)) => Ok(Order::Given(items)),
-        Some(_) => {
-            Err(PatchError::DoesNotFit(format!("{SET_ELEMENT_ORDER}{field} must be a list")))
+fn merge_by_key(
+    schema: &str,
+    key: &'static str,
+    old: Vec<Value>,
+    patch: &[Value],
+    order: Order<'_>,
+) -> Result<Vec<Value>, PatchError> {
+    let by = Some(ListMerge::ByKey(key));
+    let mut entries: Vec<&Map<String, Value>> = Vec::new();
+    let mut merged = old.clone();
+    let mut replace = false;
+    for item in patch {
+        let Value::Object(fields) = item else {
+            return Err(PatchError::DoesNotFit(format!(
+                "the entries of a list that merges by {key:?} must be objects"
+            )));
+        };
+        match directive(fields)? {
+            Some(Directive::Replace) => {
+                replace = true;
+                // A bare directive is no entry; one with fields is.
+                if fields.len() > 1 {
+                    entries.push(fields);
+                }
+            }
+            Some(Directive::Delete) => {
+                let gone = key_value(fields, key)?;
+                merged.retain(|item| item.get(key) != Some(gone));
+            }
+            Some(Directive::Merge) | None => entries.push(fields),
         }
     }
-}
-
-/// A value from a patch without the directives in it, and without nulls in objects.
-pub(super) fn without_directives(patch: &Map<String, Value>) -> Map<String, Value> {
-    patch
-        .iter()
-        .filter(|(name, value)| !name.starts_with('$') && !value.is_null())
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
-}
-
-/// Whether entries of a list merge by a key.
-pub(super) fn key_of(by: Option<ListMerge>) -> Option<&'static str> {
-    match by {
-        Some(ListMerge::ByKey(key)) => Some(key),
-        Some(ListMerge::Set | ListMerge::Whole) | None => None,
+    if replace {
+        return Ok(entries
+            .into_iter()
+            .map(|fields| Value::Object(without_directives(fields)))
+            .collect());
     }
+    for fields in &entries {
+        let wanted = key_value(fields, key)?;
+        let place = merged.iter_mut().find(|item| item.get(key) == Some(wanted));
+        match place {
+            Some(place) => {
+                let before = match place.take() {
+                    Value::Object(before) => before,
+                    _ => Map::new(),
+                };
+                *place = Value::Object(merge_objects(schema, before, fields)?);
+            }
+            None => merged.push(Value::Object(merge_objects(schema, Map::new(), fields)?)),
+        }
+    }
+    let named: Vec<Value> = entries.into_iter().cloned().map(Value::Object).collect();
+    Ok(order::sorted(merged, by, &named, order, &old))
+}
+
+fn key_value<'a>(fields: &'a Map<String, Value>, key: &str) -> Result<&'a Value, PatchError> {
+    fields.get(key).ok_or_else(|| {
+        let shown = Value::Object(fields.clone());
+        PatchError::DoesNotFit(format!("map: {shown} does not contain declared merge key: {key}"))
+    })
 }

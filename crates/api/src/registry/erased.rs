@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::field_error::FieldError;
 use super::resource::{ApiKind, Cell, Column, Context, NameRule, Scope, Subresource};
+use super::strict;
 
 /// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's own.
 pub trait AnyObject: Send + Sync + 'static {
@@ -292,32 +293,10 @@ impl std::fmt::Debug for KindEntry {
 }
 
 fn decode<K: ApiKind>(value: &Value) -> Result<Decoded, DecodeError> {
-    let mut unknown_fields = Vec::new();
-    let mut note = |path: serde_ignored::Path<'_>| unknown_fields.push(ignored_path(&path));
-    let noting = serde_ignored::Deserializer::new(value, &mut note);
-    let object: K = serde_path_to_error::deserialize(noting).map_err(|error| DecodeError {
-        path: error.path().to_string(),
-        problem: error.inner().to_string(),
-    })?;
+    let (object, unknown_fields) = strict::read::<K>(value)?;
     Ok(Decoded { object: Box::new(object), unknown_fields })
 }
 
 fn decode_stored<K: ApiKind>(json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error> {
     serde_json::from_slice::<K>(json).map(|object| Box::new(object) as Box<dyn AnyObject>)
-}
-
-/// A path as the API writes it: `spec.containers[0].foo`.
-fn ignored_path(path: &serde_ignored::Path<'_>) -> String {
-    use serde_ignored::Path;
-    match path {
-        Path::Root => String::new(),
-        Path::Seq { parent, index } => format!("{}[{index}]", ignored_path(parent)),
-        Path::Map { parent, key } => {
-            let parent = ignored_path(parent);
-            if parent.is_empty() { key.clone() } else { format!("{parent}.{key}") }
-        }
-        Path::Some { parent }
-        | Path::NewtypeStruct { parent }
-        | Path::NewtypeVariant { parent } => ignored_path(parent),
-    }
 }

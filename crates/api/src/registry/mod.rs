@@ -3,6 +3,7 @@
 pub mod erased;
 pub mod field_error;
 pub mod resource;
+pub(crate) mod strict;
 
 use std::collections::BTreeMap;
 

@@ -44,7 +44,7 @@ pub(super) fn whose_token(
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
     }
     let audiences = items(review.spec.audiences.as_ref());
-    let status = match api.tokens.review(api, token, audiences, request.now) {
+    let status = match api.tokens.review(api.state(), token, audiences, request.now) {
         Ok(known) => TokenReviewStatus {
             authenticated: Some(true),
             user: Some(shown(&known.user)),

@@ -15,7 +15,7 @@ use crate::outcome::{Answer, Outcome};
 use crate::registry::FieldError;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
-use crate::tokens::{ISSUER, Wish, stored_meta};
+use crate::tokens::{ISSUER, Wish};
 use crate::validation::text;
 
 /// What a token gets that asks for nothing.
@@ -106,7 +106,10 @@ fn bind(
         }
     };
     let entry = call.api.registry.find("", "v1", plural).ok_or_else(ApiError::no_such_path)?;
-    let meta = stored_meta(call.api, plural, of, &name)
+    let meta = call
+        .api
+        .state()
+        .meta_of(plural, of, &name)
         .ok_or_else(|| ApiError::not_found(entry, &name))?;
     let uid = text(meta.uid.as_ref()).to_owned();
     let wanted = text(reference.uid.as_ref());
@@ -142,6 +145,6 @@ fn node_of(call: &Call<'_>, key: &str) -> Result<Option<Bound>, ApiError> {
         return Ok(None);
     };
     // A node that is not registered (yet) is no reason to refuse.
-    let meta = stored_meta(call.api, "nodes", "", node);
+    let meta = call.api.state().meta_of("nodes", "", node);
     Ok(meta.map(|meta| Bound { name: node.to_owned(), uid: text(meta.uid.as_ref()).to_owned() }))
 }

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod controllers;
 pub mod crds;
 pub mod down;
 pub mod image;

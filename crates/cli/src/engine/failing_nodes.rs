@@ -53,7 +53,6 @@ mod tests {
         let failing = given(&[]);
         assert_eq!(failing.settings(), NodeSettings::default());
         assert_eq!(failing.heartbeat_period(), TickDuration::from_secs(10));
-        assert_eq!(failing.default_toleration_seconds, 300);
     }
 
     #[test]

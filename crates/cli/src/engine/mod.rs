@@ -3,12 +3,14 @@
 //! ```text
 //!   store (committer thread) ── Api ── Front ──┬── Server: TLS on --listen
 //!                                              ├── Server: TLS on the bridge, for pods
-//!                                              └── in process: its own node, operator, the table of `up`
+//!                                              └── in process: its own node, operator, cluster DNS, the table of `up`
 //!   Routes: what a node is asked ── its own node, or the agent of a further one
 //! ```
 //!
 //! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
 
+mod auto_nodes;
+mod cluster_dns;
 pub mod data_dir;
 mod ending;
 mod failing_nodes;
@@ -24,7 +26,9 @@ pub mod remains;
 mod routes;
 pub mod settings;
 pub mod streams;
+mod webhook;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -37,7 +41,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, StopMode};
-use rekindle_operator::{LadderFigures, NodeSettings, Webhook};
+use rekindle_operator::{Candidacy, LadderFigures, Parts, Scaler, ScalingSettings};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
@@ -45,11 +49,12 @@ use rekindle_types::{Tick, TickDuration};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
-use crate::args::Up;
+use crate::args::{NodesWanted, Up};
 use crate::background;
 use crate::nodes::{self as further, Common, Folder};
+use auto_nodes::AutoNodes;
 use data_dir::DataDir;
 pub use ending::{EndSignals, Ending};
 use images::EngineDir;
@@ -57,12 +62,19 @@ use node::{Errand, NodeStart, Service};
 use pod_api::PodApi;
 use routes::Routes;
 use settings::Settings;
+use webhook::webhook;
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
 
+/// Whom cluster DNS asks as.
+const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
+
 /// Whom controllers and ladder act as.
 const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
+
+/// Whom the scaling of nodes acts as.
+const SCALER: &str = "system:rekindle-node-scaling";
 
 /// Between two signs of life of a node whose engine does not say anything about it.
 pub const HEARTBEAT_PERIOD: TickDuration = TickDuration::from_secs(10);
@@ -80,7 +92,11 @@ pub struct Engine {
     further: Folder,
     network: Arc<Network>,
     runtime: Arc<EmbeddedRuntime>,
-    operator: JoinHandle<()>,
+    /// None when others run controllers and ladders.
+    operator: Option<JoinHandle<()>>,
+    /// Empty when the number of nodes is the user's.
+    scaler: JoinSet<()>,
+    front: Front,
     server: JoinHandle<std::io::Result<()>>,
     pod_server: JoinHandle<std::io::Result<()>>,
     store: Store,
@@ -102,13 +118,15 @@ impl Engine {
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let node_settings = node_config::read(&args.node)?;
         let ladder_limits = args.ladder.limits()?;
-        let webhook = args.exhausted_webhook.as_deref().map(Webhook::new).transpose()?;
+        let settings = Settings::of(args, &data_dir);
+        // Its data directory is this engine's alone: what an earlier one with this name held is nobody's any more.
+        let candidacy = args.election.candidacy(format!("{}_engine", settings.node_name))?;
+        let webhook = webhook(args)?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
             Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
         let (store, committer) = open_store(&data_dir)?;
-        let settings = Settings::of(args, &data_dir);
         let engine_dir = EngineDir::new(data_dir.path());
         let routes = Routes::new(&settings.node_name, Folder::of(&engine_dir));
         let ladder_figures = Arc::new(LadderFigures::default());
@@ -116,7 +134,7 @@ impl Engine {
             .with_streams(Arc::new(routes.clone()))
             .with_nodes(Arc::new(routes.clone()))
             .with_figures(ladder_figures.clone());
-        front.api().set_default_toleration_seconds(args.failing.default_toleration_seconds);
+        front.api().set_default_toleration_seconds(args.default_toleration_seconds);
         let (stop, stopping) = watch::channel(Phase::Running);
         let main_address = listener.local_addr()?;
         let tls = Tls::new(&pki, &[main_address.ip()]).context("prepare TLS")?;
@@ -127,6 +145,9 @@ impl Engine {
         keep_in_order(&front, &stopping);
         settings.keep(&data_dir)?;
         let network = Arc::new(network::open(&settings, &data_dir).await?);
+        let (dns_client, stop_dns) =
+            (internal_client(&front, CLUSTER_DNS), stopped(stopping.clone()));
+        let dns = cluster_dns::start(&network, &node_settings, dns_client, stop_dns).await;
         let pod_api = PodApi::open(&network, &settings.bridge, &pki, main_address)?;
         let api_addresses = pod_api.addresses;
         let pod_server = tokio::spawn(pod_api.serve(front.clone(), stopped(stopping.clone())));
@@ -134,17 +155,36 @@ impl Engine {
         let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), registries).await;
         let runtime = Arc::new(runtime?);
         let static_pods = settings.static_pods(&data_dir)?;
-        let service = Service { settings: node_settings, api: api_addresses, static_pods };
+        let service =
+            Service { settings: node_settings, api: api_addresses, cluster_dns: dns, static_pods };
         let errand = Errand::Serve(Box::new(service));
         let mut start = own_node(&settings, &data_dir, &front, clock, errand);
         start.heartbeat_period = args.failing.heartbeat_period();
         let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         routes.started(&node);
-        let common = common_of(args, &settings, &engine_dir, &network, api_addresses)?;
-        launch_further_nodes(&routes.further, common, args, pki, clock).await?;
-        let ladders = (ladder_limits, ladder_figures);
-        let failing = args.failing.settings();
-        let operator = start_operator(&front, clock, ladders, failing, stopped(stopping.clone()));
+        let addresses = (api_addresses, dns);
+        let common = common_of(args, &settings, &engine_dir, &network, addresses)?;
+        let pki = Arc::new(pki);
+        launch_further_nodes(&routes.further, &common, args, &pki, clock).await?;
+        let auto_nodes = AutoNodes {
+            client: internal_client(&front, SCALER),
+            clock,
+            folder: routes.further.clone(),
+            common,
+            pki,
+        };
+        let scaler = start_scaler(args, auto_nodes);
+        let parts = Parts {
+            client: internal_client(&front, OPERATOR),
+            clock: clock.shared(),
+            limits: ladder_limits,
+            nodes: args.failing.settings(),
+            figures: ladder_figures,
+        };
+        let operator = match args.no_controllers {
+            true => None,
+            false => Some(start_operator(parts, candidacy, stopped(stopping.clone()))),
+        };
         if let Some(webhook) = webhook {
             let client = internal_client(&front, OPERATOR);
             let stop = stopped(stopping);
@@ -161,6 +201,8 @@ impl Engine {
             network,
             runtime,
             operator,
+            scaler,
+            front,
             server,
             pod_server,
             store,
@@ -216,9 +258,14 @@ impl Engine {
         }
     }
 
-    async fn stop_parts(self, ending: Ending) {
-        // The controllers first: what the node ends now must not be made again.
-        self.operator.abort();
+    async fn stop_parts(mut self, ending: Ending) {
+        // The controllers first, wherever they run: what the node ends now must not be made again. The lease is kept: the next
+        // engine has the same name and need not wait.
+        self.front.api().close_to_leaders();
+        if let Some(operator) = &self.operator {
+            operator.abort();
+        }
+        self.scaler.abort_all();
         let mode = match ending {
             Ending::EndPods => StopMode::EndPods,
             Ending::LeavePods => StopMode::LeavePods,
@@ -309,16 +356,13 @@ fn write_kubeconfig(
     Ok(path)
 }
 
-/// Controllers and ladders, with the limits and the figures of these.
+/// Controllers and ladders, as soon as nobody else runs them.
 fn start_operator(
-    front: &Front,
-    clock: SystemClock,
-    (limits, figures): (rekindle_operator::Limits, Arc<LadderFigures>),
-    failing: NodeSettings,
+    parts: Parts,
+    candidacy: Candidacy,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let client = internal_client(front, OPERATOR);
-    tokio::spawn(rekindle_operator::run(client, clock.shared(), limits, failing, figures, stop))
+    tokio::spawn(rekindle_operator::run_elected(parts, candidacy, stop))
 }
 
 fn internal_client(front: &Front, user: &str) -> Client {
@@ -352,7 +396,7 @@ fn common_of(
     settings: &Settings,
     engine_dir: &EngineDir,
     network: &Network,
-    api: ApiAddresses,
+    (api, cluster_dns): (ApiAddresses, Option<Ipv4Addr>),
 ) -> anyhow::Result<Common> {
     let mut node = args.node.clone();
     if let Some(file) = &mut node.node_config {
@@ -366,6 +410,7 @@ fn common_of(
         first_node: settings.node_name.clone(),
         api_of_the_node: api.of_the_node,
         api_of_pods: api.of_pods,
+        cluster_dns,
         bridge: settings.bridge.clone(),
         subnet: network.subnet(),
         max_container_restart_period_seconds: settings.max_container_restart_period_seconds,
@@ -379,13 +424,13 @@ fn common_of(
 /// Starts the agents of all further nodes, and of as many new ones as were asked for.
 async fn launch_further_nodes(
     folder: &Folder,
-    common: Common,
+    common: &Common,
     args: &Up,
-    pki: Pki,
+    pki: &Arc<Pki>,
     clock: SystemClock,
 ) -> anyhow::Result<()> {
-    let at_least = usize::from(args.nodes.unwrap_or(1)) - 1;
-    let folder = folder.clone();
+    let at_least = usize::from(args.nodes.map_or(1, NodesWanted::at_least)) - 1;
+    let (folder, common, pki) = (folder.clone(), common.clone(), Arc::clone(pki));
     let launch = move || {
         folder.create()?;
         if let Err(error) = common.keep(folder.path()) {
@@ -395,6 +440,24 @@ async fn launch_further_nodes(
         further::launch_all(&folder, &common, at_least, &pki, clock.now())
     };
     tokio::task::spawn_blocking(launch).await.context("start further nodes")?
+}
+
+/// Adds and removes nodes from now on, if that is wanted. It ends when the answer is dropped.
+fn start_scaler(args: &Up, nodes: AutoNodes) -> JoinSet<()> {
+    let mut scaler = JoinSet::new();
+    match args.nodes {
+        Some(NodesWanted::Auto { min, max }) => {
+            let unneeded = args.scale_down_unneeded_time.as_micros();
+            let settings = ScalingSettings {
+                unneeded_time: TickDuration::from_micros(unneeded.try_into().unwrap_or(u64::MAX)),
+                ..ScalingSettings::between(min.into(), max.into())
+            };
+            let (client, clock) = (nodes.client.clone(), nodes.clock.shared());
+            scaler.spawn(Scaler::new(client, clock, nodes, settings).run());
+        }
+        Some(NodesWanted::AtLeast(_)) | None => {}
+    }
+    scaler
 }
 
 /// Resolves when the engine stops, also when it is dropped.

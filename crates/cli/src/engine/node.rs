@@ -1,5 +1,6 @@
 //! A node of this process: its runtime, its network and its agent. The engine's own, or that of a further node's process.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub struct Service {
     pub settings: NodeSettings,
     /// Where containers reach the API.
     pub api: ApiAddresses,
+    /// Where pods reach cluster DNS, if there is any.
+    pub cluster_dns: Option<Ipv4Addr>,
     /// The folder of static pods' manifests, which exists.
     pub static_pods: PathBuf,
 }
@@ -76,6 +79,8 @@ pub async fn start(
                 config.max_pods = max_pods;
             }
             config.api = Some(service.api);
+            config.cluster_dns = service.cluster_dns.map(IpAddr::V4);
+            config.resolv_conf = service.settings.resolv_conf;
             config.static_pods = Some(service.static_pods);
         }
         Errand::EndPods => config.duty = Duty::EndPods,

@@ -78,6 +78,7 @@ impl Agent {
         let service = Service {
             settings: node_config::read(&common.node)?,
             api: ApiAddresses { of_pods: common.api_of_pods, of_the_node: common.api_of_the_node },
+            cluster_dns: common.cluster_dns,
             static_pods: data_dir.static_pods()?,
         };
         let start = NodeStart {

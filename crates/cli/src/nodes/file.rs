@@ -1,7 +1,7 @@
 //! What the agent of a further node is started with, in files: an agent is started by the engine or by a command, and says the
 //! same whoever starts it.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -27,6 +27,9 @@ pub struct Common {
     pub api_of_the_node: SocketAddr,
     /// Where it is for containers with a network of their own.
     pub api_of_pods: SocketAddr,
+    /// Where containers reach cluster DNS, if there is any.
+    #[serde(default)]
+    pub cluster_dns: Option<Ipv4Addr>,
     /// The pods' bridge.
     pub bridge: String,
     /// The subnet on it.

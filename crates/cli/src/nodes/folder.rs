@@ -191,6 +191,7 @@ mod tests {
             first_node: "a".to_owned(),
             api_of_the_node: "127.0.0.1:1".parse().unwrap(),
             api_of_pods: "127.0.0.1:2".parse().unwrap(),
+            cluster_dns: None,
             bridge: "rk0".to_owned(),
             subnet: subnet.parse().unwrap(),
             max_container_restart_period_seconds: 300,

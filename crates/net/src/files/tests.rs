@@ -77,8 +77,8 @@ fn what_resolvers_would_not_read_is_left_out_and_told() {
     let pod = pod_resolver(DnsPolicy::None, "shop", &config, &host(), None);
     assert_eq!(pod.resolver.nameservers.len(), 3);
     assert_eq!(pod.resolver.searches.len(), 32);
-    assert_eq!(pod.omitted[0], "more than 3 nameservers, left out: 4.4.4.4");
-    assert!(pod.omitted[1].ends_with("8 left out"), "{:?}", pod.omitted);
+    assert!(pod.omitted[0].ends_with("line is: 1.1.1.1 2.2.2.2 3.3.3.3"), "{:?}", pod.omitted);
+    assert!(pod.omitted[1].ends_with(" d30 d31"), "{:?}", pod.omitted);
     let long =
         DnsConfig { searches: vec!["x".repeat(1500), "y".repeat(1500)], ..DnsConfig::default() };
     assert_eq!(

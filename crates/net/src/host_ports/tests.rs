@@ -91,6 +91,26 @@ async fn a_port_that_somebody_has_is_named_and_then_none_is_open() {
     ports.open("q", "q-0", pod, &wanted).await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_runs_gets_a_port_that_was_taken_as_soon_as_it_is_free() {
+    let (node, pod) = (address(15), address(16));
+    let taken = std::net::TcpListener::bind((node, 9090)).unwrap();
+    let ports = HostPorts::new();
+    let other = HostPort { listen: (node, 9090).into(), ..port(PortProtocol::Tcp, node) };
+    let wanted = [port(PortProtocol::Tcp, node), other];
+    let refused = ports.reopen("p", "p-0", pod, &wanted).await;
+    let told: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    assert_eq!(told, [format!("open port 9090 of the node for TCP at {node}")]);
+    TcpStream::connect((node, 8080)).await.expect("the other one is open");
+    assert!(ports.reopen("p", "p-1", pod, &wanted).await.is_empty(), "it is told once");
+    drop(taken);
+    while TcpStream::connect((node, 9090)).await.is_err() {
+        tokio::time::advance(AGAIN_AFTER_MAX).await;
+    }
+    ports.close("p-1").await;
+    assert!(TcpStream::connect((node, 9090)).await.is_err());
+}
+
 #[tokio::test]
 async fn a_connection_to_a_pod_in_which_nobody_listens_ends() {
     let (node, pod) = (address(8), address(9));

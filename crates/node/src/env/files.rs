@@ -11,11 +11,9 @@ use super::env_file::{EnvFileError, value_in};
 use crate::container_spec::VolumePath;
 use crate::volumes::read_file_beneath;
 
-/// The most that is read of one file, bytes: what a ConfigMap may hold. The kubelet limits the lines, not the file.
+/// The most that is read of one file, bytes: what a ConfigMap may hold. The kubelet limits the lines, not the file, and
+/// names and values no more than those of other sources (the limits of KEP-3721's alpha stage are gone).
 const MAX_FILE: u64 = 1 << 20;
-/// The longest name and the longest value, bytes, that the kubelet takes (KEP-3721).
-const MAX_KEY: usize = 128;
-const MAX_VALUE: usize = 32 << 10;
 
 /// Why a variable cannot be taken from a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,14 +49,6 @@ pub(crate) enum FileKeyError {
         /// The path in the volume.
         path: String,
     },
-    /// The name is longer than any that is looked for.
-    #[error("environment variable key {0:?} exceeds the maximum length of {MAX_KEY} characters")]
-    LongKey(String),
-    /// The value is longer than any that is passed on.
-    #[error(
-        "the value of environment variable key {0:?} exceeds the maximum size of {MAX_VALUE} bytes"
-    )]
-    LongValue(String),
 }
 
 /// What was found at each path of each volume.
@@ -95,9 +85,6 @@ impl EnvFiles {
     pub(super) fn value(&self, selector: &FileKeySelector) -> Result<Option<String>, FileKeyError> {
         let FileKeySelector { key, path, volume_name, optional } = selector;
         let required = *optional != Some(true);
-        if key.len() > MAX_KEY {
-            return Err(FileKeyError::LongKey(key.clone()));
-        }
         let unreadable = |reason: &str| FileKeyError::Unreadable {
             volume: volume_name.clone(),
             path: path.clone(),
@@ -116,7 +103,6 @@ impl EnvFiles {
             source,
         })?;
         match value.filter(|value| !value.is_empty()) {
-            Some(value) if value.len() > MAX_VALUE => Err(FileKeyError::LongValue(key.clone())),
             Some(value) => Ok(Some(value)),
             None if required => {
                 Err(FileKeyError::NoSuchKey { key: key.clone(), path: path.clone() })

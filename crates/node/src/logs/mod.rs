@@ -4,6 +4,7 @@
 //! the one before, and so on. They are read as one text. What is read may have been tampered with by a pod that got hold of the
 //! folder: no link is followed, and only regular files that belong to the agent's user are read.
 
+mod error;
 mod files;
 mod format;
 mod reader;
@@ -13,6 +14,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
+pub use error::LogError;
 pub use files::prune;
-pub use stream::{LogError, LogStream, Logs};
+pub use stream::{LogStream, Logs};
 pub use tail::last_lines;

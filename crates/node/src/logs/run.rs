@@ -7,8 +7,8 @@ use rekindle_types::ContainerAttempt;
 use rekindle_types::log_options::Run;
 use rekindle_types::reasons::waiting;
 
+use super::error::LogError;
 use super::files::attempts;
-use super::stream::LogError;
 
 /// The start whose log is meant.
 pub(super) fn attempt_of(

@@ -13,6 +13,7 @@ use rekindle_types::{ContainerAttempt, PodUid};
 use rustix::fs::inotify::WatchFlags;
 use tokio::sync::watch;
 
+use super::error::LogError;
 use super::reader::{Chunk, Reader, Selection};
 use super::run::{attempt_of, has_ended};
 use crate::clock::Clock;
@@ -22,27 +23,6 @@ use crate::pods::PodIndex;
 
 /// The bytes of a log as they come; an error ends it.
 pub type LogStream = BoxStream<'static, io::Result<Bytes>>;
-
-/// Why there is no log.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LogError {
-    /// The pod is not on this node.
-    #[error("pod {0} is not on this node")]
-    NoSuchPod(String),
-    /// The container has not started, or has no earlier run.
-    #[error("{0}")]
-    NotThere(String),
-    /// The files cannot be read.
-    #[error("read the log of container {container:?} in pod {pod:?}: {problem}")]
-    Failed {
-        /// The pod.
-        pod: String,
-        /// The container.
-        container: String,
-        /// Why.
-        problem: String,
-    },
-}
 
 /// What happens to a folder of logs that grow.
 const GROWTH: WatchFlags = WatchFlags::MODIFY

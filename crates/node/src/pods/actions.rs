@@ -10,14 +10,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{Action, ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome};
+use rekindle_pod::{
+    Action, ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome, PodEvent, Severity,
+};
 use rekindle_runtime::{
     ContainerKey, ImageErrorKind, Runtime, RuntimeError, SandboxInfo, SandboxKey, StopSignal,
 };
 use rekindle_types::{PodRef, SandboxAttempt};
 
 use self::volumes::VolumeWork;
-use super::etc_files;
+use super::etc_files::{self, EtcFileError};
+use super::resolver;
 use super::signals::signal_number;
 use crate::container_spec::{find_container, sandbox_spec};
 use crate::context::NodeContext;
@@ -156,13 +159,22 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             kind: ActionErrorKind::Sandbox,
             message: format!("set up the network of pod {}: {error}", self.pod_ref),
         })?;
-        etc_files::write(&self.dirs, &self.pod, &ips, &self.node.cluster_domain).map_err(
-            |error| ActionError {
-                kind: ActionErrorKind::Sandbox,
-                message: format!("write /etc/hosts of pod {}: {error}", self.pod_ref),
-            },
-        )?;
+        self.write_etc_files(&ips).map_err(|error| ActionError {
+            kind: ActionErrorKind::Sandbox,
+            message: format!("write /etc/hosts of pod {}: {error}", self.pod_ref),
+        })?;
         Ok(Outcome::SandboxReady { ips })
+    }
+
+    fn write_etc_files(&self, ips: &[IpAddr]) -> Result<(), EtcFileError> {
+        let conf = resolver::of_pod(&self.pod, &self.pod_ref, &self.node.resolvers)?;
+        etc_files::write(&self.dirs, &self.pod, ips, &self.node.cluster_domain, &conf.text)?;
+        for (reason, message) in conf.notices {
+            let severity = Severity::Warning;
+            let event = PodEvent { severity, reason, message, field_path: None };
+            self.node.recorder.pod_event(&self.pod_ref, event);
+        }
+        Ok(())
     }
 
     async fn put_on_network(&self, sandbox: &SandboxInfo) -> Result<Vec<IpAddr>, NetworkError> {

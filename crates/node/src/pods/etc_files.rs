@@ -7,11 +7,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use rekindle_net::files::{
-    DnsConfig, DnsPolicy, HOST_HOSTS_MAX_BYTES, HostAlias, host_resolver, hostname, hosts,
-    hosts_of_host, pod_resolver, resolv_conf,
-};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_net::files::{HOST_HOSTS_MAX_BYTES, HostAlias, hostname, hosts, hosts_of_host};
 use rekindle_runtime::Namespace;
 
 use crate::container_spec::{Hostname, SpecError, pod_hostname, pod_namespaces, uts_hostname};
@@ -61,10 +58,14 @@ pub(crate) fn write(
     pod: &Pod,
     ips: &[IpAddr],
     cluster_domain: &str,
+    resolv_conf: &str,
 ) -> Result<(), EtcFileError> {
     let name = pod_hostname(pod, cluster_domain);
-    let texts =
-        [hosts_text(pod, ips, &name)?, hostname(&uts_hostname(pod, &name)?)?, resolver_text(pod)?];
+    let texts = [
+        hosts_text(pod, ips, &name)?,
+        hostname(&uts_hostname(pod, &name)?)?,
+        resolv_conf.to_owned(),
+    ];
     for (name, text) in NAMES.into_iter().zip(texts) {
         let failed = |source| EtcFileError::Io { name, source };
         let path = dirs.files().join(name);
@@ -118,38 +119,4 @@ fn host_hosts() -> Result<String, EtcFileError> {
     }
     // Its comments may be in any encoding.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn resolver_text(pod: &Pod) -> Result<String, EtcFileError> {
-    let spec = pod.spec.as_ref();
-    let policy = match spec.and_then(|spec| spec.dns_policy.as_deref()) {
-        Some("None") => DnsPolicy::None,
-        Some("Default") => DnsPolicy::Default,
-        Some("ClusterFirstWithHostNet") => DnsPolicy::ClusterFirst,
-        // ClusterFirst is the default
-        Some(_) | None => match pod_namespaces(pod).network {
-            Namespace::Own => DnsPolicy::ClusterFirst,
-            Namespace::Host => DnsPolicy::Default,
-        },
-    };
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let found = pod_resolver(policy, namespace, &dns_config(spec), &host_resolver()?, None);
-    for omitted in &found.omitted {
-        tracing::warn!(pod = pod.metadata.name, omitted, "the pod's resolver is cut");
-    }
-    Ok(resolv_conf(&found.resolver)?)
-}
-
-fn dns_config(spec: Option<&PodSpec>) -> DnsConfig {
-    let Some(config) = spec.and_then(|spec| spec.dns_config.as_ref()) else {
-        return DnsConfig::default();
-    };
-    let options = config.options.iter().flatten();
-    DnsConfig {
-        nameservers: config.nameservers.clone().unwrap_or_default(),
-        searches: config.searches.clone().unwrap_or_default(),
-        options: options
-            .map(|option| (option.name.clone().unwrap_or_default(), option.value.clone()))
-            .collect(),
-    }
 }

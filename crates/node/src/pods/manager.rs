@@ -24,7 +24,8 @@ use tokio::time::Instant;
 
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
-use super::worker::{Input, Source, Worker, WorkerStart};
+use super::shown_by::Source;
+use super::worker::{Input, Worker, WorkerStart};
 use crate::config::Duty;
 use crate::context::NodeContext;
 use crate::eviction::{Order, Standing};

@@ -9,9 +9,24 @@ use rekindle_types::PodRef;
 use super::latest::Urgency;
 use super::recovery::delete_object;
 use super::status_writer::StatusWriter;
-use super::worker::{Existence, Source};
 use crate::context::NodeContext;
-use crate::static_pods::MirrorKeeper;
+use crate::static_pods::{MirrorKeeper, MirrorView};
+
+/// Who asks for a pod.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// Its object in the API.
+    Api,
+    /// A manifest on this node; a mirror shows it in the API.
+    File(MirrorView),
+}
+
+/// Whether the API still has the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Existence {
+    Exists,
+    Vanished,
+}
 
 /// Where a pod's status goes.
 pub(super) enum ShownBy {

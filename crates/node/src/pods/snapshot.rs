@@ -70,17 +70,18 @@ async fn seen_addresses<R: Runtime, N: PodNetwork>(
     }
 }
 
-/// The ports of the node ended with the agent before. A pod that runs goes on without one that somebody else has taken meanwhile.
+/// The ports of the node ended with the agent before. A pod that runs goes on without one that somebody else has taken meanwhile,
+/// and gets it when it is free.
 async fn open_ports_again<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
     sandbox: &SandboxInfo,
     ips: &[IpAddr],
 ) {
-    let Err(error) = network::open_ports(node, pod, sandbox, ips).await else { return };
-    tracing::warn!(pod = pod.metadata.name, %error, "a running pod has lost its ports of the node");
+    let Some(lost) = network::reopen_ports(node, pod, sandbox, ips).await else { return };
+    tracing::warn!(pod = pod.metadata.name, lost, "a running pod has lost its ports of the node");
     if let Some(pod) = pod_ref(pod) {
-        let message = format!("lost its ports of the node: {error}");
+        let message = format!("lost a port of the node, and gets it when it is free: {lost}");
         let (severity, reason) = (Severity::Warning, FAILED_SYNC);
         node.recorder.pod_event(&pod, PodEvent { severity, reason, message, field_path: None });
     }

@@ -29,7 +29,7 @@ use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile, write_json};
 use super::latest::Urgency;
 use super::restarts::{RestartReporter, is_settled};
-use super::shown_by::ShownBy;
+use super::shown_by::{Existence, ShownBy, Source};
 use super::snapshot::snapshot_of;
 use super::spec_change::{concerns_downward_files, concerns_references};
 use super::termination_message::read_message;
@@ -40,7 +40,6 @@ use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
 use crate::shutdown;
-use crate::static_pods::MirrorView;
 use crate::tokens::{Found, PodTokens};
 
 /// How long to wait before a journal that could not be written (disk full) is tried again. Nothing else is begun meanwhile.
@@ -88,15 +87,6 @@ pub(crate) struct WorkerStart {
     pub(crate) updates: watch::Receiver<Arc<Pod>>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Input>,
     pub(crate) source: Source,
-}
-
-/// Who asks for a pod.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    /// Its object in the API.
-    Api,
-    /// A manifest on this node; a mirror shows it in the API.
-    File(MirrorView),
 }
 
 /// Why the worker goes on as it does.
@@ -151,13 +141,6 @@ pub(super) enum Departure {
     WithObject,
     /// No longer than it takes: the node is shut down.
     WhenOver,
-}
-
-/// Whether the API still has the pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Existence {
-    Exists,
-    Vanished,
 }
 
 /// Whether the worker goes on.

@@ -13,10 +13,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+use rekindle_types::causes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::port::{self, PortError};
-use super::{OUTPUT_BYTES_MAX, tcp, tls};
+use super::{OUTPUT_BYTES_MAX, http2, tcp, tls};
 
 /// As Go's client, which the kubelet uses.
 const REDIRECTS_MAX: usize = 10;
@@ -25,6 +26,7 @@ const REDIRECTS_MAX: usize = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct HttpGet {
     scheme: Scheme,
+    protocol: Protocol,
     host: String,
     port: u16,
     /// Path and query.
@@ -38,6 +40,14 @@ enum Scheme {
     Https,
 }
 
+/// What is spoken on the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Http1,
+    /// Without TLS only, and without being asked for by HTTP/1.1 (KEP-5999).
+    Http2,
+}
+
 /// Why no request can be made of a spec.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
@@ -47,6 +57,8 @@ pub(crate) enum RequestError {
     NoAddress,
     #[error("unsupported scheme {0:?}")]
     Scheme(String),
+    #[error("unsupported protocol {0:?} over {1}")]
+    Protocol(String, &'static str),
     #[error("invalid header {0:?}")]
     Header(String),
 }
@@ -92,12 +104,20 @@ impl HttpGet {
             Some("https") => Scheme::Https,
             Some(other) => return Err(RequestError::Scheme(other.to_owned())),
         };
+        let protocol = match (action.protocol.as_deref(), scheme) {
+            (None | Some("" | "HTTP1"), _) => Protocol::Http1,
+            (Some("HTTP2"), Scheme::Http) => Protocol::Http2,
+            (Some(other), _) => {
+                return Err(RequestError::Protocol(other.to_owned(), scheme.name()));
+            }
+        };
         let host = match action.host.as_deref().filter(|host| !host.is_empty()) {
             Some(host) => host.to_owned(),
             None => ip.ok_or(RequestError::NoAddress)?.to_string(),
         };
         Ok(Self {
             scheme,
+            protocol,
             host,
             port: port::resolve(&action.port, container)?,
             target: target(action.path.as_deref().unwrap_or_default()),
@@ -105,7 +125,16 @@ impl HttpGet {
         })
     }
 
-    fn authority(&self) -> String {
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Path and query.
+    pub(super) fn target(&self) -> &str {
+        &self.target
+    }
+
+    pub(super) fn authority(&self) -> String {
         let host = &self.host;
         if host.contains(':') {
             format!("[{host}]:{}", self.port)
@@ -138,10 +167,10 @@ impl HttpGet {
 
     /// The request at an address that is given in full, if it is on the same host.
     fn sent_to(&self, uri: &Uri) -> Option<Self> {
-        let (scheme, usual_port) = match uri.scheme_str() {
-            Some("http") => (Scheme::Http, 80),
-            Some("https") => (Scheme::Https, 443),
-            Some(_) | None => return None,
+        let (scheme, usual_port) = match (uri.scheme_str(), self.protocol) {
+            (Some("http"), _) => (Scheme::Http, 80),
+            (Some("https"), Protocol::Http1) => (Scheme::Https, 443),
+            (Some(_) | None, _) => return None,
         };
         let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
         if host != self.host {
@@ -149,6 +178,7 @@ impl HttpGet {
         }
         Some(Self {
             scheme,
+            protocol: self.protocol,
             host: host.to_owned(),
             port: uri.port_u16().unwrap_or(usual_port),
             target: target(uri.path_and_query().map_or("/", |path| path.as_str())),
@@ -241,14 +271,16 @@ async fn follow(mut request: HttpGet, timeout: Duration) -> Result<Answer, GetEr
     Err(GetError::TooManyRedirects { url: request.url() })
 }
 
-type Exchange = (u16, Option<String>, String);
+/// Status, where it sends to, and the beginning of the body.
+pub(super) type Exchange = (u16, Option<String>, String);
 
 async fn exchange(request: &HttpGet, timeout: Duration) -> Result<Exchange, String> {
     let stream = tcp::connect(&request.host, request.port, timeout).await;
     let stream = stream.map_err(|error| error.to_string())?;
-    match request.scheme {
-        Scheme::Http => send(request, stream).await,
-        Scheme::Https => {
+    match (request.scheme, request.protocol) {
+        (Scheme::Http, Protocol::Http1) => send(request, stream).await,
+        (Scheme::Http, Protocol::Http2) => http2::send(request, stream).await,
+        (Scheme::Https, _) => {
             let stream = tls::connect(&request.host, stream, tls::Speaks::Http1).await;
             send(request, stream.map_err(|error| error.to_string())?).await
         }
@@ -263,7 +295,7 @@ where
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let answer = async move {
-        let response = sender.send_request(message).await.map_err(|error| chain(&error))?;
+        let response = sender.send_request(message).await.map_err(|error| causes(&error))?;
         read(response).await
     };
     let (mut answer, connection) = (pin!(answer), pin!(connection));
@@ -300,17 +332,9 @@ async fn read(response: Response<Incoming>) -> Result<Exchange, String> {
                 let room = OUTPUT_BYTES_MAX - kept.len();
                 kept.extend_from_slice(&data[..data.len().min(room)]);
             }
-            Some(Err(error)) => return Err(chain(&error)),
+            Some(Err(error)) => return Err(causes(&error)),
             None => break,
         }
     }
     Ok((status, location, String::from_utf8_lossy(&kept).into_owned()))
-}
-
-/// An error of hyper with its cause.
-fn chain(error: &hyper::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
 }

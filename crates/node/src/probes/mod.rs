@@ -6,6 +6,7 @@
 
 mod exec;
 mod grpc;
+mod http2;
 pub(crate) mod http_get;
 mod port;
 mod tcp;

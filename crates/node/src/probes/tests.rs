@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_runtime::SandboxKey;
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt, Tick};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
 use crate::clock::Clock;
@@ -195,8 +195,10 @@ async fn of_a_body_without_end_a_little_is_read() {
 
 #[tokio::test]
 async fn who_does_not_listen_or_talks_nonsense_is_ill() {
-    let (listener, port) = listen().await;
-    drop(listener);
+    // a port that is held, so that no other test gets it, and at which nobody listens
+    let held = TcpSocket::new_v4().unwrap();
+    held.bind((LOOPBACK, 0).into()).unwrap();
+    let port = held.local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/");
     let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
     let found = probe(http(http_get("")), port, LONG).await.unwrap();
@@ -285,6 +287,52 @@ async fn a_command_says_it_with_its_exit_code() {
     let found = probe(exec("sleep 60"), 1, second).await.unwrap();
     let expected = "command timed out: \"sleep 60\" timed out after 1s";
     assert_eq!(found, Finding::failure(expected));
+}
+
+/// A server that speaks HTTP/2 only: well at `/healthz`, which `/` sends to.
+async fn http2_server(listener: TcpListener) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((request, mut respond))) = connection.accept().await {
+                assert_eq!(request.uri().authority().unwrap().as_str(), "web.example");
+                assert_eq!(request.headers()["x-probe"], "yes");
+                assert!(!request.headers().contains_key("connection"));
+                let (status, location) = match request.uri().path() {
+                    "/healthz" => (200, ""),
+                    "/" => (302, "/healthz"),
+                    _ => (503, ""),
+                };
+                let response =
+                    http::Response::builder().status(status).header("location", location);
+                let mut send = respond.send_response(response.body(()).unwrap(), false).unwrap();
+                send.send_data(Bytes::from_static(b"well"), true).unwrap();
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn http_get_speaks_http2_where_it_is_told_to() {
+    let (listener, port) = listen().await;
+    let _server = tokio::spawn(http2_server(listener));
+    let header =
+        |name: &str, value: &str| HTTPHeader { name: name.to_owned(), value: value.to_owned() };
+    let action = |path: &str, scheme: &str| HTTPGetAction {
+        protocol: Some("HTTP2".to_owned()),
+        scheme: Some(scheme.to_owned()),
+        http_headers: Some(vec![header("Host", "web.example"), header("X-Probe", "yes")]),
+        ..http_get(path)
+    };
+    for path in ["/healthz", "/"] {
+        let found = probe(http(action(path, "HTTP")), port, LONG).await.unwrap();
+        assert_eq!(found, Finding::success("well"), "{path}");
+    }
+    let found = probe(http(action("/gone", "HTTP")), port, LONG).await.unwrap();
+    assert_eq!(found, Finding::failure("HTTP probe failed with statuscode: 503"));
+    let error = probe(http(action("/", "HTTPS")), port, LONG).await.unwrap_err();
+    assert!(error.to_string().contains("unsupported protocol \"HTTP2\" over https"), "{error}");
 }
 
 #[tokio::test]

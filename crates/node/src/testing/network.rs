@@ -79,6 +79,16 @@ impl PodNetwork for FakeNetwork {
         Ok(())
     }
 
+    async fn reopen_ports(
+        &self,
+        pod: &PodUid,
+        id: &str,
+        target: IpAddr,
+        ports: &[HostPort],
+    ) -> Vec<NetworkError> {
+        PodNetwork::open_ports(self, pod, id, target, ports).await.err().into_iter().collect()
+    }
+
     async fn detach(&self, id: &str) -> Result<(), NetworkError> {
         let mut state = self.0.lock().unwrap();
         state.addresses.remove(id);

@@ -37,6 +37,7 @@ impl World {
         let mut config =
             Config::new("node-a", &self.folder.join("data"), &self.folder.join("logs"));
         config.addresses = vec!["10.88.0.254".parse().unwrap()];
+        config.cluster_dns = Some(config.addresses[0]);
         config.clock = self.clock;
         config.static_pods = self.static_pods();
         // what the machine has left is none of these tests' business

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
 };
 use kube::{Api, Client};
+use rekindle_types::causes;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
@@ -81,7 +82,8 @@ async fn place(
         }
     };
     let refused = |text: String| VolumeProblem::Claim(text);
-    let unanswered = |error: kube::Error| refused(format!("look up claim {name:?}: {error}"));
+    let unanswered =
+        |error: kube::Error| refused(format!("look up claim {name:?}: {}", causes(&error)));
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
     let claim = claims.get_opt(&name).await.map_err(unanswered)?;
     let claim =

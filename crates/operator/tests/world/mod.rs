@@ -22,7 +22,7 @@ use kube::{Api, Client, ResourceExt};
 use rekindle_api::auth::{Authorizer, UserInfo};
 use rekindle_api::http::{Front, FrontBody, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock};
 use rekindle_api::{ApiParts, kinds};
-use rekindle_operator::Limits;
+use rekindle_operator::{Limits, Parts};
 use rekindle_store::Store;
 use rekindle_store::memory::MemoryDisk;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, RestartLadder, Rung};
@@ -101,7 +101,8 @@ impl World {
         let (clock, limits) = (self.clock.shared(), self.limits);
         let figures = Arc::default();
         let dead = async move { dead.notified().await };
-        rekindle_operator::run(client, clock, limits, Default::default(), figures, dead).await;
+        let parts = Parts { client, clock, limits, nodes: Default::default(), figures };
+        rekindle_operator::run(parts, dead).await;
     }
 
     /// Shows a pod as one that waits after its third crash.
@@ -209,7 +210,7 @@ pub async fn deployment(world: &World, replicas: usize) {
 }
 
 /// A story that is not over by then hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Plays a story with a sound wire, and then with one that breaks at each of its writes in each way: the end is the same.
 pub async fn ends_the_same_whichever_write_breaks<E, F>(

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use rekindle_types::causes;
+
 use super::registry::RegistryError;
-use crate::error::{ImageErrorKind, RuntimeError, chain};
+use crate::error::{ImageErrorKind, RuntimeError};
 
 /// A failed image operation.
 #[derive(Debug, thiserror::Error)]
@@ -87,8 +89,8 @@ impl ImageError {
             Self::OfThisMachine { .. } => "not present, and names that begin with localhost/ are of this machine: no \
                                            registry has them; load it with `rekindle image load FILE`"
                 .to_owned(),
-            Self::Pull { source, .. } => chain(source),
-            Self::Archive { .. } | Self::InUse { .. } | Self::Store { .. } => chain(self),
+            Self::Pull { source, .. } => causes(source),
+            Self::Archive { .. } | Self::InUse { .. } | Self::Store { .. } => causes(self),
         };
         RuntimeError::Image { image: image.to_owned(), problem, kind }
     }

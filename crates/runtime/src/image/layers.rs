@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use rekindle_types::causes;
+
 use super::ImageError;
 use super::archive::Blob;
 use super::decompress;
@@ -142,14 +144,7 @@ impl Layers {
                 LayerError::Store(store(operation, &self.dir, source))
             }
             UnpackError::Archive(_) | UnpackError::Refused { .. } | UnpackError::Failed { .. } => {
-                let mut problem = format!("layer {blob}: {error}");
-                let mut cause = std::error::Error::source(&error);
-                while let Some(error) = cause {
-                    problem.push_str(": ");
-                    problem.push_str(&error.to_string());
-                    cause = error.source();
-                }
-                LayerError::Archive(problem)
+                LayerError::Archive(format!("layer {blob}: {}", causes(&error)))
             }
         }
     }

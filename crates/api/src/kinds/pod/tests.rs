@@ -58,6 +58,7 @@ const FIELDS: &[Fields] = &[
             "serviceAccountName",
             "setHostnameAsFQDN",
             "shareProcessNamespace",
+            "subdomain",
             "terminationGracePeriodSeconds",
             "tolerations",
             "topologySpreadConstraints",
@@ -149,7 +150,7 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "HTTPGetAction",
         path: "spec.containers[*].livenessProbe.httpGet.",
-        enforced: &["host", "httpHeaders", "path", "port", "scheme"],
+        enforced: &["host", "httpHeaders", "path", "port", "protocol", "scheme"],
         refused: &[],
     },
     Fields {

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, Container, ContainerPort, Lifecycle, LifecycleHandler, PodSecurityContext,
-    PodSpec, Probe, SecurityContext,
+    AppArmorProfile, Container, ContainerPort, LifecycleHandler, PodSecurityContext, PodSpec,
+    SecurityContext,
 };
 
 use rekindle_types::ephemeral;
@@ -155,7 +155,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| context(s, |c| c.windows_options.is_some()),
         "the nodes run Linux",
     ),
-    pod("subdomain", |s| s.subdomain.is_some(), "there is no cluster DNS"),
     container(
         "lifecycle.postStart.tcpSocket",
         |c| c.lifecycle.as_ref().is_some_and(|l| connects(l.post_start.as_ref())),
@@ -166,25 +165,10 @@ pub const UNENFORCED: &[Unenforced] = &[
         |c| c.lifecycle.as_ref().is_some_and(|l| connects(l.pre_stop.as_ref())),
         "the hook fails, as it does upstream",
     ),
-    container(
-        "lifecycle.*.httpGet.protocol",
-        |c| c.lifecycle.as_ref().is_some_and(hooks_choose_protocol),
-        "HTTP/1.1 is spoken",
-    ),
-    container(
-        "livenessProbe.httpGet.protocol",
-        |c| chooses_protocol(c.liveness_probe.as_ref()),
-        "HTTP/1.1 is spoken",
-    ),
     own_network(
         "ports[*].hostPort",
         |c| items(c.ports.as_ref()).iter().any(asks_for_sctp),
         "ports of the node are opened for TCP and UDP, not for SCTP",
-    ),
-    container(
-        "readinessProbe.httpGet.protocol",
-        |c| chooses_protocol(c.readiness_probe.as_ref()),
-        "HTTP/1.1 is spoken",
     ),
     container(
         "resources.claims",
@@ -211,11 +195,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |c| security(c, |s| s.windows_options.is_some()),
         "the nodes run Linux",
     ),
-    container(
-        "startupProbe.httpGet.protocol",
-        |c| chooses_protocol(c.startup_probe.as_ref()),
-        "HTTP/1.1 is spoken",
-    ),
 ];
 
 fn context(spec: &PodSpec, test: fn(&PodSecurityContext) -> bool) -> bool {
@@ -228,16 +207,6 @@ fn security(container: &Container, test: fn(&SecurityContext) -> bool) -> bool {
 
 fn asks_for_app_armor(profile: Option<&AppArmorProfile>) -> bool {
     profile.is_some_and(|profile| profile.type_ != "Unconfined")
-}
-
-fn chooses_protocol(probe: Option<&Probe>) -> bool {
-    probe.and_then(|probe| probe.http_get.as_ref()).is_some_and(|get| get.protocol.is_some())
-}
-
-fn hooks_choose_protocol(lifecycle: &Lifecycle) -> bool {
-    let hooks = [&lifecycle.post_start, &lifecycle.pre_stop];
-    let mut gets = hooks.into_iter().flatten().filter_map(|hook| hook.http_get.as_ref());
-    gets.any(|get| get.protocol.is_some())
 }
 
 fn connects(hook: Option<&LifecycleHandler>) -> bool {

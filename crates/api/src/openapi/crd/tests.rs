@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::kinds;
+use crate::registry::strict;
 
 fn ours() -> Vec<Value> {
     definitions(&kinds::all(), rekindle_types::v1alpha1::GROUP)
@@ -179,9 +180,7 @@ fn every_column_and_every_selectable_field_is_a_path_of_the_schema() {
 #[test]
 fn a_definition_has_no_field_that_kubernetes_does_not_know() {
     for definition in ours() {
-        let mut unknown = Vec::new();
-        let read: CustomResourceDefinition =
-            serde_ignored::deserialize(&definition, |path| unknown.push(path.to_string())).unwrap();
+        let (read, unknown) = strict::read::<CustomResourceDefinition>(&definition).unwrap();
         assert_eq!(unknown, Vec::<String>::new());
         assert_eq!(read.metadata.name.as_deref(), definition["metadata"]["name"].as_str());
         assert!(read.spec.versions[0].subresources.as_ref().is_some_and(|s| s.status.is_some()));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::call::Call;
 use crate::decode::{self, FieldValidation};
 use crate::object_meta;
-use crate::registry::FieldError;
+use crate::registry::{FieldError, strict};
 use crate::status::ApiError;
 use crate::verbs::delete::Wish;
 
@@ -76,12 +76,8 @@ fn check_type(value: &mut Value) -> Result<(), ApiError> {
 
 /// The eviction, and what a strict reader would refuse.
 fn decoded(value: &Value) -> Result<(Eviction, Vec<String>), ApiError> {
-    let mut unknown = Vec::new();
-    let mut note = |path: serde_ignored::Path<'_>| {
-        unknown.push(format!("unknown field {:?}", path.to_string()))
-    };
-    let eviction = serde_ignored::deserialize(value, &mut note)
-        .map_err(|error| unreadable(&error.to_string()))?;
+    let (eviction, unknown) = strict::read(value).map_err(|error| unreadable(&error.problem))?;
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     Ok((eviction, unknown))
 }
 

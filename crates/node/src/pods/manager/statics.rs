@@ -8,7 +8,7 @@ use rekindle_runtime::Runtime;
 use rekindle_types::{PodRef, PodUid};
 
 use super::super::recovery::delete_object;
-use super::super::worker::Source;
+use super::super::shown_by::Source;
 use super::{Manager, Phase};
 use crate::network::PodNetwork;
 use crate::static_pods::{Listing, hash_of_mirror};

@@ -70,7 +70,8 @@ async fn a_pod_whose_port_another_one_has_says_so_and_starts_when_it_is_free() {
     world.api.create("pods", &with_port("second"));
     world.api.until("told", |_| !events(&world, "FailedCreatePodSandBox").is_empty()).await;
     let told = events(&world, "FailedCreatePodSandBox");
-    assert!(told[0].contains("open port 0.0.0.0:8080 of the node"), "{told:?}");
+    let expected = "open port 0.0.0.0:8080 of the node (pod default/first of node node-a has it)";
+    assert!(told[0].contains(expected), "{told:?}");
     assert_eq!(target(&world), address(&world, "first"));
     world.api.delete_pod("first", 1);
     world.until_running("second").await;

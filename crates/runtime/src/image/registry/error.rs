@@ -113,18 +113,3 @@ fn told(message: &str) -> String {
         message => format!(": {message}"),
     }
 }
-
-/// An error with its causes in one line. Those of hyper repeat what the error above them said; each is told once.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
-}

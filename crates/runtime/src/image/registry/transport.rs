@@ -11,9 +11,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rekindle_types::causes;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::error::{RegistryError, chain};
+use super::error::RegistryError;
 use super::settings::RegistrySettings;
 
 /// Idle connections to one host that are kept for the next layer.
@@ -60,7 +61,7 @@ impl Transport {
         let host = host_of(request.uri());
         match tokio::time::timeout(self.answer_timeout, self.client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(RegistryError::Unreachable { host, problem: chain(&error) }),
+            Ok(Err(error)) => Err(RegistryError::Unreachable { host, problem: causes(&error) }),
             Err(_elapsed) => Err(self.slow(host, "answer", self.answer_timeout)),
         }
     }
@@ -79,7 +80,7 @@ impl Transport {
                     Err(_trailers) => continue,
                 },
                 Ok(Some(Err(error))) => {
-                    let (host, problem) = (host.to_owned(), chain(&error));
+                    let (host, problem) = (host.to_owned(), causes(&error));
                     return Err(RegistryError::Unreachable { host, problem });
                 }
                 Ok(None) => return Ok(None),

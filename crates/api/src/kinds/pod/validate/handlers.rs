@@ -156,9 +156,28 @@ impl<'a> Handlers<'a> {
                 &["HTTP", "HTTPS"],
             ));
         }
+        self.protocol(action, &field);
         for header in items(action.http_headers.as_ref()) {
             let messages = names::http_header(&header.name);
             self.errors.extend(invalid_each(&field.child("httpHeaders"), &header.name, messages));
+        }
+    }
+
+    /// HTTP/2 is spoken without TLS, and with the pod itself (KEP-5999).
+    fn protocol(&mut self, action: &HTTPGetAction, field: &Path) {
+        let Some(protocol) = &action.protocol else { return };
+        if !matches!(protocol.as_str(), "HTTP1" | "HTTP2") {
+            let supported = ["HTTP1", "HTTP2"];
+            let field = field.child("protocol");
+            self.errors.push(FieldError::not_supported(field, protocol, &supported));
+        }
+        if protocol == "HTTP2" && text(action.scheme.as_ref()) == "HTTPS" {
+            let why = "must be HTTP when protocol is HTTP2";
+            self.errors.push(FieldError::invalid(field.child("scheme"), "HTTPS", why));
+        }
+        if protocol == "HTTP2" && !text(action.host.as_ref()).is_empty() {
+            let why = "may not be set when protocol is HTTP2";
+            self.errors.push(FieldError::forbidden(field.child("host"), why));
         }
     }
 

@@ -1,0 +1,93 @@
+//! The directives of a strategic merge patch: fields of the patch that begin with `$` and say how the others are to be merged.
+
+use serde_json::{Map, Value};
+
+use super::PatchError;
+use super::order::Order;
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+pub(super) const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
+pub(super) const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
+
+/// What a `$patch` directive says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Directive {
+    Replace,
+    Delete,
+    Merge,
+}
+
+/// Whether an object in a patch says how it is to be merged.
+pub(super) fn is_directed(patch: &Map<String, Value>) -> bool {
+    patch.contains_key(DIRECTIVE)
+}
+
+/// The directive of an object in a patch.
+pub(super) fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, PatchError> {
+    match patch.get(DIRECTIVE) {
+        None => Ok(None),
+        Some(Value::String(text)) if text == "replace" => Ok(Some(Directive::Replace)),
+        Some(Value::String(text)) if text == "delete" => Ok(Some(Directive::Delete)),
+        Some(Value::String(text)) if text == "merge" => Ok(Some(Directive::Merge)),
+        Some(other) => {
+            Err(PatchError::DoesNotFit(format!("unknown patch type {other} found in map")))
+        }
+    }
+}
+
+/// `$retainKeys` names all fields that stay; a patch may not set others.
+pub(super) fn retain_keys(
+    object: &mut Map<String, Value>,
+    patch: &Map<String, Value>,
+) -> Result<(), PatchError> {
+    let Some(retained) = patch.get(RETAIN_KEYS) else { return Ok(()) };
+    let bad = || PatchError::DoesNotFit("invalid patch format of retainKeys".to_owned());
+    let retained: Vec<&str> =
+        retained.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
+    let foreign = patch.iter().any(|(name, value)| {
+        !name.starts_with('$') && !value.is_null() && !retained.contains(&name.as_str())
+    });
+    if foreign {
+        return Err(bad());
+    }
+    object.retain(|name, _| retained.contains(&name.as_str()));
+    Ok(())
+}
+
+pub(super) fn delete_from_list(
+    object: &mut Map<String, Value>,
+    field: &str,
+    gone: &Value,
+) -> Result<(), PatchError> {
+    let gone = gone.as_array().ok_or_else(|| {
+        PatchError::DoesNotFit(format!("{DELETE_FROM_LIST}{field} must be a list"))
+    })?;
+    if let Some(Value::Array(items)) = object.get_mut(field) {
+        items.retain(|item| !gone.contains(item));
+    }
+    Ok(())
+}
+
+/// The order that a patch wants for the entries of a list.
+pub(super) fn order_of<'a>(
+    patch: &'a Map<String, Value>,
+    field: &str,
+) -> Result<Order<'a>, PatchError> {
+    match patch.get(&format!("{SET_ELEMENT_ORDER}{field}")) {
+        None => Ok(Order::OfThePatch),
+        Some(Value::Array(items)) => Ok(Order::Given(items)),
+        Some(_) => {
+            Err(PatchError::DoesNotFit(format!("{SET_ELEMENT_ORDER}{field} must be a list")))
+        }
+    }
+}
+
+/// A value from a patch without the directives in it, and without nulls in objects.
+pub(super) fn without_directives(patch: &Map<String, Value>) -> Map<String, Value> {
+    patch
+        .iter()
+        .filter(|(name, value)| !name.starts_with('$') && !value.is_null())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}

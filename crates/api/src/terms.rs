@@ -1,0 +1,102 @@
+//! Terms of leaders: a write that names the term it is made in (`?leaderTerm=`, [`rekindle_types::Term`]) is refused when that term
+//! is over, or the API takes no more of them.
+//!
+//! ```text
+//!   lease: term 3 ─── write of term 3: yes ─── lease: term 4 ─── write of term 3: no (409) ─── write of term 4: yes
+//! ```
+//!
+//! What Kubernetes has instead is the resourceVersion of the object that is written: it protects against writes over changes that
+//! the old leader did not see, not against what it creates or deletes. This protects against all of its writes, wherever it paused
+//! (docs/adr/0030).
+//!
+//! That a term is looked up and the write queued is one step with regard to changes of Leases: they wait for each other, and
+//! what is queued first is written first.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use rekindle_store::Store;
+use rekindle_types::Term;
+use rekindle_types::term::LEADER_TERM;
+
+use crate::request::{Options, ResourcePath, Verb};
+use crate::status::ApiError;
+
+/// Decides about writes that name a term.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    gate: RwLock<Gate>,
+}
+
+/// Whether writes with a term are taken at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// They are.
+    #[default]
+    Open,
+    /// Not any more.
+    Closed,
+}
+
+/// Held until the write is queued.
+#[must_use = "the term may end before the write is queued"]
+pub(crate) enum Admitted<'a> {
+    /// It has nothing to do with terms.
+    Freely,
+    /// In its term.
+    InTerm { _gate: RwLockReadGuard<'a, Gate> },
+    /// It may begin a term.
+    Alone { _gate: RwLockWriteGuard<'a, Gate> },
+}
+
+impl Terms {
+    /// From now on no write with a term is taken: the API ends, and what ends with it must not be made again.
+    pub(crate) fn close(&self) {
+        *self.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
+    }
+
+    /// Admits a request to this resource.
+    pub(crate) fn admit(
+        &self,
+        store: &Store,
+        verb: Verb,
+        path: &ResourcePath,
+        options: &Options,
+    ) -> Result<Admitted<'_>, ApiError> {
+        match verb {
+            Verb::Get | Verb::List | Verb::Watch => return Ok(Admitted::Freely),
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {}
+        }
+        if path.resource == "leases" && path.group == "coordination.k8s.io" {
+            let gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+            return Ok(Admitted::Alone { _gate: gate });
+        }
+        let Some(term) = options.get(LEADER_TERM) else { return Ok(Admitted::Freely) };
+        let term: Term = term
+            .parse()
+            .map_err(|error| ApiError::bad_request(format!("{LEADER_TERM}: {error}")))?;
+        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        match *gate {
+            Gate::Open => check(store, &term)?,
+            Gate::Closed => {
+                return Err(ApiError::term_over("the API ends, and takes no writes of leaders"));
+            }
+        }
+        Ok(Admitted::InTerm { _gate: gate })
+    }
+}
+
+/// Compares the term with the Lease as it is, writes on their way to the disk included.
+fn check(store: &Store, term: &Term) -> Result<(), ApiError> {
+    let Term { namespace, lease, .. } = term;
+    let key = format!("/leases.coordination.k8s.io/{namespace}/{lease}");
+    let over = |why: &str| Err(ApiError::term_over(&format!("term {term} is over: {why}")));
+    let Some(stored) = store.newest(&key) else { return over("its lease is gone") };
+    let stored: Lease = serde_json::from_slice(&stored.value)
+        .map_err(|error| ApiError::internal(&format!("read lease {namespace}/{lease}: {error}")))?;
+    match Term::of(&stored) {
+        Some(newest) if newest == *term => Ok(()),
+        Some(newest) => over(&format!("its lease is in term {newest}")),
+        None => over("its lease has no UID"),
+    }
+}

@@ -1,0 +1,39 @@
+//! Cluster DNS at the bridge's address, for the pods of all nodes.
+
+use std::net::Ipv4Addr;
+
+use kube::Client;
+use rekindle_net::Network;
+use rekindle_node::{ClusterDns, NodeSettings, RESOLV_CONF};
+
+/// Serves until `stop` resolves, and answers where. A machine on which something else has the port does without: pods use the node's
+/// resolvers, and are told.
+pub async fn start(
+    network: &Network,
+    settings: &NodeSettings,
+    client: Client,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Option<Ipv4Addr> {
+    let resolv_conf = settings.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into());
+    match ClusterDns::open(network.gateway(), network.subnet(), resolv_conf).await {
+        Ok(dns) => {
+            let address = dns.address();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = stop => {}
+                    () = dns.serve(client) => tracing::error!("cluster DNS ended unasked"),
+                }
+            });
+            Some(address)
+        }
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(
+                %error,
+                cause,
+                "there is no cluster DNS: new pods resolve names with the node's resolvers, and find no Service by its name"
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Leader election: of those who could act, one does, and it holds a Lease while it does.
+//!
+//! ```text
+//!              read: free, expired, or mine                       renewal sent ─► done
+//!  Follows ──────────────────────────────► acquires ─► Leads(term) ◄──┘ every `renew_interval`
+//!    ▲  └── read: another's ─► waits until its duration has passed since it was last *seen* renewed
+//!    └──────── another holds it, it is gone, or `renew_deadline` has passed since the last renewal that was sent and done
+//! ```
+//!
+//! What keeps two from leading at once:
+//! - **No clock is compared with another.** A candidate counts a holder's duration from when it saw the Lease change itself, as
+//!   client-go does; what times the Lease carries is for people.
+//! - **The leader gives up first**: `renew_deadline` is shorter than `lease_duration`, and counts from when the renewal was *sent*,
+//!   which is before anybody else saw it.
+//! - **Every write names the resourceVersion it was decided on**: of two that acquire at the same time one is refused.
+//! - **Each acquisition is a new [`Term`]**, also by the same holder. Writes carry it, and an API that knows terms refuses those
+//!   of an old one (docs/adr/0030).
+//!
+//! Pure: the driver reads, writes and keeps time. Source of the periods and of what a release writes: client-go, `leaderelection`.
+
+mod lease;
+#[cfg(test)]
+mod tests;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use rekindle_types::{Term, Tick, TickDuration};
+
+use crate::{NamespacedName, Object, Outcome, Refusal, Write};
+use lease::Record;
+
+/// Who stands for election, and for what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidacy {
+    /// The Lease.
+    pub lease: NamespacedName,
+    /// The candidate. No two that live at the same time have the same.
+    pub identity: String,
+    /// When who does what.
+    pub timing: Timing,
+}
+
+/// The periods, with client-go's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long others wait after they last saw the Lease renewed.
+    pub lease_duration: TickDuration,
+    /// How long a leader goes on after the last renewal that was done.
+    pub renew_deadline: TickDuration,
+    /// Between two attempts.
+    pub retry_period: TickDuration,
+}
+
+/// Periods that do not fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// A leader would still act when another one begins.
+    #[error("the lease's duration must be longer than the renew deadline")]
+    DurationTooShort,
+    /// A leader could try only once.
+    #[error("the renew deadline must be longer than the retry period by a fifth")]
+    DeadlineTooShort,
+    /// It would try without a pause.
+    #[error("the retry period must be at least 100 ms, and the lease's duration at least 1 s")]
+    PeriodTooShort,
+}
+
+impl Default for Timing {
+    /// Those of Kubernetes' own components.
+    fn default() -> Self {
+        Self {
+            lease_duration: TickDuration::from_secs(15),
+            renew_deadline: TickDuration::from_secs(10),
+            retry_period: TickDuration::from_secs(2),
+        }
+    }
+}
+
+impl Timing {
+    /// Checks the periods as client-go does.
+    ///
+    /// # Errors
+    /// When with them two could lead at once, or nobody for long.
+    pub fn check(self) -> Result<Self, TimingError> {
+        let fifth_more = TickDuration::from_micros(self.retry_period.as_micros() / 5 * 6);
+        if self.lease_duration <= self.renew_deadline {
+            return Err(TimingError::DurationTooShort);
+        }
+        if self.renew_deadline <= fifth_more {
+            return Err(TimingError::DeadlineTooShort);
+        }
+        if self.retry_period < TickDuration::from_millis(100)
+            || self.lease_duration < TickDuration::from_secs(1)
+        {
+            return Err(TimingError::PeriodTooShort);
+        }
+        Ok(self)
+    }
+
+    /// Between two renewals that succeed. client-go renews every retry period; half the deadline leaves time for as many attempts
+    /// as matter, and costs the disk less.
+    pub fn renew_interval(self) -> TickDuration {
+        TickDuration::from_micros(self.renew_deadline.as_micros() / 2).max(self.retry_period)
+    }
+
+    /// How long an answer is waited for.
+    pub fn answer_within(self) -> TickDuration {
+        TickDuration::from_micros(self.renew_deadline.as_micros() / 2)
+    }
+}
+
+/// What a candidate wants of its driver.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// Read the Lease, then tell [`Candidate::has_read`].
+    Read,
+    /// Write it, then tell [`Candidate::has_written`].
+    Write(Box<Write>),
+    /// Nothing until then, or until the Lease is seen to change.
+    Wait(Tick),
+}
+
+/// One candidate.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    candidacy: Candidacy,
+    known: Known,
+    standing: Standing,
+    under_way: UnderWay,
+    /// Not before this is anything asked again.
+    not_before: Tick,
+}
+
+/// What is known of the Lease.
+#[derive(Clone, Debug)]
+enum Known {
+    /// Nothing, or it was changed since: it has to be read.
+    Nothing,
+    /// It was not there.
+    Absent,
+    /// This was read, and its record has been the same since `since`.
+    Held { lease: Box<Lease>, since: Tick },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Standing {
+    Follows,
+    /// It leads in this term; the newest renewal that was done was sent at `renewed`.
+    Leads {
+        term: Term,
+        renewed: Tick,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnderWay {
+    Nothing,
+    Reading,
+    Acquiring { sent: Tick },
+    Renewing { sent: Tick },
+}
+
+impl Candidate {
+    /// One who knows nothing yet.
+    pub fn new(candidacy: Candidacy) -> Self {
+        Self {
+            candidacy,
+            known: Known::Nothing,
+            standing: Standing::Follows,
+            under_way: UnderWay::Nothing,
+            not_before: Tick::ZERO,
+        }
+    }
+
+    /// Its candidacy.
+    pub fn candidacy(&self) -> &Candidacy {
+        &self.candidacy
+    }
+
+    /// The term it leads in; none when it does not.
+    pub fn leads(&self, now: Tick) -> Option<&Term> {
+        match &self.standing {
+            Standing::Leads { term, .. } if self.leads_until().is_some_and(|end| now < end) => {
+                Some(term)
+            }
+            Standing::Leads { .. } | Standing::Follows => None,
+        }
+    }
+
+    /// Until when it leads if nothing is renewed.
+    pub fn leads_until(&self) -> Option<Tick> {
+        match &self.standing {
+            Standing::Leads { renewed, .. } => {
+                Some(*renewed + self.candidacy.timing.renew_deadline)
+            }
+            Standing::Follows => None,
+        }
+    }
+
+    /// Who holds the Lease, as far as is known.
+    pub fn holder(&self) -> Option<&str> {
+        self.lease()?.spec.as_ref()?.holder_identity.as_deref()
+    }
+
+    /// The Lease, as far as it is known.
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.known {
+            Known::Held { lease, .. } => Some(lease),
+            Known::Nothing | Known::Absent => None,
+        }
+    }
+
+    /// What is to be done now. While something is asked for, the next is asked for when it was answered.
+    pub fn poll(&mut self, now: Tick) -> Ask {
+        if self.leads_until().is_some_and(|end| end <= now) {
+            self.standing = Standing::Follows;
+        }
+        let end = self.leads_until();
+        if self.under_way != UnderWay::Nothing {
+            return Ask::Wait(end.unwrap_or(now + self.candidacy.timing.answer_within()));
+        }
+        let due = self.due().max(self.not_before);
+        if now < due {
+            return Ask::Wait(end.map_or(due, |end| end.min(due)));
+        }
+        let (acquiring, renewing) =
+            (UnderWay::Acquiring { sent: now }, UnderWay::Renewing { sent: now });
+        let (under_way, ask) = match (&self.known, &self.standing) {
+            (Known::Nothing, _) => (UnderWay::Reading, Ask::Read),
+            (Known::Absent, _) => {
+                (acquiring, Ask::write(Write::Create(lease::first(&self.candidacy, now))))
+            }
+            (Known::Held { lease, .. }, Standing::Leads { .. }) => {
+                (renewing, Ask::write(Write::Update(lease::renewed(lease, now))))
+            }
+            (Known::Held { lease, .. }, Standing::Follows) => {
+                let lease = lease::acquired(lease, &self.candidacy, now);
+                (acquiring, Ask::write(Write::Update(lease)))
+            }
+        };
+        self.under_way = under_way;
+        ask
+    }
+
+    /// When the next step is due.
+    fn due(&self) -> Tick {
+        match (&self.standing, &self.known) {
+            (_, Known::Nothing | Known::Absent) => Tick::ZERO,
+            (Standing::Leads { renewed, .. }, Known::Held { .. }) => {
+                *renewed + self.candidacy.timing.renew_interval()
+            }
+            (Standing::Follows, Known::Held { lease, since }) => {
+                let record = Record::of(lease);
+                match record.holder {
+                    "" => Tick::ZERO,
+                    // it is its own, of an earlier term: of an earlier life, or given up
+                    holder if holder == self.candidacy.identity => Tick::ZERO,
+                    _ => *since + record.duration,
+                }
+            }
+        }
+    }
+
+    /// A watch shows the Lease so; none when it was deleted. Older versions than the known one are ignored.
+    pub fn sees(&mut self, lease: Option<&Lease>, now: Tick) {
+        if let (Some(lease), Known::Held { lease: known, .. }) = (lease, &self.known)
+            && !is_newer(lease, known)
+        {
+            return;
+        }
+        self.learns(lease, now);
+    }
+
+    /// The answer to [`Ask::Read`]; an error when nothing is known of it.
+    pub fn has_read(&mut self, lease: Result<Option<&Lease>, Unanswered>, now: Tick) {
+        self.under_way = UnderWay::Nothing;
+        match lease {
+            Ok(lease) => self.learns(lease, now),
+            Err(Unanswered) => self.pauses(now),
+        }
+    }
+
+    /// The answer to [`Ask::Write`].
+    pub fn has_written(&mut self, outcome: &Outcome, now: Tick) {
+        let write = std::mem::replace(&mut self.under_way, UnderWay::Nothing);
+        match outcome {
+            Outcome::Stored(Object::Lease(lease)) => self.holds(lease, write, now),
+            Outcome::Refused { refusal: Refusal::Conflict | Refusal::AlreadyExists, .. }
+            | Outcome::Gone => self.known = Known::Nothing, // somebody else was faster: who?
+            Outcome::Refused {
+                refusal:
+                    Refusal::Budget
+                    | Refusal::StillThere
+                    | Refusal::NamespaceTerminating
+                    | Refusal::Other,
+                ..
+            }
+            | Outcome::Unknown { .. }
+            | Outcome::Stored(_)
+            | Outcome::Done => {
+                // it may have been done: only a look tells
+                self.known = Known::Nothing;
+                self.pauses(now);
+            }
+        }
+    }
+
+    /// What was asked for failed without an answer.
+    pub fn fails(&mut self, now: Tick) {
+        self.under_way = UnderWay::Nothing;
+        self.known = Known::Nothing;
+        self.pauses(now);
+    }
+
+    /// It asks for nothing during the next retry period.
+    pub fn pauses(&mut self, now: Tick) {
+        self.not_before = now + self.candidacy.timing.retry_period;
+    }
+
+    /// Its own write was done.
+    fn holds(&mut self, lease: &Lease, write: UnderWay, now: Tick) {
+        if matches!(&self.known, Known::Held { lease: known, .. }
+            if known.metadata.uid == lease.metadata.uid && is_newer(known, lease))
+        {
+            return; // and undone by somebody since, as the watch has shown
+        }
+        self.known = Known::Held { lease: Box::new(lease.clone()), since: now };
+        let Some(term) = Term::of(lease) else { return };
+        match (write, &mut self.standing) {
+            (UnderWay::Acquiring { sent }, standing) => {
+                *standing = Standing::Leads { term, renewed: sent };
+            }
+            (UnderWay::Renewing { sent }, Standing::Leads { renewed, .. }) => *renewed = sent,
+            // It came too late: the leader has given up meanwhile, and begins again in a new term.
+            (UnderWay::Renewing { .. }, Standing::Follows)
+            | (UnderWay::Reading | UnderWay::Nothing, _) => {}
+        }
+    }
+
+    /// What is there now, by whoever wrote it.
+    fn learns(&mut self, lease: Option<&Lease>, now: Tick) {
+        let Some(lease) = lease else {
+            self.known = Known::Absent;
+            self.standing = Standing::Follows;
+            return;
+        };
+        if let Standing::Leads { term, .. } = &self.standing
+            && (Record::of(lease).holder != self.identity()
+                || Term::of(lease).as_ref() != Some(term))
+        {
+            self.standing = Standing::Follows;
+        }
+        let since = match &self.known {
+            Known::Held { lease: known, since } if Record::of(known) == Record::of(lease) => *since,
+            Known::Held { .. } | Known::Nothing | Known::Absent => now,
+        };
+        self.known = Known::Held { lease: Box::new(lease.clone()), since };
+    }
+
+    /// The write that gives the Lease back, after the leader has stopped to act; none when it does not lead.
+    pub fn release(&mut self, now: Tick) -> Option<Write> {
+        self.leads(now)?;
+        let Known::Held { lease, .. } = &self.known else { return None };
+        let write = Write::Update(lease::released(lease, now));
+        self.standing = Standing::Follows;
+        self.under_way = UnderWay::Nothing;
+        self.known = Known::Nothing;
+        Some(write)
+    }
+
+    fn identity(&self) -> &str {
+        &self.candidacy.identity
+    }
+}
+
+/// Nobody knows how a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unanswered;
+
+impl Ask {
+    fn write(write: Write) -> Self {
+        Self::Write(Box::new(write))
+    }
+}
+
+/// Whether one of two is the later one; of two with different UIDs it is the one that was heard of last.
+fn is_newer(one: &Lease, other: &Lease) -> bool {
+    one.metadata.uid != other.metadata.uid || version(one) > version(other)
+}
+
+/// The version as a number, as clients may compare them since Kubernetes 1.35 (KEP-5504); 0 for what is none.
+fn version(lease: &Lease) -> u128 {
+    let version = lease.metadata.resource_version.as_deref();
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,291 @@
+//! What each name is answered with; the cases are those of the specification and of CoreDNS' plugin.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::super::view::{Pod, Port, Slice};
+use super::*;
+
+fn zone() -> Zone {
+    Zone {
+        domain: "cluster.local".to_owned(),
+        subnet: "10.88.0.0/16".parse().unwrap(),
+        server: "10.88.0.1".parse().unwrap(),
+    }
+}
+
+fn endpoint(address: &str, hostname: Option<&str>) -> Endpoint {
+    Endpoint { address: address.parse().unwrap(), hostname: hostname.map(str::to_owned) }
+}
+
+fn port(name: &str, protocol: &str, number: u16) -> Port {
+    Port { name: name.to_owned(), protocol: protocol.to_owned(), number }
+}
+
+/// Two pods of a StatefulSet, a Deployment's, one without endpoints, three other names, a pod of its own.
+fn view() -> View {
+    let mut view = View::default();
+    let mut slice = |service: &str, endpoints: Vec<Endpoint>, ports: Vec<Port>| {
+        view.set_service(Key::new("shop", service), Some(Service::Endpoints));
+        let slice = Slice { service: service.to_owned(), endpoints, ports };
+        view.set_slice(Key::new("shop", format!("{service}-1")), Some(slice));
+    };
+    let web = vec![endpoint("10.88.0.2", Some("web-0")), endpoint("10.88.0.3", Some("web-1"))];
+    slice("web", web, vec![port("http", "tcp", 8080), port("", "udp", 53)]);
+    slice("api", vec![endpoint("10.88.0.4", None), endpoint("fd00::4", None)], Vec::new());
+    slice("empty", Vec::new(), Vec::new());
+    for (name, target) in [
+        ("db", "DB.example.com"),
+        ("alias", "web.shop.svc.cluster.local"),
+        ("loop", "loop.shop.svc.cluster.local"),
+    ] {
+        let external = Service::External(target.to_owned());
+        view.set_service(Key::new("shop", name), Some(external));
+    }
+    for (name, address) in [("web-0", "10.88.0.2"), ("alone", "10.88.0.9")] {
+        let pod = Pod { address: address.parse().unwrap() };
+        view.set_pod(Key::new("shop", name), Some(pod));
+    }
+    view
+}
+
+/// A reply in one line.
+fn shown(reply: &Reply) -> String {
+    let data = |record: &Record| match &record.data {
+        Data::Address(address) => address.to_string(),
+        Data::Host { weight, port, target } => format!("{weight} {port} {target}"),
+        Data::Pointer(name) | Data::Alias(name) | Data::NameServer(name) => name.clone(),
+        Data::Text(text) => (*text).to_owned(),
+        Data::Authority { server, .. } => format!("authority {server}"),
+    };
+    let record = |record: &Record| match &record.owner {
+        Owner::Asked => data(record),
+        Owner::Name(owner) => format!("{owner}={}", data(record)),
+    };
+    let list = |records: &[Record]| records.iter().map(record).collect::<Vec<_>>().join(", ");
+    match reply {
+        Reply::NotOurs => "not ours".to_owned(),
+        Reply::Alias { chain, target } => format!("{} then ask for {target}", list(chain)),
+        Reply::Answer(answer) => {
+            assert_eq!(
+                answer.authority.is_some(),
+                match answer.code {
+                    Code::NoName => true,
+                    Code::NoError => answer.records.is_empty(),
+                    Code::Failure | Code::Refused => false,
+                },
+                "who says that there is nothing says who says so"
+            );
+            let mut text = match answer.code {
+                Code::NoName => "no name".to_owned(),
+                Code::NoError if answer.records.is_empty() => "no data".to_owned(),
+                Code::NoError => String::new(),
+                Code::Failure => "failure".to_owned(),
+                Code::Refused => "refused".to_owned(),
+            };
+            text.push_str(&list(&answer.records));
+            if !answer.additional.is_empty() {
+                text.push_str(&format!(" with {}", list(&answer.additional)));
+            }
+            text
+        }
+    }
+}
+
+fn ask(view: &View, wanted: Wanted, name: &str) -> String {
+    let labels = name.split('.').map(str::to_owned).collect();
+    shown(&reply(view, &zone(), &Question { labels, wanted }, 0))
+}
+
+#[test]
+fn names_of_services_are_those_of_their_ready_endpoints() {
+    let view = view();
+    for (wanted, name, expected) in [
+        (Wanted::A, "web.shop.svc.cluster.local", "10.88.0.2, 10.88.0.3"),
+        (Wanted::Aaaa, "web.shop.svc.cluster.local", "no data"),
+        (Wanted::Txt, "web.shop.svc.cluster.local", "no data"),
+        (Wanted::A, "web-1.web.shop.svc.cluster.local", "10.88.0.3"),
+        (Wanted::A, "web-2.web.shop.svc.cluster.local", "no name"),
+        (Wanted::A, "10-88-0-2.web.shop.svc.cluster.local", "no name"),
+        (Wanted::A, "10-88-0-4.api.shop.svc.cluster.local", "10.88.0.4"),
+        (Wanted::Aaaa, "api.shop.svc.cluster.local", "fd00::4"),
+        (Wanted::Aaaa, "fd00--4.api.shop.svc.cluster.local", "fd00::4"),
+        (Wanted::A, "empty.shop.svc.cluster.local", "no name"),
+        (Wanted::A, "other.shop.svc.cluster.local", "no name"),
+        (Wanted::A, "web.other.svc.cluster.local", "no name"),
+        (Wanted::A, "_http._tcp.web.shop.svc.cluster.local", "10.88.0.2, 10.88.0.3"),
+        (Wanted::A, "x.web-0.web.shop.svc.cluster.local", "no name"),
+    ] {
+        assert_eq!(ask(&view, wanted, name), expected, "{wanted:?} {name}");
+    }
+}
+
+#[test]
+fn ports_with_a_name_are_found_with_their_hosts() {
+    let view = view();
+    let hosts =
+        "50 8080 web-0.web.shop.svc.cluster.local, 50 8080 web-1.web.shop.svc.cluster.local";
+    let glue =
+        "web-0.web.shop.svc.cluster.local=10.88.0.2, web-1.web.shop.svc.cluster.local=10.88.0.3";
+    for (name, expected) in [
+        ("_http._tcp.web.shop.svc.cluster.local", format!("{hosts} with {glue}")),
+        ("_http._udp.web.shop.svc.cluster.local", "no name".to_owned()),
+        ("_https._tcp.web.shop.svc.cluster.local", "no name".to_owned()),
+        ("http.tcp.web.shop.svc.cluster.local", "no name".to_owned()),
+        ("_http._tcp.web-0.web.shop.svc.cluster.local", "no name".to_owned()),
+        ("api.shop.svc.cluster.local", "no data".to_owned()),
+        ("db.shop.svc.cluster.local", "no data".to_owned()),
+    ] {
+        assert_eq!(ask(&view, Wanted::Srv, name), expected, "{name}");
+    }
+    let every = ask(&view, Wanted::Srv, "web-0.web.shop.svc.cluster.local");
+    assert!(every.starts_with("50 8080 web-0.") && every.contains(", 50 53 web-0."), "{every}");
+}
+
+#[test]
+fn a_service_may_be_another_name() {
+    let view = view();
+    for (wanted, name, expected) in [
+        (Wanted::A, "db.shop.svc.cluster.local", "DB.example.com then ask for db.example.com"),
+        (Wanted::Cname, "db.shop.svc.cluster.local", "DB.example.com"),
+        (Wanted::A, "web-0.db.shop.svc.cluster.local", "no name"),
+        (
+            Wanted::A,
+            "alias.shop.svc.cluster.local",
+            "web.shop.svc.cluster.local, web.shop.svc.cluster.local=10.88.0.2, web.shop.svc.cluster.local=10.88.0.3",
+        ),
+        (Wanted::A, "loop.shop.svc.cluster.local", "failure"),
+    ] {
+        assert_eq!(ask(&view, wanted, name), expected, "{wanted:?} {name}");
+    }
+}
+
+#[test]
+fn pods_are_found_by_address_in_their_own_namespace_only() {
+    let view = view();
+    for (name, expected) in [
+        ("10-88-0-9.shop.pod.cluster.local", "10.88.0.9"),
+        ("10-88-0-9.other.pod.cluster.local", "no name"),
+        ("10-88-0-8.shop.pod.cluster.local", "no name"),
+        ("8-8-8-8.shop.pod.cluster.local", "no name"),
+        ("10-88-0-009.shop.pod.cluster.local", "no name"),
+        ("web-0.shop.pod.cluster.local", "no name"),
+    ] {
+        assert_eq!(ask(&view, Wanted::A, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn addresses_of_pods_have_names_and_no_others_of_their_subnet_do() {
+    let view = view();
+    for (name, expected) in [
+        ("2.0.88.10.in-addr.arpa", "web-0.web.shop.svc.cluster.local"),
+        ("4.0.88.10.in-addr.arpa", "10-88-0-4.api.shop.svc.cluster.local"),
+        ("9.0.88.10.in-addr.arpa", "10-88-0-9.shop.pod.cluster.local"),
+        ("8.0.88.10.in-addr.arpa", "no name"),
+        ("8.8.8.8.in-addr.arpa", "not ours"),
+        ("08.8.8.8.in-addr.arpa", "not ours"),
+        ("0.88.10.in-addr.arpa", "not ours"),
+        (
+            "4.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa",
+            "fd00--4.api.shop.svc.cluster.local",
+        ),
+    ] {
+        assert_eq!(ask(&view, Wanted::Ptr, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_is_above_a_name_exists_and_has_no_data() {
+    let view = view();
+    for (wanted, name, expected) in [
+        (Wanted::A, "cluster.local", "no data"),
+        (Wanted::A, "svc.cluster.local", "no data"),
+        (Wanted::A, "shop.svc.cluster.local", "no data"),
+        (Wanted::A, "other.svc.cluster.local", "no name"),
+        (Wanted::A, "shop.pod.cluster.local", "no data"),
+        (Wanted::A, "dns.cluster.local", "no data"),
+        (Wanted::A, "example.com.cluster.local", "no name"),
+        (Wanted::Txt, "dns-version.cluster.local", "1.1.0"),
+        (Wanted::A, "ns.dns.cluster.local", "10.88.0.1"),
+        (Wanted::Ns, "cluster.local", "ns.dns.cluster.local with ns.dns.cluster.local=10.88.0.1"),
+        (Wanted::Soa, "cluster.local", "authority ns.dns.cluster.local"),
+        (Wanted::A, "example.com", "not ours"),
+        (Wanted::A, "notcluster.local", "not ours"),
+        (Wanted::A, "local", "not ours"),
+    ] {
+        assert_eq!(ask(&view, wanted, name), expected, "{wanted:?} {name}");
+    }
+}
+
+#[test]
+fn addresses_take_turns_in_being_first() {
+    let labels: Vec<String> = "web.shop.svc.cluster.local".split('.').map(str::to_owned).collect();
+    let firsts = [0, 1, 2, u16::MAX].map(|turn| {
+        let question = Question { labels: labels.clone(), wanted: Wanted::A };
+        shown(&reply(&view(), &zone(), &question, turn))
+    });
+    let (a, b) = ("10.88.0.2, 10.88.0.3", "10.88.0.3, 10.88.0.2");
+    assert_eq!(firsts, [a, b, a, b]);
+}
+
+#[test]
+fn what_changes_or_goes_is_answered_so() {
+    let mut view = view();
+    let web = |view: &View| ask(view, Wanted::A, "web.shop.svc.cluster.local");
+    let mut slice = Slice {
+        service: "web".to_owned(),
+        endpoints: vec![endpoint("10.88.0.7", Some("web-0"))],
+        ports: Vec::new(),
+    };
+    view.set_slice(Key::new("shop", "web-1"), Some(slice.clone()));
+    assert_eq!(web(&view), "10.88.0.7");
+    assert_eq!(
+        ask(&view, Wanted::Ptr, "7.0.88.10.in-addr.arpa"),
+        "web-0.web.shop.svc.cluster.local"
+    );
+    slice.endpoints = vec![endpoint("10.88.0.8", None)];
+    view.set_slice(Key::new("shop", "web-2"), Some(slice.clone()));
+    assert_eq!(web(&view), "10.88.0.7, 10.88.0.8");
+    view.set_slices(BTreeMap::from([(Key::new("shop", "web-2"), slice)]));
+    assert_eq!(web(&view), "10.88.0.8");
+    assert_eq!(ask(&view, Wanted::Ptr, "7.0.88.10.in-addr.arpa"), "no name");
+    view.set_services(BTreeMap::new());
+    assert_eq!(web(&view), "no name", "a slice of a Service that is gone");
+    view.set_pods(BTreeMap::new());
+    assert_eq!(ask(&view, Wanted::A, "10-88-0-9.shop.pod.cluster.local"), "no name");
+    assert_eq!(ask(&view, Wanted::A, "shop.svc.cluster.local"), "no name");
+}
+
+proptest! {
+    /// Whatever is asked: an answer, of bounded size, and nothing that is not in the view.
+    #[test]
+    fn any_question_has_a_bounded_answer(
+        labels in prop::collection::vec(
+            prop_oneof![
+                prop::sample::select(vec![
+                    "web", "web-0", "shop", "svc", "pod", "cluster", "local", "_http", "_tcp",
+                    "db", "alias", "loop", "10-88-0-2", "in-addr", "arpa", "2", "0", "88", "10", "",
+                ]).prop_map(str::to_owned),
+                ".{0,8}",
+            ],
+            0..9,
+        ),
+        zoned in any::<bool>(),
+        turn in any::<u16>(),
+    ) {
+        let mut labels = labels;
+        if zoned {
+            labels.extend(["svc", "cluster", "local"].map(str::to_owned));
+        }
+        for wanted in [Wanted::A, Wanted::Srv, Wanted::Ptr, Wanted::Cname, Wanted::Other] {
+            let question = Question { labels: labels.clone(), wanted };
+            match reply(&view(), &zone(), &question, turn) {
+                Reply::Answer(answer) => prop_assert!(answer.records.len() <= 16),
+                Reply::Alias { chain, .. } => prop_assert!(chain.len() <= ALIASES_MAX),
+                Reply::NotOurs => prop_assert!(!zoned),
+            }
+        }
+    }
+}

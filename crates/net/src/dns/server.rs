@@ -1,0 +1,279 @@
+//! The sockets of cluster DNS, and what limits those who ask.
+//!
+//! It listens at the bridge's address, and answers who is on the pods' subnet, or at that address: pods, and processes of the
+//! node. Whoever writes another sender's address on a packet has it answered to nobody.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::answer::{Answer, Code, Record, Reply, Zone, reply};
+use super::message::{Incoming, Query, Transport, read};
+use super::upstream::Upstream;
+use super::view::View;
+use crate::error::NetError;
+
+#[cfg(test)]
+mod tests;
+
+/// Where DNS is served.
+const PORT: u16 = 53;
+/// Bytes of a query at most; longer ones are no questions.
+const QUERY_BYTES_MAX: usize = 4096;
+/// Questions to other servers, and connections, under way at a time.
+const PLACES_MAX: usize = 512;
+/// Those of one client: it cannot take all of them.
+const PLACES_OF_A_CLIENT_MAX: usize = 64;
+/// How long a connection may be silent, or may take to write or to read a message.
+const SILENT_MAX: Duration = Duration::from_secs(10);
+/// After a socket failed.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// What names are answered from; written by whoever watches the API.
+pub type SharedView = Arc<RwLock<View>>;
+
+/// What the server is to be.
+#[derive(Clone, Debug)]
+pub struct DnsSettings {
+    /// What it is responsible for, and where it is.
+    pub zone: Zone,
+    /// The resolv.conf that names the resolvers for everything else.
+    pub resolv_conf: PathBuf,
+}
+
+/// A server that listens. What is asked of it waits until it serves.
+#[derive(Debug)]
+pub struct DnsServer {
+    udp: UdpSocket,
+    tcp: TcpListener,
+    settings: DnsSettings,
+}
+
+/// What the tasks share.
+struct Shared {
+    zone: Zone,
+    view: SharedView,
+    upstream: Upstream,
+    places: Arc<Semaphore>,
+    /// Places in use, by client.
+    clients: Mutex<BTreeMap<IpAddr, usize>>,
+}
+
+/// What is done about a question.
+enum Step {
+    Send(Vec<u8>),
+    Ask(Box<Query>, Vec<Record>, Option<String>),
+    Drop,
+}
+
+impl DnsServer {
+    /// Begins to listen. Must run inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When something else on the machine has the port.
+    pub async fn open(settings: DnsSettings) -> Result<Self, NetError> {
+        Self::open_at(PORT, settings).await
+    }
+
+    async fn open_at(port: u16, settings: DnsSettings) -> Result<Self, NetError> {
+        let address = SocketAddr::new(settings.zone.server.into(), port);
+        let failed = |source| NetError::Dns { address, source };
+        let udp = UdpSocket::bind(address).await.map_err(failed)?;
+        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        Ok(Self { udp, tcp, settings })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Ipv4Addr {
+        self.settings.zone.server
+    }
+
+    /// Answers from this view, until it is dropped.
+    pub async fn serve(self, view: SharedView) {
+        let DnsSettings { zone, resolv_conf } = self.settings;
+        let shared = Arc::new(Shared {
+            upstream: Upstream::new(resolv_conf, zone.server.into()),
+            zone,
+            view,
+            places: Arc::new(Semaphore::new(PLACES_MAX)),
+            clients: Mutex::default(),
+        });
+        tokio::join!(serve_udp(self.udp, shared.clone()), serve_tcp(self.tcp, shared));
+    }
+}
+
+async fn serve_udp(socket: UdpSocket, shared: Arc<Shared>) {
+    let socket = Arc::new(socket);
+    let mut asking = JoinSet::new();
+    let mut buffer = vec![0; QUERY_BYTES_MAX];
+    loop {
+        while asking.try_join_next().is_some() {}
+        let (len, client) = match socket.recv_from(&mut buffer).await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::debug!(%error, "the DNS socket receives nothing");
+                tokio::time::sleep(AGAIN_AFTER).await;
+                continue;
+            }
+        };
+        if shared.serves(client.ip()) {
+            match shared.step(&buffer[..len], Transport::Udp) {
+                // a datagram may be lost
+                Step::Send(bytes) => drop(socket.send_to(&bytes, client).await),
+                Step::Drop => {}
+                Step::Ask(query, chain, target) => match Place::take(&shared, client.ip()) {
+                    None => {
+                        let busy = query.answer(&Answer::bare(Code::Failure), Transport::Udp);
+                        drop(socket.send_to(&busy, client).await);
+                    }
+                    Some(place) => {
+                        let socket = socket.clone();
+                        asking.spawn(async move {
+                            let shared = &place.shared;
+                            let answer = shared.ask(&query, &chain, target, Transport::Udp).await;
+                            drop(socket.send_to(&answer, client).await);
+                        });
+                    }
+                },
+            }
+        }
+        // a flood gets one turn in many
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn serve_tcp(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, client)) if shared.serves(client.ip()) => {
+                // who has too many is not heard
+                if let Some(place) = Place::take(&shared, client.ip()) {
+                    connections.spawn(async move {
+                        if let Err(error) = converse(stream, &place.shared).await {
+                            tracing::trace!(%client, %error, "a DNS connection ended");
+                        }
+                    });
+                }
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a DNS connection is not accepted");
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+        }
+    }
+}
+
+/// One question after the other, until the client is silent or says what is none.
+async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    loop {
+        let asked = async {
+            let len = usize::from(stream.read_u16().await?);
+            if len > QUERY_BYTES_MAX {
+                return Err(io::Error::other("a query that is too long"));
+            }
+            let mut bytes = vec![0; len];
+            stream.read_exact(&mut bytes).await?;
+            Ok(bytes)
+        };
+        let bytes = tokio::time::timeout(SILENT_MAX, asked).await??;
+        let answer = match shared.step(&bytes, Transport::Tcp) {
+            Step::Send(answer) => answer,
+            Step::Ask(query, chain, target) => {
+                shared.ask(&query, &chain, target, Transport::Tcp).await
+            }
+            Step::Drop => return Ok(()),
+        };
+        let len = u16::try_from(answer.len()).map_err(io::Error::other)?;
+        let message = [&len.to_be_bytes()[..], &answer].concat();
+        tokio::time::timeout(SILENT_MAX, stream.write_all(&message)).await??;
+    }
+}
+
+impl Shared {
+    fn serves(&self, client: IpAddr) -> bool {
+        match client {
+            IpAddr::V4(client) => client == self.zone.server || self.zone.subnet.contains(&client),
+            IpAddr::V6(_) => false,
+        }
+    }
+
+    fn step(&self, bytes: &[u8], transport: Transport) -> Step {
+        let query = match read(bytes) {
+            Incoming::Nothing => return Step::Drop,
+            Incoming::Wrong(answer) => return Step::Send(answer),
+            Incoming::Query(query) => query,
+        };
+        let found = {
+            let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+            reply(&view, &self.zone, &query.question, query.turn())
+        };
+        match found {
+            Reply::Answer(answer) => Step::Send(query.answer(&answer, transport)),
+            Reply::Alias { chain, target } => Step::Ask(query, chain, Some(target)),
+            Reply::NotOurs => Step::Ask(query, Vec::new(), None),
+        }
+    }
+
+    async fn ask(
+        &self,
+        query: &Query,
+        chain: &[Record],
+        target: Option<String>,
+        transport: Transport,
+    ) -> Vec<u8> {
+        match (self.upstream.ask(query, target.as_deref(), transport).await, &target) {
+            (None, _) => query.answer(&Answer::bare(Code::Failure), transport),
+            (Some(answer), None) => query.pass_on(answer, transport),
+            (Some(answer), Some(_)) => query.continue_with(chain, &answer, transport),
+        }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
+        // nothing panics halfway through a change
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A client's place among what is under way.
+struct Place {
+    shared: Arc<Shared>,
+    client: IpAddr,
+    _of_all: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl Place {
+    fn take(shared: &Arc<Shared>, client: IpAddr) -> Option<Self> {
+        let of_all = shared.places.clone().try_acquire_owned().ok()?;
+        let mut clients = shared.clients();
+        let mine = clients.entry(client).or_default();
+        if *mine >= PLACES_OF_A_CLIENT_MAX {
+            return None;
+        }
+        *mine += 1;
+        drop(clients);
+        Some(Self { shared: shared.clone(), client, _of_all: of_all })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut clients = self.shared.clients();
+        if let Some(mine) = clients.get_mut(&self.client) {
+            *mine -= 1;
+            if *mine == 0 {
+                clients.remove(&self.client);
+            }
+        }
+    }
+}

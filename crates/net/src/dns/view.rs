@@ -1,0 +1,224 @@
+//! What cluster DNS knows of the API's objects: pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Namespace and name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The namespace.
+    pub namespace: String,
+    /// The name in it.
+    pub name: String,
+}
+
+impl Key {
+    /// The object `name` in `namespace`.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// What a Service is to DNS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// It leads to its endpoints.
+    Endpoints,
+    /// It is another name's (`spec.externalName`).
+    External(String),
+}
+
+/// The ready endpoints of an EndpointSlice, with the ports that all of them have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// The name of its Service, in the slice's namespace.
+    pub service: String,
+    /// Those that are ready, or published although they are not.
+    pub endpoints: Vec<Endpoint>,
+    /// Their ports.
+    pub ports: Vec<Port>,
+}
+
+/// One endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// Where it is.
+    pub address: IpAddr,
+    /// Its own name in its Service, in small letters.
+    pub hostname: Option<String>,
+}
+
+impl Endpoint {
+    /// Its label below its Service's name: the host name, or the address with dashes in it.
+    pub(super) fn label(&self) -> String {
+        match &self.hostname {
+            Some(hostname) => hostname.clone(),
+            None => dashed(self.address),
+        }
+    }
+}
+
+/// A port of endpoints.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Port {
+    /// As in the Service; may be empty.
+    pub name: String,
+    /// `tcp`, `udp` or `sctp`.
+    pub protocol: String,
+    /// The pods' port.
+    pub number: u16,
+}
+
+/// A pod that has an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its first one.
+    pub address: IpAddr,
+}
+
+/// An address as a label.
+pub(super) fn dashed(address: IpAddr) -> String {
+    address.to_string().replace(['.', ':'], "-")
+}
+
+/// All that names are answered from.
+#[derive(Debug, Default)]
+pub struct View {
+    services: BTreeMap<Key, Service>,
+    slices: BTreeMap<Key, Slice>,
+    pods: BTreeMap<Key, Pod>,
+    /// Names of slices, by their Service.
+    of_service: BTreeMap<Key, BTreeSet<String>>,
+    slices_at: BTreeMap<IpAddr, BTreeSet<Key>>,
+    pods_at: BTreeMap<IpAddr, BTreeSet<Key>>,
+    /// Counts the changes: the serial number of the zone.
+    serial: u32,
+}
+
+impl View {
+    /// A Service is as given, or gone.
+    pub fn set_service(&mut self, key: Key, service: Option<Service>) {
+        self.serial = self.serial.wrapping_add(1);
+        match service {
+            Some(service) => drop(self.services.insert(key, service)),
+            None => drop(self.services.remove(&key)),
+        }
+    }
+
+    /// An EndpointSlice is as given, or gone.
+    pub fn set_slice(&mut self, key: Key, slice: Option<Slice>) {
+        self.serial = self.serial.wrapping_add(1);
+        if let Some(before) = self.slices.remove(&key) {
+            let service = Key::new(key.namespace.as_str(), before.service);
+            remove_from(&mut self.of_service, &service, &key.name);
+            for endpoint in &before.endpoints {
+                remove_from(&mut self.slices_at, &endpoint.address, &key);
+            }
+        }
+        let Some(slice) = slice else { return };
+        let service = Key::new(key.namespace.as_str(), slice.service.as_str());
+        self.of_service.entry(service).or_default().insert(key.name.clone());
+        for endpoint in &slice.endpoints {
+            self.slices_at.entry(endpoint.address).or_default().insert(key.clone());
+        }
+        self.slices.insert(key, slice);
+    }
+
+    /// A pod has an address, or none any more.
+    pub fn set_pod(&mut self, key: Key, pod: Option<Pod>) {
+        if self.pods.get(&key) == pod.as_ref() {
+            return;
+        }
+        self.serial = self.serial.wrapping_add(1);
+        if let Some(before) = self.pods.remove(&key) {
+            remove_from(&mut self.pods_at, &before.address, &key);
+        }
+        if let Some(pod) = pod {
+            self.pods_at.entry(pod.address).or_default().insert(key.clone());
+            self.pods.insert(key, pod);
+        }
+    }
+
+    /// The Services are these, and no others.
+    pub fn set_services(&mut self, services: BTreeMap<Key, Service>) {
+        let gone: Vec<Key> =
+            self.services.keys().filter(|key| !services.contains_key(key)).cloned().collect();
+        let all = services.into_iter().map(|(key, service)| (key, Some(service)));
+        gone.into_iter()
+            .map(|key| (key, None))
+            .chain(all)
+            .for_each(|(key, service)| self.set_service(key, service));
+    }
+
+    /// The slices are these, and no others.
+    pub fn set_slices(&mut self, slices: BTreeMap<Key, Slice>) {
+        let gone: Vec<Key> =
+            self.slices.keys().filter(|key| !slices.contains_key(key)).cloned().collect();
+        let all = slices.into_iter().map(|(key, slice)| (key, Some(slice)));
+        gone.into_iter()
+            .map(|key| (key, None))
+            .chain(all)
+            .for_each(|(key, slice)| self.set_slice(key, slice));
+    }
+
+    /// The pods with an address are these, and no others.
+    pub fn set_pods(&mut self, pods: BTreeMap<Key, Pod>) {
+        let gone: Vec<Key> =
+            self.pods.keys().filter(|key| !pods.contains_key(key)).cloned().collect();
+        let all = pods.into_iter().map(|(key, pod)| (key, Some(pod)));
+        gone.into_iter()
+            .map(|key| (key, None))
+            .chain(all)
+            .for_each(|(key, pod)| self.set_pod(key, pod));
+    }
+
+    pub(super) fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    pub(super) fn service(&self, key: &Key) -> Option<&Service> {
+        self.services.get(key)
+    }
+
+    /// The slices of a Service.
+    pub(super) fn slices_of<'a>(&'a self, service: &'a Key) -> impl Iterator<Item = &'a Slice> {
+        let names = self.of_service.get(service).into_iter().flatten();
+        names.filter_map(|name| {
+            self.slices.get(&Key::new(service.namespace.as_str(), name.as_str()))
+        })
+    }
+
+    /// Endpoints at this address, each with its Service.
+    pub(super) fn endpoints_at(&self, address: IpAddr) -> impl Iterator<Item = (Key, &Endpoint)> {
+        let slices = self.slices_at.get(&address).into_iter().flatten();
+        slices.flat_map(move |key| {
+            let slice = self.slices.get(key);
+            slice.into_iter().flat_map(move |slice| {
+                let here = slice.endpoints.iter().filter(move |e| e.address == address);
+                here.map(|e| (Key::new(key.namespace.as_str(), slice.service.as_str()), e))
+            })
+        })
+    }
+
+    /// Pods with this address.
+    pub(super) fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &Key> {
+        self.pods_at.get(&address).into_iter().flatten()
+    }
+
+    /// True when a Service or a pod is in the namespace: only then there are names below it.
+    pub(super) fn has_namespace(&self, namespace: &str) -> bool {
+        let first = Key::new(namespace, "");
+        let here = |key: Option<&Key>| key.is_some_and(|key| key.namespace == namespace);
+        here(self.services.range(&first..).next().map(|(key, _)| key))
+            || here(self.pods.range(&first..).next().map(|(key, _)| key))
+    }
+}
+
+fn remove_from<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
+    if let Some(values) = map.get_mut(key) {
+        values.remove(value);
+        if values.is_empty() {
+            map.remove(key);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The API's objects as DNS needs them: pure.
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use kube::core::{NotUsed, Object};
+use rekindle_net::dns;
+use serde::Deserialize;
+
+/// The label of a slice that names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// What a Service is called, if it is called anything.
+pub(super) fn service(service: &Service) -> Option<dns::Service> {
+    let spec = service.spec.as_ref()?;
+    match (spec.type_.as_deref(), &spec.external_name) {
+        (Some("ExternalName"), Some(name)) => Some(dns::Service::External(name.clone())),
+        (Some("ExternalName"), None) => None,
+        // nothing routes to an address of its own: its name is that of its endpoints, as if it were headless
+        (Some(_) | None, _) => Some(dns::Service::Endpoints),
+    }
+}
+
+/// The endpoints of a slice that are ready. One that says nothing of it is (API reference of EndpointConditions), and
+/// `publishNotReadyAddresses` is heeded by who writes it.
+pub(super) fn slice(slice: &EndpointSlice) -> Option<dns::Slice> {
+    let service = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?.clone();
+    let ready = |endpoint: &&Endpoint| {
+        endpoint.conditions.as_ref().is_none_or(|conditions| conditions.ready != Some(false))
+    };
+    let endpoints = slice.endpoints.iter().flatten().filter(ready);
+    let endpoints = endpoints.flat_map(|endpoint| {
+        let hostname = endpoint.hostname.as_ref().map(|name| name.to_ascii_lowercase());
+        // names (address type FQDN) are no addresses
+        let addresses = endpoint.addresses.iter().filter_map(|address| address.parse().ok());
+        addresses.map(move |address| dns::Endpoint { address, hostname: hostname.clone() })
+    });
+    Some(dns::Slice {
+        service,
+        endpoints: endpoints.collect(),
+        ports: slice.ports.iter().flatten().filter_map(port).collect(),
+    })
+}
+
+fn port(port: &EndpointPort) -> Option<dns::Port> {
+    Some(dns::Port {
+        name: port.name.clone().unwrap_or_default(),
+        protocol: port.protocol.as_deref().unwrap_or("TCP").to_ascii_lowercase(),
+        number: u16::try_from(port.port?).ok()?,
+    })
+}
+
+/// What is read of a pod. Pods change more often than anything else, and most of one is nothing to DNS.
+pub(super) type PodStatus = Object<NotUsed, Addressed>;
+
+/// A part of a pod's status.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Addressed {
+    phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+}
+
+/// The address of a pod that has not ended.
+pub(super) fn pod(pod: &PodStatus) -> Option<dns::Pod> {
+    let status = pod.status.as_ref()?;
+    match status.phase.as_deref() {
+        Some("Succeeded" | "Failed") => None,
+        Some(_) | None => Some(dns::Pod { address: status.pod_ip.as_ref()?.parse().ok()? }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_service_is_its_endpoints_or_another_name() {
+        let of = |spec: Value| {
+            service(&serde_json::from_value(json!({ "spec": spec })).expect("a Service"))
+        };
+        let external = json!({ "type": "ExternalName", "externalName": "db.example.com" });
+        assert_eq!(of(external), Some(dns::Service::External("db.example.com".to_owned())));
+        assert_eq!(of(json!({ "type": "ExternalName" })), None);
+        for clusterip in [json!("None"), json!("10.96.0.1"), Value::Null] {
+            let spec = json!({ "type": "ClusterIP", "clusterIP": clusterip });
+            assert_eq!(of(spec), Some(dns::Service::Endpoints));
+        }
+    }
+
+    #[test]
+    fn only_ready_endpoints_of_a_services_slice_have_names() {
+        let endpoint = |address: &str, conditions: Value| json!({ "addresses": [address], "hostname": "Web-0", "conditions": conditions });
+        let object = |labels: Value| -> EndpointSlice {
+            let slice = json!({
+                "metadata": { "labels": labels },
+                "addressType": "IPv4",
+                "endpoints": [
+                    endpoint("10.0.0.1", json!({ "ready": true })),
+                    endpoint("10.0.0.2", json!({ "ready": false, "serving": true })),
+                    endpoint("10.0.0.3", json!({})),
+                    endpoint("web.example.com", json!({ "ready": true })),
+                ],
+                "ports": [{ "name": "http", "port": 8080 }, { "protocol": "UDP", "port": 53 }, { "name": "none" }],
+            });
+            serde_json::from_value(slice).expect("a slice")
+        };
+        assert_eq!(slice(&object(json!({}))), None, "nobody's");
+        let found = slice(&object(json!({ "kubernetes.io/service-name": "web" }))).expect("web's");
+        assert_eq!(found.service, "web");
+        let endpoints: Vec<String> =
+            found.endpoints.iter().map(|e| e.address.to_string()).collect();
+        assert_eq!(endpoints, ["10.0.0.1", "10.0.0.3"]);
+        assert_eq!(found.endpoints[0].hostname.as_deref(), Some("web-0"), "in small letters");
+        let ports: Vec<_> =
+            found.ports.iter().map(|p| (p.name.as_str(), p.protocol.as_str(), p.number)).collect();
+        assert_eq!(ports, [("http", "tcp", 8080), ("", "udp", 53)]);
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_has_no_name() {
+        let of = |status: Value| {
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web" },
+                "spec": { "containers": [] }, "status": status,
+            });
+            super::pod(&serde_json::from_value(pod).expect("a pod"))
+        };
+        let address = "10.0.0.1".parse().expect("an address");
+        assert_eq!(
+            of(json!({ "podIP": "10.0.0.1", "phase": "Running" })),
+            Some(dns::Pod { address })
+        );
+        assert_eq!(of(json!({ "podIP": "10.0.0.1", "phase": "Failed" })), None);
+        assert_eq!(of(json!({ "phase": "Pending" })), None);
+    }
+}

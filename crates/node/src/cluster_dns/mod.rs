@@ -1,0 +1,143 @@
+//! Cluster DNS as the API sees it: watches Services, EndpointSlices and pods, and keeps the view of `rekindle_net::dns` up to date.
+//! One server answers for all nodes of a machine.
+
+mod convert;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::ApiResource;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource};
+use rekindle_net::dns::{DnsServer, DnsSettings, Key, SharedView, View, Zone};
+use rekindle_net::{Ipv4Net, NetError};
+use serde::de::DeserializeOwned;
+
+use self::convert::PodStatus;
+use crate::config::CLUSTER_DOMAIN;
+
+/// A server that listens at the bridge of a network.
+#[derive(Debug)]
+pub struct ClusterDns(DnsServer);
+
+impl ClusterDns {
+    /// Begins to listen at the bridge's address, for the pods of this subnet. Other names are asked of the resolvers in
+    /// `resolv_conf`. Must run inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When something else on the machine has the port.
+    pub async fn open(
+        gateway: std::net::Ipv4Addr,
+        subnet: Ipv4Net,
+        resolv_conf: PathBuf,
+    ) -> Result<Self, NetError> {
+        let zone = Zone { domain: CLUSTER_DOMAIN.to_owned(), subnet, server: gateway };
+        DnsServer::open(DnsSettings { zone, resolv_conf }).await.map(Self)
+    }
+
+    /// Where pods reach it.
+    pub fn address(&self) -> std::net::Ipv4Addr {
+        self.0.address()
+    }
+
+    /// Serves, once it knows what there is: nobody is told that a name does not exist because it is not known yet. Ends when it
+    /// is dropped.
+    pub async fn serve(self, client: Client) {
+        let view = SharedView::default();
+        let services: Api<Service> = Api::all(client.clone());
+        let slices: Api<EndpointSlice> = Api::all(client.clone());
+        let pods: Api<PodStatus> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
+        let mut watches = [
+            watch(services, convert::service, View::set_service, View::set_services),
+            watch(slices, convert::slice, View::set_slice, View::set_slices),
+            watch(pods, convert::pod, View::set_pod, View::set_pods),
+        ];
+        for watch in &mut watches {
+            // the first that it shows is the whole list
+            match watch.next().await {
+                Some(list) => apply(&view, list),
+                None => return,
+            }
+        }
+        let mut changes = futures::stream::select_all(watches);
+        let following = async {
+            while let Some(change) = changes.next().await {
+                apply(&view, change);
+            }
+        };
+        tokio::join!(self.0.serve(Arc::clone(&view)), following);
+    }
+}
+
+/// A change of the view.
+type Change = Box<dyn FnOnce(&mut View) + Send>;
+
+fn apply(view: &SharedView, change: Change) {
+    change(&mut view.write().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// The changes that a watch of one kind shows: first all of the kind at once, and again when the watch had to begin anew.
+fn watch<K, T>(
+    objects: Api<K>,
+    convert: fn(&K) -> Option<T>,
+    set: fn(&mut View, Key, Option<T>),
+    set_all: fn(&mut View, BTreeMap<Key, T>),
+) -> BoxStream<'static, Change>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    T: Send + 'static,
+{
+    let events = watcher(objects, watcher::Config::default());
+    let mut listed = BTreeMap::new();
+    let changes = events.default_backoff().map_ok(move |event| -> Option<Change> {
+        match event {
+            Event::Init => {
+                listed = BTreeMap::new();
+                None
+            }
+            Event::InitApply(object) => {
+                listed.extend(convert(&object).map(|shown| (key(&object), shown)));
+                None
+            }
+            Event::InitDone => {
+                let listed = std::mem::take(&mut listed);
+                Some(Box::new(move |view| set_all(view, listed)))
+            }
+            Event::Apply(object) => {
+                let (key, shown) = (key(&object), convert(&object));
+                Some(Box::new(move |view| set(view, key, shown)))
+            }
+            Event::Delete(object) => {
+                let key = key(&object);
+                Some(Box::new(move |view| set(view, key, None)))
+            }
+        }
+    });
+    let changes = changes.filter_map(|change| async move {
+        change.unwrap_or_else(|error| {
+            tracing::debug!(%error, "a watch of cluster DNS failed; it is retried");
+            None
+        })
+    });
+    changes.boxed()
+}
+
+fn key<K: Resource>(object: &K) -> Key {
+    let meta = object.meta();
+    Key::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+/// What a pod's resolver is told of cluster DNS.
+pub(crate) fn of_pods(
+    address: Option<std::net::IpAddr>,
+) -> Option<rekindle_net::files::ClusterDns> {
+    let nameservers = vec![address?.to_string()];
+    Some(rekindle_net::files::ClusterDns { nameservers, domain: CLUSTER_DOMAIN.to_owned() })
+}

@@ -1,0 +1,454 @@
+//! Several operators on one API, of which one is to act: each with a clock of its own, a connection that is cut and comes back, watches
+//! that lag, and pauses between the look whether it leads and the write that follows. A user changes a Deployment meanwhile.
+//!
+//! What is looked at: no write of an old term is done after a write of a newer one (docs/adr/0030), and once faults stop one of
+//! them leads and the Deployment has its pods.
+
+use std::collections::VecDeque;
+
+use futures::FutureExt;
+use http::Method;
+use rekindle_controllers::leader_election::{Ask, Candidacy, Candidate, Timing, Unanswered};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Step};
+use rekindle_ladder::Limits;
+use rekindle_operator::{Desk, InTerm, Seen, Task, Work, Writer, kinds, object_from_json, path};
+use rekindle_store::{Event as Stored, Watch};
+use rekindle_types::{Term, Tick, TickDuration};
+use serde_json::{Value, json};
+
+use crate::entropy::Seeded;
+use crate::error::SimError;
+use crate::server::Server;
+use crate::world::BEGIN;
+
+const STEP: TickDuration = TickDuration::from_millis(200);
+/// More rounds than anything needs at one moment.
+const ROUNDS_MAX: usize = 1_000;
+
+/// Whether writes name the term they are made in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fencing {
+    /// They do, and the API refuses those of old terms.
+    On,
+    /// They do not: what client-go and Kubernetes have.
+    Off,
+}
+
+/// Operators on one API.
+pub struct Leaders {
+    now: Tick,
+    server: Server,
+    watch: Watch,
+    operators: Vec<Operator>,
+    entropy: Seeded,
+    fencing: Fencing,
+    faults: Faults,
+    /// The newest term in which something was written.
+    newest_term: Option<i32>,
+    /// Writes that were refused since their term was over.
+    refused: u64,
+    broken: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Faults {
+    Happen,
+    Over,
+}
+
+/// One operator, as its driver would run it.
+struct Operator {
+    candidate: Candidate,
+    /// How far its clock is ahead.
+    offset: TickDuration,
+    /// It stands still until then: nothing in it runs.
+    paused_until: Tick,
+    /// Its requests are lost until then, and it hears nothing.
+    cut_until: Tick,
+    /// What its watches will show, and when.
+    inbox: VecDeque<(Tick, Seen)>,
+    /// Writes that were begun and have not reached the API yet.
+    on_their_way: Vec<(Tick, Term, Work, Box<Step>)>,
+    acts: Option<(Term, Desk)>,
+}
+
+impl Leaders {
+    /// An API with one node, a Deployment without pods, and so many operators.
+    ///
+    /// # Errors
+    /// When the API core refuses what every cluster has.
+    pub fn new(seed: u64, operators: usize, fencing: Fencing) -> Result<Self, SimError> {
+        let (server, watch) = Server::new(seed, BEGIN)?;
+        let mut entropy = Seeded::new(seed);
+        let operators = (0..operators).map(|number| Operator {
+            candidate: Candidate::new(Candidacy {
+                lease: NamespacedName::new("kube-system", "leader"),
+                identity: format!("operator-{number}"),
+                timing: Timing::default(),
+            }),
+            offset: TickDuration::from_secs(entropy.below(3_600)),
+            paused_until: Tick::ZERO,
+            cut_until: Tick::ZERO,
+            inbox: VecDeque::new(),
+            on_their_way: Vec::new(),
+            acts: None,
+        });
+        let operators = operators.collect();
+        let mut leaders = Self {
+            now: BEGIN,
+            server,
+            watch,
+            operators,
+            entropy,
+            fencing,
+            faults: Faults::Happen,
+            newest_term: None,
+            refused: 0,
+            broken: None,
+        };
+        leaders.user("/api/v1/nodes", Method::POST, &node())?;
+        leaders.user("/api/v1/nodes/n1/status", Method::PATCH, &node())?;
+        leaders.user("/apis/apps/v1/namespaces/default/deployments", Method::POST, &web())?;
+        Ok(leaders)
+    }
+
+    /// Lets so many seconds go by with faults, in which the user scales, and then so many without.
+    ///
+    /// # Errors
+    /// When the user is refused, or something moves in a circle.
+    pub fn run(&mut self, faulty_secs: u64, sound_secs: u64) -> Result<(), SimError> {
+        let steps_a_second = 1_000_000 / STEP.as_micros();
+        for step in 0..(faulty_secs + sound_secs) * steps_a_second {
+            self.now = self.now + STEP;
+            self.server.set_time(self.now)?;
+            if step == faulty_secs * steps_a_second {
+                self.faults = Faults::Over;
+            }
+            match self.faults {
+                Faults::Happen => {
+                    self.go_wrong();
+                    if self.entropy.below(40) == 0 {
+                        let replicas = self.entropy.below(6);
+                        self.scale(replicas)?;
+                    }
+                }
+                Faults::Over => {}
+            }
+            for number in 0..self.operators.len() {
+                self.turn(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The user wants so many pods.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub fn scale(&mut self, replicas: u64) -> Result<(), SimError> {
+        let wanted = json!({"spec": {"replicas": replicas}});
+        self.user("/apis/apps/v1/namespaces/default/deployments/web", Method::PATCH, &wanted)
+    }
+
+    /// The first promise that did not hold.
+    pub fn broken_promise(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Writes that were refused since their term was over.
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The newest term in which something was written.
+    pub const fn newest_term(&self) -> Option<i32> {
+        self.newest_term
+    }
+
+    /// How many operators take themselves for the leader.
+    pub fn leading(&self) -> usize {
+        let leads =
+            |operator: &&Operator| operator.candidate.leads(self.now + operator.offset).is_some();
+        self.operators.iter().filter(leads).count()
+    }
+
+    /// How many pods have a node.
+    pub fn pods_placed(&self) -> usize {
+        let placed = |object: &Object| match object {
+            Object::Pod(pod) => pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()),
+            _ => false,
+        };
+        self.server.pods().iter().filter(|object| placed(object)).count()
+    }
+
+    fn user(&mut self, path: &str, method: Method, body: &Value) -> Result<(), SimError> {
+        let kind = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let (code, answer) = self.server.call(method, path, kind, body.to_string().into_bytes());
+        match code {
+            0..300 => Ok(()),
+            _ => Err(SimError::Refused {
+                operation: "write",
+                object: path.to_owned(),
+                message: String::from_utf8_lossy(&answer).into_owned(),
+            }),
+        }
+    }
+
+    /// Somebody stands still, or is cut off.
+    fn go_wrong(&mut self) {
+        let count = u64::try_from(self.operators.len()).unwrap_or(1);
+        let drawn = self.entropy.below(150);
+        let picked = usize::try_from(self.entropy.below(count)).unwrap_or(0);
+        let until = self.now + TickDuration::from_secs(self.entropy.below(40));
+        match drawn {
+            0 => self.operators[picked].paused_until = until,
+            1 => self.operators[picked].cut_until = until,
+            _ => {}
+        }
+    }
+
+    /// What the watches show goes into everybody's inbox; it arrives at once, or later.
+    fn hand_out(&mut self) -> Result<(), SimError> {
+        while let Some(event) = self.watch.try_next() {
+            let event = event?;
+            let (stored, gone) = match &event {
+                Stored::Put { object, .. } => (object, false),
+                Stored::Delete { previous, .. } => (previous, true),
+            };
+            if self.server.read(stored).is_none() {
+                continue;
+            }
+            for operator in &mut self.operators {
+                let Some(object) = self.server.read(stored) else { continue };
+                let seen = match gone {
+                    true => Seen::Deleted(object.id(), object.uid().to_owned()),
+                    false => Seen::Applied(object),
+                };
+                let late = match self.faults {
+                    Faults::Happen if self.entropy.below(20) == 0 => self.entropy.below(5_000),
+                    Faults::Happen | Faults::Over => 0,
+                };
+                let last = operator.inbox.back().map_or(Tick::ZERO, |(at, _)| *at);
+                let at = (self.now + TickDuration::from_millis(late)).max(last);
+                operator.inbox.push_back((at, seen));
+            }
+        }
+        Ok(())
+    }
+
+    /// One operator does all that it can do now.
+    fn turn(&mut self, number: usize) -> Result<(), SimError> {
+        self.arrive(number);
+        if self.faults == Faults::Over {
+            let operator = &mut self.operators[number];
+            (operator.paused_until, operator.cut_until) = (Tick::ZERO, Tick::ZERO);
+        }
+        if self.operators[number].paused_until > self.now {
+            return Ok(());
+        }
+        for _ in 0..ROUNDS_MAX {
+            self.hand_out()?;
+            self.listen(number);
+            let asked = self.ask(number);
+            self.follow(number);
+            if !self.act(number) && !asked {
+                return Ok(());
+            }
+        }
+        Err(SimError::Circle { steps: ROUNDS_MAX, last: format!("operator-{number}") })
+    }
+
+    /// What its watches show by now.
+    fn listen(&mut self, number: usize) {
+        let operator = &mut self.operators[number];
+        let now = self.now + operator.offset;
+        if operator.cut_until > self.now {
+            return;
+        }
+        while let Some((_, seen)) = operator.inbox.pop_front_if(|(at, _)| *at <= self.now) {
+            match &seen {
+                Seen::Applied(Object::Lease(lease)) => operator.candidate.sees(Some(lease), now),
+                Seen::Deleted(id, _) if id.kind == Kind::Lease => {
+                    operator.candidate.sees(None, now)
+                }
+                Seen::Applied(_) | Seen::Deleted(..) | Seen::List(..) => {}
+            }
+            if let Some((_, desk)) = &mut operator.acts {
+                desk.see(now, seen);
+            }
+        }
+    }
+
+    /// The candidate's own requests; true when it made one.
+    fn ask(&mut self, number: usize) -> bool {
+        let operator = &mut self.operators[number];
+        let now = self.now + operator.offset;
+        let is_cut = operator.cut_until > self.now;
+        match operator.candidate.poll(now) {
+            Ask::Wait(_) => false,
+            Ask::Read => {
+                let id = ObjectId::new(Kind::Lease, NamespacedName::new("kube-system", "leader"));
+                let read = match is_cut {
+                    true => Err(Unanswered),
+                    false => Ok(read_lease(&self.server, &id)),
+                };
+                let lease = read.as_ref().map(Option::as_deref).map_err(|unanswered| *unanswered);
+                operator.candidate.has_read(lease, now);
+                true
+            }
+            Ask::Write(write) => {
+                // sometimes it is done, and the answer is lost
+                let is_unsaid = self.faults == Faults::Happen && self.entropy.below(20) == 0;
+                let outcome = match is_cut {
+                    true => None,
+                    false => Writer::new(self.server.clone()).carry_out(&write).now_or_never(),
+                };
+                let outcome = outcome.filter(|_| !is_unsaid).unwrap_or_else(unknown);
+                operator.candidate.has_written(&outcome, now);
+                true
+            }
+        }
+    }
+
+    /// It begins and ends to act as it leads or not.
+    fn follow(&mut self, number: usize) {
+        let operator = &mut self.operators[number];
+        let now = self.now + operator.offset;
+        let leads = operator.candidate.leads(now);
+        if leads == operator.acts.as_ref().map(|(term, _)| term) {
+            return;
+        }
+        operator.acts = None;
+        let Some(term) = leads else { return };
+        let mut desk = Desk::new(Limits::default());
+        for kind in kinds() {
+            desk.see(now, Seen::List(kind, self.server.list(kind)));
+        }
+        operator.acts = Some((term.clone(), desk));
+        operator.inbox.clear();
+    }
+
+    /// The desk's next writes; true when there was one.
+    fn act(&mut self, number: usize) -> bool {
+        let operator = &mut self.operators[number];
+        let now = self.now + operator.offset;
+        let Some((term, desk)) = &mut operator.acts else { return false };
+        desk.begin_due(now);
+        let Some(task) = desk.poll_task() else { return false };
+        let term = term.clone();
+        match task {
+            Task::Write(work, step) => {
+                // the look is behind it, and whatever holds the write up comes now
+                let late = match self.faults {
+                    Faults::Happen if self.entropy.below(30) == 0 => self.entropy.below(40_000),
+                    Faults::Happen | Faults::Over => 0,
+                };
+                let at = self.now + TickDuration::from_millis(late);
+                operator.on_their_way.push((at, term, work, step));
+                self.arrive(number);
+            }
+            Task::Record(_) => {}
+        }
+        true
+    }
+
+    /// Writes that reach the API now, whatever has become of the operator.
+    fn arrive(&mut self, number: usize) {
+        let operator = &mut self.operators[number];
+        let sent = std::mem::take(&mut operator.on_their_way);
+        let (due, later) = sent.into_iter().partition(|(at, ..)| *at <= self.now);
+        operator.on_their_way = later;
+        for (_, term, work, step) in due {
+            let outcome = match self.operators[number].cut_until > self.now {
+                true => unknown(),
+                false => self.write(&term, &step),
+            };
+            let operator = &mut self.operators[number];
+            let now = self.now + operator.offset;
+            if let Some((acts_in, desk)) = &mut operator.acts
+                && *acts_in == term
+            {
+                desk.settle(now, &work, &step, outcome);
+            }
+        }
+    }
+
+    /// A write at the API, and what it tells about terms.
+    fn write(&mut self, term: &Term, step: &Step) -> Outcome {
+        let writer = Writer::new(self.server.clone());
+        let writer = match self.fencing {
+            Fencing::On => writer.in_term(InTerm::new(term.clone(), || true)),
+            Fencing::Off => writer,
+        };
+        let before = self.server.figures().writes;
+        let outcome = writer.carry_out(&step.write).now_or_never();
+        let outcome = outcome.expect("the server answers at once");
+        let was_done = self.server.figures().writes > before;
+        let number = term.transitions;
+        match self.newest_term {
+            Some(newest) if newest > number && was_done => {
+                self.broken.get_or_insert_with(|| {
+                    format!(
+                        "{:?} was done in term {number} after a write of term {newest}",
+                        step.write
+                    )
+                });
+            }
+            Some(newest) if newest > number => self.refused += 1,
+            Some(_) | None if was_done => self.newest_term = Some(number),
+            Some(_) | None => {}
+        }
+        outcome
+    }
+}
+
+fn read_lease(
+    server: &Server,
+    id: &ObjectId,
+) -> Option<std::sync::Arc<k8s_openapi::api::coordination::v1::Lease>> {
+    let (code, body) = server.call(Method::GET, &path(id, ""), "", Vec::new());
+    if code >= 300 {
+        return None;
+    }
+    match object_from_json(id.kind, &body) {
+        Ok(Object::Lease(lease)) => Some(lease),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn unknown() -> Outcome {
+    Outcome::Unknown { message: "injected fault".to_owned() }
+}
+
+fn node() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    })
+}
+
+fn web() -> Value {
+    let labels = json!({"app": "web"});
+    let spec = json!({
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "app", "image": "web:1"}],
+    });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    })
+}
