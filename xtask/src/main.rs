@@ -27,9 +27,12 @@ enum Task {
     },
     /// Play the simulator's campaigns on all cores, and show the first that breaks a promise; docs/sim.md
     Sim {
-        /// From the first to the one before the last, such as 1..10000; or one
+        /// From the first to the one before the last, such as 1..10000; from one on (1..); or one
         #[arg(long, value_name = "A..B", default_value = "1..1000")]
         seeds: String,
+        /// No longer than this, such as 2h
+        #[arg(long = "for", value_name = "TIME")]
+        time: Option<String>,
     },
     /// Print the table of figures, beside the peers that are installed
     Bench {
@@ -56,9 +59,10 @@ fn main() -> anyhow::Result<()> {
             }
         }
         Task::Vm { binary } => vm::smoke(binary),
-        Task::Sim { seeds } => run(cargo_command()
+        Task::Sim { seeds, time } => run(cargo_command()
             .args(["run", "--release", "--quiet", "--locked", "--package", "rekindle-sim"])
-            .args(["--example", "seeds", "--", &seeds])),
+            .args(["--example", "seeds", "--", &seeds])
+            .args(time)),
         Task::Bench { args } => {
             run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
             run(cargo_command()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use http::Method;
-use rekindle_store::{Pending, Store, StoreError};
+use rekindle_store::{Object, Pending, Store, StoreError};
 use rekindle_types::Tick;
 
 use crate::admission;
@@ -15,7 +15,7 @@ use crate::discovery::Discovery;
 use crate::impersonation::{self, Impersonation};
 use crate::keys;
 use crate::outcome::Outcome;
-use crate::registry::{KindEntry, Registry, Scope, Subresource};
+use crate::registry::{AnyObject, KindEntry, Registry, Scope, Subresource};
 use crate::request::{Options, Request, ResourcePath, Target, Verb};
 use crate::resource_metrics;
 use crate::reviews;
@@ -128,6 +128,19 @@ impl Api {
             node.meta().labels.clone()
         });
         found.unwrap_or_default()
+    }
+
+    /// The object behind a stored text, shared with the API itself.
+    ///
+    /// # Errors
+    /// When it is none of that kind.
+    pub fn read(&self, entry: &KindEntry, stored: &Object) -> Result<Arc<dyn AnyObject>, ApiError> {
+        self.shared.read(entry, stored)
+    }
+
+    /// Remembers at least so many objects as they are behind their text, 64 unless told. For who reads all objects in this process.
+    pub fn set_remembered(&self, objects: usize) {
+        self.shared.decoded.set_remembered(objects);
     }
 
     /// The store below.

@@ -14,7 +14,6 @@ use crate::request::accept::{self, Representation};
 use crate::request::{Options, Request, ResourcePath};
 use crate::shared::Shared;
 use crate::status::ApiError;
-use crate::stored::decode_stored;
 use crate::{expiry, keys};
 
 /// One request to one kind, with everything that its handling needs.
@@ -76,8 +75,14 @@ impl<'a> Call<'a> {
         self.api.store.newest(&self.key()).ok_or_else(|| self.not_found())
     }
 
+    /// What is behind a stored text, to look at.
+    pub(crate) fn read(&self, object: &Object) -> Result<Arc<dyn AnyObject>, ApiError> {
+        self.api.read(self.entry, object)
+    }
+
+    /// The same, to be changed.
     pub(crate) fn decode_stored(&self, object: &Object) -> Result<Box<dyn AnyObject>, ApiError> {
-        decode_stored(self.entry, object)
+        Ok(self.read(object)?.boxed_clone())
     }
 
     /// Remembers that this object expires, if its kind does.
@@ -189,17 +194,28 @@ pub(crate) fn put(
     expect: Expect,
     object: Box<dyn AnyObject>,
 ) -> Result<Pending, StoreError> {
-    let object = RefCell::new(object);
+    let (object, text) = (RefCell::new(object), RefCell::new(Bytes::new()));
     let encode = |revision: rekindle_store::Revision| {
         let mut object = object.borrow_mut();
         object.meta_mut().resource_version = Some(revision.to_string());
         // boxed, so that what stays in memory has no room left over from its encoding
-        Bytes::from(object.to_json().into_boxed_slice())
+        let encoded = Bytes::from(object.to_json().into_boxed_slice());
+        text.replace(encoded.clone());
+        encoded
     };
-    api.store.write(key, expect, Mutation::Put(&encode))
+    let pending = api.store.write(key, expect, Mutation::Put(&encode))?;
+    let (object, text): (Arc<dyn AnyObject>, Bytes) =
+        (object.into_inner().into(), text.into_inner());
+    #[cfg(test)]
+    crate::decoded::check_reads_back(&api.registry, key, &text, object.as_ref());
+    api.decoded.put(&key.into(), text, object);
+    Ok(pending)
 }
 
 /// Queues the removal of an object at the revision that was looked at.
 pub(crate) fn remove(api: &Shared, object: &Object) -> Result<Pending, StoreError> {
-    api.store.write(object.key.as_str(), Expect::Revision(object.revision), Mutation::Delete)
+    let key = object.key.as_str();
+    let pending = api.store.write(key, Expect::Revision(object.revision), Mutation::Delete)?;
+    api.decoded.forget(key);
+    Ok(pending)
 }

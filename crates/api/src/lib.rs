@@ -20,6 +20,7 @@ pub mod auth;
 mod authority;
 mod call;
 pub mod decode;
+mod decoded;
 mod discovery;
 pub mod entropy;
 mod event_stream;

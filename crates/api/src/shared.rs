@@ -1,22 +1,23 @@
 //! What all requests share.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use rekindle_store::Store;
+use rekindle_store::{Object, Store};
 
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
 use crate::authority::{Authority, Verdict};
+use crate::decoded::Decoded;
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
-use crate::registry::Registry;
+use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::status::ApiError;
-use crate::stored::State;
+use crate::stored::{State, decode_stored};
 use crate::terms::Terms;
 use crate::tokens::Tokens;
 
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     authority: Authority,
     pub(crate) ca_bundle: String,
     pub(crate) encoded_events: EncodedEvents,
+    pub(crate) decoded: Decoded,
     pub(crate) expiry: Mutex<EventExpiry>,
     pub(crate) terms: Terms,
     entropy: Mutex<Box<dyn Entropy>>,
@@ -59,11 +61,26 @@ impl Shared {
             tokens: Tokens::new(key),
             ca_bundle: parts.ca_bundle,
             encoded_events: EncodedEvents::default(),
+            decoded: Decoded::default(),
             expiry: Mutex::new(expiry),
             terms: Terms::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
         }
+    }
+
+    /// What is behind a stored text.
+    pub(crate) fn read(
+        &self,
+        entry: &KindEntry,
+        stored: &Object,
+    ) -> Result<Arc<dyn AnyObject>, ApiError> {
+        if let Some(known) = self.decoded.get(stored) {
+            return Ok(known);
+        }
+        let read: Arc<dyn AnyObject> = decode_stored(entry, stored)?.into();
+        self.decoded.put(&stored.key, stored.value.clone(), read.clone());
+        Ok(read)
     }
 
     /// What is stored, as the parts of the API that know no requests see it.

@@ -186,6 +186,11 @@ impl Object {
         }
     }
 
+    /// Whether both are one and the same, so that nobody has to compare them field by field.
+    pub fn is_same(&self, other: &Object) -> bool {
+        std::ptr::eq(self.meta(), other.meta())
+    }
+
     /// What it is called.
     pub fn id(&self) -> ObjectId {
         ObjectId::new(self.kind(), NamespacedName::of(self.meta()))

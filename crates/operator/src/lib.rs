@@ -53,7 +53,9 @@ use rekindle_types::Tick;
 pub use scaling::{NodeSupply, SCALE_DOWN, Scaler, SupplyError};
 pub use webhook::{Webhook, WebhookError, notify};
 pub use work::Work;
-pub use writer::{Answer, Transport, Writer, collection, object_from_json, object_of, path};
+pub use writer::{
+    Answer, Transport, Writer, collection, object_from_json, object_of, path, refused,
+};
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;

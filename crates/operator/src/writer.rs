@@ -21,7 +21,7 @@ use rekindle_controllers::kind::Scope;
 use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::in_term::InTerm;
@@ -51,6 +51,11 @@ pub enum Answer {
 pub trait Transport: Sync {
     /// Sends one request.
     fn send(&self, request: Request<Vec<u8>>) -> impl Future<Output = Answer> + Send;
+
+    /// Sends a request that is answered with an object of this kind as it was written.
+    fn store(&self, kind: Kind, request: Request<Vec<u8>>) -> impl Future<Output = Outcome> + Send {
+        async move { stored(kind, self.send(request).await) }
+    }
 }
 
 impl Transport for Client {
@@ -59,6 +64,18 @@ impl Transport for Client {
             Ok(object) => Answer::Object(object),
             Err(kube::Error::Api(status)) => Answer::Refused(status),
             Err(error) => Answer::Unknown(error.to_string()),
+        }
+    }
+
+    // without a tree of it in between
+    async fn store(&self, kind: Kind, request: Request<Vec<u8>>) -> Outcome {
+        match self.request_text(request).await {
+            Ok(text) => match object_from_json(kind, text.as_bytes()) {
+                Ok(object) => Outcome::Stored(object),
+                Err(error) => unreadable(&error),
+            },
+            Err(kube::Error::Api(status)) => refused(*status),
+            Err(error) => Outcome::Unknown { message: error.to_string() },
         }
     }
 }
@@ -81,22 +98,22 @@ impl<T: Transport> Writer<T> {
         match write {
             Write::Create(object) => {
                 let path = collection(&object.id());
-                stored(object.kind(), self.send(Method::POST, &path, JSON, &body(object)).await)
+                self.store(object.kind(), Method::POST, &path, JSON, &Sent(object)).await
             }
             Write::Update(object) => {
                 let path = path(&object.id(), "");
-                stored(object.kind(), self.send(Method::PUT, &path, JSON, &body(object)).await)
+                self.store(object.kind(), Method::PUT, &path, JSON, &Sent(object)).await
             }
             Write::UpdateStatus(object) => {
                 let path = path(&object.id(), "/status");
-                stored(object.kind(), self.send(Method::PUT, &path, JSON, &body(object)).await)
+                self.store(object.kind(), Method::PUT, &path, JSON, &Sent(object)).await
             }
             Write::Patch { id, part, patch } => {
                 let path = match part {
                     Part::Whole => path(id, ""),
                     Part::Status => path(id, "/status"),
                 };
-                stored(id.kind, self.send(Method::PATCH, &path, MERGE_PATCH, patch).await)
+                self.store(id.kind, Method::PATCH, &path, MERGE_PATCH, patch).await
             }
             Write::Delete(delete) => self.delete(delete).await,
             Write::DeleteAll { of } => {
@@ -200,7 +217,7 @@ impl<T: Transport> Writer<T> {
     async fn finalize(&self, namespace: &Namespace) -> Outcome {
         let object = Object::from(namespace.clone());
         let path = path(&object.id(), "/finalize");
-        let answer = self.send(Method::PUT, &path, JSON, &body(&object)).await;
+        let answer = self.send(Method::PUT, &path, JSON, &Sent(&object)).await;
         let holds = |object: &Value| {
             let finalizers = [&object["spec"]["finalizers"], &object["metadata"]["finalizers"]];
             finalizers.iter().any(|list| list.as_array().is_some_and(|list| !list.is_empty()))
@@ -245,7 +262,10 @@ impl<T: Transport> Writer<T> {
     }
 
     async fn read(&self, path: &str) -> Answer {
-        self.request(Request::get(path).body(Vec::new())).await
+        match Request::get(path).body(Vec::new()) {
+            Ok(request) => self.transport.send(request).await,
+            Err(error) => Answer::Unknown(format!("build a request: {error}")),
+        }
     }
 
     async fn send(
@@ -255,26 +275,45 @@ impl<T: Transport> Writer<T> {
         content: &str,
         body: &impl Serialize,
     ) -> Answer {
-        let bytes = match serde_json::to_vec(body) {
-            Ok(bytes) => bytes,
-            Err(error) => return Answer::Unknown(format!("encode a request: {error}")),
-        };
+        match self.with_body(method, path, content, body) {
+            Ok(request) => self.transport.send(request).await,
+            Err(message) => Answer::Unknown(message),
+        }
+    }
+
+    /// The same where the answer is the object as it was written.
+    async fn store(
+        &self,
+        kind: Kind,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: &impl Serialize,
+    ) -> Outcome {
+        match self.with_body(method, path, content, body) {
+            Ok(request) => self.transport.store(kind, request).await,
+            Err(message) => Outcome::Unknown { message },
+        }
+    }
+
+    /// The request, in the term of who writes, or why there can be none.
+    fn with_body(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: &impl Serialize,
+    ) -> Result<Request<Vec<u8>>, String> {
+        let bytes =
+            serde_json::to_vec(body).map_err(|error| format!("encode a request: {error}"))?;
         let named = self.in_term.as_ref().map(|in_term| in_term.named_in(path));
         let path = match named {
             None => path,
             Some(Some(ref path)) => path,
-            Some(None) => return Answer::Unknown("another one leads by now".to_owned()),
+            Some(None) => return Err("another one leads by now".to_owned()),
         };
         let request = Request::builder().method(method).uri(path).header("content-type", content);
-        self.request(request.body(bytes)).await
-    }
-
-    async fn request(&self, request: http::Result<Request<Vec<u8>>>) -> Answer {
-        let request = match request {
-            Ok(request) => request,
-            Err(error) => return Answer::Unknown(format!("build a request: {error}")),
-        };
-        self.transport.send(request).await
+        request.body(bytes).map_err(|error| format!("build a request: {error}"))
     }
 }
 
@@ -301,33 +340,38 @@ pub fn path(id: &ObjectId, subresource: &str) -> String {
     format!("{}/{}{subresource}", collection(id), id.name.name)
 }
 
-/// The object with its apiVersion and kind.
-fn body(object: &Object) -> Value {
-    match object {
-        Object::DaemonSet(o) => json!(o),
-        Object::Deployment(o) => json!(o),
-        Object::ReplicaSet(o) => json!(o),
-        Object::ReplicationController(o) => json!(o),
-        Object::StatefulSet(o) => json!(o),
-        Object::ControllerRevision(o) => json!(o),
-        Object::CronJob(o) => json!(o),
-        Object::Job(o) => json!(o),
-        Object::Pod(o) => json!(o),
-        Object::RestartLadder(o) => json!(o),
-        Object::PodRestart(o) => json!(o),
-        Object::RestartLedger(o) => json!(o),
-        Object::PodDisruptionBudget(o) => json!(o),
-        Object::PersistentVolumeClaim(o) => json!(o),
-        Object::Service(o) => json!(o),
-        Object::EndpointSlice(o) => json!(o),
-        Object::Endpoints(o) => json!(o),
-        Object::Lease(o) => json!(o),
-        Object::PersistentVolume(o) => json!(o),
-        Object::StorageClass(o) => json!(o),
-        Object::Node(o) => json!(o),
-        Object::Namespace(o) => json!(o),
-        Object::Metadata(kind, meta) => {
-            json!({"apiVersion": kind.api_version(), "kind": kind.info().kind, "metadata": meta})
+/// The object with its apiVersion and kind, as it is sent.
+struct Sent<'a>(&'a Object);
+
+impl Serialize for Sent<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Object::DaemonSet(o) => o.serialize(to),
+            Object::Deployment(o) => o.serialize(to),
+            Object::ReplicaSet(o) => o.serialize(to),
+            Object::ReplicationController(o) => o.serialize(to),
+            Object::StatefulSet(o) => o.serialize(to),
+            Object::ControllerRevision(o) => o.serialize(to),
+            Object::CronJob(o) => o.serialize(to),
+            Object::Job(o) => o.serialize(to),
+            Object::Pod(o) => o.serialize(to),
+            Object::RestartLadder(o) => o.serialize(to),
+            Object::PodRestart(o) => o.serialize(to),
+            Object::RestartLedger(o) => o.serialize(to),
+            Object::PodDisruptionBudget(o) => o.serialize(to),
+            Object::PersistentVolumeClaim(o) => o.serialize(to),
+            Object::Service(o) => o.serialize(to),
+            Object::EndpointSlice(o) => o.serialize(to),
+            Object::Endpoints(o) => o.serialize(to),
+            Object::Lease(o) => o.serialize(to),
+            Object::PersistentVolume(o) => o.serialize(to),
+            Object::StorageClass(o) => o.serialize(to),
+            Object::Node(o) => o.serialize(to),
+            Object::Namespace(o) => o.serialize(to),
+            Object::Metadata(kind, meta) => json!({
+                "apiVersion": kind.api_version(), "kind": kind.info().kind, "metadata": meta,
+            })
+            .serialize(to),
         }
     }
 }
@@ -413,10 +457,14 @@ fn stored(kind: Kind, answer: Answer) -> Outcome {
     match answer {
         Answer::Object(value) => match object_of(kind, value) {
             Ok(object) => Outcome::Stored(object),
-            Err(error) => Outcome::Unknown { message: format!("read the answer: {error}") },
+            Err(error) => unreadable(&error),
         },
         answer => done(answer),
     }
+}
+
+fn unreadable(error: &serde_json::Error) -> Outcome {
+    Outcome::Unknown { message: format!("read the answer: {error}") }
 }
 
 fn done(answer: Answer) -> Outcome {
@@ -433,7 +481,8 @@ fn is_of_old_term(status: &Status) -> bool {
     causes.unwrap_or_default().iter().any(|cause| cause.reason == "LeaderTermOver")
 }
 
-fn refused(status: Status) -> Outcome {
+/// A refusal of the server in the words of the plan.
+pub fn refused(status: Status) -> Outcome {
     let causes =
         status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
     let refusal = match (status.code, status.reason.as_str()) {

@@ -79,6 +79,13 @@ impl CrashBackoff {
         }
     }
 
+    /// The clock may have been set back since the last restart was decided.
+    pub(crate) fn as_of(&mut self, now: Tick) {
+        if let Some(series) = &mut self.series {
+            series.decided_at = series.decided_at.min(now);
+        }
+    }
+
     /// A new series begins with the next crash.
     pub(crate) fn clear(&mut self) {
         self.series = None;

@@ -13,9 +13,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rekindle_types::Tick;
 use rekindle_types::resources::Amounts;
 use rekindle_types::v1alpha1::{Refresh, Rung};
+use rekindle_types::{Tick, TickDuration};
 
 use crate::action::{Action, ActionId, HookKind, PodEvent};
 use crate::backoff::Task;
@@ -117,6 +117,8 @@ impl PodCore {
             _ => Journal::default(),
         };
         let blueprint = Blueprint::of(&pod);
+        let longest = pod.metadata.deletion_grace_period_seconds.map_or(0, i64::unsigned_abs);
+        let journal = journal.as_of(now, blueprint.grace.max(TickDuration::from_secs(longest)));
         let resize = Resize::restore(&pod, &journal);
         let status = pod.status.clone().unwrap_or_default();
         let mut records = journal.containers.clone();

@@ -38,6 +38,14 @@ impl Halt {
         if grace == TickDuration::ZERO { Self::AtOnce } else { Self::By { deadline: now + grace } }
     }
 
+    /// The same, but no later than so long after `now`.
+    pub(crate) fn within(self, now: Tick, grace: TickDuration) -> Self {
+        match self {
+            Self::AtOnce => Self::AtOnce,
+            Self::By { deadline } => Self::By { deadline: deadline.min(now + grace) },
+        }
+    }
+
     /// The one that ends sooner.
     pub(crate) fn sooner(self, other: Self) -> Self {
         match (self, other) {

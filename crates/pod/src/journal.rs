@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
-use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick};
+use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
 pub use crate::backoff::CrashBackoff;
@@ -45,6 +45,37 @@ impl Journal {
     /// The version that this code writes and reads. Another one is not read: the pod is recovered from the runtime and the
     /// API alone.
     pub const VERSION: u32 = 2;
+
+    /// The same for an agent that starts now, when the clock may have been set back since it was written: nothing in it has
+    /// happened later than now, and what must end by a deadline gets this grace at most. Otherwise a crashed container would
+    /// be held until the clock has caught up.
+    #[must_use]
+    pub(crate) fn as_of(mut self, now: Tick, grace: TickDuration) -> Self {
+        for record in self.containers.values_mut() {
+            for end in [&mut record.last, &mut record.before].into_iter().flatten() {
+                end.exit.finished_at = end.exit.finished_at.min(now);
+                end.exit.started_at = end.exit.started_at.min(end.exit.finished_at);
+            }
+            record.crash.as_of(now);
+        }
+        if let Some(ending) = &mut self.ending {
+            ending.halt = ending.halt.within(now, grace);
+        }
+        if let Some(restart) = &mut self.restart {
+            restart.since = restart.since.min(now);
+            let asked = match &restart.cause {
+                RestartCause::Asked { request } => request.grace.unwrap_or_default(),
+                RestartCause::Rule { .. } => TickDuration::ZERO,
+            };
+            match &mut restart.stage {
+                RestartStage::Stopping { halt } | RestartStage::Cycling { halt, .. } => {
+                    *halt = halt.within(now, grace.max(asked));
+                }
+                RestartStage::Starting => {}
+            }
+        }
+        self
+    }
 }
 
 /// The pod's resources.

@@ -165,7 +165,10 @@ impl PodCore {
         if let Some(end) = told.ended.as_ref().filter(|end| known.is_none_or(|n| n < end.attempt)) {
             let follow_up = self.follow_up(place, end.exit.status);
             let container = &mut self.containers[place];
-            container.last = Some(end.clone());
+            let mut end = end.clone();
+            // by a clock that has been set back since
+            end.exit.finished_at = end.exit.finished_at.min(self.now);
+            container.last = Some(end);
             container.before = told.before.clone().or(container.before.take());
             container.stand_after(follow_up);
         }

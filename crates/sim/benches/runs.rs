@@ -2,9 +2,16 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark tells how long things take")]
 #![allow(clippy::unwrap_used, reason = "a benchmark says by failing what it expected")]
 
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Instant;
 
-use rekindle_sim::{Outcome, Policy, Scenario};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_pod::{
+    Action, Answer, Config, Event, ImageSource, Outcome as Done, PodCore, Snapshot,
+};
+use rekindle_sim::{Campaign, Outcome, Policy, Scenario};
+use rekindle_types::{Exit, ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
 const CRASH_LOOP: &str = include_str!("../../../examples/sim/crash-loop.yaml");
@@ -42,21 +49,101 @@ fn large(nodes: usize, deployments: usize, replicas: usize) -> Vec<Value> {
     documents
 }
 
+/// What was used so far: seconds on a processor, and the most memory, in MiB. Others may want the processors, too.
+fn used() -> (f64, u64) {
+    let line = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanos: f64 = line.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB")).and_then(|kb| kb.parse().ok());
+    (nanos / 1e9, peak.unwrap_or(0u64) / 1024)
+}
+
 fn measure(name: &str, documents: Vec<Value>) -> Outcome {
     let scenario = Scenario::from_documents(documents).unwrap();
-    let begin = Instant::now();
+    let (begin, (used_before, _)) = (Instant::now(), used());
     let outcome = scenario.play(1, &Policy::AsWritten).unwrap();
-    let took = begin.elapsed();
+    let (took, (used_after, peak)) = (begin.elapsed(), used());
+    let seconds = used_after - used_before;
     println!(
-        "{name}: {} ms; {} restarts, {} writes ({:.1} us each), {}/{} pods ready",
+        "{name}: {} ms ({:.0} ms on a processor), {peak} MiB at most; {} restarts, {} writes ({:.1} us each), {}/{} pods ready",
         took.as_millis(),
+        seconds * 1e3,
         outcome.restarts,
         outcome.figures.writes,
-        took.as_micros() as f64 / outcome.figures.writes.max(1) as f64,
+        seconds * 1e6 / outcome.figures.writes.max(1) as f64,
         outcome.ready,
         outcome.pods,
     );
     outcome
+}
+
+/// The same crash loop for the pod's core alone: no API, no controllers, nothing is written. What the whole takes more is theirs.
+fn core_alone(length: TickDuration) {
+    let pod = json!({
+        "metadata": {"name": "crash", "namespace": "default", "uid": "1"},
+        "spec": {"containers": [{"name": "app", "image": "app"}], "nodeName": "node-0"},
+    });
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let (begin, (used_before, _)) = (Instant::now(), used());
+    let mut now = Tick::from_secs(1_767_225_600);
+    let end = now + length;
+    let mut core = PodCore::new(now, Arc::new(pod), Config::default());
+    core.handle(now, Event::RuntimeSnapshot(Snapshot::default()));
+    let mut starts = 0;
+    while now <= end {
+        while let Some((id, action)) = core.poll_action() {
+            let outcome = match &action {
+                _ if action.answer() == Answer::None => continue,
+                Action::SetUpSandbox { .. } => {
+                    Done::SandboxReady { ips: vec![Ipv4Addr::LOCALHOST.into()] }
+                }
+                Action::PullImage { image, .. } => Done::ImagePresent {
+                    image_id: image.clone(),
+                    source: ImageSource::AlreadyPresent,
+                },
+                Action::CreateContainer { .. } => Done::ContainerCreated {
+                    container_id: "1".to_owned(),
+                    image_id: "1".to_owned(),
+                    user: None,
+                },
+                Action::StartContainer { .. } => Done::ContainerStarted { started_at: now },
+                _ => Done::Done,
+            };
+            core.handle(now, Event::ActionResult { id, result: Ok(outcome) });
+            if let Action::StartContainer { key } = action {
+                starts += 1;
+                let status = ExitStatus::Code { code: 1 };
+                let exit =
+                    Exit { status, started_at: now, finished_at: now, message: String::new() };
+                core.handle(now, Event::ContainerExited { key, exit });
+            }
+        }
+        let Some(due) = core.poll_timeout() else { break };
+        now = due;
+        core.handle_timeout(now);
+    }
+    let (took, (used_after, _)) = (begin.elapsed(), used());
+    println!(
+        "… of which the pod's core alone: {} ms ({:.0} ms on a processor), {} restarts",
+        took.as_millis(),
+        (used_after - used_before) * 1e3,
+        starts - 1,
+    );
+}
+
+fn seeds(count: u64) {
+    let (begin, (used_before, _)) = (Instant::now(), used());
+    for seed in 1..=count {
+        Campaign::of_seed(seed).check().unwrap();
+    }
+    let (took, (used_after, _)) = (begin.elapsed(), used());
+    let seconds = used_after - used_before;
+    println!(
+        "mixed workload: {count} seeds in {:.1} s ({seconds:.1} s on a processor), {:.0} a minute on each processor",
+        took.as_secs_f64(),
+        count as f64 / seconds * 60.0,
+    );
 }
 
 fn main() {
@@ -64,7 +151,13 @@ fn main() {
         std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| name.contains(asked));
     if is_asked("crash loop") {
-        measure("crash loop, 1 pod, 20 days", documents(CRASH_LOOP));
+        let documents = documents(CRASH_LOOP);
+        let length = Scenario::from_documents(documents.clone()).unwrap().duration();
+        measure("crash loop, 1 pod, 20 days", documents);
+        core_alone(length);
+    }
+    if is_asked("seeds") {
+        seeds(40);
     }
     if is_asked("small") {
         measure("small, 100 nodes, 1000 pods, 1 hour", large(100, 10, 100));

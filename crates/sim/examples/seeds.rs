@@ -1,12 +1,13 @@
 //! Plays the campaigns of many seeds on all cores and shows the first that breaks a promise, made as small as it can be:
-//! `cargo xtask sim --seeds 1..1000`. The same seed and commit give the same trace.
+//! `cargo xtask sim --seeds 1..1000`, or as many as there is time for: `cargo xtask sim --seeds 1.. --for 2h`. The same seed and
+//! commit give the same trace.
 #![allow(clippy::disallowed_methods, reason = "it tells how long it takes")]
 
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rekindle_sim::{Campaign, Failure};
 
@@ -16,13 +17,19 @@ const SHRINK_RUNS: usize = 300;
 const LINES_SHOWN: usize = 60;
 
 fn main() -> ExitCode {
-    let Some(seeds) = std::env::args().nth(1).as_deref().and_then(range) else {
-        eprintln!("give the seeds, such as 1..1000 (the last is not played) or 17");
+    let mut arguments = std::env::args().skip(1);
+    let seeds = arguments.next().as_deref().and_then(range);
+    let time = arguments.next().map_or(Some(Duration::MAX), |text| {
+        humantime::parse_duration(&text).ok().filter(|time| !time.is_zero())
+    });
+    let (Some(seeds), Some(time)) = (seeds, time) else {
+        eprintln!(
+            "give the seeds, such as 1..1000 (the last is not played), 1.. or 17, and perhaps a time, such as 2h"
+        );
         return ExitCode::FAILURE;
     };
     let begin = Instant::now();
-    let count = seeds.end - seeds.start;
-    let failure = play_all(seeds);
+    let (count, failure) = play_all(seeds, begin.checked_add(time));
     let seconds = begin.elapsed().as_secs_f64();
     let Some(failure) = failure else {
         println!(
@@ -35,9 +42,10 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// `A..B`, or one seed.
+/// `A..B`, `A..`, or one seed.
 fn range(text: &str) -> Option<Range<u64>> {
     match text.split_once("..") {
+        Some((from, "")) => from.parse().ok().map(|from: u64| from..u64::MAX),
         Some((from, to)) => {
             let (from, to) = (from.parse().ok()?, to.parse().ok()?);
             (from < to).then_some(from..to)
@@ -46,8 +54,8 @@ fn range(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The failure of the lowest seed that has one: every seed below it was played.
-fn play_all(seeds: Range<u64>) -> Option<Box<Failure>> {
+/// How many were played until then, and the failure of the lowest seed that has one: every seed below it was played.
+fn play_all(seeds: Range<u64>, until: Option<Instant>) -> (u64, Option<Box<Failure>>) {
     let next = AtomicU64::new(seeds.start);
     let first: Mutex<Option<Box<Failure>>> = Mutex::new(None);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -55,12 +63,15 @@ fn play_all(seeds: Range<u64>) -> Option<Box<Failure>> {
         for _ in 0..cores {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
                     let found = first.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-                    if seed >= seeds.end || found {
+                    if found || until.is_some_and(|until| Instant::now() >= until) {
                         return;
                     }
-                    if let Err(failure) = Campaign::of_seed(seed).play() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    if let Err(failure) = Campaign::of_seed(seed).check() {
                         let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
                         if first.as_ref().is_none_or(|known| known.seed > seed) {
                             *first = Some(failure);
@@ -70,14 +81,15 @@ fn play_all(seeds: Range<u64>) -> Option<Box<Failure>> {
             });
         }
     });
-    first.into_inner().unwrap_or_else(PoisonError::into_inner)
+    let played = next.into_inner().min(seeds.end) - seeds.start;
+    (played, first.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn show(failure: &Failure) {
     println!("seed {}, step {}: {}", failure.seed, failure.step, failure.message);
     let campaign = Campaign::of_seed(failure.seed);
     let smallest = campaign.shrink(failure, SHRINK_RUNS);
-    let failure = match smallest.play() {
+    let failure = match smallest.check() {
         Err(failure) => *failure,
         Ok(_) => failure.clone(),
     };

@@ -1,26 +1,30 @@
 //! A node: the real pod cores over a fake runtime that takes its time and does what the scenario says.
 
+mod hooks;
+mod runtime;
+mod tally;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::{
-    Action, ActionError, ActionId, Config, ContainerKey, ContainerSeen, ContainerSeenState, Event,
-    ImageSource, Journal, Outcome, PodCore, ResourceDecision, RestartRequest, SandboxSeen,
-    SandboxSeenState, Snapshot, Verdict,
+    Action, ActionError, ActionId, Config, ContainerKey, Event, ImageSource, Journal, Outcome,
+    PodCore, ResourceDecision, RestartRequest, Snapshot,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use crate::behaviour::{Behaviour, Start};
+use crate::behaviour::Behaviour;
 use crate::faults::{Fate, Faults, error_of};
 use crate::known_bugs::KnownBug;
+use crate::world::Skew;
+use hooks::Hooks;
+pub use tally::Tally;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
-/// What a well-behaved process takes to end after its stop signal.
-const STOP: TickDuration = TickDuration::from_millis(10);
 
 /// What one container does.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +38,8 @@ enum Life {
 #[derive(Debug)]
 pub(crate) struct PodOnNode {
     pub(crate) core: PodCore,
+    /// What its agent counts by. Everything in here is in the agent's time, but for the times that the world hands in.
+    clock: Skew,
     pub(crate) pod: Arc<Pod>,
     pub(crate) node: String,
     journal: Option<Journal>,
@@ -52,6 +58,13 @@ pub(crate) struct PodOnNode {
     grace_min: TickDuration,
     /// What each container was allowed when it was made for the first time.
     privileges: BTreeMap<ContainerName, String>,
+    hooks: Hooks,
+    /// Actions whose answers never come, until the agent starts again.
+    unanswered: BTreeSet<ActionId>,
+    /// What was done to it.
+    pub(crate) tally: Tally,
+    /// Behaviours that chose a start since this was asked last.
+    pub(crate) behaviours_used: Vec<usize>,
     leading_on: BTreeSet<ActionId>,
     unwritten: Option<PodStatus>,
     deletion_grace: Option<i64>,
@@ -107,10 +120,18 @@ pub(crate) enum Effect {
 }
 
 impl PodOnNode {
-    pub(crate) fn new(now: Tick, pod: Arc<Pod>, node: &str, config: Config, address: u32) -> Self {
-        let grace = spec_grace(&pod);
+    pub(crate) fn new(
+        (now, clock): (Tick, Skew),
+        pod: Arc<Pod>,
+        node: &str,
+        config: Config,
+        address: u32,
+    ) -> Self {
+        let shown = clock.shows(now);
+        let grace = shortest_grace(&pod);
         let mut made = Self {
-            core: PodCore::new(now, pod.clone(), config.clone()),
+            core: PodCore::new(shown, pod.clone(), config.clone()),
+            clock,
             pod,
             node: node.to_owned(),
             journal: None,
@@ -123,6 +144,10 @@ impl PodOnNode {
             signalled: BTreeMap::new(),
             grace_min: TickDuration::from_secs(u64::try_from(grace).unwrap_or(0)),
             privileges: BTreeMap::new(),
+            hooks: Hooks::default(),
+            unanswered: BTreeSet::new(),
+            tally: Tally::default(),
+            behaviours_used: Vec::new(),
             leading_on: BTreeSet::new(),
             unwritten: None,
             deletion_grace: None,
@@ -134,15 +159,30 @@ impl PodOnNode {
             backlog: Backlog::default(),
             died: false,
         };
-        made.core.handle(now, Event::RuntimeSnapshot(Snapshot::default()));
-        made.tell_deletion(now);
+        made.core.handle(shown, Event::RuntimeSnapshot(Snapshot::default()));
+        made.tell_deletion(shown);
         made
     }
 
     /// The agent's process dies and another one takes the pod up from journal and runtime, and from the object as it finds it.
-    pub(crate) fn agent_crashes(&mut self, now: Tick, found: Option<Arc<Pod>>, faults: &Faults) {
+    pub(crate) fn agent_crashes(
+        &mut self,
+        now: Tick,
+        clock: Skew,
+        found: Option<Arc<Pod>>,
+        faults: &Faults,
+    ) {
+        if clock != self.clock {
+            // how long something has waited nobody can say any more
+            self.signalled.clear();
+            self.hooks.clock_was_set();
+        }
+        self.clock = clock;
+        let shown = clock.shows(now);
         self.incarnation += 1;
         self.leading_on.clear();
+        self.unanswered.clear();
+        self.hooks.agent_crashed();
         self.unwritten = None;
         self.deletion_grace = None;
         self.requests.clear();
@@ -156,14 +196,14 @@ impl PodOnNode {
         }
         let (pod, config) = (self.pod.clone(), self.config.clone());
         self.core = match self.journal.clone() {
-            Some(journal) => PodCore::recover(now, pod, journal, config),
-            None => PodCore::new(now, pod, config),
+            Some(journal) => PodCore::recover(shown, pod, journal, config),
+            None => PodCore::new(shown, pod, config),
         };
         let snapshot = self.snapshot(faults);
-        self.core.handle(now, Event::RuntimeSnapshot(snapshot));
+        self.core.handle(shown, Event::RuntimeSnapshot(snapshot));
         match self.has_vanished {
-            true => self.delete(now, spec_grace(&self.pod)),
-            false => self.tell_deletion(now),
+            true => self.delete(shown, spec_grace(&self.pod)),
+            false => self.tell_deletion(shown),
         }
     }
 
@@ -196,6 +236,11 @@ impl PodOnNode {
         self.starts.len()
     }
 
+    /// Whether its agent waits for an answer that never comes.
+    pub(crate) fn is_stuck(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
     /// The sandboxes that stand.
     pub(crate) fn sandboxes(&self) -> impl Iterator<Item = SandboxAttempt> {
         self.sandboxes.keys().copied()
@@ -212,7 +257,7 @@ impl PodOnNode {
             self.signalled.remove(&key);
             self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
         }
-        self.core.handle(now, Event::SandboxDied { attempt });
+        self.core.handle(self.clock.shows(now), Event::SandboxDied { attempt });
     }
 
     /// Takes over what is left of another pod.
@@ -220,7 +265,7 @@ impl PodOnNode {
         (self.sandboxes, self.containers) = (other.sandboxes, other.containers);
         self.starts = other.starts;
         let snapshot = self.snapshot(&Faults::none());
-        self.core.handle(now, Event::RuntimeSnapshot(snapshot));
+        self.core.handle(self.clock.shows(now), Event::RuntimeSnapshot(snapshot));
         if !self.sandboxes.is_empty() {
             self.breaks(|| "P1: a new pod has the sandbox of another one".to_owned());
         }
@@ -236,8 +281,9 @@ impl PodOnNode {
     pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) {
         let old = std::mem::replace(&mut self.pod, pod.clone());
         if rekindle_pod::concerns_core(&old, &pod) {
-            self.core.handle(now, Event::SpecChanged(pod));
-            self.tell_deletion(now);
+            let shown = self.clock.shows(now);
+            self.core.handle(shown, Event::SpecChanged(pod));
+            self.tell_deletion(shown);
         }
     }
 
@@ -245,14 +291,14 @@ impl PodOnNode {
     pub(crate) fn vanished(&mut self, now: Tick) {
         self.has_vanished = true;
         let grace = self.deletion_grace.unwrap_or_else(|| spec_grace(&self.pod));
-        self.delete(now, grace);
+        self.delete(self.clock.shows(now), grace);
     }
 
     pub(crate) fn restart(&mut self, now: Tick, request: RestartRequest, object: (String, String)) {
         if self.requests.insert(request.id.clone(), object).is_none() {
             self.grace_min =
                 request.grace.map_or(self.grace_min, |grace| grace.min(self.grace_min));
-            self.core.handle(now, Event::RestartRequested(request));
+            self.core.handle(self.clock.shows(now), Event::RestartRequested(request));
         }
     }
 
@@ -274,6 +320,16 @@ impl PodOnNode {
         self.core.handle(now, Event::DeleteRequested { grace });
     }
 
+    /// A deadline has come.
+    pub(crate) fn timeout(&mut self, now: Tick) {
+        self.core.handle_timeout(self.clock.shows(now));
+    }
+
+    /// When the next one comes.
+    pub(crate) fn next_due(&self) -> Option<Tick> {
+        self.core.poll_timeout().map(|due| self.clock.when(due))
+    }
+
     /// The runtime answers.
     pub(crate) fn answered(
         &mut self,
@@ -282,18 +338,20 @@ impl PodOnNode {
         result: Result<Outcome, ActionError>,
     ) {
         self.leading_on.remove(&id);
-        self.core.handle(now, Event::ActionResult { id, result });
+        self.hooks.answered(id);
+        self.core.handle(self.clock.shows(now), Event::ActionResult { id, result });
     }
 
     /// A process ends, if it still runs.
     pub(crate) fn exits(&mut self, now: Tick, key: ContainerKey, status: ExitStatus) {
-        let Some(exit) = self.ended(now, &key, status) else { return };
-        self.core.handle(now, Event::ContainerExited { key, exit });
+        let shown = self.clock.shows(now);
+        let Some(exit) = self.ended(shown, &key, status) else { return };
+        self.core.handle(shown, Event::ContainerExited { key, exit });
     }
 
     /// The same, and nobody hears of it.
     pub(crate) fn exits_unheard(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) {
-        self.ended(now, key, status);
+        self.ended(self.clock.shows(now), key, status);
     }
 
     fn ended(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) -> Option<Exit> {
@@ -322,6 +380,8 @@ impl PodOnNode {
         since: Tick,
         faults: &mut Faults,
     ) -> Vec<Effect> {
+        let since = now.since(since);
+        let now = self.clock.shows(now);
         let mut effects = Vec::new();
         while let Some((id, action)) = self.core.poll_action() {
             if faults.dies_here() {
@@ -333,6 +393,9 @@ impl PodOnNode {
                 Fate::Fails => {
                     if let Action::StartContainer { key } = &action {
                         self.failed_starts.insert(key.clone());
+                    }
+                    if let Action::RunHook { key, hook, limit } = &action {
+                        self.hooks.begin(id, now, (key.clone(), *hook), *limit);
                     }
                     let error = Err(error_of(&action));
                     effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));
@@ -346,6 +409,18 @@ impl PodOnNode {
                             *result = Err(error.clone());
                         }
                     }
+                }
+                Fate::NeverAnswered => {
+                    self.unanswered.insert(id);
+                    let first = effects.len();
+                    self.carry_out(now, id, action, (run, since, faults), &mut effects);
+                    let done = effects.split_off(first);
+                    effects.extend(
+                        done.into_iter().filter(
+                            |effect| !matches!(effect, Effect::Answer(_, of, _) if *of == id),
+                        ),
+                    );
+                    self.leading_on.remove(&id);
                 }
                 Fate::Late(late) => {
                     let first = effects.len();
@@ -371,7 +446,7 @@ impl PodOnNode {
         now: Tick,
         id: ActionId,
         action: Action,
-        (run, since, faults): (&[Behaviour], Tick, &Faults),
+        (run, since, faults): (&[Behaviour], TickDuration, &Faults),
         effects: &mut Vec<Effect>,
     ) {
         let answer =
@@ -385,7 +460,8 @@ impl PodOnNode {
             Action::SetUpSandbox { attempt, refresh: _ } => {
                 self.leading_on.insert(id);
                 let ip = IpAddr::V4(Ipv4Addr::from_bits(self.address));
-                self.sandboxes.insert(attempt, ip);
+                let stood = self.sandboxes.insert(attempt, ip).is_some();
+                self.tally.sandboxes += u64::from(!stood);
                 effects.push(answer(40, Outcome::SandboxReady { ips: vec![ip] }));
             }
             Action::TearDownSandbox { attempt } => {
@@ -396,6 +472,7 @@ impl PodOnNode {
                     self.ended(now, &key, ExitStatus::Signal { signal: SIGKILL });
                 }
                 self.containers.retain(|key, _| key.sandbox != attempt);
+                self.hooks.forget(|key| key.sandbox == attempt);
                 effects.push(answer(20, Outcome::Done));
             }
             Action::PullImage { image, .. } | Action::FetchImage { image, .. } => {
@@ -416,176 +493,42 @@ impl PodOnNode {
                 effects.push(answer(1, Outcome::Done));
             }
             Action::KillContainer { key } => {
+                let runs = matches!(self.containers.get(&key), Some(Life::Running { .. }));
+                self.tally.kills += u64::from(runs);
                 let killed = ExitStatus::Signal { signal: SIGKILL };
                 effects.push(Effect::Ends(TickDuration::from_millis(1), key, killed));
                 effects.push(answer(1, Outcome::Done));
             }
             Action::RemoveContainer { key } => {
                 self.containers.remove(&key);
+                self.hooks.forget(|of| *of == key);
                 effects.push(answer(1, Outcome::Done));
             }
             Action::RunProbe { key, timeout, .. } => {
                 effects.push(self.probe(id, &key, timeout, run));
             }
-            Action::UpdateSandbox { .. }
-            | Action::UpdateContainer { .. }
-            | Action::RunHook { .. } => effects.push(answer(1, Outcome::Done)),
+            Action::RunHook { key, hook, limit } => {
+                effects.extend(self.run_hook(now, id, (key, hook), limit, (run, faults)));
+            }
+            Action::UpdateSandbox { .. } | Action::UpdateContainer { .. } => {
+                effects.push(answer(1, Outcome::Done));
+            }
             Action::RequestResources(request) => {
                 let (ticket, decision) = (request.ticket, ResourceDecision::Granted);
                 self.core.handle(now, Event::ResourcesDecided { ticket, decision });
             }
-            Action::WriteStatus(status) => self.unwritten = Some(*status),
+            Action::WriteStatus(status) => {
+                let newest = |name: &str| self.newest_start(name).cloned();
+                let broken = self.hooks.check_status(&self.pod, &status, newest);
+                broken.into_iter().for_each(|broken| self.breaks(|| broken));
+                self.unwritten = Some(*status);
+            }
             Action::EmitEvent(event) => effects.push(Effect::Event(event)),
             Action::ReportRestart { id, phase, message, at } => {
                 effects.push(Effect::Report(Report { id, phase, message, at }));
             }
             Action::Finish => effects.push(Effect::Finished),
         }
-    }
-
-    fn create(&mut self, key: ContainerKey) -> Outcome {
-        let allowed = self.privileges_of(&key.name);
-        let before = self.privileges.entry(key.name.clone()).or_insert_with(|| allowed.clone());
-        if *before != allowed {
-            let text = format!("P4: {key:?} may do {allowed}, and before it {before}");
-            self.breaks(|| text);
-        }
-        let (container_id, image_id) = (container_id(&key), self.image(&key.name));
-        self.containers.entry(key).or_insert(Life::Created);
-        Outcome::ContainerCreated { container_id, image_id, user: None }
-    }
-
-    /// What the spec allows a container.
-    fn privileges_of(&self, name: &ContainerName) -> String {
-        let spec = self.pod.spec.as_ref();
-        let all = spec
-            .into_iter()
-            .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-        let container = all.into_iter().find(|container| container.name == name.0);
-        let container = container.and_then(|container| container.security_context.as_ref());
-        let of_pod = spec.and_then(|spec| spec.security_context.as_ref());
-        format!("{container:?} {of_pod:?}")
-    }
-
-    fn signal(
-        &mut self,
-        now: Tick,
-        key: ContainerKey,
-        run: &[Behaviour],
-        faults: &Faults,
-    ) -> Option<Effect> {
-        let Some(Life::Running { behaviour, .. }) = self.containers.get(&key) else { return None };
-        let obeys = !hangs(run, *behaviour);
-        self.signalled.entry(key.clone()).or_insert(now);
-        match (obeys, faults.bug) {
-            (true, _) => Some(Effect::Ends(STOP, key, ExitStatus::Signal { signal: SIGTERM })),
-            (false, Some(KnownBug::GraceCutShort)) => {
-                Some(Effect::Ends(STOP, key, ExitStatus::Signal { signal: SIGKILL }))
-            }
-            (false, _) => None,
-        }
-    }
-
-    fn start(
-        &mut self,
-        now: Tick,
-        id: ActionId,
-        key: &ContainerKey,
-        run: &[Behaviour],
-        since: Tick,
-    ) -> Vec<Effect> {
-        let (pod, image) = (self.pod.clone(), self.image(&key.name));
-        let start = Start {
-            pod: &pod,
-            node: &self.node,
-            container: &key.name.0,
-            image: &image,
-            sandbox: key.sandbox,
-            attempt: key.attempt.0,
-            time: now.since(since),
-        };
-        let behaviour = run.iter().position(|behaviour| behaviour.chooses(&start));
-        let mut effects = Vec::new();
-        if self.containers.get(key) == Some(&Life::Created) {
-            self.containers.insert(key.clone(), Life::Running { started_at: now, behaviour });
-            if !self.starts.insert(key.clone()) {
-                self.breaks(|| format!("P1: {key:?} was started twice"));
-            }
-            let exits = behaviour.and_then(|index| run[index].exits.as_ref());
-            effects.extend(exits.map(|exits| {
-                let after = exits.after + TickDuration::from_millis(1);
-                Effect::Ends(after, key.clone(), exits.status())
-            }));
-        }
-        let millisecond = TickDuration::from_millis(1);
-        effects.insert(
-            0,
-            Effect::Answer(millisecond, id, Ok(Outcome::ContainerStarted { started_at: now })),
-        );
-        effects
-    }
-
-    fn probe(
-        &self,
-        id: ActionId,
-        key: &ContainerKey,
-        timeout: TickDuration,
-        run: &[Behaviour],
-    ) -> Effect {
-        let behaviour = match self.containers.get(key) {
-            Some(Life::Running { behaviour, .. }) => *behaviour,
-            Some(Life::Created | Life::Exited(_)) | None => None,
-        };
-        let (verdict, took) = match hangs(run, behaviour) {
-            true => (Verdict::Failure, timeout),
-            false => (Verdict::Success, TickDuration::from_millis(1)),
-        };
-        Effect::Answer(took, id, Ok(Outcome::Probed { verdict, output: String::new() }))
-    }
-
-    fn image(&self, container: &ContainerName) -> String {
-        let spec = self.pod.spec.as_ref();
-        let all = spec
-            .into_iter()
-            .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-        let mut of_that_name = all.filter(|found| found.name == container.0);
-        of_that_name.next().and_then(|found| found.image.clone()).unwrap_or_default()
-    }
-
-    /// What stands in the runtime.
-    fn snapshot(&self, faults: &Faults) -> Snapshot {
-        let sandboxes = self.sandboxes.iter().map(|(attempt, ip)| SandboxSeen {
-            attempt: *attempt,
-            state: SandboxSeenState::Ready,
-            ips: vec![*ip],
-            containers: self.seen_in(*attempt, faults),
-        });
-        Snapshot { sandboxes: sandboxes.collect() }
-    }
-
-    fn seen_in(&self, sandbox: SandboxAttempt, faults: &Faults) -> Vec<ContainerSeen> {
-        let inside = self.containers.iter().filter(|(key, _)| key.sandbox == sandbox);
-        inside
-            .map(|(key, life)| ContainerSeen {
-                name: key.name.clone(),
-                attempt: key.attempt,
-                container_id: container_id(key),
-                image_id: self.image(&key.name),
-                user: None,
-                state: match life {
-                    Life::Created => match faults.bug {
-                        Some(KnownBug::CreatedTakenForDead) => {
-                            ContainerSeenState::Exited { exit: lost() }
-                        }
-                        Some(_) | None => ContainerSeenState::Created,
-                    },
-                    Life::Running { started_at, .. } => {
-                        ContainerSeenState::Running { started_at: *started_at }
-                    }
-                    Life::Exited(exit) => ContainerSeenState::Exited { exit: exit.clone() },
-                },
-            })
-            .collect()
     }
 
     /// What must never be: what was noted, or two starts of a container that run at the same time (P1).
@@ -599,22 +542,15 @@ impl PodOnNode {
     }
 }
 
-/// The end of a container of which nothing else is known.
-fn lost() -> Exit {
-    Exit {
-        status: ExitStatus::Signal { signal: SIGKILL },
-        started_at: Tick::ZERO,
-        finished_at: Tick::ZERO,
-        message: String::new(),
-    }
-}
-
-fn hangs(run: &[Behaviour], behaviour: Option<usize>) -> bool {
-    behaviour.is_some_and(|index| run[index].hangs)
-}
-
-fn container_id(key: &ContainerKey) -> String {
-    format!("rekindle://{:08x}{:08x}-{}", key.sandbox.0, key.attempt.0, key.name)
+/// The shortest that its spec gives a container on any occasion, in seconds.
+fn shortest_grace(pod: &Pod) -> i64 {
+    let spec = pod.spec.iter();
+    let containers =
+        spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    let of_probes = containers
+        .flat_map(|container| [&container.liveness_probe, &container.startup_probe])
+        .filter_map(|probe| probe.as_ref()?.termination_grace_period_seconds);
+    of_probes.fold(spec_grace(pod), i64::min)
 }
 
 fn spec_grace(pod: &Pod) -> i64 {

@@ -23,6 +23,8 @@ pub struct Rates {
     pub runtime_unsaid: u64,
     /// The runtime does it and answers late.
     pub runtime_late: u64,
+    /// The runtime does it and never answers: the agent that waits hears of it when it has started again.
+    pub runtime_silent: u64,
     /// A write does not reach the API.
     pub write_lost: u64,
     /// A write reaches the API; its answer does not come back.
@@ -37,6 +39,7 @@ pub(crate) enum Fate {
     Well,
     Fails,
     DoneButFails,
+    NeverAnswered,
     Late(TickDuration),
 }
 
@@ -70,8 +73,12 @@ pub enum Deed {
     EndContainer(u64, ExitStatus),
     /// A sandbox dies with all in it.
     EndSandbox(u64),
-    /// The clock is put forward.
+    /// The machine sleeps: when it wakes all that was to happen meanwhile happens at once.
     ClockStep(TickDuration),
+    /// Somebody sets the wall clock, by so many seconds to and fro. A process reads it when it starts, and counts by itself then.
+    WallClock(i64),
+    /// The disk of the API is full for so long: nothing is written, and reads go on.
+    FullDisk(TickDuration),
     /// A user deletes a pod; the number is taken modulo the pods.
     DeletePod(u64),
     /// A user evicts a pod.
@@ -93,7 +100,9 @@ impl Deed {
             | Self::LoseNode(..)
             | Self::EndContainer(..)
             | Self::EndSandbox(_)
-            | Self::ClockStep(_) => false,
+            | Self::ClockStep(_)
+            | Self::WallClock(_)
+            | Self::FullDisk(_) => false,
         }
     }
 }
@@ -136,6 +145,7 @@ impl Faults {
                 runtime_fails: 0,
                 runtime_unsaid: 0,
                 runtime_late: 0,
+                runtime_silent: 0,
                 write_lost: 0,
                 write_unsaid: 0,
                 write_conflict: 0,
@@ -177,8 +187,9 @@ impl Faults {
     }
 
     pub(crate) fn fate(&mut self, action: &Action) -> Fate {
-        let Rates { runtime_fails, runtime_unsaid, runtime_late, .. } = self.rates;
-        let of_all = runtime_fails + runtime_unsaid + runtime_late;
+        let Rates { runtime_fails, runtime_unsaid, runtime_late, runtime_silent, .. } = self.rates;
+        let answered = runtime_fails + runtime_unsaid + runtime_late;
+        let of_all = answered + runtime_silent;
         if of_all == 0 || action.answer() == Answer::None {
             return Fate::Well;
         }
@@ -191,8 +202,14 @@ impl Faults {
                 Action::StartContainer { .. } | Action::RunProbe { .. } => Fate::Well,
                 _ => Fate::DoneButFails,
             }
-        } else if drawn < of_all {
+        } else if drawn < answered {
             Fate::Late(TickDuration::from_millis(1 + self.entropy.below(LATE_MAX_MILLIS)))
+        } else if drawn < of_all {
+            match action {
+                // the agent gives a probe up by itself
+                Action::RunProbe { .. } => Fate::Well,
+                _ => Fate::NeverAnswered,
+            }
         } else {
             Fate::Well
         }

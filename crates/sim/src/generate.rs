@@ -111,15 +111,27 @@ impl Draw {
                 },
             }));
         }
-        if self.once_in(2) {
-            campaign.objects.push(json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
-                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web-0"}}},
-            }));
+        for app in ["web-0", "db"] {
+            if self.once_in(2) {
+                campaign.objects.push(self.budget(app));
+            }
         }
         if self.once_in(2) {
             campaign.objects.push(self.ladder());
         }
+    }
+
+    fn budget(&mut self, app: &str) -> Value {
+        let mut spec = json!({"selector": {"matchLabels": {"app": app}}});
+        match self.index(4) {
+            0 => spec["minAvailable"] = json!(1),
+            1 => spec["minAvailable"] = json!("50%"),
+            _ => spec["maxUnavailable"] = json!(1),
+        }
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": app}, "spec": spec,
+        })
     }
 
     fn ladder(&mut self) -> Value {
@@ -150,8 +162,10 @@ impl Draw {
         if self.once_in(3) {
             main["startupProbe"] = json!({"tcpSocket": {"port": 80}, "periodSeconds": 1});
         }
-        if self.once_in(3) {
-            main["lifecycle"] = json!({"preStop": {"exec": {"command": ["true"]}}});
+        for (hook, times) in [("preStop", 3), ("postStart", 4)] {
+            if self.once_in(times) {
+                main["lifecycle"][hook] = json!({"exec": {"command": ["true"]}});
+            }
         }
         let mut spec = json!({
             "containers": [main], "terminationGracePeriodSeconds": 1 + self.index(30),
@@ -207,13 +221,23 @@ impl Draw {
                     let rungs = [Rung::Container, Rung::Containers, Rung::Pod, Rung::Recreate];
                     Deed::RestartPod(pick, rungs[self.index(4)])
                 }
-                _ => Deed::User(Change::Apply(json!({
-                    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web-0"},
-                    "spec": {"replicas": -1},
-                }))),
+                _ => Deed::User(Change::Apply(self.invalid())),
             };
             campaign.deeds.push((at, deed));
         }
+    }
+
+    /// What the API refuses, and nothing else may change for it.
+    fn invalid(&mut self) -> Value {
+        let spec = match self.index(4) {
+            0 => json!({"replicas": -1}),
+            1 => json!({"selector": {"matchLabels": {"app": "other"}}}),
+            2 => json!({"strategy": {"type": "Sideways"}}),
+            _ => json!({"replicas": "many"}),
+        };
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web-0"}, "spec": spec,
+        })
     }
 
     fn scale(&mut self) -> Deed {
@@ -236,6 +260,7 @@ impl Draw {
             runtime_fails: rate(60),
             runtime_unsaid: rate(60),
             runtime_late: rate(60),
+            runtime_silent: rate(15),
             write_lost: rate(60),
             write_unsaid: rate(60),
             write_conflict: rate(60),
@@ -243,7 +268,7 @@ impl Draw {
         for _ in 0..self.index(10) {
             let (at, pick) = (self.moment(), self.entropy.next());
             let lasts = TickDuration::from_secs(1 + self.entropy.below(180));
-            let deed = match self.index(10) {
+            let deed = match self.index(12) {
                 0 => Deed::CrashAgent(pick),
                 1 => Deed::CrashControllers,
                 2 => Deed::PowerLoss(Sync::Before),
@@ -253,6 +278,8 @@ impl Draw {
                 6 => Deed::DeafNode(pick, lasts),
                 7 => Deed::LoseNode(pick, lasts),
                 8 => Deed::EndContainer(pick, ExitStatus::OomKilled),
+                9 => Deed::FullDisk(lasts),
+                10 => Deed::WallClock(i64::try_from(self.entropy.below(1_200)).unwrap_or(0) - 600),
                 _ => match self.once_in(2) {
                     true => Deed::EndSandbox(pick),
                     false => Deed::ClockStep(lasts),

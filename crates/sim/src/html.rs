@@ -9,10 +9,14 @@ use crate::timeline::{Span, Timeline};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 120.0;
+/// What the times below a plot take.
+const AXIS: f64 = 18.0;
+/// Times that are written below a plot.
+const TIMES: u64 = 6;
 const STYLE: &str = "body{font:15px/1.4 system-ui,sans-serif;max-width:1040px;margin:2em auto;padding:0 1em;color:#222}\
 table{border-collapse:collapse}th,td{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}th:first-child,td:first-child\
 {text-align:left}svg{display:block;width:100%;height:auto;background:#fafafa;border:1px solid #ddd}h3{margin:1em 0 .2em;font-size:1em;\
-font-weight:600}.note{color:#666}.broken{color:#b00020}";
+font-weight:600}.note{color:#666}text{font:11px system-ui,sans-serif;fill:#666}.broken{color:#b00020}";
 
 /// One plot: what it shows, of which colour, and how a span is drawn.
 struct Plot {
@@ -64,31 +68,46 @@ pub(crate) fn page(report: &Report) -> String {
         page.push_str("</tr>\n");
     }
     page.push_str("</table>\n");
+    page.push_str(
+        "<p class=\"note\">unavailable: the times of all pods that were wanted and did not serve, added up; recovery: the longest time \
+         until everything served again</p>\n",
+    );
+    for note in report.notes() {
+        put(&mut page, format_args!("<p class=\"note\">{}</p>\n", escaped(&note)));
+    }
+    if !report.marks().is_empty() {
+        page.push_str("<h2>What was done</h2>\n<ul>\n");
+        for (at, what) in report.marks() {
+            put(&mut page, format_args!("<li>after {}: {}</li>\n", spoken(*at), escaped(what)));
+        }
+        page.push_str("</ul>\n");
+    }
     // the same height means the same number in the plots of all policies
     let tops = PLOTS.each_ref().map(|plot| {
         let spans = report.outcomes.iter().flat_map(|outcome| &outcome.timeline.spans);
         spans.map(plot.scale).max().unwrap_or(0).max(1)
     });
     for outcome in &report.outcomes {
-        policy(&mut page, outcome, &tops);
+        policy(&mut page, report, outcome, &tops);
     }
     page.push_str("</body></html>\n");
     page
 }
 
-fn policy(page: &mut String, outcome: &Outcome, tops: &[u64]) {
+fn policy(page: &mut String, report: &Report, outcome: &Outcome, tops: &[u64]) {
     put(page, format_args!("<h2>{}</h2>\n", escaped(&outcome.policy)));
     if let Some(broken) = &outcome.broken_promise {
         let broken = escaped(broken);
         put(page, format_args!("<p class=\"broken\">A promise was broken: {broken}</p>\n"));
     }
     for (plot, top) in PLOTS.iter().zip(tops) {
-        draw(page, plot, *top, &outcome.timeline);
+        draw(page, plot, *top, &outcome.timeline, report);
     }
 }
 
-fn draw(page: &mut String, plot: &Plot, top: u64, timeline: &Timeline) {
+fn draw(page: &mut String, plot: &Plot, top: u64, timeline: &Timeline, report: &Report) {
     let Plot { title, colour, .. } = plot;
+    let whole = HEIGHT + AXIS;
     let span = spoken(timeline.span);
     put(
         page,
@@ -96,7 +115,7 @@ fn draw(page: &mut String, plot: &Plot, top: u64, timeline: &Timeline) {
     );
     put(
         page,
-        format_args!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\"><title>{title}</title>\n"),
+        format_args!("<svg viewBox=\"0 0 {WIDTH} {whole}\" role=\"img\"><title>{title}</title>\n"),
     );
     let width = WIDTH / timeline.spans.len() as f64;
     for (index, span) in timeline.spans.iter().enumerate() {
@@ -114,7 +133,30 @@ fn draw(page: &mut String, plot: &Plot, top: u64, timeline: &Timeline) {
             ),
         );
     }
+    times(page, report);
     page.push_str("</svg>\n");
+}
+
+/// The times below a plot, and a line where something was done.
+fn times(page: &mut String, report: &Report) {
+    let length = report.duration();
+    let x = |at: TickDuration| at.as_micros() as f64 / length.as_micros().max(1) as f64 * WIDTH;
+    let (base, below) = (HEIGHT, HEIGHT + AXIS - 5.0);
+    put(page, format_args!("<path d=\"M0 {base}H{WIDTH}\" stroke=\"#999\"/>\n"));
+    for part in 0..TIMES {
+        let at = TickDuration::from_micros(length.as_micros() / TIMES * part);
+        let (x, time) = (x(at) + 3.0, spoken(at));
+        put(page, format_args!("<text x=\"{x:.2}\" y=\"{below}\">{time}</text>\n"));
+    }
+    for (at, what) in report.marks() {
+        let (x, time, what) = (x(*at), spoken(*at), escaped(what));
+        put(
+            page,
+            format_args!(
+                "<path d=\"M{x:.2} 0V{base}\" stroke=\"#555\" stroke-dasharray=\"3 3\"><title>after {time}: {what}</title></path>\n"
+            ),
+        );
+    }
 }
 
 fn put(page: &mut String, text: std::fmt::Arguments<'_>) {

@@ -1,50 +1,98 @@
-//! From what the store holds to what controllers and nodes read.
+//! From what the store holds to what controllers and nodes read: the very objects that the API holds behind its texts, so that
+//! nothing is read twice.
 
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use rekindle_api::registry::{AnyObject, KindEntry};
+use rekindle_api::{Api, keys, kinds as served};
 use rekindle_controllers::{Kind, Object, ObjectId};
 use rekindle_operator::{kinds, object_from_json};
-use rekindle_store::Object as Stored;
+use rekindle_store::{Object as Stored, RangeQuery};
 
-use crate::server::Server;
-
-/// The kinds that are watched, by the first segment of their keys.
-#[derive(Debug)]
+/// The kinds that are watched.
+#[derive(Clone, Debug)]
 pub(crate) struct Kinds {
-    by_segment: BTreeMap<String, Kind>,
+    /// By the first segment of their keys.
+    by_segment: BTreeMap<String, (Kind, KindEntry)>,
 }
 
 impl Kinds {
     pub(crate) fn new() -> Self {
-        let segment = |kind: Kind| {
+        let registry = served::all();
+        let served = |kind: Kind| {
             let info = kind.info();
-            match info.group {
-                "" => info.plural.to_owned(),
-                group => format!("{}.{group}", info.plural),
-            }
+            let entry = registry.find_kind(info.group, info.kind)?;
+            Some((entry.resource(), (kind, entry.clone())))
         };
-        Self { by_segment: kinds().map(|kind| (segment(kind), kind)).collect() }
+        Self { by_segment: kinds().filter_map(served).collect() }
+    }
+
+    fn entry(&self, kind: Kind) -> Option<&KindEntry> {
+        self.by_segment.values().find(|(of, _)| *of == kind).map(|(_, entry)| entry)
     }
 
     /// Where the store keeps an object; none when its kind is not watched.
     pub(crate) fn key(&self, id: &ObjectId) -> Option<String> {
-        let (segment, _) = self.by_segment.iter().find(|(_, kind)| **kind == id.kind)?;
-        Some(match id.name.namespace.as_str() {
-            "" => format!("/{segment}/{}", id.name.name),
-            namespace => format!("/{segment}/{namespace}/{}", id.name.name),
-        })
+        Some(keys::object(self.entry(id.kind)?, &id.name.namespace, &id.name.name))
     }
 
     /// All objects of a kind.
-    pub(crate) fn list(&self, server: &Server, kind: Kind) -> Vec<Object> {
-        let found = self.by_segment.iter().find(|(_, of)| **of == kind);
-        found.map_or_else(Vec::new, |(segment, _)| server.all(&format!("/{segment}/"), kind))
+    pub(crate) fn list(&self, api: &Api, kind: Kind) -> Vec<Object> {
+        let Some(entry) = self.entry(kind) else { return Vec::new() };
+        let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
+        let range = api.store().range(&query).expect("the newest revision can be read");
+        range.objects.iter().filter_map(|stored| self.read(api, stored)).collect()
     }
 
     /// The object, with the resourceVersion that it was stored with; none when its kind is not watched.
-    pub(crate) fn read(&self, stored: &Stored) -> Option<Object> {
+    pub(crate) fn read(&self, api: &Api, stored: &Stored) -> Option<Object> {
         let segment = stored.key.as_str().split('/').nth(1)?;
-        let kind = *self.by_segment.get(segment)?;
-        object_from_json(kind, &stored.value).ok()
+        let (kind, entry) = self.by_segment.get(segment)?;
+        let object = shared(*kind, api.read(entry, stored).ok()?)?;
+        debug_assert!(
+            object_from_json(*kind, &stored.value).is_ok_and(|read| read == object),
+            "{} reads back as something else than it was",
+            stored.key
+        );
+        Some(object)
+    }
+}
+
+/// The same object as controllers hold it.
+fn shared(kind: Kind, object: Arc<dyn AnyObject>) -> Option<Object> {
+    fn typed<T: Any + Send + Sync>(object: Arc<dyn AnyObject>) -> Option<Arc<T>> {
+        object.into_any().downcast().ok()
+    }
+    match kind {
+        Kind::DaemonSet => typed(object).map(Object::DaemonSet),
+        Kind::Deployment => typed(object).map(Object::Deployment),
+        Kind::ReplicaSet => typed(object).map(Object::ReplicaSet),
+        Kind::ReplicationController => typed(object).map(Object::ReplicationController),
+        Kind::StatefulSet => typed(object).map(Object::StatefulSet),
+        Kind::ControllerRevision => typed(object).map(Object::ControllerRevision),
+        Kind::CronJob => typed(object).map(Object::CronJob),
+        Kind::Job => typed(object).map(Object::Job),
+        Kind::Pod => typed(object).map(Object::Pod),
+        Kind::RestartLadder => typed(object).map(Object::RestartLadder),
+        Kind::PodRestart => typed(object).map(Object::PodRestart),
+        Kind::RestartLedger => typed(object).map(Object::RestartLedger),
+        Kind::PodDisruptionBudget => typed(object).map(Object::PodDisruptionBudget),
+        Kind::PersistentVolumeClaim => typed(object).map(Object::PersistentVolumeClaim),
+        Kind::Service => typed(object).map(Object::Service),
+        Kind::EndpointSlice => typed(object).map(Object::EndpointSlice),
+        Kind::Endpoints => typed(object).map(Object::Endpoints),
+        Kind::Lease => typed(object).map(Object::Lease),
+        Kind::PersistentVolume => typed(object).map(Object::PersistentVolume),
+        Kind::StorageClass => typed(object).map(Object::StorageClass),
+        Kind::Node => typed(object).map(Object::Node),
+        Kind::Namespace => typed(object).map(Object::Namespace),
+        Kind::ConfigMap
+        | Kind::Secret
+        | Kind::ServiceAccount
+        | Kind::RoleBinding
+        | Kind::Role
+        | Kind::Event => Some(Object::Metadata(kind, Arc::new(object.meta().clone()))),
     }
 }

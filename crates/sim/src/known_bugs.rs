@@ -18,11 +18,15 @@ pub enum KnownBug {
     CountFrozen,
     /// A container is killed without waiting for its grace period.
     GraceCutShort,
+    /// An eviction is carried out without asking the disruption budget.
+    BudgetIgnored,
+    /// A hook is said to have been run and was not.
+    HookSkipped,
 }
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -30,5 +34,7 @@ impl KnownBug {
         Self::LastEventLost,
         Self::CountFrozen,
         Self::GraceCutShort,
+        Self::BudgetIgnored,
+        Self::HookSkipped,
     ];
 }

@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 
 use crate::entropy::Seeded;
 use crate::error::SimError;
-use crate::kinds::Kinds;
 use crate::server::Server;
 use crate::world::BEGIN;
 
@@ -40,7 +39,6 @@ pub struct Leaders {
     now: Tick,
     server: Server,
     watch: Watch,
-    kinds: Kinds,
     operators: Vec<Operator>,
     entropy: Seeded,
     fencing: Fencing,
@@ -100,7 +98,6 @@ impl Leaders {
             now: BEGIN,
             server,
             watch,
-            kinds: Kinds::new(),
             operators,
             entropy,
             fencing,
@@ -221,11 +218,11 @@ impl Leaders {
                 Stored::Put { object, .. } => (object, false),
                 Stored::Delete { previous, .. } => (previous, true),
             };
-            if self.kinds.read(stored).is_none() {
+            if self.server.read(stored).is_none() {
                 continue;
             }
             for operator in &mut self.operators {
-                let Some(object) = self.kinds.read(stored) else { continue };
+                let Some(object) = self.server.read(stored) else { continue };
                 let seen = match gone {
                     true => Seen::Deleted(object.id(), object.uid().to_owned()),
                     false => Seen::Applied(object),
@@ -328,7 +325,7 @@ impl Leaders {
         let Some(term) = leads else { return };
         let mut desk = Desk::new(Limits::default());
         for kind in kinds() {
-            desk.see(now, Seen::List(kind, self.kinds.list(&self.server, kind)));
+            desk.see(now, Seen::List(kind, self.server.list(kind)));
         }
         operator.acts = Some((term.clone(), desk));
         operator.inbox.clear();

@@ -22,6 +22,7 @@ mod timeline;
 mod trace;
 mod world;
 
+pub use agent::Tally;
 pub use availability::Total;
 pub use behaviour::{Behaviour, Exits, MendedBy};
 pub use campaign::{Campaign, FAULTS_END, Failure, Passed, REST_WITHIN};

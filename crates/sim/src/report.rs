@@ -8,6 +8,7 @@ use rekindle_types::v1alpha1::{CarriedOutBy, Rung};
 use serde_json::{Value, json};
 
 use crate::html::{self, spoken};
+use crate::scenario::Scenario;
 use crate::server::Figures;
 use crate::timeline::{Outage, Span, Timeline};
 use crate::world::World;
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub timeline: Timeline,
     /// How long the run was.
     pub length: TickDuration,
+    /// Behaviours of the scenario that chose no start of a container, by their numbers.
+    pub unused_behaviours: Vec<usize>,
     /// Of everything that happened: the same seed, the same hash.
     pub trace_hash: u64,
     /// The first promise that did not hold.
@@ -57,6 +60,7 @@ impl Outcome {
             figures: world.figures(),
             timeline: world.timeline().clone(),
             length,
+            unused_behaviours: world.unused_behaviours(),
             trace_hash: world.trace().hash(),
             broken_promise: world.broken_promise().map(str::to_owned),
         }
@@ -100,6 +104,7 @@ impl Outcome {
             "apiRefused": self.figures.refused,
             "timeline": spans(timeline),
             "traceHash": format!("{:016x}", self.trace_hash),
+            "unusedBehaviours": self.unused_behaviours,
             "brokenPromise": self.broken_promise,
         })
     }
@@ -166,6 +171,10 @@ fn spans(timeline: &Timeline) -> Value {
 pub struct Report {
     seed: u64,
     duration: TickDuration,
+    /// What the scenario does, and when.
+    marks: Vec<(TickDuration, String)>,
+    /// What in the scenario has no effect.
+    without_effect: Vec<String>,
     /// By policy, in the order they were played.
     pub outcomes: Vec<Outcome>,
 }
@@ -173,7 +182,30 @@ pub struct Report {
 impl Report {
     /// A report without outcomes.
     pub const fn new(seed: u64, duration: TickDuration) -> Self {
-        Self { seed, duration, outcomes: Vec::new() }
+        Self { seed, duration, marks: Vec::new(), without_effect: Vec::new(), outcomes: Vec::new() }
+    }
+
+    /// The same with what the scenario does and when, for the plots.
+    pub fn of(seed: u64, scenario: &Scenario) -> Self {
+        let (marks, without_effect) = (scenario.marks(), scenario.without_effect());
+        Self { marks, without_effect, ..Self::new(seed, scenario.duration()) }
+    }
+
+    pub(crate) fn marks(&self) -> &[(TickDuration, String)] {
+        &self.marks
+    }
+
+    /// What somebody who wrote the scenario may want to know: parts of it had no effect.
+    pub fn notes(&self) -> Vec<String> {
+        let unused = |outcome: &Outcome, index: usize| outcome.unused_behaviours.contains(&index);
+        let first = self.outcomes.first().map(|first| first.unused_behaviours.as_slice());
+        let never = first
+            .unwrap_or_default()
+            .iter()
+            .filter(|index| self.outcomes.iter().all(|outcome| unused(outcome, **index)));
+        let never =
+            never.map(|index| format!("spec.behaviours[{index}] chose no start of a container"));
+        self.without_effect.iter().cloned().chain(never).collect()
     }
 
     /// For programs. `restarts` is that of the first policy.
@@ -182,6 +214,7 @@ impl Report {
             "seed": self.seed,
             "seconds": self.duration.as_micros() / 1_000_000,
             "restarts": self.outcomes.first().map(|first| first.restarts),
+            "notes": self.notes(),
             "policies": self.outcomes.iter().map(Outcome::to_json).collect::<Vec<_>>(),
         })
     }
@@ -208,6 +241,9 @@ impl Report {
                 let line = writeln!(text, "{}: a promise was broken: {broken}", outcome.policy);
                 line.expect("a string takes everything");
             }
+        }
+        for note in self.notes() {
+            writeln!(text, "note: {note}").expect("a string takes everything");
         }
         text
     }

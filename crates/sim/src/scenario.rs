@@ -119,6 +119,24 @@ impl Scenario {
         self.script.duration
     }
 
+    /// What it does, and when.
+    pub(crate) fn marks(&self) -> Vec<(TickDuration, String)> {
+        let mut marks = self.script.marks();
+        marks.retain(|(at, _)| *at < self.duration());
+        marks.sort_by_key(|(at, _)| *at);
+        marks
+    }
+
+    /// What in it has no effect, by the path of the field.
+    pub(crate) fn without_effect(&self) -> Vec<String> {
+        let end = crate::html::spoken(self.duration());
+        let late = self.script.times().into_iter().filter(|(_, at)| *at >= self.duration());
+        late.map(|(path, at)| {
+            format!("{path} is {}, and the run ends after {end}", crate::html::spoken(at))
+        })
+        .collect()
+    }
+
     /// Lets more or less time go by than the scenario says.
     ///
     /// # Errors

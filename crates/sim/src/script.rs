@@ -122,6 +122,32 @@ impl Script {
         Ok(())
     }
 
+    /// When something begins, by the path of the field.
+    pub(crate) fn times(&self) -> Vec<(String, TickDuration)> {
+        let behaviours = self.behaviours.iter().map(|behaviour| behaviour.from).enumerate();
+        let changes = self.changes.iter().map(|change| change.at).enumerate();
+        let losses = self.node_loss.iter().map(|loss| loss.from).enumerate();
+        behaviours
+            .map(|(index, at)| (format!("spec.behaviours[{index}].from"), at))
+            .chain(changes.map(|(index, at)| (format!("spec.changes[{index}].at"), at)))
+            .chain(losses.map(|(index, at)| (format!("spec.nodeLoss[{index}].from"), at)))
+            .collect()
+    }
+
+    /// What is done when, for people.
+    pub(crate) fn marks(&self) -> Vec<(TickDuration, String)> {
+        let changes = self.changes.iter().map(|change| (change.at, change.in_words()));
+        let losses = self.node_loss.iter().flat_map(|loss| {
+            let which = match loss.share {
+                Some(share) => format!("{share}% of the nodes"),
+                None => loss.nodes.join(", "),
+            };
+            let back = loss.until.map(|until| (until, format!("{which}: the network is back")));
+            [(loss.from, format!("{which}: the network is lost"))].into_iter().chain(back)
+        });
+        changes.chain(losses).collect()
+    }
+
     /// What is done when. Which nodes a share is follows from the seed.
     pub(crate) fn changes(&self, seed: u64) -> Result<Vec<(TickDuration, Change)>, SimError> {
         let mut all = Vec::new();
@@ -171,6 +197,22 @@ impl NodeLoss {
 }
 
 impl ChangeAt {
+    fn in_words(&self) -> String {
+        if let Some(object) = &self.apply {
+            let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+            return format!(
+                "{} {} is applied",
+                text(&object["kind"]),
+                text(&object["metadata"]["name"])
+            );
+        }
+        if let Some(Scale { kind, name, replicas, .. }) = &self.scale {
+            return format!("{kind} {name} is scaled to {replicas}");
+        }
+        let Some(Target { kind, name, .. }) = &self.delete else { return String::new() };
+        format!("{kind} {name} is deleted")
+    }
+
     fn read(&self, path: &str) -> Result<Change, SimError> {
         match (&self.apply, &self.scale, &self.delete) {
             (Some(object), None, None) => {

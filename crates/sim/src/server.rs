@@ -1,5 +1,6 @@
 //! The real API core over a disk in memory, asked without HTTP: each call is answered before it returns.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -7,23 +8,31 @@ use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_api::auth::{Authorizer, Identity, UserInfo};
 use rekindle_api::{Answer, Api, ApiParts, Outcome, Request, kinds};
-use rekindle_controllers::{Kind, NamespacedName, Object};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went};
 use rekindle_operator::{Status, Transport, object_from_json};
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Committer, Limits, RangeQuery, Store, Watch};
+use rekindle_store::{
+    Committer, DiskError, Limits, Object as Stored, RangeQuery, Revision, Store, Watch,
+};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::PodRestart;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::entropy::Seeded;
 use crate::error::SimError;
 use crate::faults::Sync;
+use crate::kinds::Kinds;
+
+/// So many objects are held beside their texts at least: the pods of the largest world. The controllers hold the same.
+const REMEMBERED: usize = 40_000;
 
 /// The API. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Server {
     api: Api,
-    identity: Identity,
+    kinds: Arc<Kinds>,
+    identity: Arc<Identity>,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -35,6 +44,8 @@ struct Inner {
     power: Power,
     /// The newest revision that somebody was told of.
     acknowledged: u64,
+    /// Pods whose eviction was granted, as they were before.
+    evicted: Vec<Arc<Pod>>,
     /// How often it was opened.
     opened: u64,
     seed: u64,
@@ -47,6 +58,13 @@ pub(crate) enum Power {
     /// It fails in the next commit.
     Failing,
     Lost,
+}
+
+/// What is left on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    None,
+    Enough,
 }
 
 /// What was asked of the API.
@@ -85,9 +103,10 @@ impl Server {
             authorizer: Authorizer::AlwaysAllow,
             ca_bundle: String::new(),
         });
+        api.set_remembered(REMEMBERED);
         api.bootstrap(now)?;
         committer.commit_pending().map_err(|error| SimError::Disk(error.to_string()))?;
-        let identity = Identity::User(UserInfo::internal("system:rekindle:sim"));
+        let identity = Arc::new(Identity::User(UserInfo::internal("system:rekindle:sim")));
         let inner = Inner {
             committer,
             disk,
@@ -95,10 +114,13 @@ impl Server {
             figures: Figures::default(),
             power: Power::On,
             acknowledged: 0,
+            evicted: Vec::new(),
             opened,
             seed,
         };
-        Ok((Self { api, identity, inner: Arc::new(Mutex::new(inner)) }, watch, found.0))
+        let kinds = Arc::new(Kinds::new());
+        let server = Self { api, kinds, identity, inner: Arc::new(Mutex::new(inner)) };
+        Ok((server, watch, found.0))
     }
 
     /// The same data, opened anew after power was lost, with a watch and the newest revision that was found.
@@ -155,43 +177,87 @@ impl Server {
         inner.now = now;
         if self.api.next_expiry().is_some_and(|due| due <= now) {
             self.api.prune(now)?;
-            inner.committer.commit_pending().map_err(|error| SimError::Disk(error.to_string()))?;
+            match inner.committer.commit_pending() {
+                // what was to go stays
+                Ok(_) | Err(DiskError::Full { .. }) => {}
+                Err(_) if inner.power == Power::Failing => inner.power = Power::Lost,
+                Err(error) => return Err(SimError::Disk(error.to_string())),
+            }
         }
         Ok(())
     }
 
-    /// Whether there is an object under this key.
-    pub(crate) fn holds(&self, key: &str) -> bool {
-        self.api.store().get(key).is_some()
+    /// The disk is full from now on, or no more.
+    pub(crate) fn set_full(&self, room: Room) {
+        let bytes = match room {
+            Room::None => Some(0),
+            Room::Enough => None,
+        };
+        self.inner().disk.set_capacity_bytes(bytes);
+    }
+
+    /// Whether there is such an object.
+    pub(crate) fn holds(&self, id: &ObjectId) -> bool {
+        self.kinds.key(id).is_some_and(|key| self.api.store().get(&key).is_some())
+    }
+
+    /// The object under this name.
+    pub(crate) fn get(&self, id: &ObjectId) -> Option<Object> {
+        let stored = self.api.store().get(&self.kinds.key(id)?)?;
+        self.read(&stored)
+    }
+
+    /// What is behind a stored text; none when its kind is not watched.
+    pub(crate) fn read(&self, stored: &Stored) -> Option<Object> {
+        self.kinds.read(&self.api, stored)
     }
 
     /// A pod as it is stored.
     pub(crate) fn pod(&self, name: &NamespacedName) -> Option<Arc<Pod>> {
-        let key = format!("/pods/{}/{}", name.namespace, name.name);
-        let stored = self.api.store().get(&key)?;
-        serde_json::from_slice(&stored.value).ok().map(Arc::new)
+        match self.get(&ObjectId::new(Kind::Pod, name.clone()))? {
+            Object::Pod(pod) => Some(pod),
+            _ => None,
+        }
+    }
+
+    /// All pods as they were at a revision; none when that is forgotten.
+    pub(crate) fn pods_at(&self, revision: Revision) -> Option<Vec<Object>> {
+        let query =
+            RangeQuery { prefix: "/pods/".to_owned(), at: Some(revision), ..RangeQuery::default() };
+        let range = self.api.store().range(&query).ok()?;
+        // not through the API, which holds the newest version of each
+        let pods = range.objects.iter().map(|stored| object_from_json(Kind::Pod, &stored.value));
+        pods.collect::<Result<Vec<_>, _>>().ok()
+    }
+
+    /// This pod is evicted without the API's eviction.
+    pub(crate) fn note_eviction(&self, name: &NamespacedName) {
+        let pod = self.pod(name);
+        self.inner().evicted.extend(pod);
+    }
+
+    /// Pods whose eviction was granted since this was asked last, as they were before.
+    pub(crate) fn take_evicted(&self) -> Vec<Arc<Pod>> {
+        std::mem::take(&mut self.inner().evicted)
     }
 
     /// All pods as they are stored.
     pub(crate) fn pods(&self) -> Vec<Object> {
-        self.all("/pods/", Kind::Pod)
+        self.list(Kind::Pod)
     }
 
     /// All PodRestarts.
     pub(crate) fn restarts(&self) -> Vec<Arc<PodRestart>> {
-        let all = self.all("/podrestarts.rekindle.dev/", Kind::PodRestart).into_iter();
-        let restarts = all.filter_map(|object| match object {
+        let restarts = self.list(Kind::PodRestart).into_iter().filter_map(|object| match object {
             Object::PodRestart(restart) => Some(restart),
             _ => None,
         });
         restarts.collect()
     }
 
-    pub(crate) fn all(&self, prefix: &str, kind: Kind) -> Vec<Object> {
-        let query = RangeQuery { prefix: prefix.to_owned(), ..RangeQuery::default() };
-        let range = self.api.store().range(&query).expect("the newest revision can be read");
-        let objects = range.objects.iter();
-        objects.filter_map(|stored| object_from_json(kind, &stored.value).ok()).collect()
+    /// All objects of a kind.
+    pub(crate) fn list(&self, kind: Kind) -> Vec<Object> {
+        self.kinds.list(&self.api, kind)
     }
 
     /// One request and its answer.
@@ -203,6 +269,7 @@ impl Server {
         body: Vec<u8>,
     ) -> (u16, Bytes) {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let evicted = path.strip_suffix("/eviction").and_then(|pod| self.pod_at(pod));
         let mut inner = self.inner();
         let request = Request {
             path: path.to_owned(),
@@ -210,7 +277,7 @@ impl Server {
             accept: String::new(),
             content_type: kind.to_owned(),
             body: body.into(),
-            identity: self.identity.clone(),
+            identity: Identity::clone(&self.identity),
             now: inner.now,
             method,
         };
@@ -236,6 +303,7 @@ impl Server {
         if code < 300 {
             let revision = self.api.store().revision().0;
             inner.acknowledged = inner.acknowledged.max(revision);
+            inner.evicted.extend(evicted);
         }
         let figures = &mut inner.figures;
         match (code < 300, is_write) {
@@ -249,6 +317,29 @@ impl Server {
         (code, answer.body)
     }
 
+    /// The pod of a path such as `/api/v1/namespaces/default/pods/web-0`.
+    fn pod_at(&self, path: &str) -> Option<Arc<Pod>> {
+        let (namespace, name) = path.strip_prefix("/api/v1/namespaces/")?.split_once("/pods/")?;
+        self.pod(&NamespacedName::new(namespace, name))
+    }
+
+    fn carry(&self, request: http::Request<Vec<u8>>) -> (u16, Bytes) {
+        let (parts, body) = request.into_parts();
+        let kind = parts.headers.get("content-type").and_then(|kind| kind.to_str().ok());
+        self.call(parts.method, &parts.uri.to_string(), kind.unwrap_or_default(), body)
+    }
+
+    /// The object of an answer as the API holds it: its text is the very one that is stored.
+    fn answered(&self, kind: Kind, body: &Bytes) -> Option<Object> {
+        let Named { metadata } = serde_json::from_slice(body).ok()?;
+        let name = NamespacedName::new(metadata.namespace, metadata.name);
+        let stored = self.api.store().get(&self.kinds.key(&ObjectId::new(kind, name))?)?;
+        if stored.value.as_ptr() != body.as_ptr() {
+            return None;
+        }
+        self.read(&stored)
+    }
+
     fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,11 +347,8 @@ impl Server {
 
 impl Transport for Server {
     async fn send(&self, request: http::Request<Vec<u8>>) -> rekindle_operator::Answer {
-        let (parts, body) = request.into_parts();
-        let kind = parts.headers.get("content-type").and_then(|kind| kind.to_str().ok());
-        let path = parts.uri.to_string();
-        let is_event = path.contains("/events");
-        let (code, body) = self.call(parts.method, &path, kind.unwrap_or_default(), body);
+        let is_event = request.uri().path().contains("/events");
+        let (code, body) = self.carry(request);
         if code < 300 {
             // nobody reads an event that was written, and they are most of what is
             let object = match is_event {
@@ -277,4 +365,40 @@ impl Transport for Server {
             Err(error) => rekindle_operator::Answer::Unknown(format!("answer {code}: {error}")),
         }
     }
+
+    async fn store(&self, kind: Kind, request: http::Request<Vec<u8>>) -> Went {
+        let (code, body) = self.carry(request);
+        if code < 300 {
+            return match self.answered(kind, &body) {
+                Some(object) => Went::Stored(object),
+                None => stored_or_why(kind, &body),
+            };
+        }
+        match serde_json::from_slice::<Status>(&body) {
+            Ok(status) => rekindle_operator::refused(status),
+            Err(error) => Went::Unknown { message: format!("answer {code}: {error}") },
+        }
+    }
+}
+
+fn stored_or_why(kind: Kind, body: &[u8]) -> Went {
+    match object_from_json(kind, body) {
+        Ok(object) => Went::Stored(object),
+        Err(error) => Went::Unknown { message: format!("read the answer: {error}") },
+    }
+}
+
+/// What an answer calls itself.
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    metadata: Name<'a>,
+}
+
+#[derive(Deserialize)]
+struct Name<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
 }

@@ -6,6 +6,8 @@
 //!                                                        └─► pod cores on their nodes ─► effects ─► queue
 //! ```
 
+mod budgets;
+mod clocks;
 mod faults;
 mod nodes;
 mod verdict;
@@ -25,17 +27,19 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
-use crate::agent::PodOnNode;
+use crate::agent::{PodOnNode, Tally};
 use crate::availability::{Availability, is_ready};
 use crate::behaviour::Behaviour;
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, WriteFate};
-use crate::kinds::Kinds;
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
-use crate::server::{Figures, Power, Server};
+use crate::server::{Figures, Power, Room, Server};
 use crate::timeline::{Counts, Timeline};
 use crate::trace::Trace;
+use budgets::Budgets;
+use clocks::Clocks;
+pub(crate) use clocks::Skew;
 use faults::Hearing;
 
 /// When every run begins: 2026-01-01 00:00 UTC.
@@ -68,6 +72,8 @@ enum Happening {
     /// The controllers hear again.
     Hear(Relief),
     NodeHears(String),
+    /// The disk is not full any more.
+    DiskHasRoom,
     /// What a pod's node could not write is tried again.
     CatchUp {
         uid: String,
@@ -84,6 +90,8 @@ pub struct World {
     watch: Watch,
     desk: Desk,
     behaviours: Vec<Behaviour>,
+    /// Those that chose a start of a container.
+    behaviours_used: BTreeSet<usize>,
     config: Config,
     nodes: BTreeSet<String>,
     /// Those without a network.
@@ -91,9 +99,13 @@ pub struct World {
     /// Those that do not hear what happens in the API, though they can write.
     deaf: BTreeSet<String>,
     hearing: Hearing,
+    clocks: Clocks,
+    budgets: Budgets,
     faults: Faults,
     last_revision: u64,
     pods: BTreeMap<String, PodOnNode>,
+    /// What was done to pods that are gone.
+    tally_gone: Tally,
     /// The UIDs of the newest of each name.
     pods_by_name: BTreeMap<NamespacedName, String>,
     /// Of pods that are gone; only the bug [`KnownBug::SandboxOfNamesake`] keeps any.
@@ -106,7 +118,6 @@ pub struct World {
     rungs: BTreeMap<String, (Rung, Option<PodRestartPhase>)>,
     availability: Availability,
     timeline: Timeline,
-    kinds: Kinds,
     trace: Trace,
     broken: Option<String>,
 }
@@ -136,14 +147,18 @@ impl World {
             watch,
             desk,
             behaviours,
+            behaviours_used: BTreeSet::new(),
             config,
             nodes: BTreeSet::new(),
             cut_off: BTreeSet::new(),
             deaf: BTreeSet::new(),
             hearing: Hearing::Well,
+            clocks: Clocks::default(),
+            budgets: Budgets::default(),
             faults: Faults::none(),
             last_revision: 0,
             pods: BTreeMap::new(),
+            tally_gone: Tally::default(),
             pods_by_name: BTreeMap::new(),
             leftovers: BTreeMap::new(),
             recorder: Recorder::new(),
@@ -153,7 +168,6 @@ impl World {
             rungs: BTreeMap::new(),
             availability: Availability::default(),
             timeline: Timeline::new(MEASURED),
-            kinds: Kinds::new(),
             trace: Trace::default(),
             broken: None,
         };
@@ -205,8 +219,7 @@ impl World {
             rekindle_controllers::kind::Scope::Namespaced => namespace,
         };
         let id = ObjectId::new(known, NamespacedName::new(namespace, name.as_str()));
-        let is_there = self.kinds.key(&id).is_some_and(|key| self.server.holds(&key));
-        let (code, answer) = match is_there {
+        let (code, answer) = match self.server.holds(&id) {
             true => self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, object),
             false => {
                 let path = rekindle_operator::collection(&id);
@@ -230,7 +243,7 @@ impl World {
         while let Some(next) = self.next_moment().filter(|next| *next <= end) {
             self.hold(next);
             self.now = self.now.max(next);
-            self.server.set_time(self.now)?;
+            self.server.set_time(self.api_now())?;
             while let Some(entry) = self.coming.first_entry()
                 && entry.key().0 <= self.now
             {
@@ -242,7 +255,7 @@ impl World {
         self.hold(end);
         // the clock may have stepped over it
         self.now = self.now.max(end);
-        self.server.set_time(self.now)
+        self.server.set_time(self.api_now())
     }
 
     /// As it is now it stays until then.
@@ -269,6 +282,11 @@ impl World {
             *counted.entry(*rung).or_default().entry(phase).or_default() += 1;
         }
         counted
+    }
+
+    /// Behaviours that chose no start of a container, by their numbers.
+    pub fn unused_behaviours(&self) -> Vec<usize> {
+        (0..self.behaviours.len()).filter(|index| !self.behaviours_used.contains(index)).collect()
     }
 
     /// What happened when.
@@ -302,7 +320,19 @@ impl World {
 
     fn next_moment(&self) -> Option<Tick> {
         let coming = self.coming.keys().next().map(|(at, _)| *at);
-        [coming, self.desk.next_due(), self.server.next_expiry()].into_iter().flatten().min()
+        let due = self.desk.next_due().map(|due| self.clocks.controllers.when(due));
+        let expiry = self.server.next_expiry().map(|due| self.clocks.api.when(due));
+        [coming, due, expiry].into_iter().flatten().min()
+    }
+
+    /// The time as the API has it.
+    fn api_now(&self) -> Tick {
+        self.clocks.api.shows(self.now)
+    }
+
+    /// The time as the controllers have it.
+    fn desk_now(&self) -> Tick {
+        self.clocks.controllers.shows(self.now)
     }
 
     fn happen(&mut self, happening: Happening) -> Result<(), SimError> {
@@ -328,13 +358,18 @@ impl World {
             Happening::Timer { uid } => {
                 let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
                 self.timers.remove(&uid);
-                pod.core.handle_timeout(self.now);
+                pod.timeout(self.now);
                 uid
             }
             Happening::Changed(change) => return self.change(change),
             Happening::Deed(deed) => return self.do_deed(deed),
             Happening::Hear(relief) => {
                 self.hear(relief);
+                return Ok(());
+            }
+            Happening::DiskHasRoom => {
+                self.trace.add(self.now, "the disk has room again");
+                self.server.set_full(Room::Enough);
                 return Ok(());
             }
             Happening::NodeHears(node) => {
@@ -361,7 +396,7 @@ impl World {
                 moved = true;
                 self.see(&event?);
             }
-            self.desk.begin_due(self.now);
+            self.desk.begin_due(self.desk_now());
             while let Some(task) = self.desk.poll_task() {
                 moved = true;
                 self.carry_out(task);
@@ -392,7 +427,8 @@ impl World {
                     WriteFate::Well | WriteFate::Lost | WriteFate::Conflict => sent,
                 };
                 self.trace.add(self.now, &format!("{work}: {}", outcome_name(&outcome)));
-                self.desk.settle(self.now, &work, &step, outcome);
+                self.desk.settle(self.desk_now(), &work, &step, outcome);
+                self.check_evictions();
             }
             Task::Record(event) => {
                 writer.record(event).now_or_never().expect("the server answers at once");
@@ -412,12 +448,16 @@ impl World {
             self.breaks(format!("P6: the watch shows revision {revision} after {last}"));
         }
         self.last_revision = revision;
-        let Some(object) = self.kinds.read(stored) else { return };
+        let Some(object) = self.server.read(stored) else { return };
         match event {
             Stored::Put { .. } => {
                 self.availability.applied(&object);
-                if let Object::PodRestart(restart) = &object {
-                    self.note_rung(restart);
+                match &object {
+                    Object::PodRestart(restart) => self.note_rung(restart),
+                    Object::PodDisruptionBudget(budget) => {
+                        self.note_budget(budget, event.revision());
+                    }
+                    _ => {}
                 }
                 self.tell_nodes(&object);
                 self.tell_desk(Seen::Applied(object));

@@ -12,7 +12,7 @@ use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::json;
 
 fn passes(campaign: &Campaign) -> rekindle_sim::Passed {
-    campaign.play().unwrap_or_else(|failure| {
+    campaign.check().unwrap_or_else(|failure| {
         panic!("seed {}: {}\n{}", failure.seed, failure.message, failure.trace.join("\n"))
     })
 }
@@ -36,9 +36,8 @@ fn where_only_agents_die_everything_ends_as_without_it_and_nothing_is_started_mo
     for seed in [40, 44, 48] {
         let campaign = Campaign::of_seed(seed);
         assert!(campaign.has_crashes_only());
-        let (faulty, plain) = (passes(&campaign), passes(&campaign.without_faults()));
-        assert_eq!(faulty.end_state, plain.end_state, "seed {seed}");
-        assert_eq!(faulty.starts, plain.starts, "seed {seed}");
+        // what ends otherwise, or does more, is a failure
+        passes(&campaign);
     }
 }
 
@@ -143,6 +142,18 @@ fn each_known_bug_is_caught_when_it_is_switched_on() {
     is_caught(KnownBug::LastEventLost, "P2", &campaign(&[(60, deaf), (70, scaled)], Vec::new()));
     is_caught(KnownBug::CountFrozen, "P3", &campaign(&[(60, ended())], Vec::new()));
     is_caught(KnownBug::GraceCutShort, "P5", &campaign(&[(60, Deed::DeletePod(0))], vec![hangs]));
+    let mut with_hook = campaign(&[(60, Deed::DeletePod(0))], Vec::new());
+    for object in &mut with_hook.objects {
+        let hook = json!({"preStop": {"exec": {"command": ["true"]}}});
+        object["spec"]["template"]["spec"]["containers"][0]["lifecycle"] = hook;
+    }
+    is_caught(KnownBug::HookSkipped, "P5", &with_hook);
+    let mut with_budget = campaign(&[(60, Deed::EvictPod(1))], Vec::new());
+    with_budget.objects.push(json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+    }));
+    is_caught(KnownBug::BudgetIgnored, "P5", &with_budget);
 }
 
 #[test]
@@ -171,4 +182,48 @@ fn a_failure_is_made_smaller_and_stays_the_same_failure() {
         campaign.objects.len() + campaign.deeds.len() + campaign.crashes.len()
     };
     assert!(size(&smallest) < size(&campaign), "{smallest:?}");
+}
+
+/// What a campaign of two pods of web and one of db comes to when this is done to it after a minute.
+fn survives(deeds: &[(u64, Deed)]) {
+    let exits = Exits { code: 1, after: TickDuration::from_secs(20), oom: false };
+    let labels = [("app".to_owned(), "db".to_owned())].into();
+    let until = Some(TickDuration::from_secs(15 * 60));
+    let crashes =
+        Behaviour { match_labels: labels, exits: Some(exits), until, ..Behaviour::default() };
+    passes(&campaign(deeds, vec![crashes]));
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_all_goes_on_when_there_is_room() {
+    let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
+    let scaled = Deed::User(Change::Patch(web, json!({"spec": {"replicas": 3}})));
+    let full = || Deed::FullDisk(TickDuration::from_secs(120));
+    survives(&[(60, full()), (70, Deed::EndContainer(0, ExitStatus::OomKilled)), (80, scaled)]);
+    survives(&[(60, full()), (61, Deed::CrashControllers), (62, Deed::CrashAgent(0))]);
+    let before = rekindle_sim::Sync::Before;
+    survives(&[(60, full()), (61, Deed::PowerLoss(before)), (62, Deed::DeletePod(1))]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_or_forth_before_everything_starts_again_holds_nothing_up() {
+    // an hour; and a year, as of a machine whose clock has no battery
+    for seconds in [-3_600, 3_600, -31_536_000] {
+        let set = || (60, Deed::WallClock(seconds));
+        survives(&[set(), (61, Deed::CrashAgent(0))]);
+        survives(&[set(), (61, Deed::CrashControllers), (62, Deed::CrashAgent(0))]);
+        survives(&[set(), (61, Deed::PowerLoss(rekindle_sim::Sync::After))]);
+    }
+}
+
+#[test]
+fn a_call_that_is_never_answered_stands_in_the_way_of_nothing_but_its_own_pod() {
+    let silent = Rates { runtime_silent: 100, ..Rates::default() };
+    for seed in [1, 2, 3, 5] {
+        passes(&Campaign {
+            seed,
+            rates: silent,
+            ..campaign(&[(60, Deed::DeletePod(0))], Vec::new())
+        });
+    }
 }

@@ -47,9 +47,9 @@ impl Tick {
         TickDuration(self.0.saturating_sub(earlier.0))
     }
 
-    /// As a status field shows it: whole seconds, UTC.
+    /// As a status field shows it: whole seconds, UTC. What is written so equals what is read back.
     pub fn to_time(self) -> Time {
-        Time(self.to_timestamp())
+        Time(Self(self.0 / 1_000_000 * 1_000_000).to_timestamp())
     }
 
     /// As an Event or a Lease shows it: microseconds, UTC.

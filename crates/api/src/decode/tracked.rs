@@ -22,7 +22,7 @@ pub(super) fn from_json(bytes: &[u8]) -> Result<Tracked, String> {
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| error.to_string())?;
-    Ok((value, state.duplicates))
+    Ok((value, state.into_duplicates()))
 }
 
 /// Reads one YAML document.
@@ -47,38 +47,39 @@ pub(super) fn from_yaml(bytes: &[u8]) -> Result<Tracked, String> {
             Node { state: &mut state }.deserialize(deserializer)
         })
         .map_err(|error| error.to_string())?;
-    Ok((value, state.duplicates))
+    Ok((value, state.into_duplicates()))
 }
 
 #[derive(Default)]
 struct State {
-    path: Vec<Step>,
+    depth: usize,
+    /// Paths from the value that is being read: each level puts its own step before those of the levels below, so that where no
+    /// field stands twice no path is ever written down.
     duplicates: Vec<String>,
 }
 
-enum Step {
-    Field(String),
-    Index(usize),
-}
-
 impl State {
-    fn path_to(&self, field: &str) -> String {
-        let mut text = String::new();
-        for step in &self.path {
-            match step {
-                Step::Field(name) if text.is_empty() => text.push_str(name),
-                Step::Field(name) => {
-                    text.push('.');
-                    text.push_str(name);
-                }
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+    /// What was found since then is below this step.
+    fn found_below(&mut self, since: usize, step: impl Fn() -> String) {
+        for path in &mut self.duplicates[since..] {
+            let point = if path.starts_with('[') { "" } else { "." };
+            *path = format!("{}{point}{path}", step());
+        }
+    }
+
+    /// The paths, each once.
+    fn into_duplicates(self) -> Vec<String> {
+        let mut once = Vec::with_capacity(self.duplicates.len());
+        for path in self.duplicates {
+            if !once.contains(&path) {
+                once.push(path);
             }
         }
-        if text.is_empty() { field.to_owned() } else { format!("{text}.{field}") }
+        once
     }
 }
 
-/// One value at the current path.
+/// One value.
 struct Node<'a> {
     state: &'a mut State,
 }
@@ -87,7 +88,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.state.path.len() > DEPTH_MAX {
+        if self.state.depth > DEPTH_MAX {
             return Err(D::Error::custom(format!("exceeded max depth of {DEPTH_MAX}")));
         }
         deserializer.deserialize_any(self)
@@ -141,9 +142,11 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            self.state.path.push(Step::Index(items.len()));
+            let found = self.state.duplicates.len();
+            self.state.depth += 1;
             let item = access.next_element_seed(Node { state: self.state })?;
-            self.state.path.pop();
+            self.state.depth -= 1;
+            self.state.found_below(found, || format!("[{}]", items.len()));
             match item {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
@@ -155,14 +158,13 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut fields = Map::new();
         while let Some(name) = access.next_key::<String>()? {
             if fields.contains_key(&name) {
-                let path = self.state.path_to(&name);
-                if !self.state.duplicates.contains(&path) {
-                    self.state.duplicates.push(path);
-                }
+                self.state.duplicates.push(name.clone());
             }
-            self.state.path.push(Step::Field(name.clone()));
+            let found = self.state.duplicates.len();
+            self.state.depth += 1;
             let value = access.next_value_seed(Node { state: self.state })?;
-            self.state.path.pop();
+            self.state.depth -= 1;
+            self.state.found_below(found, || name.clone());
             fields.insert(name, value);
         }
         Ok(Value::Object(fields))

@@ -73,6 +73,17 @@ impl Patch {
         Ok(Self { format, value: body.value, duplicate_fields: body.duplicate_fields })
     }
 
+    /// Whether it says nothing but what concerns metadata and status.
+    pub fn is_of_status(&self) -> bool {
+        let only = |fields: &serde_json::Map<String, Value>| {
+            fields.keys().all(|field| matches!(field.as_str(), "metadata" | "status"))
+        };
+        match self.format {
+            Format::Json(_) => false,
+            Format::Merge | Format::StrategicMerge => self.value.as_object().is_some_and(only),
+        }
+    }
+
     /// The object after the patch. `schema` names its type, for the merge keys of strategic merge.
     pub fn apply(&self, schema: &str, object: Value) -> Result<Value, ApiError> {
         let patched = match &self.format {

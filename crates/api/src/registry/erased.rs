@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
@@ -55,6 +56,8 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree.
     fn to_value(&self) -> Value;
+    /// The same of [`ApiKind::status_alone`], or of the whole object.
+    fn to_status_value(&self) -> Value;
     /// Whether both are the same kind with the same content.
     fn same_as(&self, other: &dyn AnyObject) -> bool;
     /// A copy.
@@ -63,6 +66,8 @@ pub trait AnyObject: Send + Sync + 'static {
     fn as_any(&self) -> &dyn Any;
     /// For a change to the type behind it.
     fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// For sharing the type behind it.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 fn same_kind<K: ApiKind>(object: &dyn AnyObject) -> &K {
@@ -134,6 +139,9 @@ impl<K: ApiKind> AnyObject for K {
     fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("API objects have text keys only, so JSON can hold them")
     }
+    fn to_status_value(&self) -> Value {
+        self.status_alone().map_or_else(|| self.to_value(), |alone| alone.to_value())
+    }
     fn same_as(&self, other: &dyn AnyObject) -> bool {
         other.as_any().downcast_ref::<K>() == Some(self)
     }
@@ -144,6 +152,9 @@ impl<K: ApiKind> AnyObject for K {
         self
     }
     fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
 }

@@ -51,6 +51,12 @@ pub trait ApiKind:
     /// Before an update through `/status`: keep everything but status (and what Kubernetes lets through with it).
     fn prepare_for_status_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
+    /// The object without all that an update through `/status` keeps as it is: what a patch of nothing but metadata and status is
+    /// applied to. None when the kind has nothing large to leave out.
+    fn status_alone(&self) -> Option<Self> {
+        None
+    }
+
     /// Before an update through `/resize`: keep everything but the resources. Only kinds that serve it say how.
     fn prepare_for_resize(&mut self, _old: &Self) {}
 

@@ -6,18 +6,23 @@ use crate::decode::{self, FieldValidation};
 use crate::object_meta;
 use crate::outcome::Outcome;
 use crate::patch::Patch;
-use crate::registry::{AnyObject, FieldError};
+use crate::registry::FieldError;
 use crate::status::ApiError;
 
 pub(crate) fn patch(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
     let patch = Patch::read(&call.request.content_type, &call.request.body)?;
-    change(call, part, |old| propose(call, &patch, old))
+    // the rest of the object comes from the old one then, whatever is proposed
+    let is_of_status = part == Part::Status && patch.is_of_status();
+    change(call, part, |old| {
+        let old = if is_of_status { old.to_status_value() } else { old.to_value() };
+        propose(call, &patch, old)
+    })
 }
 
 /// The object that a patch makes of the current one.
-fn propose(call: &Call<'_>, patch: &Patch, old: &dyn AnyObject) -> Result<Proposal, ApiError> {
+fn propose(call: &Call<'_>, patch: &Patch, old: serde_json::Value) -> Result<Proposal, ApiError> {
     let schema = (call.entry.schema_name)();
-    let patched = patch.apply(&schema, old.to_value())?;
+    let patched = patch.apply(&schema, old)?;
     let invalid = |why: String| {
         let shown = patch.shown();
         ApiError::invalid_patch(&FieldError::invalid("patch", shown, why))

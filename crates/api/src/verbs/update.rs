@@ -39,7 +39,7 @@ pub(crate) fn change(
 ) -> Result<Outcome, ApiError> {
     call.with_retries(|| {
         let stored = call.newest()?;
-        let old = call.decode_stored(&stored)?;
+        let old = call.read(&stored)?;
         let mut proposal = propose(old.as_ref())?;
         check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)?;
         let object = settle(call, part, proposal.object, old.as_ref())

@@ -34,7 +34,7 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
         let policy = Policy::ladders(&file.display().to_string(), ladders);
         policies.push(policy.with_context(|| format!("ladder {}", file.display()))?);
     }
-    let mut report = Report::new(args.seed, scenario.duration());
+    let mut report = Report::of(args.seed, &scenario);
     for policy in &policies {
         let progress = progress(&scenario, policy);
         let mut told = |gone: TickDuration| progress.set_position(gone.as_secs());

@@ -131,7 +131,7 @@ impl View {
     /// Puts an object in, whatever was there.
     fn put(&mut self, id: ObjectId, object: Object) -> Option<Change> {
         let before = self.objects.insert(id.clone(), object.clone());
-        if before.as_ref() == Some(&object) {
+        if before.as_ref().is_some_and(|before| before.is_same(&object) || *before == object) {
             return None;
         }
         if let Some(before) = &before {

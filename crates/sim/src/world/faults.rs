@@ -16,6 +16,7 @@ use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, Sync};
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
+use crate::server::Room;
 
 /// Whether the controllers hear what happens in the API.
 #[derive(Debug, Default)]
@@ -52,6 +53,7 @@ impl World {
         self.trace.add(self.now, "faults stop");
         self.faults.stop();
         self.server.heal();
+        self.server.set_full(Room::Enough);
         self.hear(Relief::Relist);
         let nodes = std::mem::take(&mut self.deaf);
         for node in nodes {
@@ -59,7 +61,15 @@ impl World {
         }
         let lost = self.cut_off.clone();
         self.mend(&lost);
+        self.end_waits_in_vain();
         self.rest()
+    }
+
+    /// Agents that wait for an answer which never comes are started again: nothing else helps them.
+    fn end_waits_in_vain(&mut self) {
+        let stuck = self.pods.values().filter(|pod| pod.is_stuck());
+        let nodes: BTreeSet<String> = stuck.map(|pod| pod.node.clone()).collect();
+        nodes.iter().for_each(|node| self.crash_agent(node));
     }
 
     /// The agents of all nodes die and start again; containers go on.
@@ -79,6 +89,7 @@ impl World {
         }
         self.trace.add(self.now, &format!("the agent of {node} dies and starts again"));
         self.deaf.remove(node);
+        let clock = self.clocks.agent_starts(node);
         let of_node = self.pods.iter().filter(|(_, pod)| pod.node == node);
         let uids: Vec<String> = of_node.map(|(uid, _)| uid.clone()).collect();
         for uid in &uids {
@@ -86,7 +97,7 @@ impl World {
             let found = self.server.pod(&super::name_of(&pod.pod));
             let found = found.filter(|found| found.metadata.uid.as_ref() == Some(uid));
             pod.has_vanished |= found.is_none();
-            pod.agent_crashes(self.now, found, &self.faults);
+            pod.agent_crashes(self.now, clock, found, &self.faults);
             self.timers.remove(uid);
         }
         for uid in &uids {
@@ -137,6 +148,9 @@ impl World {
             Deed::DeletePod(pick) => self.ask(pick, |id, _| {
                 (Method::DELETE, path(id, ""), json!({}))
             }),
+            Deed::EvictPod(pick) if self.faults.bug == Some(KnownBug::BudgetIgnored) => {
+                self.ask(pick, |id, _| (Method::DELETE, path(id, ""), json!({})));
+            }
             Deed::EvictPod(pick) => self.ask(pick, |id, _| {
                 let meta = json!({"name": id.name.name, "namespace": id.name.namespace});
                 let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta});
@@ -154,10 +168,19 @@ impl World {
             Deed::EndContainer(pick, status) => self.end_container(pick, status),
             Deed::EndSandbox(pick) => self.end_sandbox(pick),
             Deed::ClockStep(step) => {
-                self.trace.add(self.now, &format!("the clock steps by {} s", step.as_secs()));
+                self.trace.add(self.now, &format!("the machine sleeps for {} s", step.as_secs()));
                 self.hold(self.now + step);
                 self.now = self.now + step;
-                self.server.set_time(self.now)?;
+                self.server.set_time(self.api_now())?;
+            }
+            Deed::WallClock(seconds) => {
+                self.trace.add(self.now, &format!("the wall clock is set by {seconds} s"));
+                self.clocks.set_wall(seconds);
+            }
+            Deed::FullDisk(lasts) => {
+                self.trace.add(self.now, "the disk is full");
+                self.server.set_full(Room::None);
+                self.later(lasts, Happening::DiskHasRoom);
             }
         }
         Ok(())
@@ -169,9 +192,13 @@ impl World {
         let Some(count) = u64::try_from(pods.len()).ok().filter(|count| *count > 0) else { return };
         let id = pods[usize::try_from(pick % count).unwrap_or(0)].id();
         self.number += 1;
+        if self.faults.bug == Some(KnownBug::BudgetIgnored) {
+            self.server.note_eviction(&id.name);
+        }
         let (method, path, body) = request(&id, self.number);
         let (code, _) = self.call(method.clone(), &path, "application/json", &body);
         self.trace.add(self.now, &format!("a user asks {method} {path}: {code}"));
+        self.check_evictions();
     }
 
     fn node(&self, pick: u64) -> Option<String> {
@@ -209,6 +236,7 @@ impl World {
 
     fn crash_controllers(&mut self) {
         self.trace.add(self.now, "the controllers die and start again");
+        self.clocks.controllers_start();
         self.desk = Desk::new(Limits::default());
         self.hearing = Hearing::Well;
         self.list();
@@ -217,14 +245,15 @@ impl World {
     /// The controllers list everything.
     fn list(&mut self) {
         for kind in kinds() {
-            let objects = self.kinds.list(&self.server, kind);
-            self.desk.see(self.now, Seen::List(kind, objects));
+            let objects = self.server.list(kind);
+            self.desk.see(self.desk_now(), Seen::List(kind, objects));
         }
     }
 
     pub(super) fn tell_desk(&mut self, seen: Seen) {
+        let now = self.desk_now();
         match &mut self.hearing {
-            Hearing::Well => self.desk.see(self.now, seen),
+            Hearing::Well => self.desk.see(now, seen),
             Hearing::Deaf(missed) => missed.push(seen),
         }
     }
@@ -232,14 +261,15 @@ impl World {
     /// The controllers hear again.
     pub(super) fn hear(&mut self, relief: Relief) {
         let Hearing::Deaf(mut missed) = std::mem::take(&mut self.hearing) else { return };
+        let now = self.desk_now();
         self.trace.add(self.now, &format!("the controllers hear again: {relief:?}"));
         match (relief, self.faults.bug) {
             (_, Some(KnownBug::LastEventLost)) => {
                 missed.pop();
-                missed.into_iter().for_each(|seen| self.desk.see(self.now, seen));
+                missed.into_iter().for_each(|seen| self.desk.see(now, seen));
             }
             (Relief::Batch, _) => {
-                missed.into_iter().for_each(|seen| self.desk.see(self.now, seen));
+                missed.into_iter().for_each(|seen| self.desk.see(now, seen));
             }
             (Relief::Relist, _) => self.list(),
         }
@@ -257,7 +287,8 @@ impl World {
         while let Some(Ok(event)) = self.watch.try_next() {
             self.see(&event);
         }
-        let (server, watch, newest) = self.server.reopen(self.now)?;
+        self.clocks.api_starts();
+        let (server, watch, newest) = self.server.reopen(self.api_now())?;
         let promised = self.server.acknowledged();
         if newest < promised {
             self.breaks(format!("P8: revision {promised} was acknowledged, and {newest} is there"));

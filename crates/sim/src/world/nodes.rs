@@ -178,7 +178,9 @@ impl World {
             None => {
                 self.addresses += 1;
                 let config = self.config.clone();
-                let mut made = PodOnNode::new(self.now, pod.clone(), node, config, self.addresses);
+                let clock = self.clocks.of_agent(node);
+                let at = (self.now, clock);
+                let mut made = PodOnNode::new(at, pod.clone(), node, config, self.addresses);
                 if let Some(before) = self.namesake(pod) {
                     made.inherit(self.now, before);
                 }
@@ -220,6 +222,7 @@ impl World {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let effects = pod.act(self.now, &self.behaviours, BEGIN, &mut self.faults);
         let (broken, incarnation) = (pod.broken_promise(), pod.incarnation);
+        self.behaviours_used.extend(std::mem::take(&mut pod.behaviours_used));
         let dead = std::mem::take(&mut pod.died).then(|| pod.node.clone());
         if let Some(broken) = broken {
             self.breaks(broken);
@@ -246,7 +249,7 @@ impl World {
     }
 
     fn set_timer(&mut self, uid: &str) {
-        let Some(due) = self.pods.get(uid).and_then(|pod| pod.core.poll_timeout()) else { return };
+        let Some(due) = self.pods.get(uid).and_then(PodOnNode::next_due) else { return };
         // a deadline that has passed already must not stop the clock
         let due = due.max(self.now + TickDuration::from_micros(1));
         if self.timers.get(uid).is_none_or(|set| *set > due || *set <= self.now) {
@@ -381,6 +384,7 @@ impl World {
             self.breaks(format!("P1: {id} is gone, and a container of it runs"));
         }
         let gone = self.pods.remove(uid);
+        gone.iter().for_each(|gone| self.tally_gone += gone.tally);
         if self.faults.bug == Some(KnownBug::SandboxOfNamesake) {
             self.leftovers.extend(gone.map(|gone| (id.name.clone(), gone)));
         }

@@ -6,16 +6,18 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{Kind, Object, owners};
 
 use super::World;
+use crate::agent::Tally;
 use crate::availability::is_ready;
 
 impl World {
     /// What is not as it was asked for.
     pub fn unsettled(&self) -> Vec<String> {
         let kinds = [Kind::Deployment, Kind::StatefulSet, Kind::Job, Kind::Pod, Kind::PodRestart];
-        let objects = kinds.into_iter().flat_map(|kind| self.kinds.list(&self.server, kind));
+        let objects = kinds.into_iter().flat_map(|kind| self.server.list(kind));
         let mut all: Vec<String> = objects
             .filter_map(|object| unsettled(&object).map(|why| format!("{} {why}", object.id())))
             .collect();
+        all.extend(self.miscounted_budgets());
         all.extend(self.pods.iter().filter_map(|(uid, on_node)| {
             let pod = self.server.pod(&super::name_of(&on_node.pod))?;
             let is_said_to_run = pod.metadata.uid.as_ref() == Some(uid) && is_ready(&pod);
@@ -61,6 +63,13 @@ impl World {
     /// How often containers of pods that are still there were started.
     pub fn starts(&self) -> usize {
         self.pods.values().map(crate::agent::PodOnNode::starts).sum()
+    }
+
+    /// What was done to all pods that there ever were.
+    pub fn tally(&self) -> Tally {
+        let mut all = self.tally_gone;
+        self.pods.values().for_each(|pod| all += pod.tally);
+        all
     }
 
     /// Each workload: how many of its pods are ready, and what they run.

@@ -94,6 +94,11 @@ impl ApiKind for Pod {
         self.status.get_or_insert_default().qos_class = class;
     }
 
+    fn status_alone(&self) -> Option<Self> {
+        let (metadata, status) = (self.metadata.clone(), self.status.clone());
+        Some(Self { metadata, spec: None, status })
+    }
+
     fn prepare_for_resize(&mut self, old: &Self) {
         resize::keep_all_but_resources(self, old);
         let desired = Desired::compare(&self.spec, &old.spec);

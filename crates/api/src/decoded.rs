@@ -1,0 +1,157 @@
+//! Objects as they are behind their text, of the versions that were written or read last: a writer that changes an object again and
+//! again, and whoever reads it in this process, need not read its text each time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use rekindle_store::{Key, Object};
+
+use crate::registry::AnyObject;
+
+/// So many objects are remembered at least, and twice as many at most, unless told.
+const REMEMBERED: usize = 64;
+
+/// The memory. An entry counts only for the very bytes that it was made with: the store may have given a revision again after a
+/// write that failed.
+#[derive(Default)]
+pub(crate) struct Decoded {
+    generations: Mutex<Generations>,
+}
+
+/// What was used since the last change of generations, and what was used in the generation before.
+struct Generations {
+    young: BTreeMap<Key, Entry>,
+    old: BTreeMap<Key, Entry>,
+    remembered: usize,
+}
+
+impl Default for Generations {
+    fn default() -> Self {
+        Self { young: BTreeMap::new(), old: BTreeMap::new(), remembered: REMEMBERED }
+    }
+}
+
+#[derive(Clone)]
+struct Entry {
+    text: Bytes,
+    object: Arc<dyn AnyObject>,
+}
+
+impl Decoded {
+    /// The object behind this version, if it is remembered.
+    pub(crate) fn get(&self, stored: &Object) -> Option<Arc<dyn AnyObject>> {
+        let mut generations = self.lock();
+        let key = stored.key.as_str();
+        if let Some(entry) = generations.young.get(key) {
+            return entry.is_of(stored).then(|| entry.object.clone());
+        }
+        let (key, entry) = generations.old.remove_entry(key)?;
+        let found = entry.is_of(stored).then(|| entry.object.clone());
+        generations.add(key, entry);
+        found
+    }
+
+    /// Remembers what is behind a text.
+    pub(crate) fn put(&self, key: &Key, text: Bytes, object: Arc<dyn AnyObject>) {
+        let mut generations = self.lock();
+        generations.old.remove(key);
+        generations.add(key.clone(), Entry { text, object });
+    }
+
+    /// The object is gone.
+    pub(crate) fn forget(&self, key: &str) {
+        let mut generations = self.lock();
+        generations.young.remove(key);
+        generations.old.remove(key);
+    }
+
+    /// Remembers at least so many from now on.
+    pub(crate) fn set_remembered(&self, remembered: usize) {
+        self.lock().remembered = remembered;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {
+        // nothing in here can be half done: each step leaves a memory that is right
+        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Generations {
+    fn add(&mut self, key: Key, entry: Entry) {
+        self.young.insert(key, entry);
+        if self.young.len() >= self.remembered {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+}
+
+impl Entry {
+    /// Bytes that are still held are at an address of their own.
+    fn is_of(&self, stored: &Object) -> bool {
+        std::ptr::eq(self.text.as_ptr(), stored.value.as_ptr())
+            && self.text.len() == stored.value.len()
+    }
+}
+
+/// What is remembered of a write must be what a reader of its text finds. Run in all tests of this crate.
+#[cfg(test)]
+pub(crate) fn check_reads_back(
+    registry: &crate::registry::Registry,
+    key: &str,
+    text: &[u8],
+    object: &dyn AnyObject,
+) {
+    let resource = key.split('/').nth(1).unwrap_or_default();
+    let entry = registry.kinds().find(|entry| entry.resource() == resource);
+    let read = entry.map(|entry| (entry.decode_stored)(text).expect("it was just written"));
+    let read = read.expect("the kind of each key is served");
+    let shown = String::from_utf8_lossy(text);
+    assert!(read.same_as(object), "{key} is read back as something else than it was: {shown}");
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use rekindle_store::Revision;
+
+    use super::*;
+
+    fn object(key: &str, text: &str) -> Object {
+        Object { key: key.into(), revision: Revision(1), value: Bytes::from(text.to_owned()) }
+    }
+
+    fn remember(decoded: &Decoded, stored: &Object) {
+        let object: Arc<dyn AnyObject> = Arc::new(ConfigMap::default());
+        decoded.put(&stored.key, stored.value.clone(), object);
+    }
+
+    #[test]
+    fn what_was_written_anew_or_is_gone_is_not_known_by_its_old_text() {
+        let decoded = Decoded::default();
+        let (first, second) = (object("/a", "same"), object("/a", "same"));
+        remember(&decoded, &first);
+        assert!(decoded.get(&first).is_some());
+        assert!(decoded.get(&second).is_none(), "other bytes, though they say the same");
+        remember(&decoded, &second);
+        assert!(decoded.get(&first).is_none());
+        decoded.forget("/a");
+        assert!(decoded.get(&second).is_none());
+    }
+
+    #[test]
+    fn what_is_used_stays_and_what_is_not_goes() {
+        let decoded = Decoded::default();
+        decoded.set_remembered(4);
+        let used = object("/used", "x");
+        let unused = object("/unused", "x");
+        [&used, &unused].into_iter().for_each(|stored| remember(&decoded, stored));
+        for index in 0..20 {
+            remember(&decoded, &object(&format!("/{index}"), "x"));
+            assert!(decoded.get(&used).is_some(), "after {index}");
+            let generations = decoded.lock();
+            assert!(generations.young.len() + generations.old.len() <= 8);
+        }
+        assert!(decoded.get(&unused).is_none());
+    }
+}

@@ -1,0 +1,127 @@
+//! What is known of the hooks of a pod's containers (P5): no stop signal before preStop, and nothing is `started` before postStart.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Lifecycle, Pod, PodStatus};
+use rekindle_pod::{ActionId, ContainerKey, HookKind, HookLimit};
+use rekindle_types::{Tick, TickDuration};
+
+/// The hooks that were run.
+#[derive(Debug, Default)]
+pub(super) struct Hooks {
+    run: BTreeMap<(ContainerKey, HookKind), Run>,
+    /// Those that the agent's process waits for.
+    waited_for: BTreeMap<ActionId, (ContainerKey, HookKind)>,
+}
+
+/// How far a hook is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    /// Its end was not heard of.
+    Begun { at: Tick, limit: HookLimit },
+    /// It went well, or failed: a preStop hook that failed holds nothing up.
+    Ended,
+}
+
+impl Hooks {
+    pub(super) fn begin(
+        &mut self,
+        id: ActionId,
+        now: Tick,
+        (key, hook): (ContainerKey, HookKind),
+        limit: HookLimit,
+    ) {
+        self.waited_for.insert(id, (key.clone(), hook));
+        self.run.insert((key, hook), Run::Begun { at: now, limit });
+    }
+
+    /// An action was answered, which may have been a hook.
+    pub(super) fn answered(&mut self, id: ActionId) {
+        if let Some(of) = self.waited_for.remove(&id) {
+            self.run.insert(of, Run::Ended);
+        }
+    }
+
+    /// The agent's process is gone: what it waited for nobody hears of, and is run again.
+    pub(super) fn agent_crashed(&mut self) {
+        self.waited_for.clear();
+    }
+
+    /// The next agent counts by another clock: how much time is left to a hook nobody can say.
+    pub(super) fn clock_was_set(&mut self) {
+        self.run.values_mut().for_each(|run| *run = Run::Ended);
+    }
+
+    /// The sandbox is gone, or the container was taken away: nobody asks for its hooks any more.
+    pub(super) fn forget(&mut self, is_gone: impl Fn(&ContainerKey) -> bool) {
+        self.run.retain(|(key, _), _| !is_gone(key));
+    }
+
+    /// What is wrong with a stop signal to this container now.
+    pub(super) fn check_signal(
+        &self,
+        now: Tick,
+        pod: &Pod,
+        key: &ContainerKey,
+        grace_min: TickDuration,
+    ) -> Option<String> {
+        // a container that a rule restarts ends without its hook, as in Kubernetes
+        if !has(pod, key, HookKind::PreStop) || has_rules(pod) {
+            return None;
+        }
+        let broken = match self.run.get(&(key.clone(), HookKind::PreStop)) {
+            None => "before its hook preStop was run",
+            Some(Run::Ended) => return None,
+            Some(Run::Begun { at, limit }) => {
+                let limit = match limit {
+                    HookLimit::None => grace_min,
+                    HookLimit::Grace(grace) => grace_min.min(*grace),
+                };
+                if now.since(*at) >= limit {
+                    return None;
+                }
+                "while its hook preStop had time left"
+            }
+        };
+        Some(format!("P5: {key:?} got its stop signal {broken}"))
+    }
+
+    /// What is wrong with a status that is to be written. `newest` is the newest start of a container.
+    pub(super) fn check_status(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        newest: impl Fn(&str) -> Option<ContainerKey>,
+    ) -> Option<String> {
+        let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        let started = all.filter(|container| {
+            let runs = container.state.as_ref().is_some_and(|state| state.running.is_some());
+            runs && container.started == Some(true)
+        });
+        started.filter_map(|container| newest(&container.name)).find_map(|key| {
+            let hook = HookKind::PostStart;
+            let ended = self.run.get(&(key.clone(), hook)) == Some(&Run::Ended);
+            (has(pod, &key, hook) && !ended).then(|| {
+                format!("P5: {key:?} is said to be started before its hook postStart ended")
+            })
+        })
+    }
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let spec = pod.spec.iter();
+    spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()))
+}
+
+fn has(pod: &Pod, key: &ContainerKey, hook: HookKind) -> bool {
+    let mut of_that_name = containers(pod).filter(|container| container.name == key.name.0);
+    let lifecycle = of_that_name.next().and_then(|container| container.lifecycle.as_ref());
+    lifecycle.is_some_and(|Lifecycle { post_start, pre_stop, .. }| match hook {
+        HookKind::PostStart => post_start.is_some(),
+        HookKind::PreStop => pre_stop.is_some(),
+    })
+}
+
+fn has_rules(pod: &Pod) -> bool {
+    containers(pod).any(|container| container.restart_policy_rules.is_some())
+}

@@ -1,0 +1,227 @@
+//! What the fake runtime does for a pod, and what it says of itself.
+
+use rekindle_pod::{
+    ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState,
+    HookKind, HookLimit, Outcome, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+};
+use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
+
+use super::{Effect, Life, PodOnNode, SIGKILL, SIGTERM};
+use crate::behaviour::{Behaviour, Start};
+use crate::faults::Faults;
+use crate::known_bugs::KnownBug;
+
+/// What a well-behaved process takes to end after its stop signal.
+const STOP: TickDuration = TickDuration::from_millis(10);
+/// What a hook takes that does not hang.
+const HOOK_MILLIS: u64 = 300;
+
+impl PodOnNode {
+    pub(super) fn create(&mut self, key: ContainerKey) -> Outcome {
+        let allowed = self.privileges_of(&key.name);
+        let before = self.privileges.entry(key.name.clone()).or_insert_with(|| allowed.clone());
+        if *before != allowed {
+            let text = format!("P4: {key:?} may do {allowed}, and before it {before}");
+            self.breaks(|| text);
+        }
+        let (container_id, image_id) = (container_id(&key), self.image(&key.name));
+        self.containers.entry(key).or_insert_with(|| {
+            self.tally.containers += 1;
+            Life::Created
+        });
+        Outcome::ContainerCreated { container_id, image_id, user: None }
+    }
+
+    /// What the spec allows a container.
+    fn privileges_of(&self, name: &ContainerName) -> String {
+        let spec = self.pod.spec.as_ref();
+        let all = spec
+            .into_iter()
+            .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+        let container = all.into_iter().find(|container| container.name == name.0);
+        let container = container.and_then(|container| container.security_context.as_ref());
+        let of_pod = spec.and_then(|spec| spec.security_context.as_ref());
+        format!("{container:?} {of_pod:?}")
+    }
+
+    pub(super) fn signal(
+        &mut self,
+        now: Tick,
+        key: ContainerKey,
+        run: &[Behaviour],
+        faults: &Faults,
+    ) -> Option<Effect> {
+        let Some(Life::Running { behaviour, .. }) = self.containers.get(&key) else { return None };
+        let obeys = !hangs(run, *behaviour);
+        if !self.signalled.contains_key(&key) {
+            self.tally.signals += 1;
+            let broken = self.hooks.check_signal(now, &self.pod, &key, self.grace_min);
+            broken.into_iter().for_each(|broken| self.breaks(|| broken));
+            self.signalled.insert(key.clone(), now);
+        }
+        match (obeys, faults.bug) {
+            (true, _) => Some(Effect::Ends(STOP, key, ExitStatus::Signal { signal: SIGTERM })),
+            (false, Some(KnownBug::GraceCutShort)) => {
+                Some(Effect::Ends(STOP, key, ExitStatus::Signal { signal: SIGKILL }))
+            }
+            (false, _) => None,
+        }
+    }
+
+    pub(super) fn start(
+        &mut self,
+        now: Tick,
+        id: ActionId,
+        key: &ContainerKey,
+        run: &[Behaviour],
+        time: TickDuration,
+    ) -> Vec<Effect> {
+        let (pod, image) = (self.pod.clone(), self.image(&key.name));
+        let start = Start {
+            pod: &pod,
+            node: &self.node,
+            container: &key.name.0,
+            image: &image,
+            sandbox: key.sandbox,
+            attempt: key.attempt.0,
+            time,
+        };
+        let behaviour = run.iter().position(|behaviour| behaviour.chooses(&start));
+        self.behaviours_used.extend(behaviour);
+        let mut effects = Vec::new();
+        if self.containers.get(key) == Some(&Life::Created) {
+            self.containers.insert(key.clone(), Life::Running { started_at: now, behaviour });
+            self.tally.starts += 1;
+            if !self.starts.insert(key.clone()) {
+                self.breaks(|| format!("P1: {key:?} was started twice"));
+            }
+            let exits = behaviour.and_then(|index| run[index].exits.as_ref());
+            effects.extend(exits.map(|exits| {
+                let after = exits.after + TickDuration::from_millis(1);
+                Effect::Ends(after, key.clone(), exits.status())
+            }));
+        }
+        let millisecond = TickDuration::from_millis(1);
+        effects.insert(
+            0,
+            Effect::Answer(millisecond, id, Ok(Outcome::ContainerStarted { started_at: now })),
+        );
+        effects
+    }
+
+    /// A hook of a container that hangs never ends; the agent gives one up when its time is over, and the core has gone on by
+    /// itself then.
+    pub(super) fn run_hook(
+        &mut self,
+        now: Tick,
+        id: ActionId,
+        of: (ContainerKey, HookKind),
+        limit: HookLimit,
+        (run, faults): (&[Behaviour], &Faults),
+    ) -> Option<Effect> {
+        let behaviour = match self.containers.get(&of.0) {
+            Some(Life::Running { behaviour, .. }) => *behaviour,
+            Some(Life::Created | Life::Exited(_)) | None => None,
+        };
+        if faults.bug != Some(KnownBug::HookSkipped) {
+            self.hooks.begin(id, now, of, limit);
+        }
+        let took = TickDuration::from_millis(HOOK_MILLIS);
+        match (hangs(run, behaviour), limit) {
+            (false, _) => Some(Effect::Answer(took, id, Ok(Outcome::Done))),
+            (true, HookLimit::Grace(grace)) => {
+                let kind = ActionErrorKind::Other;
+                let gone = ActionError { kind, message: "the hook took too long".to_owned() };
+                Some(Effect::Answer(grace, id, Err(gone)))
+            }
+            (true, HookLimit::None) => None,
+        }
+    }
+
+    /// The newest start of a container.
+    pub(super) fn newest_start(&self, name: &str) -> Option<&ContainerKey> {
+        let of_it = self.starts.iter().filter(|key| key.name.0 == name);
+        of_it.max_by_key(|key| (key.sandbox, key.attempt))
+    }
+
+    pub(super) fn probe(
+        &self,
+        id: ActionId,
+        key: &ContainerKey,
+        timeout: TickDuration,
+        run: &[Behaviour],
+    ) -> Effect {
+        let behaviour = match self.containers.get(key) {
+            Some(Life::Running { behaviour, .. }) => *behaviour,
+            Some(Life::Created | Life::Exited(_)) | None => None,
+        };
+        let (verdict, took) = match hangs(run, behaviour) {
+            true => (Verdict::Failure, timeout),
+            false => (Verdict::Success, TickDuration::from_millis(1)),
+        };
+        Effect::Answer(took, id, Ok(Outcome::Probed { verdict, output: String::new() }))
+    }
+
+    pub(super) fn image(&self, container: &ContainerName) -> String {
+        let spec = self.pod.spec.as_ref();
+        let all = spec
+            .into_iter()
+            .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+        let mut of_that_name = all.filter(|found| found.name == container.0);
+        of_that_name.next().and_then(|found| found.image.clone()).unwrap_or_default()
+    }
+
+    /// What stands in the runtime.
+    pub(super) fn snapshot(&self, faults: &Faults) -> Snapshot {
+        let sandboxes = self.sandboxes.iter().map(|(attempt, ip)| SandboxSeen {
+            attempt: *attempt,
+            state: SandboxSeenState::Ready,
+            ips: vec![*ip],
+            containers: self.seen_in(*attempt, faults),
+        });
+        Snapshot { sandboxes: sandboxes.collect() }
+    }
+
+    fn seen_in(&self, sandbox: SandboxAttempt, faults: &Faults) -> Vec<ContainerSeen> {
+        let inside = self.containers.iter().filter(|(key, _)| key.sandbox == sandbox);
+        inside
+            .map(|(key, life)| ContainerSeen {
+                name: key.name.clone(),
+                attempt: key.attempt,
+                container_id: container_id(key),
+                image_id: self.image(&key.name),
+                user: None,
+                state: match life {
+                    Life::Created => match faults.bug {
+                        Some(KnownBug::CreatedTakenForDead) => {
+                            ContainerSeenState::Exited { exit: lost() }
+                        }
+                        Some(_) | None => ContainerSeenState::Created,
+                    },
+                    Life::Running { started_at, .. } => {
+                        ContainerSeenState::Running { started_at: *started_at }
+                    }
+                    Life::Exited(exit) => ContainerSeenState::Exited { exit: exit.clone() },
+                },
+            })
+            .collect()
+    }
+}
+
+/// The end of a container of which nothing else is known.
+fn lost() -> Exit {
+    Exit {
+        status: ExitStatus::Signal { signal: SIGKILL },
+        started_at: Tick::ZERO,
+        finished_at: Tick::ZERO,
+        message: String::new(),
+    }
+}
+
+fn hangs(run: &[Behaviour], behaviour: Option<usize>) -> bool {
+    behaviour.is_some_and(|index| run[index].hangs)
+}
+
+fn container_id(key: &ContainerKey) -> String {
+    format!("rekindle://{:08x}{:08x}-{}", key.sandbox.0, key.attempt.0, key.name)
+}

@@ -1,0 +1,144 @@
+//! Disruption budgets (P5): an eviction that is granted leaves as many healthy pods as its budget wants. What went wrong by itself
+//! since the budget's controller counted last is nobody's fault: upstream's budgets, too, are as old as their status.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use rekindle_api::validation::selector;
+use rekindle_controllers::{Kind, NamespacedName, Object};
+use rekindle_store::Revision;
+
+use super::World;
+use super::faults::Hearing;
+use crate::availability::is_ready;
+
+/// What the controller of each budget has counted, and which pods were evicted.
+#[derive(Debug, Default)]
+pub(super) struct Budgets {
+    counted: BTreeMap<NamespacedName, Counted>,
+    /// By UID.
+    evicted: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    counts: Counts,
+    /// When: the pods of this revision were counted.
+    at: Revision,
+}
+
+/// What a budget's controller writes, and an eviction does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    healthy: i32,
+    desired: i32,
+    expected: i32,
+    generation: i64,
+}
+
+impl Counts {
+    fn of(budget: &PodDisruptionBudget) -> Option<Self> {
+        let status = budget.status.as_ref()?;
+        Some(Self {
+            healthy: status.current_healthy.unwrap_or(0),
+            desired: status.desired_healthy.unwrap_or(0),
+            expected: status.expected_pods.unwrap_or(0),
+            generation: status.observed_generation.unwrap_or(0),
+        })
+    }
+}
+
+impl World {
+    /// A budget is shown by the watch: if its controller has counted anew, it counted what there is now. One that hears nothing
+    /// counts what it knew before.
+    pub(super) fn note_budget(&mut self, budget: &PodDisruptionBudget, at: Revision) {
+        let name = NamespacedName::of(&budget.metadata);
+        let Some(counts) = Counts::of(budget) else { return };
+        let known = self.budgets.counted.get(&name);
+        let at = match (&self.hearing, known) {
+            (_, Some(known)) if known.counts == counts => return,
+            (Hearing::Deaf(_), Some(known)) => known.at,
+            (Hearing::Deaf(_), None) => return,
+            (Hearing::Well, _) => at,
+        };
+        self.budgets.counted.insert(name, Counted { counts, at });
+    }
+
+    /// Looks at what evictions have been granted. The pods are as they were before.
+    pub(super) fn check_evictions(&mut self) {
+        for pod in self.server.take_evicted() {
+            let uid = pod.metadata.uid.clone().unwrap_or_default();
+            let is_first = self.budgets.evicted.insert(uid);
+            if is_first && is_healthy(&pod) {
+                self.check_eviction(&pod);
+            }
+        }
+    }
+
+    fn check_eviction(&mut self, pod: &Arc<Pod>) {
+        for object in self.server.list(Kind::PodDisruptionBudget) {
+            let Object::PodDisruptionBudget(budget) = &object else { continue };
+            let counted = self.budgets.counted.get(&object.id().name);
+            let (Some(counted), true) = (counted, covers(budget, pod)) else { continue };
+            let left = healthy(budget, &self.server.pods());
+            // too long ago to be known: nothing can be said
+            let Some(pods) = self.server.pods_at(counted.at) else { continue };
+            let before = healthy(budget, &pods);
+            let gone_bad = before
+                .iter()
+                .filter(|uid| !left.contains(*uid) && !self.budgets.evicted.contains(*uid));
+            let wanted = usize::try_from(counted.counts.desired).unwrap_or(0);
+            if left.len() + gone_bad.count() < wanted {
+                let name = super::name_of(pod);
+                let what = format!(
+                    "P5: Pod {name} was evicted, and {} wants {wanted} healthy pods, of which {} are left",
+                    object.id(),
+                    left.len()
+                );
+                self.breaks(what);
+                return;
+            }
+        }
+    }
+
+    /// Budgets whose status is not what the pods are: at rest they must agree.
+    pub(super) fn miscounted_budgets(&self) -> Vec<String> {
+        let budgets = self.server.list(Kind::PodDisruptionBudget);
+        let wrong = budgets.iter().filter_map(|object| {
+            let Object::PodDisruptionBudget(budget) = object else { return None };
+            let healthy = healthy(budget, &self.server.pods()).len();
+            let healthy = i32::try_from(healthy).unwrap_or(i32::MAX);
+            let said = Counts::of(budget);
+            let is_right = said.is_some_and(|said| {
+                let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed);
+                let left = if said.expected > 0 { (healthy - said.desired).max(0) } else { 0 };
+                said.healthy == healthy && allowed.unwrap_or(0) == left
+            });
+            (!is_right).then(|| {
+                format!("{} says {:?}, and {healthy} are healthy", object.id(), budget.status)
+            })
+        });
+        wrong.collect()
+    }
+}
+
+/// The UIDs of the healthy pods that a budget covers.
+fn healthy(budget: &PodDisruptionBudget, pods: &[Object]) -> BTreeSet<String> {
+    let healthy = pods.iter().filter(
+        |object| matches!(object, Object::Pod(pod) if covers(budget, pod) && is_healthy(pod)),
+    );
+    healthy.map(|object| object.uid().to_owned()).collect()
+}
+
+fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    budget.metadata.namespace == pod.metadata.namespace
+        && selector
+            .is_some_and(|selector| selector::matches(selector, pod.metadata.labels.as_ref()))
+}
+
+fn is_healthy(pod: &Pod) -> bool {
+    is_ready(pod) && pod.metadata.deletion_timestamp.is_none()
+}
