@@ -20,6 +20,7 @@ mod init;
 mod launch;
 mod logs;
 mod notes;
+pub mod own_code;
 mod problem;
 pub mod protocol;
 mod sandbox;
