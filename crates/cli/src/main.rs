@@ -11,6 +11,7 @@ mod background;
 mod client;
 mod commands;
 mod engine;
+mod footprint;
 mod holder;
 mod live;
 mod manifests;

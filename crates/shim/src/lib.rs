@@ -21,6 +21,7 @@ mod launch;
 mod logs;
 mod notes;
 mod oom;
+pub mod own_code;
 mod problem;
 pub mod protocol;
 mod sandbox;

@@ -386,6 +386,15 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     check(result.into())
 }
 
+/// Unmaps the pages of a mapping of a file that nobody can write to and of which no page was changed.
+pub(crate) fn unmap_file_pages(mapping: std::ops::Range<usize>) -> std::io::Result<()> {
+    let start = mapping.start as *mut libc::c_void;
+    // SAFETY: nothing is lost: each page is the file's own, and the next access, from whichever thread, maps it again. Should
+    // the mapping have gone meanwhile, the kernel refuses; no other one takes its place, as programs are mapped only once.
+    let result = unsafe { libc::madvise(start, mapping.len(), libc::MADV_DONTNEED) };
+    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Leaves namespaces for new ones; see unshare(2).
 pub(crate) fn unshare(flags: rustix::thread::UnshareFlags) -> Result<(), Errno> {
     // SAFETY: the descriptor table is not among the flags used here, and there is only one thread.

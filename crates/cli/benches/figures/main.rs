@@ -17,6 +17,7 @@ mod node_api;
 mod peers;
 mod probes;
 mod restarts;
+mod rollout;
 mod sample;
 mod startup;
 
@@ -24,8 +25,8 @@ use engine::Engine;
 use sample::Report;
 
 /// What can be measured by itself.
-const PARTS: [&str; 8] =
-    ["startup", "restarts", "idle", "crowd", "probes", "node-api", "load", "peers"];
+const PARTS: [&str; 9] =
+    ["startup", "restarts", "idle", "rollout", "crowd", "probes", "node-api", "load", "peers"];
 
 fn main() -> anyhow::Result<()> {
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
@@ -50,6 +51,9 @@ fn main() -> anyhow::Result<()> {
             if wanted("idle") {
                 idle::measure(&engine, &mut report).await?;
             }
+        }
+        if wanted("rollout") {
+            rollout::measure(&mut report).await?;
         }
         if wanted("crowd") {
             crowd::measure(&mut report).await?;

@@ -9,7 +9,7 @@ use crate::args::Up;
 use crate::background::{self, Report, event_loop, init_log};
 use crate::engine::data_dir::DataDir;
 use crate::engine::{EndSignals, Ending, Engine, preflight};
-use crate::{client, live, manifests};
+use crate::{client, footprint, live, manifests};
 
 /// Tells the re-executed process that its standard input is the line on which it reports to the one that started it.
 const BACKGROUND: &str = "REKINDLE_BACKGROUND";
@@ -32,6 +32,7 @@ fn run_here(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
         let mut signals = EndSignals::listen()?;
         let mut engine = Engine::start(args, DataDir::hold(&args.data_dir.data_dir)?).await?;
         engine.announce();
+        footprint::shrink_after_start();
         let (client, clock) = (engine.client().clone(), engine.clock());
         let shown = async move {
             manifests::apply_all(&client, objects).await?;
@@ -107,6 +108,7 @@ fn run_in_background(args: &Up) -> anyhow::Result<ExitCode> {
             }
         };
         report.ready();
+        footprint::shrink_after_start();
         let ending = engine.end_signal(&mut signals).await?;
         engine.stop(ending).await?;
         Ok(ExitCode::SUCCESS)

@@ -28,6 +28,7 @@ use crate::engine::node::{self, Errand, NodeStart, Service, registry_settings};
 use crate::engine::nodes::NodeSource;
 use crate::engine::streams::StreamSource;
 use crate::engine::{EndSignals, Ending, network, node_config};
+use crate::footprint;
 
 /// A running agent.
 struct Agent {
@@ -54,6 +55,7 @@ pub fn run(args: &NodeAgent) -> anyhow::Result<ExitCode> {
             }
         };
         report.ready();
+        footprint::shrink_after_start();
         let ending = agent.end_signal(&mut signals).await?;
         agent.stop(ending).await;
         Ok(ExitCode::SUCCESS)
