@@ -120,8 +120,10 @@ spec:
     );
 
     let node = why(&engine, &["node/node-1"]);
-    contains(&node, &["0 of 5 pods on it are well", "failing", "crash", "| no such table: orders"]);
+    let never_ran = ["unconfigured", "unstartable", "pods on it are well", "| nothing to import"];
+    contains(&node, &never_ran);
 
+    engine.wait_for_event("crash", "BackOff", "Back-off restarting failed container");
     engine.kubectl(&["delete", "pod", "crash", "--now"]);
     let gone = why(&engine, &["pod/crash"]);
     contains(&gone, &["pod default/crash: gone", "it is not there any more", "BackOff"]);

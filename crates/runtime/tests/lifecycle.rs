@@ -8,7 +8,7 @@ use std::fs;
 
 use rekindle_runtime::image::registry::Keyring;
 use rekindle_runtime::*;
-use rekindle_types::ExitStatus;
+use rekindle_types::{ExitStatus, OomKill};
 use world::{World, read_log, sandbox_spec};
 
 #[test]
@@ -114,13 +114,19 @@ fn a_container_that_needs_more_memory_than_its_limit_is_oom_killed() {
     world.run_sandbox();
     let mut spec = world.shell("web", 0, "exec dd if=/dev/zero of=/dev/null bs=200M count=1");
     spec.resources.memory_limit_bytes = Some(32 * 1024 * 1024);
-    assert_eq!(world.run(&spec).status, ExitStatus::OomKilled);
+    let exit = world.run(&spec);
+    assert_eq!(exit.status, ExitStatus::OomKilled);
+    let (oom, rest) = OomKill::split(&exit.message).expect("it tells what its cgroup said");
+    assert_eq!((oom.limit_bytes, rest), (Some(32 * 1024 * 1024), ""), "{}", exit.message);
+    assert!(oom.kills >= 1, "{}", exit.message);
+    assert!(oom.peak_bytes.is_none_or(|peak| peak > 16 * 1024 * 1024), "{}", exit.message);
     // A plain SIGKILL in a cgroup of its own is none.
     let mut spec = world.shell("web", 1, "sleep 100");
     spec.resources.memory_limit_bytes = Some(32 * 1024 * 1024);
     world.start(&spec);
     world.block(world.rt().signal_container(&spec.key, StopSignal::Kill)).unwrap();
-    assert_eq!(world.next_exit().1.status, ExitStatus::Signal { signal: 9 });
+    let (_, exit) = world.next_exit();
+    assert_eq!((exit.status, exit.message.as_str()), (ExitStatus::Signal { signal: 9 }, ""));
 }
 
 #[test]

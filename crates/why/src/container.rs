@@ -115,7 +115,9 @@ pub(crate) fn examine(
         _ => None,
     };
     let message = end.message.as_deref().unwrap_or_default();
-    let (oom, message) = match OomKill::split(message) {
+    // any container may write such words; of another end they are its own
+    let is_oom = end.reason.as_deref() == Some("OOMKilled");
+    let (oom, message) = match OomKill::split(message).filter(|_| is_oom) {
         Some((oom, own)) => (Some(oom), line(own)),
         None => (None, line(message)),
     };

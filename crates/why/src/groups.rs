@@ -29,6 +29,12 @@ impl Groups {
     pub(crate) fn unwell(&self) -> usize {
         self.places.len()
     }
+
+    /// How what they belong to does, as far as they tell: a pod may have failed for good, a node or a workload goes on.
+    pub(crate) fn state(&self) -> State {
+        let worst = self.unwell.iter().map(|group| group.state).max();
+        worst.map_or(State::Healthy, |worst| worst.min(State::Failing))
+    }
 }
 
 /// Puts the pods into groups; the first by name of each is its example.

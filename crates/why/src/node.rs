@@ -13,7 +13,8 @@ use crate::words::{line, show_span};
 pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let node = &evidence.node;
     let groups = group(&evidence.pods, now);
-    let (unwell, well, pods) = (groups.unwell(), groups.well, groups.unwell);
+    let (worst, unwell, well) = (groups.state(), groups.unwell(), groups.well);
+    let pods = groups.unwell;
     let mut troubles: Vec<String> = Vec::new();
     let mut advice: Vec<String> = Vec::new();
     let mut history = History::default();
@@ -59,10 +60,7 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let counted = format!("{well} of {} pods on it are well", well + unwell);
     let (state, summary) = match troubles.as_slice() {
         [] if unwell == 0 => (State::Healthy, format!("it is ready; {counted}")),
-        [] => (
-            pods.iter().map(|g| g.state).max().unwrap_or(State::Healthy),
-            format!("it is ready; {counted}"),
-        ),
+        [] => (worst, format!("it is ready; {counted}")),
         list => (State::NotReady, format!("{}; {counted}", list.join("; "))),
     };
     history.add_events(&events::read(&evidence.events));

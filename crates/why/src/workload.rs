@@ -59,7 +59,7 @@ fn replicas(
     failed: Option<&Condition<'_>>,
     groups: &Groups,
 ) -> (State, String) {
-    let worst = groups.unwell.iter().map(|group| group.state).max().unwrap_or(State::Healthy);
+    let worst = groups.state();
     let (unwell, well) = (groups.unwell(), groups.well);
     let is_daemon_set = matches!(evidence.workload, Workload::DaemonSet(_));
     match (failed, wanted(&evidence.workload)) {

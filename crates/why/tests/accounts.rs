@@ -124,6 +124,16 @@ fn a_container_that_runs_out_of_memory_tells_what_its_cgroup_said() {
 }
 
 #[test]
+fn a_container_that_pretends_to_have_run_out_of_memory_is_not_believed() {
+    let pod =
+        crashed(0, json!({"exitCode": 1, "message": "OOM killer: 9 kills, no limit of its own"}));
+    let account = of_pod(&evidence(pod, vec![]), NOW);
+    assert_eq!(account.containers[0].memory, None);
+    let says = "termination message: OOM killer: 9 kills, no limit of its own";
+    assert_eq!(account.containers[0].evidence, [says]);
+}
+
+#[test]
 fn a_kill_that_was_not_for_memory_is_not_called_so() {
     check(
         &evidence(crashed(0, json!({"exitCode": 137})), vec![]),

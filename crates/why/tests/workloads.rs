@@ -72,6 +72,19 @@ fn a_node_that_stopped_reporting_is_told_with_its_pods() {
     "#]].assert_eq(&render(&of_node(&evidence, NOW), NOW));
 }
 
+#[test]
+fn a_node_on_which_a_pod_failed_for_good_has_not_failed_itself() {
+    let node = json!({"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let evidence = NodeEvidence {
+        node: serde_json::from_value(node).unwrap(),
+        pods: vec![failed_pod("import-a")],
+        ..NodeEvidence::default()
+    };
+    let account = of_node(&evidence, NOW);
+    assert_eq!((account.state, account.pods[0].state), (State::Failing, State::Failed));
+    assert_eq!(account.summary, "it is ready; 0 of 1 pods on it are well");
+}
+
 fn of_job(job: Value) -> Job {
     serde_json::from_value(job).unwrap()
 }
