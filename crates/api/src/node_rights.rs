@@ -17,6 +17,7 @@ use rekindle_types::references::{ObjectRef, pod_references};
 use crate::auth::user::NODES;
 use crate::auth::{Attributes, Identity, UserInfo};
 use crate::call::Call;
+use crate::kinds::pod::is_mirror;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
 
@@ -24,8 +25,6 @@ use crate::status::ApiError;
 const PREFIX: &str = "system:node:";
 /// The namespace of the nodes' leases.
 const LEASES: &str = "kube-node-lease";
-/// The annotation of a pod that stands for a static one.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The node whose agent this is; none for everybody else.
 pub(crate) fn node_of(user: &UserInfo) -> Option<&str> {
@@ -42,7 +41,7 @@ pub(crate) fn allow(store: &Store, node: &str, what: &Attributes<'_>) -> bool {
         ("", "secrets", _) => refers(store, node, &ObjectRef::secret(namespace, name)),
         ("", "configmaps", _) => refers(store, node, &ObjectRef::config_map(namespace, name)),
         ("", "serviceaccounts", "token") => {
-            pods_on(store, node, namespace).any(|pod| account(&pod) == name)
+            pods_on(store, node, namespace).any(|pod| account(&pod) == Some(name))
         }
         ("", "pods", _) if reads || verb == "create" => true, // what is created is looked at then
         ("", "pods", _) => is_on(store, node, namespace, name),
@@ -71,16 +70,16 @@ pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<()
 
 fn is_own_mirror(node: &str, pod: &Pod) -> bool {
     let spec = pod.spec.as_ref();
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations.is_some_and(|annotations| annotations.contains_key(MIRROR))
+    is_mirror(pod)
         && spec.and_then(|spec| spec.node_name.as_deref()) == Some(node)
-        && spec.is_some_and(|spec| spec.service_account_name.as_deref().is_none_or(str::is_empty))
+        && account(pod).is_none()
         && pod_references(pod).is_empty()
 }
 
-fn account(pod: &Pod) -> &str {
-    let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
-    account.filter(|account| !account.is_empty()).unwrap_or("default")
+/// The account that a pod runs as; mirrors have none, all others do.
+fn account(pod: &Pod) -> Option<&str> {
+    let account = pod.spec.as_ref()?.service_account_name.as_deref();
+    account.filter(|account| !account.is_empty())
 }
 
 /// Whether a pod of the node refers to the object. Without a name it would be all of them.

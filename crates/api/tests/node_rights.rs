@@ -117,4 +117,8 @@ fn an_agent_makes_mirrors_of_its_own_files_and_no_other_pods() {
     let requests = [mirror("a", "n1"), mirror("b", "n2"), with_secret, with_account, plain]
         .map(|pod| ("POST", PODS, pod));
     assert_eq!(codes(&mut bench, "n1", &requests), [201, 403, 403, 403, 403]);
+    // and no mirror gives it a token
+    let token = json!({"spec": {"audiences": [], "expirationSeconds": 600}});
+    let request = ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", token);
+    assert_eq!(codes(&mut bench, "n1", &[request]), [403]);
 }
