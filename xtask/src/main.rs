@@ -72,8 +72,8 @@ fn test() -> anyhow::Result<()> {
     let kubectl = tools::kubectl()?;
     let registry = tools::registry()?;
     tools::debian_packages()?;
-    // The black-box tests drive the real binary: build it first, so that a test's time is its own.
-    cargo(["build", "--workspace", "--locked", "--bins"])?;
+    // It builds the binary that the black-box tests drive, too, and all of it before the first test runs. To build that alone
+    // first would be to build half of the workspace twice: a few dependencies have further features in tests.
     run(cargo_command()
         .args(["test", "--workspace", "--locked"])
         .env("REKINDLE_TEST_KUBECTL", kubectl)

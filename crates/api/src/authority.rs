@@ -2,7 +2,7 @@
 //!
 //! The index of them follows the store's own watches: it takes what has changed when somebody is decided about whom it
 //! concerns. So a write costs nothing more, a decision reads no list, and members of `system:masters`, which all parts of the
-//! engine are, are decided about without a look at it. What a client was told is durable is seen by its next request.
+//! engine are, are decided about without a look at it. What the role of node agents gives is narrowed to their own (`node_rights`). What a client was told is durable is seen by its next request.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +16,7 @@ use crate::auth::user::MASTERS;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
 use crate::keys;
 use crate::kinds::rbac::GROUP;
+use crate::node_rights;
 use crate::registry::KindEntry;
 use crate::selectors::names_of_key;
 use crate::status::ApiError;
@@ -62,9 +63,7 @@ impl Authority {
         let allowed = match who {
             _ if self.mode == Authorizer::AlwaysAllow => true,
             Identity::Anonymous => is_public(what),
-            Identity::User(user) => {
-                user.is_in(MASTERS) || self.newest(state)?.policies.allows(user, what).is_some()
-            }
+            Identity::User(user) => self.decide(state, user, what)? != Verdict::Deny,
         };
         if allowed { Ok(()) } else { Err(what.refusal(who)) }
     }
@@ -79,9 +78,15 @@ impl Authority {
         if self.mode == Authorizer::AlwaysAllow || user.is_in(MASTERS) {
             return Ok(Verdict::Allow(String::new()));
         }
-        let index = self.newest(state)?;
-        let grant = index.policies.allows(user, what);
-        Ok(grant.map_or(Verdict::Deny, |grant| Verdict::Allow(grant.to_string())))
+        let granted = {
+            let index = self.newest(state)?;
+            let grant = index.policies.allows(user, what);
+            grant.map_or(Verdict::Deny, |grant| Verdict::Allow(grant.to_string()))
+        };
+        Ok(match node_rights::node_of(user) {
+            Some(node) if !node_rights::allow(state.store, node, what) => Verdict::Deny,
+            Some(_) | None => granted,
+        })
     }
 
     /// Every rule that the user was given, for the cluster and in a namespace.

@@ -29,6 +29,7 @@ mod impersonation;
 pub mod keys;
 pub mod kinds;
 pub mod node_query;
+mod node_rights;
 mod object_meta;
 pub mod openapi;
 pub mod outcome;

@@ -2,6 +2,7 @@
 
 mod ladder;
 mod leader_election;
+mod nodes;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
+pub use nodes::NodesWanted;
 use serde::{Deserialize, Serialize};
 
 /// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
@@ -96,9 +98,13 @@ pub struct Up {
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
     /// How many nodes there are at least, each but the first with an agent in a process of its own, which `down` ends; those
-    /// added earlier come back by themselves [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
-    pub nodes: Option<u8>,
+    /// added earlier come back by themselves. With auto or auto=MIN..MAX, a node is added when pods find no room, and
+    /// removed when it is not needed [default: 1]
+    #[arg(long, value_name = "NUMBER|auto[=MIN..MAX]")]
+    pub nodes: Option<NodesWanted>,
+    /// With --nodes auto: how long a node has to be unneeded before it is removed
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = humantime::parse_duration)]
+    pub scale_down_unneeded_time: std::time::Duration,
     /// The longest wait between restarts of a crashing container, 1s to 300s
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = restart_period)]
     pub max_container_restart_period: std::time::Duration,
@@ -111,6 +117,14 @@ pub struct Up {
     /// Post each ladder that is exhausted to this URL as JSON, until it is taken; docs/ladder.md
     #[arg(long, value_name = "URL", env = "REKINDLE_EXHAUSTED_WEBHOOK", hide_env_values = true)]
     pub exhausted_webhook: Option<String>,
+    /// The certificates, in PEM form, of the authority that the webhook's own is of [default: those that the system trusts]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "REKINDLE_EXHAUSTED_WEBHOOK_CA",
+        requires = "exhausted_webhook"
+    )]
+    pub exhausted_webhook_ca: Option<PathBuf>,
     #[command(flatten)]
     pub ladder: LadderArgs,
     #[command(flatten)]
@@ -210,9 +224,10 @@ pub struct Access {
 /// `rekindle why`.
 #[derive(Args, Clone, Debug)]
 pub struct Why {
-    /// What to tell about: pod/NAME, daemonset/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME or node/NAME
-    #[arg(value_name = "KIND/NAME")]
-    pub target: String,
+    /// What to tell about: a pod, also one that is gone; a cronjob, daemonset, deployment, job, replicaset, replicationcontroller or
+    /// statefulset with its pods; or a node
+    #[arg(value_name = "KIND/NAME", num_args = 1..=2, required = true)]
+    pub target: Vec<String>,
     /// Text for people, or JSON (its shape: docs/why.md)
     #[arg(short, long, value_enum, default_value_t = OutputArg::Text)]
     pub output: OutputArg,
@@ -266,13 +281,17 @@ pub enum SimOutput {
 /// `rekindle restart`.
 #[derive(Args, Clone, Debug)]
 pub struct Restart {
-    /// What to restart: pod/NAME, daemonset/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME, or node/NAME for every pod on it.
-    /// Several pods are restarted one by one: the next when the one before is Ready
-    #[arg(value_name = "KIND/NAME", required_unless_present = "selector")]
+    /// What to restart: pods (pod/NAME), the pods of a daemonset, deployment, job, replicaset, replicationcontroller or statefulset, or
+    /// those on a node (node/NAME). Also KIND NAME…, or a kind of workload alone for all of that kind in the namespace. Several
+    /// pods are restarted one by one: the next when the one before is Ready
+    #[arg(value_name = "KIND/NAME", required_unless_present_any = ["selector", "all_namespaces"])]
     pub targets: Vec<String>,
-    /// Restart the pods of the namespace with these labels
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "targets")]
+    /// Only what has these labels: pods, or objects of the kind that is named
+    #[arg(short = 'l', long, value_name = "LABELS")]
     pub selector: Option<String>,
+    /// Refused, with the reason
+    #[arg(short = 'A', long, hide = true)]
+    pub all_namespaces: bool,
     /// How much of a pod: its containers, the whole pod in place with a fresh network, cgroup and emptyDir, or a new pod
     #[arg(long, value_enum, default_value_t = RungArg::Pod)]
     pub rung: RungArg,
@@ -292,8 +311,9 @@ pub struct Restart {
     /// With --wait: how long to wait for all of it, such as 90s or 10m; exit code 124 when it took longer
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub timeout: Option<std::time::Duration>,
-    /// Ask for nothing: client shows what would be asked for, server has the API check it as well
-    #[arg(long, value_enum, default_value_t = DryRunArg::None, default_missing_value = "client", num_args = 0..=1, require_equals = true)]
+    /// Ask for nothing. server, also without a value: tells what would be carried out, what would wait and for what, and what would be
+    /// refused and why, and exits with 1 when anything would be; client: only shows what would be asked for
+    #[arg(long, value_enum, default_value_t = DryRunArg::None, default_missing_value = "server", num_args = 0..=1, require_equals = true)]
     pub dry_run: DryRunArg,
     #[command(flatten)]
     pub access: Access,
@@ -306,7 +326,7 @@ pub enum DryRunArg {
     None,
     /// It is shown.
     Client,
-    /// It is sent to the API, which checks it and stores nothing.
+    /// It is sent to the API, which checks it and stores nothing, and what would become of it is looked ahead for.
     Server,
 }
 

@@ -83,8 +83,6 @@ fn a_deployment_is_restarted_pod_by_pod_and_once_by_name() {
 
     let nothing = run(&engine, &["-l", "app=absent"]);
     assert!(nothing.contains("no pods to restart"), "{nothing}");
-    let refused = text(&engine.rekindle(&["restart", "cronjob/shop"]).stderr);
-    assert!(refused.contains("the kind is one of pod, daemonset"), "{refused}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn contains(account: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_crash_a_missing_config_map_and_a_missing_command_are_told_with_their_evidence() {
+fn each_kind_of_trouble_is_told_with_its_evidence_also_when_the_pod_is_gone() {
     let engine = Engine::start();
     engine.apply(
         "
@@ -50,8 +50,29 @@ metadata: {name: unstartable}
 spec:
   containers:
   - {name: app, image: localhost/host, command: [/bin/no-such-program]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: hungry}
+spec:
+  containers:
+  - {name: app, image: localhost/host, command: [tail, /dev/zero], resources: {limits: {memory: 32Mi}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: '0 0 1 1 *'
+  jobTemplate:
+    spec:
+      backoffLimit: 0
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: app, image: localhost/host, command: [sh, -c, 'echo nothing to import; exit 5']}]
 ",
     );
+    engine.kubectl(&["create", "job", "--from=cronjob/nightly", "import"]);
     let waits = ".status.containerStatuses[0].state.waiting.reason";
     engine.wait_for("pod/crash", ".status.containerStatuses[0].restartCount", "1");
     engine.wait_for("pod/crash", waits, "CrashLoopBackOff");
@@ -78,8 +99,32 @@ spec:
     assert_eq!(account["state"], "Failing", "{account}");
     assert_eq!(account["containers"][0]["cause"], "CommandMissing", "{account}");
 
+    engine.wait_for("pod/hungry", ended, "OOMKilled");
+    let account: Value =
+        serde_json::from_str(&why(&engine, &["pod", "hungry", "-o", "json"])).unwrap();
+    let memory = &account["containers"][0]["memory"];
+    assert_eq!(memory["limitBytes"], 32 << 20, "{account:#}");
+    assert!(memory["oomKills"].as_u64().unwrap() >= 1, "{account:#}");
+    contains(
+        &why(&engine, &["pod/hungry"]),
+        &["was killed for lack of memory", "its limit was 32Mi"],
+    );
+
+    engine.kubectl(&["wait", "--for=condition=Failed", "job/import", support::TIMEOUT]);
+    let job = why(&engine, &["job/import"]);
+    contains(&job, &["job default/import: failed", "BackoffLimitExceeded", "| nothing to import"]);
+    let cron_job = why(&engine, &["cj/nightly"]);
+    contains(
+        &cron_job,
+        &["cronjob default/nightly: failing", "its newest Job import", "exited with 5"],
+    );
+
     let node = why(&engine, &["node/node-1"]);
-    contains(&node, &["0 of 3 pods on it are well", "failing", "crash"]);
+    contains(&node, &["0 of 5 pods on it are well", "failing", "crash", "| no such table: orders"]);
+
+    engine.kubectl(&["delete", "pod", "crash", "--now"]);
+    let gone = why(&engine, &["pod/crash"]);
+    contains(&gone, &["pod default/crash: gone", "it is not there any more", "BackOff"]);
 
     let absent = engine.rekindle(&["why", "pod/absent"]);
     assert!(!absent.status.success());

@@ -32,6 +32,7 @@ pub mod leader_election;
 pub mod names;
 pub mod namespace;
 pub mod node_lifecycle;
+pub mod node_scaling;
 pub mod object;
 pub mod owners;
 pub mod plan;

@@ -5,9 +5,12 @@
 //! deadline is Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it says nothing else), unless
 //! a ledger still has to read it or a node is avoided because of it.
 
+mod preview;
 mod replace;
 mod rollback;
 mod successor;
+
+pub use preview::{Preview, preview};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

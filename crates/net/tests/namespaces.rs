@@ -41,7 +41,7 @@ fn reaches(from: &Namespace, to: &Namespace, address: Ipv4Addr) -> bool {
     let port = listener.local_addr().unwrap().port();
     let connected = from.inside(|| {
         let to = SocketAddr::from((address, port));
-        TcpStream::connect_timeout(&to, std::time::Duration::from_secs(5)).is_ok()
+        TcpStream::connect_timeout(&to, std::time::Duration::from_secs(60)).is_ok()
     });
     connected && listener.accept().is_ok()
 }

@@ -9,7 +9,6 @@
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -57,7 +56,7 @@ async fn pods_that_fail_together_are_restarted_a_few_at_a_time() {
             } => unreachable!("nothing ends the operator"),
         }
     };
-    let most = tokio::time::timeout(Duration::from_secs(60), most).await.expect("all restarts");
+    let most = tokio::time::timeout(world::PATIENCE, most).await.expect("all restarts");
     assert!(most <= AT_ONCE, "{most} restarts at once, {AT_ONCE} are allowed");
 }
 
@@ -99,8 +98,7 @@ async fn a_hundred_pods_that_fail_together_are_spread_over_time() {
             () = world.operate(&wire) => unreachable!("nothing ends the operator"),
         }
     };
-    let decided =
-        tokio::time::timeout(Duration::from_secs(60), decided).await.expect("all restarts");
+    let decided = tokio::time::timeout(world::PATIENCE, decided).await.expect("all restarts");
     let second = rekindle_types::TickDuration::from_secs(1);
     for first in &decided {
         let within = decided.iter().filter(|at| *at >= first && at.since(*first) < second).count();

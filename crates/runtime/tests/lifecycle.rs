@@ -68,7 +68,7 @@ fn stop_signals_reach_the_first_process_and_kill_ends_all_of_it() {
 fn wait_for_log(spec: &ContainerSpec, text: &str) {
     let begun = std::time::Instant::now();
     while !read_log(&spec.log_path).contains(text) {
-        assert!(begun.elapsed().as_secs() < 20, "no {text:?} in the log");
+        assert!(begun.elapsed() < world::PATIENCE, "no {text:?} in the log");
         std::thread::yield_now();
     }
 }

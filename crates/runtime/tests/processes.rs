@@ -7,13 +7,13 @@ mod world;
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::Instant;
 
 use rekindle_runtime::*;
 use rekindle_types::ExitStatus;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use world::{World, sandbox_spec};
+use world::{PATIENCE, World, sandbox_spec};
 
 fn sandbox(processes: Processes) -> World {
     let world = World::new();
@@ -38,13 +38,8 @@ fn find(command: &str) -> Option<Pid> {
         .and_then(Pid::from_raw)
 }
 
-fn pidfd_of(command: &str) -> OwnedFd {
-    pidfd_open(find(command).unwrap_or_else(|| panic!("{command} runs")), PidfdFlags::empty())
-        .unwrap()
-}
-
 fn wait_for_end(pidfd: &OwnedFd) {
-    let limit = rustix::event::Timespec { tv_sec: 20, tv_nsec: 0 };
+    let limit = rustix::event::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
     let ended = rustix::event::poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&limit));
     assert_eq!(ended.unwrap(), 1, "it ends");
 }
@@ -56,7 +51,7 @@ fn lives(pidfd: &OwnedFd) -> bool {
 
 fn exec(world: &World, key: &ContainerKey, script: &str) -> String {
     let command = ["/bin/sh", "-c", script].map(str::to_owned);
-    let outcome = world.block(world.rt().exec_sync(key, &command, Duration::from_secs(15)));
+    let outcome = world.block(world.rt().exec_sync(key, &command, PATIENCE));
     let outcome = outcome.unwrap_or_else(|error| panic!("{}", error.chain()));
     let output = String::from_utf8(outcome.output).unwrap();
     assert_eq!(outcome.exit, ExecExit::Code(0), "{output}");
@@ -99,10 +94,10 @@ fn the_end_of_a_container_ends_what_it_started_and_nothing_else() {
         let started = world.start(&ends);
         assert!(started.pid > 0);
         let go = "until test -p /tmp/go; do sleep 0.01; done; echo > /tmp/go";
-        let begun = pidfd_of_when_there(&left);
+        let begun = pidfd_of(&left);
         // It ends with the container that it lets go, maybe before it has ended by itself.
         let go = ["/bin/sh", "-c", go].map(str::to_owned);
-        let _ = world.block(world.rt().exec_sync(&ends.key, &go, Duration::from_secs(15)));
+        let _ = world.block(world.rt().exec_sync(&ends.key, &go, PATIENCE));
         let (key, exit) = world.next_exit();
         assert_eq!((key, exit.status), (ends.key.clone(), ExitStatus::Code { code: 7 }));
         wait_for_end(&begun);
@@ -117,11 +112,14 @@ fn the_end_of_a_container_ends_what_it_started_and_nothing_else() {
     }
 }
 
-fn pidfd_of_when_there(command: &str) -> OwnedFd {
+/// Of what a shell is about to become.
+fn pidfd_of(command: &str) -> OwnedFd {
+    let begun = Instant::now();
     loop {
         if let Some(pid) = find(command) {
             return pidfd_open(pid, PidfdFlags::empty()).unwrap();
         }
+        assert!(begun.elapsed() < PATIENCE, "{command} runs");
         std::thread::yield_now();
     }
 }
@@ -144,7 +142,7 @@ fn whoever_loses_its_parent_is_reaped() {
         // Neither the machine nor the shim keeps a zombie of that container.
         let shim = world.snapshot().info.unwrap().pid;
         let children = format!("/proc/{shim}/task/{shim}/children");
-        let mut looks = 0;
+        let begun = Instant::now();
         loop {
             let children = fs::read_to_string(&children).unwrap();
             let others = children.split_whitespace().filter(|child| {
@@ -155,8 +153,7 @@ fn whoever_loses_its_parent_is_reaped() {
             if others.count() == 0 {
                 break;
             }
-            looks += 1;
-            assert!(looks < 100_000, "the shim keeps zombies: {children}");
+            assert!(begun.elapsed() < PATIENCE, "the shim keeps zombies: {children}");
         }
     }
 }

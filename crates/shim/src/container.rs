@@ -14,7 +14,8 @@ use crate::launch::{self, Basis, Launched, REPORT_BYTES_MAX, Report};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
 use crate::protocol::{
-    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, Phase, PidNamespacePlan, StdinPlan,
+    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, MemoryFiles, OomRecord, Phase,
+    PidNamespacePlan, StdinPlan,
 };
 use crate::sandbox::Sandbox;
 use crate::state_file::StateFile;
@@ -62,7 +63,7 @@ pub(crate) struct Container {
     pub(crate) attachments: Vec<OwnedFd>,
     pub(crate) log: Log,
     pub(crate) state: StateFile,
-    oom_counter: Option<String>,
+    memory: Option<MemoryFiles>,
     leftovers: Leftovers,
     reaped: Reaped,
     /// For further commands in it.
@@ -145,7 +146,7 @@ impl Container {
             attachments: Vec::new(),
             log: files.log,
             state: files.state,
-            oom_counter: plan.cgroup.oom_counter.clone(),
+            memory: plan.cgroup.memory.clone(),
             leftovers: Leftovers::of(&plan.processes),
             reaped: Reaped::No,
             basis: Basis::of(plan),
@@ -284,8 +285,9 @@ impl Container {
                 *started_at_us
             }
         };
-        let cause = self.told_from_oom(cause, sandbox);
-        Some(ExitRecord { cause, started_at_us, finished_at_us, message: String::new() })
+        let oom = self.oom_kill(cause, sandbox);
+        let cause = if oom.is_some() { ExitCause::OomKilled } else { cause };
+        Some(ExitRecord { cause, started_at_us, finished_at_us, message: String::new(), oom })
     }
 
     fn kill_leftovers(&self, sandbox: Option<&Sandbox>) {
@@ -299,17 +301,11 @@ impl Container {
         }
     }
 
-    /// The cgroup is new for each attempt, so any kill it counts is this attempt's.
-    fn told_from_oom(&self, cause: ExitCause, sandbox: Option<&Sandbox>) -> ExitCause {
+    /// What its cgroup says, when such an end may have been for lack of memory and was.
+    fn oom_kill(&self, cause: ExitCause, sandbox: Option<&Sandbox>) -> Option<OomRecord> {
         let killed =
             matches!(cause, ExitCause::Signal(libc::SIGKILL) | ExitCause::Code(SHELL_KILLED));
-        let (true, Some(sandbox), Some(path)) = (killed, sandbox, &self.oom_counter) else {
-            return cause;
-        };
-        match sandbox.read_host_file(path, 4096).map(|text| oom_kills(&text)) {
-            Ok(count) if count > 0 => ExitCause::OomKilled,
-            Ok(_) | Err(_) => cause,
-        }
+        self.memory.as_ref().filter(|_| killed)?.read(sandbox?)
     }
 }
 
@@ -319,25 +315,5 @@ pub(crate) fn cause_of(status: WaitIdStatus) -> ExitCause {
         (Some(code), _) => ExitCause::Code(code),
         (None, Some(signal)) => ExitCause::Signal(signal),
         (None, None) => ExitCause::Unknown,
-    }
-}
-
-/// The number in the line `oom_kill N` of `memory.oom_control` (version 1) or `memory.events` (version 2).
-fn oom_kills(text: &str) -> u64 {
-    text.lines()
-        .find_map(|line| line.strip_prefix("oom_kill "))
-        .and_then(|count| count.trim().parse().ok())
-        .unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn oom_kills_are_read_from_both_versions() {
-        assert_eq!(oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
-        assert_eq!(oom_kills("low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\noom_group_kill 0\n"), 1);
-        assert_eq!(oom_kills(""), 0);
     }
 }

@@ -20,6 +20,7 @@ mod init;
 mod launch;
 mod logs;
 mod notes;
+mod oom;
 mod problem;
 pub mod protocol;
 mod sandbox;

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::oom::{MemoryFiles, OomRecord};
+
 /// Bytes of the largest frame that either side takes.
 pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -197,6 +199,9 @@ pub struct ExitRecord {
     pub finished_at_us: u64,
     /// The problem of a start error, else empty.
     pub message: String,
+    /// What the cgroup said of its memory, when it was killed for lack of it.
+    #[serde(default)]
+    pub oom: Option<OomRecord>,
 }
 
 /// What ended a container.
@@ -629,8 +634,8 @@ pub struct CgroupPlan {
     /// The same of the CPU controllers, joined last: a share that is small, as that of a pod without requests, would make the
     /// preparation wait for everybody else.
     pub v1_cpu_tasks: Vec<String>,
-    /// The file with the line `oom_kill N`.
-    pub oom_counter: Option<String>,
+    /// What is read of its memory when it was killed.
+    pub memory: Option<MemoryFiles>,
     /// Whether the container sees its own cgroup at /sys/fs/cgroup (version 2) or nothing there.
     pub view: CgroupView,
 }

@@ -542,6 +542,7 @@ impl Server {
             started_at_us: now_us,
             finished_at_us: now_us,
             message: failure.problem.clone(),
+            oom: None,
         });
         let waiting = container.waiting.take();
         self.persist(number);

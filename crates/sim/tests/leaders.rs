@@ -4,13 +4,13 @@
 
 use rekindle_sim::{Fencing, Leaders};
 
-const SEEDS: std::ops::Range<u64> = 0..12;
+const SEEDS: std::ops::Range<u64> = 0..6;
 
 /// Two to four operators over so many minutes with faults, and a quiet time after them.
 fn run(seed: u64, fencing: Fencing) -> Leaders {
     let operators = 2 + usize::try_from(seed % 3).unwrap();
     let mut leaders = Leaders::new(seed, operators, fencing).unwrap();
-    leaders.run(300, 0).unwrap();
+    leaders.run(150, 0).unwrap();
     leaders.scale(4).unwrap();
     leaders.run(0, 60).unwrap();
     leaders
@@ -28,11 +28,12 @@ fn no_write_of_an_old_term_is_done_after_one_of_a_newer_term() {
         terms += leaders.newest_term().unwrap();
     }
     assert!(refused > 0, "no operator ever wrote too late: nothing was tried");
-    assert!(terms > 12, "hardly anybody took over: {terms} terms");
+    assert!(terms > 6, "hardly anybody took over: {terms} terms");
 }
 
 #[test]
 fn without_terms_a_paused_operator_writes_after_its_successor_and_the_check_finds_it() {
-    let found = SEEDS.filter(|seed| run(*seed, Fencing::Off).broken_promise().is_some()).count();
-    assert!(found > 0, "the check finds nothing");
+    let mut seeds = SEEDS;
+    let found = seeds.any(|seed| run(seed, Fencing::Off).broken_promise().is_some());
+    assert!(found, "the check finds nothing");
 }

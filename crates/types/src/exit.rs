@@ -73,7 +73,8 @@ pub struct Exit {
     pub started_at: Tick,
     /// When it ended.
     pub finished_at: Tick,
-    /// The termination message, already cut to size; empty when there is none.
+    /// What the runtime says of the end (the problem of a start error, the figures of an OOM kill) and, after it, the container's own
+    /// termination message, already cut to size; empty when there is neither.
     pub message: String,
 }
 

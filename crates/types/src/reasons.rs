@@ -35,6 +35,9 @@ pub mod event {
     pub const NODE_NOT_READY: &str = "NodeNotReady";
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
     pub const LEADER_ELECTION: &str = "LeaderElection";
+    pub const TRIGGERED_SCALE_UP: &str = "TriggeredScaleUp";
+    pub const NOT_TRIGGER_SCALE_UP: &str = "NotTriggerScaleUp";
+    pub const SCALE_DOWN: &str = "ScaleDown";
 
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Account {
-    /// Pod, Deployment, ReplicaSet or Node.
+    /// Pod, Node, or what makes pods: CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet.
     pub kind: String,
     /// Its namespace; absent for a Node.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +46,8 @@ pub enum State {
     Healthy,
     /// It ran to its end and succeeded.
     Completed,
+    /// It is not there any more; what it left tells of it.
+    Gone,
     /// It is on its way, and nothing is known to be wrong.
     Starting,
     /// It is being deleted.
@@ -119,12 +121,29 @@ pub struct ContainerAccount {
     /// When it ended last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end: Option<Time>,
+    /// What the cgroup of its memory said at that end, when it was killed for lack of memory and the runtime tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryAccount>,
     /// What else speaks for it: termination message, probe output, messages of the runtime.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
     /// The last lines that the dead container wrote.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
+}
+
+/// The memory of a container when it was killed for lack of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryAccount {
+    /// Its processes that the kernel killed for that, in its last run.
+    pub oom_kills: u64,
+    /// The limit in force then; absent when it had none of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// The most that it used at once in that run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
 }
 
 /// Who says that something happened.
@@ -207,7 +226,27 @@ pub struct PodGroup {
     pub names: Vec<String>,
     /// How many they are.
     pub count: usize,
+    /// What one of them has to tell: evidence, last lines, ladder, what is next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Example>,
     /// What would help them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
+}
+
+/// One pod of a group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Example {
+    /// The pod.
+    pub name: String,
+    /// Its containers that have something to tell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<ContainerAccount>,
+    /// Where it is on its ladder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ladder: Option<LadderAccount>,
+    /// What comes next of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
 }

@@ -2,7 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::reasons::waiting;
-use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, PodRestartPhase, RestartLedger};
+use rekindle_types::v1alpha1::{
+    HoldReason, LedgerPhase, PodRestart, PodRestartPhase, RestartLedger,
+};
 use rekindle_types::{Tick, span};
 
 use crate::account::{LadderAccount, Next, Source};
@@ -25,17 +27,28 @@ pub(crate) fn ladder(ledger: &RestartLedger) -> Option<LadderAccount> {
     })
 }
 
+/// Whether restarts are told by their names: of many pods at once they would be as many lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    ByName,
+    Together,
+}
+
 /// The ladder's decisions and the restarts that were asked for.
-pub(crate) fn tell(evidence: &PodEvidence, history: &mut History) {
-    let status = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
+pub(crate) fn tell(
+    ledger: Option<&RestartLedger>,
+    restarts: &[PodRestart],
+    told: Told,
+    history: &mut History,
+) {
+    let status = ledger.and_then(|ledger| ledger.status.as_ref());
     for decision in status.and_then(|status| status.decisions.as_ref()).into_iter().flatten() {
         let at = Tick::from(&decision.at);
         let when = When { first: at, last: at, count: decision.count.max(1) };
         let rung = decision.rung.map_or("held", |rung| rung.name());
         history.add(Source::Ladder, when, &format!("{rung}: {}", decision.reason));
     }
-    for restart in &evidence.restarts {
-        let name = restart.metadata.name.as_deref().unwrap_or_default();
+    for restart in restarts {
         let rung = restart.spec.rung.map_or("Pod", |rung| rung.name());
         let Some(asked) = restart.metadata.creation_timestamp.as_ref().map(Tick::from) else {
             continue;
@@ -57,8 +70,14 @@ pub(crate) fn tell(evidence: &PodEvidence, history: &mut History) {
             Some(reason) if !reason.is_empty() => format!(" (asked because: {reason})"),
             Some(_) | None => String::new(),
         };
-        let text = format!("PodRestart {name}, rung {rung}, {phase}{words}{reason}");
-        history.add(Source::PodRestart, When::once(asked), &text);
+        let name = match (told, restart.metadata.name.as_deref()) {
+            (Told::ByName, Some(name)) => format!(" {name}"),
+            (Told::ByName, None) | (Told::Together, _) => String::new(),
+        };
+        let rest = format!(", rung {rung}, {phase}{words}{reason}");
+        let text = format!("PodRestart{name}{rest}");
+        // alike but for their names, they are one entry
+        history.add_alike(Source::PodRestart, When::once(asked), &text, &rest);
     }
 }
 

@@ -3,14 +3,14 @@
 use k8s_openapi::api::core::v1::{
     Container, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
 };
-use rekindle_types::Tick;
 use rekindle_types::exit::signal_name;
 use rekindle_types::reasons::{event, waiting};
+use rekindle_types::{OomKill, Tick};
 
-use crate::account::{Cause, ContainerAccount};
+use crate::account::{Cause, ContainerAccount, MemoryAccount};
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
-use crate::words::line;
+use crate::words::{line, show_bytes};
 
 /// How long before a container's end a probe's verdict may have been its reason: the longest grace that is usual.
 const PROBE_BEFORE_END_SECONDS: u64 = 90;
@@ -114,8 +114,12 @@ pub(crate) fn examine(
         Cause::StartupFailed => Some("Startup"),
         _ => None,
     };
-    let mut evidence_lines = Vec::new();
-    let message = line(end.message.as_deref().unwrap_or_default());
+    let message = end.message.as_deref().unwrap_or_default();
+    let (oom, message) = match OomKill::split(message) {
+        Some((oom, own)) => (Some(oom), line(own)),
+        None => (None, line(message)),
+    };
+    let mut evidence_lines: Vec<String> = oom.iter().map(memory_line).collect();
     if !message.is_empty() && !what.contains(&message) {
         evidence_lines.push(format!("termination message: {message}"));
     }
@@ -131,6 +135,11 @@ pub(crate) fn examine(
         signal: signal.and_then(signal_name).map(str::to_owned),
         reason: end.reason.clone(),
         last_end: end.finished_at.clone(),
+        memory: oom.map(|oom| MemoryAccount {
+            oom_kills: oom.kills,
+            limit_bytes: oom.limit_bytes,
+            peak_bytes: oom.peak_bytes,
+        }),
         evidence: evidence_lines,
         last_lines: lines[lines.len().saturating_sub(LINES_MAX)..]
             .iter()
@@ -138,6 +147,21 @@ pub(crate) fn examine(
             .collect(),
     };
     Some(Finding { account, advice })
+}
+
+/// What its cgroup said when it died.
+fn memory_line(oom: &OomKill) -> String {
+    let processes = match oom.kills {
+        1 => "1 process was killed".to_owned(),
+        kills => format!("{kills} processes were killed"),
+    };
+    let limit = match oom.limit_bytes {
+        Some(limit) => format!("its limit was {}", show_bytes(limit)),
+        None => "it had no limit of its own".to_owned(),
+    };
+    let peak =
+        oom.peak_bytes.map_or_else(String::new, |peak| format!(", its peak {}", show_bytes(peak)));
+    format!("its memory when it died: {processes}, {limit}{peak}")
 }
 
 /// It is kept from starting by something other than its own ends.
@@ -180,6 +204,7 @@ fn held(subject: Subject<'_>, state: &ContainerStateWaiting) -> Option<Finding> 
             signal: None,
             reason: Some(reason.to_owned()),
             last_end: None,
+            memory: None,
             evidence,
             last_lines: Vec::new(),
         },
@@ -203,6 +228,7 @@ fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
             signal: None,
             reason: None,
             last_end: None,
+            memory: None,
             evidence: vec![output],
             last_lines: Vec::new(),
         },

@@ -61,20 +61,36 @@ impl Seen {
     }
 }
 
+/// The steps of every start.
+pub(crate) fn is_a_step_of_every_start(seen: &Seen) -> bool {
+    matches!(seen.reason.as_str(), event::PULLING | event::PULLED | event::CREATED | event::STARTED)
+        || is_told_by_the_ladder(seen)
+}
+
+fn is_told_by_the_ladder(seen: &Seen) -> bool {
+    matches!(
+        seen.reason.as_str(),
+        event::LADDER_STEP | event::LADDER_HOLD | event::LADDER_EXHAUSTED
+    )
+}
+
+/// It says that the pod was ended, and by whom.
+pub(crate) fn tells_of_an_end(seen: &Seen) -> bool {
+    match seen.reason.as_str() {
+        event::KILLING => seen.message.starts_with("Stopping container"),
+        "Evicted" | "Preempted" | "TaintManagerEviction" | "NodeShutdown" => true,
+        _ => false,
+    }
+}
+
 /// What goes without saying, or is told from a better source: the steps of every start, and what statuses, ledger and
 /// PodRestarts hold.
 pub(crate) fn is_routine(seen: &Seen) -> bool {
     match seen.reason.as_str() {
+        _ if is_a_step_of_every_start(seen) => true,
         event::SCHEDULED
         | event::FAILED_SCHEDULING
-        | event::PULLING
-        | event::PULLED
-        | event::CREATED
-        | event::STARTED
         | event::BACK_OFF
-        | event::LADDER_STEP
-        | event::LADDER_HOLD
-        | event::LADDER_EXHAUSTED
         | event::POD_RESTARTED
         | event::POD_RESTARTING => true,
         event::KILLING => seen.message.starts_with("Stopping container"),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{Event, Node, Pod, ReplicationController};
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
 /// What there is about one pod.
@@ -21,20 +22,55 @@ pub struct PodEvidence {
     pub last_lines: BTreeMap<String, Vec<String>>,
 }
 
-/// What there is about a DaemonSet, a Deployment, a ReplicaSet or a StatefulSet.
+/// What is left of a pod that is not there any more.
 #[derive(Clone, Debug, Default)]
-pub struct WorkloadEvidence {
-    /// The DaemonSet, when that is the target.
-    pub daemon_set: Option<DaemonSet>,
-    /// The Deployment, when that is the target.
-    pub deployment: Option<Deployment>,
-    /// The ReplicaSets of the Deployment, or the one that is the target.
-    pub replica_sets: Vec<ReplicaSet>,
-    /// The StatefulSet, when that is the target.
-    pub stateful_set: Option<StatefulSet>,
-    /// Events about them.
+pub struct GoneEvidence {
+    /// Where it was.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Events about a pod of this name.
     pub events: Vec<Event>,
-    /// Their pods.
+    /// The ledger of its name, which another pod may go on with.
+    pub ledger: Option<RestartLedger>,
+    /// The restarts that were asked for a pod of this name.
+    pub restarts: Vec<PodRestart>,
+}
+
+impl GoneEvidence {
+    /// True when nothing speaks of such a pod: it may never have been.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.ledger.is_none() && self.restarts.is_empty()
+    }
+}
+
+/// An object that makes pods.
+#[derive(Clone, Debug)]
+pub enum Workload {
+    /// A CronJob and the Jobs that it made and that are still there.
+    CronJob(Box<CronJob>, Vec<Job>),
+    /// A DaemonSet.
+    DaemonSet(Box<DaemonSet>),
+    /// A Deployment and its ReplicaSets.
+    Deployment(Box<Deployment>, Vec<ReplicaSet>),
+    /// A Job.
+    Job(Box<Job>),
+    /// A ReplicaSet.
+    ReplicaSet(Box<ReplicaSet>),
+    /// A ReplicationController.
+    ReplicationController(Box<ReplicationController>),
+    /// A StatefulSet.
+    StatefulSet(Box<StatefulSet>),
+}
+
+/// What there is about an object that makes pods.
+#[derive(Clone, Debug)]
+pub struct WorkloadEvidence {
+    /// The object.
+    pub workload: Workload,
+    /// Events about it and what it made, its pods aside.
+    pub events: Vec<Event>,
+    /// Its pods.
     pub pods: Vec<PodEvidence>,
 }
 

@@ -44,8 +44,13 @@ impl When {
 
 impl History {
     pub(crate) fn add(&mut self, source: Source, when: When, what: &str) {
+        self.add_alike(source, when, what, what);
+    }
+
+    /// One more of those that are alike in `alike`, numbers aside; `what` is how the last of them is told.
+    pub(crate) fn add_alike(&mut self, source: Source, when: When, what: &str, alike: &str) {
         let what = line(what);
-        let folded = self.entries.entry((source, shape(&what))).or_insert_with(|| Folded {
+        let folded = self.entries.entry((source, shape(&line(alike)))).or_insert_with(|| Folded {
             first: when.first,
             last: when.first,
             count: 0,
@@ -60,8 +65,17 @@ impl History {
     }
 
     /// The events that tell more than the course of every start.
-    pub(crate) fn add_events(&mut self, seen: &[Seen]) {
-        for event in seen.iter().filter(|event| !events::is_routine(event)) {
+    pub(crate) fn add_events<'a>(&mut self, seen: impl IntoIterator<Item = &'a Seen>) {
+        self.add_all(seen.into_iter().filter(|event| !events::is_routine(event)));
+    }
+
+    /// The same of a pod whose status is gone: also what that would have told.
+    pub(crate) fn add_events_of_the_gone(&mut self, seen: &[Seen]) {
+        self.add_all(seen.iter().filter(|event| !events::is_a_step_of_every_start(event)));
+    }
+
+    fn add_all<'a>(&mut self, seen: impl Iterator<Item = &'a Seen>) {
+        for event in seen {
             let when = When { first: event.first, last: event.last, count: event.count };
             let what = match &event.container {
                 Some(container) => {

@@ -2,9 +2,10 @@
 //! events and log lines come in, an [`Account`] goes out; nothing is asked of anybody and no clock is read.
 //!
 //! ```text
-//!   objects, events, log lines ──► pod │ deployment │ node ──► Account ──┬── its JSON (`-o json`)
-//!                                      │                                 └── render: the text
+//!   objects, events, log lines ──► pod │ gone │ workload │ node ──► Account ──┬── its JSON (`-o json`)
+//!                                      │                                        └── render: the text
 //!                 container: what ended it, what keeps it from starting
+//!                 course:    how often it ended, over one pod or many
 //!                 history:   what happened in order, repeats folded into one entry
 //!                 climb:     what the ladder decided, and what is next
 //! ```
@@ -15,18 +16,27 @@
 
 mod account;
 mod climb;
+mod condition;
 mod container;
+mod course;
 mod events;
 mod evidence;
+mod gone;
+mod groups;
 mod history;
+mod job;
 mod node;
 mod pod;
 mod render;
 mod words;
 mod workload;
 
-pub use account::{Account, Cause, ContainerAccount, Entry, LadderAccount, Next, Source, State};
-pub use evidence::{NodeEvidence, PodEvidence, WorkloadEvidence};
+pub use account::{
+    Account, Cause, ContainerAccount, Entry, Example, LadderAccount, MemoryAccount, Next, PodGroup,
+    Source, State,
+};
+pub use evidence::{GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence};
+pub use gone::of_gone;
 pub use node::of_node;
 pub use pod::of_pod;
 pub use render::render;

@@ -5,15 +5,15 @@ use rekindle_types::Tick;
 use crate::account::{Account, Source, State};
 use crate::events;
 use crate::evidence::NodeEvidence;
+use crate::groups::group;
 use crate::history::{History, When};
 use crate::words::{line, show_span};
-use crate::workload::group;
 
 /// Why the node is as it is.
 pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let node = &evidence.node;
-    let (pods, well) = group(&evidence.pods, now);
-    let unwell: usize = pods.iter().map(|group| group.count).sum();
+    let groups = group(&evidence.pods, now);
+    let (unwell, well, pods) = (groups.unwell(), groups.well, groups.unwell);
     let mut troubles: Vec<String> = Vec::new();
     let mut advice: Vec<String> = Vec::new();
     let mut history = History::default();

@@ -5,12 +5,13 @@ use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 
-use crate::account::{Account, Cause, Source, State};
+use crate::account::{Account, Cause, State};
 use crate::climb;
 use crate::container::{Finding, Subject, examine, subjects};
+use crate::course::{self, ends};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
-use crate::history::{History, When, average};
+use crate::history::average;
 use crate::words::{line, show_span, times};
 
 /// Events of what keeps a pod from beginning although a node has it.
@@ -26,12 +27,7 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     let pod = &evidence.pod;
     let seen = events::read(&evidence.events);
     let subjects = subjects(pod);
-    let mut findings: Vec<(Subject<'_>, Finding)> = subjects
-        .iter()
-        .filter_map(|subject| Some((*subject, examine(*subject, evidence, &seen)?)))
-        .collect();
-    // what is broken now, before what was broken once
-    findings.sort_by_key(|(subject, _)| subject.is_running() && subject.status.ready);
+    let findings = findings(&subjects, evidence, &seen);
     let verdict = judge(evidence, &findings, &seen, now);
     let mut advice = verdict.advice;
     if verdict.state > State::Terminating {
@@ -48,13 +44,27 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
         name: pod.metadata.name.clone().unwrap_or_default(),
         state: verdict.state,
         summary: verdict.summary,
-        history: history(evidence, &findings, &seen, now),
+        history: course::of_pod(evidence, &findings, &seen, now),
         containers: findings.into_iter().map(|(_, finding)| finding.account).collect(),
         ladder: evidence.ledger.as_ref().and_then(climb::ladder),
         next: climb::next(evidence, &subjects, now),
         advice,
         pods: Vec::new(),
     }
+}
+
+/// What is the matter with its containers: what is broken now, before what was broken once.
+pub(crate) fn findings<'a>(
+    subjects: &[Subject<'a>],
+    evidence: &PodEvidence,
+    seen: &[Seen],
+) -> Vec<(Subject<'a>, Finding)> {
+    let mut findings: Vec<(Subject<'a>, Finding)> = subjects
+        .iter()
+        .filter_map(|subject| Some((*subject, examine(*subject, evidence, seen)?)))
+        .collect();
+    findings.sort_by_key(|(subject, _)| subject.is_running() && subject.status.ready);
+    findings
 }
 
 struct Verdict {
@@ -279,50 +289,7 @@ fn ends_sentence(subject: Subject<'_>, finding: &Finding, pod: &Pod, now: Tick) 
     }
 }
 
-/// The ends of a container: the last is known, the first was after the pod's start.
-fn ends(subject: Subject<'_>, pod: &Pod, now: Tick) -> When {
-    let end = subject.last_end();
-    let last = end.and_then(|end| end.finished_at.as_ref()).map_or(now, Tick::from);
-    let count = subject.ends();
-    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
-    let first = match (count, started) {
-        (0 | 1, _) | (_, None) => last,
-        (_, Some(started)) => Tick::from(started).min(last),
-    };
-    When { first, last, count }
-}
-
-fn history(
-    evidence: &PodEvidence,
-    findings: &[(Subject<'_>, Finding)],
-    seen: &[Seen],
-    now: Tick,
-) -> Vec<crate::account::Entry> {
-    let pod = &evidence.pod;
-    let mut history = History::default();
-    let scheduled = condition(pod, "PodScheduled").filter(|c| c.status == "True");
-    if let Some(at) = scheduled.and_then(|c| c.last_transition_time.as_ref()) {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("a node");
-        history.add(Source::Status, When::once(Tick::from(at)), &format!("placed on {node}"));
-    }
-    for (subject, finding) in findings.iter().filter(|(subject, _)| subject.last_end().is_some()) {
-        let when = ends(*subject, pod, now);
-        let text = match (finding.account.exit_code, when.count) {
-            (Some(_), 0 | 1) => format!("container {:?} {}", subject.name, finding.account.what),
-            // of the ends before, only the number is known
-            (Some(_), _) => {
-                format!("container {:?} ended; last it {}", subject.name, finding.account.what)
-            }
-            (None, _) => format!("container {:?} ended", subject.name),
-        };
-        history.add(Source::Status, when, &text);
-    }
-    history.add_events(seen);
-    climb::tell(evidence, &mut history);
-    history.finish()
-}
-
 /// A condition of the pod.
-fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
+pub(crate) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
 }

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use rekindle_types::{Tick, TickDuration};
 
-use crate::account::{Account, ContainerAccount, Entry, LadderAccount, PodGroup, State};
+use crate::account::{
+    Account, ContainerAccount, Entry, Example, LadderAccount, Next, PodGroup, State,
+};
 use crate::words::{show_span, show_time, times};
 
 /// Writes the account for a person; `now` is what times to come are measured from.
@@ -24,7 +26,7 @@ fn put(text: &mut String, account: &Account, now: Tick) -> std::fmt::Result {
     }
     if !account.pods.is_empty() {
         writeln!(text, "\nPods that are not well")?;
-        account.pods.iter().try_for_each(|group| put_group(text, group))?;
+        account.pods.iter().try_for_each(|group| put_group(text, group, now))?;
     }
     if !account.history.is_empty() {
         writeln!(text, "\nWhat happened")?;
@@ -34,14 +36,7 @@ fn put(text: &mut String, account: &Account, now: Tick) -> std::fmt::Result {
         put_ladder(text, ladder)?;
     }
     if let Some(next) = &account.next {
-        let when = match &next.at {
-            None => String::new(),
-            Some(at) => match Tick::from(at).since(now) {
-                TickDuration::ZERO => format!("{}: ", show_time(at)),
-                ahead => format!("in {}, {}: ", show_span(ahead), show_time(at)),
-            },
-        };
-        writeln!(text, "\nNext\n  {when}{}", next.what)?;
+        writeln!(text, "\nNext\n  {}", next_words(next, now))?;
     }
     if !account.advice.is_empty() {
         writeln!(text, "\nWhat would help")?;
@@ -50,10 +45,22 @@ fn put(text: &mut String, account: &Account, now: Tick) -> std::fmt::Result {
     Ok(())
 }
 
+fn next_words(next: &Next, now: Tick) -> String {
+    let when = match &next.at {
+        None => String::new(),
+        Some(at) => match Tick::from(at).since(now) {
+            TickDuration::ZERO => format!("{}: ", show_time(at)),
+            ahead => format!("in {}, {}: ", show_span(ahead), show_time(at)),
+        },
+    };
+    format!("{when}{}", next.what)
+}
+
 fn word(state: State) -> &'static str {
     match state {
         State::Healthy => "healthy",
         State::Completed => "completed",
+        State::Gone => "gone",
         State::Starting => "starting",
         State::Terminating => "terminating",
         State::NotReady => "not ready",
@@ -77,13 +84,41 @@ fn put_container(text: &mut String, container: &ContainerAccount) -> std::fmt::R
     Ok(())
 }
 
-fn put_group(text: &mut String, group: &PodGroup) -> std::fmt::Result {
+fn put_group(text: &mut String, group: &PodGroup, now: Tick) -> std::fmt::Result {
     let more = match group.count - group.names.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     writeln!(text, "  {} {}: {}", group.count, word(group.state), group.summary)?;
-    writeln!(text, "      {}{more}", group.names.join(", "))
+    writeln!(text, "      {}{more}", group.names.join(", "))?;
+    match &group.example {
+        Some(example) => put_example(text, example, group.count, now),
+        None => Ok(()),
+    }
+}
+
+/// The evidence of one pod, as far as the group's summary does not hold it.
+fn put_example(text: &mut String, example: &Example, of: usize, now: Tick) -> std::fmt::Result {
+    let mut lines: Vec<String> = Vec::new();
+    for container in example.containers.iter().filter(|container| has_details(container)) {
+        let evidence = container.evidence.iter().map(|line| format!("{}: {line}", container.name));
+        lines.extend(evidence);
+        lines
+            .extend(container.last_lines.iter().map(|line| format!("{} | {line}", container.name)));
+    }
+    if let Some(ladder) = &example.ladder {
+        let phase = ladder.phase.map_or_else(String::new, |phase| format!(", {phase:?}"));
+        let words = ladder.message.as_deref().map_or_else(String::new, |m| format!(": {m}"));
+        lines.push(format!("ladder {:?}{phase}{words}", ladder.name));
+    }
+    lines.extend(example.next.iter().map(|next| format!("next: {}", next_words(next, now))));
+    if lines.is_empty() {
+        return Ok(());
+    }
+    if of > 1 {
+        writeln!(text, "      of {}:", example.name)?;
+    }
+    lines.iter().try_for_each(|line| writeln!(text, "        {line}"))
 }
 
 fn put_entry(text: &mut String, entry: &Entry) -> std::fmt::Result {

@@ -32,6 +32,19 @@ pub(crate) fn times(count: u32) -> String {
     }
 }
 
+/// `64Mi`, `63.9Mi`, `512 bytes`.
+pub(crate) fn show_bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    let Some((unit, shift)) = UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) else {
+        return format!("{bytes} bytes");
+    };
+    let (whole, rest) = (bytes >> shift, bytes & ((1 << shift) - 1));
+    match (rest * 10) >> shift {
+        0 => format!("{whole}{unit}"),
+        tenths => format!("{whole}.{tenths}{unit}"),
+    }
+}
+
 fn grouped(number: u32) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -82,6 +95,20 @@ mod tests {
         assert_eq!([times(5941), times(1_000_000)], ["5,941 times", "1,000,000 times"]);
         for (secs, text) in [(45, "45s"), (300, "5m"), (86_400, "1d"), (1_782_000, "20d15h")] {
             assert_eq!(show_span(TickDuration::from_secs(secs)), text);
+        }
+    }
+
+    #[test]
+    fn bytes_read_as_manifests_write_them() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (64 << 20, "64Mi"),
+            ((64 << 20) - 4096, "63.9Mi"),
+            (3 << 29, "1.5Gi"),
+            (u64::MAX, "16777215.9Ti"),
+        ] {
+            assert_eq!(show_bytes(bytes), text);
         }
     }
 

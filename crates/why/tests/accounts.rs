@@ -1,73 +1,15 @@
-//! The accounts that people read, one of each kind of trouble.
+//! The accounts of pods that people read, one of each kind of trouble.
 #![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
 
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
-use k8s_openapi::api::core::v1::{Event, Pod};
-use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
-use rekindle_why::{
-    NodeEvidence, PodEvidence, WorkloadEvidence, of_node, of_pod, of_workload, render,
-};
-use serde_json::{Value, json};
-
-/// 2026-11-21 12:00:00 UTC.
-const NOW: Tick = Tick::from_secs(1_795_262_400);
-
-/// A pod `web` with one container `app` in this state, placed twenty days ago.
-fn pod(container: Value) -> Value {
-    let mut status = json!({"name": "app", "image": "shop:v1", "imageID": "", "ready": false, "restartCount": 0});
-    status.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
-    let ready = if status["ready"] == true { "True" } else { "False" };
-    json!({
-        "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"nodeName": "node-1", "containers": [{"name": "app", "image": "shop:v1",
-            "resources": {"limits": {"memory": "64Mi"}}, "livenessProbe": {"failureThreshold": 3}}]},
-        "status": {
-            "phase": "Running", "startTime": "2026-11-01T12:00:00Z",
-            "conditions": [
-                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-01T12:00:00Z"},
-                {"type": "Ready", "status": ready, "lastTransitionTime": "2026-11-01T12:00:00Z"}
-            ],
-            "containerStatuses": [status]
-        }
-    })
-}
-
-fn crashed(restarts: u32, exit: Value) -> Value {
-    let mut end = json!({"exitCode": 1, "reason": "Error", "startedAt": "2026-11-21T11:57:58Z", "finishedAt": "2026-11-21T11:58:00Z"});
-    end.as_object_mut().unwrap().extend(exit.as_object().unwrap().clone());
-    pod(json!({
-        "restartCount": restarts, "lastState": {"terminated": end},
-        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container=app pod=web_shop(u)"}}
-    }))
-}
-
-fn event(reason: &str, container: Option<&str>, message: &str, count: u32) -> Value {
-    let field_path = container.map(|name| format!("spec.containers{{{name}}}"));
-    json!({
-        "metadata": {"name": "web.1"}, "involvedObject": {"name": "web", "fieldPath": field_path},
-        "reason": reason, "message": message, "count": count,
-        "firstTimestamp": "2026-11-21T11:00:00Z", "lastTimestamp": "2026-11-21T11:57:59Z"
-    })
-}
-
-fn evidence(pod: Value, events: Vec<Value>) -> PodEvidence {
-    PodEvidence {
-        pod: serde_json::from_value::<Pod>(pod).unwrap(),
-        events: events.into_iter().map(|e| serde_json::from_value::<Event>(e).unwrap()).collect(),
-        ..PodEvidence::default()
-    }
-}
-
-fn ledger(status: Value) -> RestartLedger {
-    serde_json::from_value(json!({
-        "metadata": {"name": "web"}, "status": status,
-        "spec": {"ladderName": "web", "podName": "web", "podUID": "u"}
-    }))
-    .unwrap()
-}
+use rekindle_types::v1alpha1::PodRestart;
+use rekindle_why::{PodEvidence, of_pod, render};
+use serde_json::json;
+use support::{NOW, crashed, event, evidence, ledger, pod};
 
 fn check(evidence: &PodEvidence, expected: &Expect) {
     expected.assert_eq(&render(&of_pod(evidence, NOW), NOW));
@@ -114,6 +56,24 @@ fn a_crash_loop_of_twenty_days_is_one_line() {
 }
 
 #[test]
+fn restarts_that_are_asked_for_again_and_again_are_one_line() {
+    let mut evidence = evidence(crashed(2, json!({})), vec![]);
+    for (minute, name) in ["x7k2p", "abcde", "zz9qq"].iter().enumerate() {
+        let restart = json!({
+            "metadata": {"name": format!("web-{name}"), "creationTimestamp": format!("2026-11-21T11:5{minute}:00Z")},
+            "spec": {"podName": "web", "rung": "Pod"},
+            "status": {"phase": "Succeeded", "message": "Restarted the whole pod in place"}
+        });
+        evidence.restarts.push(serde_json::from_value::<PodRestart>(restart).unwrap());
+    }
+    let account = of_pod(&evidence, NOW);
+    let told: Vec<_> = account.history.iter().filter(|e| e.what.contains("PodRestart")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0].count, told[0].every_seconds), (3, Some(60)));
+    assert!(told[0].what.starts_with("PodRestart web-zz9qq, rung Pod"), "{}", told[0].what);
+}
+
+#[test]
 fn a_container_that_runs_out_of_memory_is_told_its_limit() {
     let pod = crashed(3, json!({"exitCode": 137, "reason": "OOMKilled"}));
     check(
@@ -132,6 +92,34 @@ fn a_container_that_runs_out_of_memory_is_told_its_limit() {
             What would help
               - raise resources.limits.memory above 64Mi, or make it use less; no restart helps
         "#]],
+    );
+}
+
+#[test]
+fn a_container_that_runs_out_of_memory_tells_what_its_cgroup_said() {
+    let message =
+        "OOM killer: 1 kill, limit 67108864 bytes, peak 67100672 bytes: loading the catalogue";
+    let pod = crashed(3, json!({"exitCode": 137, "reason": "OOMKilled", "message": message}));
+    check(
+        &evidence(pod, vec![]),
+        &expect![[r#"
+        pod shop/web: failing
+          container "app" was killed for lack of memory (OOMKilled): its limit is 64Mi; it ended 4 times since the pod's start 20d ago
+
+        Container "app" was killed for lack of memory (OOMKilled): its limit is 64Mi
+          its memory when it died: 1 process was killed, its limit was 64Mi, its peak 63.9Mi
+          termination message: loading the catalogue
+
+        What happened
+          2026-11-01 12:00:00Z  placed on node-1
+          2026-11-01 12:00:00Z  container "app" ended; last it was killed for lack of memory (OOMKilled): its limit is 64Mi (4 times until 2026-11-21 11:58:00Z)
+
+        Next
+          in 3m, 2026-11-21 12:03:00Z: the back-off of container "app" ends and it is started again
+
+        What would help
+          - raise resources.limits.memory above 64Mi, or make it use less; no restart helps
+    "#]],
     );
 }
 
@@ -253,7 +241,6 @@ fn a_liveness_failure_is_told_with_what_the_probe_said() {
             What happened
               2026-11-01 12:00:00Z  placed on node-1
               2026-11-01 12:00:00Z  container "app" ended; last it was killed because its liveness probe failed 3 times in a row (8 times until 2026-11-21 11:58:00Z)
-              2026-11-21 11:00:00Z  container "app": Killing: Container app failed liveness probe, will be restarted (8 times until 2026-11-21 11:57:59Z, every 8m17s)
               2026-11-21 11:00:00Z  container "app": Unhealthy: Liveness probe failed: HTTP probe failed with statuscode: 503 (24 times until 2026-11-21 11:57:59Z, every 2m31s)
 
             Next
@@ -464,66 +451,6 @@ fn a_readiness_probe_that_fails_is_not_a_crash() {
 }
 
 #[test]
-fn replicas_with_the_same_trouble_are_one_group() {
-    let mut pods = Vec::new();
-    for number in 0..12_u32 {
-        let mut pod = crashed(number + 2, json!({}));
-        pod["metadata"]["name"] = json!(format!("web-{number:02}"));
-        pods.push(evidence(pod, vec![]));
-    }
-    let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"replicas": 12, "selector": {}, "template": {}},
-        "status": {"conditions": [{"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable",
-            "message": "Deployment does not have minimum availability.", "lastTransitionTime": "2026-11-21T11:00:00Z"}]}});
-    let evidence = WorkloadEvidence {
-        deployment: Some(serde_json::from_value(deployment).unwrap()),
-        pods,
-        ..WorkloadEvidence::default()
-    };
-    expect![[r#"
-        deployment shop/web: failing
-          0 of 12 pods are well, 12 not
-
-        Pods that are not well
-          7 failing: container "app" exited with 1; it ended 3 times since the pod's start 20d ago
-              web-00, web-01, web-02, web-03, web-04, web-05, web-06
-          5 failing: container "app" exited with 1; it ended 10 times since the pod's start 20d ago, every 2d5h
-              web-07, web-08, web-09, web-10, web-11
-
-        What happened
-          2026-11-21 11:00:00Z  Available False: MinimumReplicasUnavailable: Deployment does not have minimum availability.
-
-        What would help
-          - read its last lines; if they do not tell, the exit code is the app's own
-    "#]].assert_eq(&render(&of_workload(&evidence, NOW), NOW));
-}
-
-#[test]
-fn a_node_that_stopped_reporting_is_told_with_its_pods() {
-    let node = json!({"metadata": {"name": "node-1"}, "spec": {"unschedulable": true},
-        "status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
-            "message": "Kubelet stopped posting node status.", "lastTransitionTime": "2026-11-21T11:55:00Z"}]}});
-    let running =
-        json!({"ready": true, "state": {"running": {"startedAt": "2026-11-01T12:00:00Z"}}});
-    let evidence = NodeEvidence {
-        node: serde_json::from_value(node).unwrap(),
-        pods: vec![evidence(pod(running), vec![])],
-        ..NodeEvidence::default()
-    };
-    expect![[r#"
-        node node-1: not ready
-          Ready is Unknown for 5m (NodeStatusUnknown); it is cordoned: no new pods are placed on it; 1 of 1 pods on it are well
-
-        What happened
-          2026-11-21 11:55:00Z  Ready Unknown: NodeStatusUnknown: Kubelet stopped posting node status.
-
-        What would help
-          - its agent has stopped reporting: look whether machine, network and agent are there
-          - kubectl uncordon node-1, when it may take pods again
-    "#]].assert_eq(&render(&of_node(&evidence, NOW), NOW));
-}
-
-#[test]
 fn the_json_names_cause_and_counts() {
     let pod = crashed(3, json!({"exitCode": 137, "reason": "OOMKilled"}));
     let account = serde_json::to_value(of_pod(&evidence(pod, vec![]), NOW)).unwrap();
@@ -532,18 +459,4 @@ fn the_json_names_cause_and_counts() {
     assert_eq!(account["containers"][0]["ends"], 4);
     assert_eq!(account["history"][1]["count"], 4);
     assert_eq!(account["next"]["at"], "2026-11-21T12:03:00Z");
-}
-
-/// The page is what people learn the accounts from.
-#[test]
-fn the_page_of_examples_shows_these_accounts() {
-    let page = include_str!("../../../docs/why.md");
-    let tests = include_str!("accounts.rs");
-    let snapshots = tests.split("expect![[r#\"\n").skip(1);
-    for snapshot in snapshots.filter_map(|rest| Some(rest.split_once("\"#]]")?.0)) {
-        let lines = snapshot.lines().map(|line| line.trim_start()).filter(|line| !line.is_empty());
-        for line in lines {
-            assert!(page.contains(line), "docs/why.md lacks {line:?}");
-        }
-    }
 }

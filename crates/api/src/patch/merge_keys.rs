@@ -102,7 +102,11 @@ const fn atomic_objects(name: &'static str, child: &'static str) -> MergeField {
 
 /// Every schema in which something merges in a way of its own, by name.
 pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
-    ("dev.rekindle.v1alpha1.PodRestart", &[object("metadata", META)]),
+    (
+        "dev.rekindle.v1alpha1.PodRestart",
+        &[object("metadata", META), object("status", "dev.rekindle.v1alpha1.PodRestartStatus")],
+    ),
+    ("dev.rekindle.v1alpha1.PodRestartStatus", &[keyed("conditions", &["type"])]),
     (
         "dev.rekindle.v1alpha1.RestartLadder",
         &[

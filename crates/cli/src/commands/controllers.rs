@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use rekindle_api::Entropy;
 use rekindle_api::http::{OsEntropy, SystemClock};
 use rekindle_operator::{LadderFigures, Parts};
@@ -28,6 +28,12 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
         };
         let client = client::connect_to(&access).await?.client;
         let version = client.apiserver_version().await.context("reach the API")?;
+        // on a cluster they would fight with those that are there
+        ensure!(
+            version.git_version.contains("rekindle"),
+            "the API is not Rekindle's but {}, which has controllers of its own: give the kubeconfig of an engine",
+            version.git_version
+        );
         println!(
             "{} is a candidate for lease {}/{} (API {})",
             candidacy.identity,

@@ -3,21 +3,23 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, LogParams};
 use kube::{Client, ResourceExt};
 use rekindle_api::http::SystemClock;
+use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
-    Account, NodeEvidence, PodEvidence, WorkloadEvidence, of_node, of_pod, of_workload,
+    Account, GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence, of_gone, of_node,
+    of_pod, of_workload,
 };
 
 use crate::args::{OutputArg, Why};
 use crate::client;
-use crate::target::{Lookup, Target};
+use crate::target::{self, Lookup, Named, Namespaced, Target, TargetKind};
 
 /// Events of one object that are read; servers keep them for an hour, counted.
 const EVENTS_MAX: u32 = 500;
@@ -31,18 +33,15 @@ const AT_ONCE: usize = 8;
 
 /// Carries the command out.
 pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
-    let target = Target::parse(&args.target)?;
+    let target = match target::read(&args.target)? {
+        Named::Each(mut targets) if targets.len() == 1 => targets.remove(0),
+        Named::Each(_) => bail!("name one target: an account is about one thing"),
+        Named::All(kind) => bail!("name it: {}/NAME", kind.name()),
+    };
     client::block_on(async {
         let reader = Reader { lookup: client::connect_to(&args.access).await? };
         let now = SystemClock::start().now();
-        let account: Account = match target {
-            Target::Pod(name) => of_pod(&reader.pod(&name).await?, now),
-            Target::Deployment(name) => of_workload(&reader.deployment(&name).await?, now),
-            Target::DaemonSet(name) => of_workload(&reader.daemon_set(&name).await?, now),
-            Target::ReplicaSet(name) => of_workload(&reader.replica_set(&name).await?, now),
-            Target::StatefulSet(name) => of_workload(&reader.stateful_set(&name).await?, now),
-            Target::Node(name) => of_node(&reader.node(&name).await?, now),
-        };
+        let account = reader.account(&target, now).await?;
         match args.output {
             OutputArg::Text => print!("{}", rekindle_why::render(&account, now)),
             OutputArg::Json => println!("{}", serde_json::to_string_pretty(&account)?),
@@ -57,49 +56,84 @@ struct Reader {
 }
 
 impl Reader {
-    async fn pod(&self, name: &str) -> anyhow::Result<PodEvidence> {
-        let pod = self.lookup.pod(name).await?;
-        let mut all = self.about(vec![pod], &Restarts::OfPod(name.to_owned())).await?;
-        all.pop().context("a pod that was read has evidence")
+    async fn account(&self, target: &Target, now: Tick) -> anyhow::Result<Account> {
+        let Target { kind, name } = target;
+        let kind = *kind;
+        let workload = match kind {
+            TargetKind::Pod => return self.pod(name, now).await,
+            TargetKind::Node => return Ok(of_node(&self.node(name).await?, now)),
+            TargetKind::CronJob => {
+                let cron_job = Box::new(self.lookup.object(kind, name).await?);
+                let jobs = self.lookup.jobs_of(&cron_job).await?;
+                Workload::CronJob(cron_job, jobs)
+            }
+            TargetKind::Deployment => {
+                let deployment = Box::new(self.lookup.object(kind, name).await?);
+                let sets = self.lookup.replica_sets_of(&deployment).await?;
+                Workload::Deployment(deployment, sets)
+            }
+            TargetKind::DaemonSet => Workload::DaemonSet(self.boxed(target).await?),
+            TargetKind::Job => Workload::Job(self.boxed(target).await?),
+            TargetKind::ReplicaSet => Workload::ReplicaSet(self.boxed(target).await?),
+            TargetKind::ReplicationController => {
+                Workload::ReplicationController(self.boxed(target).await?)
+            }
+            TargetKind::StatefulSet => Workload::StatefulSet(self.boxed(target).await?),
+        };
+        Ok(of_workload(&self.workload(workload).await?, now))
     }
 
-    async fn deployment(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
-        let (deployment, replica_sets) = self.lookup.deployment(name).await?;
-        let mut events = self.events(&deployment.metadata).await?;
-        for set in &replica_sets {
-            events.extend(self.events(&set.metadata).await?);
+    async fn boxed<K: Namespaced>(&self, target: &Target) -> anyhow::Result<Box<K>> {
+        Ok(Box::new(self.lookup.object(target.kind, &target.name).await?))
+    }
+
+    /// The account of a pod, or of what it left.
+    async fn pod(&self, name: &str, now: Tick) -> anyhow::Result<Account> {
+        let absent = match self.lookup.object(TargetKind::Pod, name).await {
+            Ok(pod) => {
+                let mut all = self.about(vec![pod], &Restarts::OfPod(name.to_owned())).await?;
+                let evidence = all.pop().context("a pod that was read has evidence")?;
+                return Ok(of_pod(&evidence, now));
+            }
+            Err(error) if is_not_found(&error) => error,
+            Err(error) => return Err(error),
+        };
+        let namespace = self.lookup.namespace.clone();
+        let selector = format!("involvedObject.kind=Pod,involvedObject.name={name}");
+        let events = Api::namespaced(self.client().clone(), &namespace);
+        let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
+        let left = GoneEvidence {
+            events: self.list_events(events, &selector).await?,
+            ledger: own_ledger(name, &ledgers).await.context("read the restart ledger")?,
+            restarts: self.restarts(&Restarts::OfPod(name.to_owned())).await?,
+            namespace,
+            name: name.to_owned(),
+        };
+        if left.is_empty() { Err(absent) } else { Ok(of_gone(&left, now)) }
+    }
+
+    /// What there is about an object that makes pods, about what it made, and about its pods.
+    async fn workload(&self, workload: Workload) -> anyhow::Result<WorkloadEvidence> {
+        let (owner, makers) = makers(&workload);
+        let mut events = self.events(owner).await?;
+        for maker in &makers {
+            events.extend(self.events(maker).await?);
         }
-        let pods = self.lookup.pods_of(&replica_sets).await?;
+        let owners = if makers.is_empty() { vec![owner] } else { makers };
+        let pods = match &workload {
+            // without replica sets or Jobs there are no pods
+            Workload::Deployment(_, sets) if sets.is_empty() => Vec::new(),
+            Workload::CronJob(_, jobs) if jobs.is_empty() => Vec::new(),
+            Workload::CronJob(..)
+            | Workload::DaemonSet(_)
+            | Workload::Deployment(..)
+            | Workload::Job(_)
+            | Workload::ReplicaSet(_)
+            | Workload::ReplicationController(_)
+            | Workload::StatefulSet(_) => self.lookup.pods_of(owners).await?,
+        };
         let pods = self.about(pods, &Restarts::OfNamespace).await?;
-        Ok(WorkloadEvidence {
-            deployment: Some(deployment),
-            replica_sets,
-            events,
-            pods,
-            ..Default::default()
-        })
-    }
-
-    async fn replica_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
-        let sets = vec![self.lookup.replica_set(name).await?];
-        let pods = self.lookup.pods_of(&sets).await?;
-        let pods = self.about(pods, &Restarts::OfNamespace).await?;
-        let events = self.events(&sets[0].metadata).await?;
-        Ok(WorkloadEvidence { replica_sets: sets, events, pods, ..Default::default() })
-    }
-
-    async fn daemon_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
-        let (set, pods) = self.lookup.daemon_set(name).await?;
-        let pods = self.about(pods, &Restarts::OfNamespace).await?;
-        let events = self.events(&set.metadata).await?;
-        Ok(WorkloadEvidence { daemon_set: Some(set), events, pods, ..Default::default() })
-    }
-
-    async fn stateful_set(&self, name: &str) -> anyhow::Result<WorkloadEvidence> {
-        let (set, pods) = self.lookup.stateful_set(name).await?;
-        let pods = self.about(pods, &Restarts::OfNamespace).await?;
-        let events = self.events(&set.metadata).await?;
-        Ok(WorkloadEvidence { stateful_set: Some(set), events, pods, ..Default::default() })
+        Ok(WorkloadEvidence { workload, events, pods })
     }
 
     async fn node(&self, name: &str) -> anyhow::Result<NodeEvidence> {
@@ -191,8 +225,39 @@ async fn ledger_of(pod: &Pod, ledgers: &Api<RestartLedger>) -> kube::Result<Opti
     let own = found.iter().position(|ledger| Some(&ledger.spec.pod_uid) == pod.uid().as_ref());
     match own {
         Some(place) => Ok(Some(found.swap_remove(place))),
-        None => ledgers.get_opt(&pod.name_any()).await,
+        None => own_ledger(&pod.name_any(), ledgers).await,
     }
+}
+
+/// The ledger that was begun for a pod of this name.
+async fn own_ledger(
+    pod: &str,
+    ledgers: &Api<RestartLedger>,
+) -> kube::Result<Option<RestartLedger>> {
+    // on a cluster without our kinds it is as absent as on one with them
+    ledgers.get_opt(pod).await
+}
+
+/// The object itself, and what makes its pods when it does not do so itself.
+fn makers(workload: &Workload) -> (&ObjectMeta, Vec<&ObjectMeta>) {
+    match workload {
+        Workload::CronJob(cron_job, jobs) => {
+            (&cron_job.metadata, jobs.iter().map(|job| &job.metadata).collect())
+        }
+        Workload::DaemonSet(set) => (&set.metadata, Vec::new()),
+        Workload::Deployment(deployment, sets) => {
+            (&deployment.metadata, sets.iter().map(|set| &set.metadata).collect())
+        }
+        Workload::Job(job) => (&job.metadata, Vec::new()),
+        Workload::ReplicaSet(set) => (&set.metadata, Vec::new()),
+        Workload::ReplicationController(controller) => (&controller.metadata, Vec::new()),
+        Workload::StatefulSet(set) => (&set.metadata, Vec::new()),
+    }
+}
+
+/// The API says that there is no such object.
+fn is_not_found(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(answer)) if answer.code == 404)
 }
 
 /// Which PodRestarts are read.

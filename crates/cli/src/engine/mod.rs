@@ -9,6 +9,7 @@
 //!
 //! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
 
+mod auto_nodes;
 mod cluster_dns;
 pub mod data_dir;
 mod ending;
@@ -25,6 +26,7 @@ pub mod remains;
 mod routes;
 pub mod settings;
 pub mod streams;
+mod webhook;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -39,7 +41,7 @@ use rekindle_api::http::{
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, StopMode};
-use rekindle_operator::{Candidacy, LadderFigures, Parts, Webhook};
+use rekindle_operator::{Candidacy, LadderFigures, Parts, Scaler, ScalingSettings};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
@@ -47,11 +49,12 @@ use rekindle_types::{Tick, TickDuration};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
-use crate::args::Up;
+use crate::args::{NodesWanted, Up};
 use crate::background;
 use crate::nodes::{self as further, Common, Folder};
+use auto_nodes::AutoNodes;
 use data_dir::DataDir;
 pub use ending::{EndSignals, Ending};
 use images::EngineDir;
@@ -59,6 +62,7 @@ use node::{Errand, NodeStart, Service};
 use pod_api::PodApi;
 use routes::Routes;
 use settings::Settings;
+use webhook::webhook;
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
@@ -68,6 +72,9 @@ const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
 
 /// Whom controllers and ladder act as.
 const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
+
+/// Whom the scaling of nodes acts as.
+const SCALER: &str = "system:rekindle-node-scaling";
 
 /// Between two signs of life of a node whose engine does not say anything about it.
 pub const HEARTBEAT_PERIOD: TickDuration = TickDuration::from_secs(10);
@@ -87,6 +94,8 @@ pub struct Engine {
     runtime: Arc<EmbeddedRuntime>,
     /// None when others run controllers and ladders.
     operator: Option<JoinHandle<()>>,
+    /// Empty when the number of nodes is the user's.
+    scaler: JoinSet<()>,
     front: Front,
     server: JoinHandle<std::io::Result<()>>,
     pod_server: JoinHandle<std::io::Result<()>>,
@@ -112,7 +121,7 @@ impl Engine {
         let settings = Settings::of(args, &data_dir);
         // Its data directory is this engine's alone: what an earlier one with this name held is nobody's any more.
         let candidacy = args.election.candidacy(format!("{}_engine", settings.node_name))?;
-        let webhook = args.exhausted_webhook.as_deref().map(Webhook::new).transpose()?;
+        let webhook = webhook(args)?;
         let listener = listen(args).await?;
         let clock = SystemClock::start();
         let pki =
@@ -155,7 +164,16 @@ impl Engine {
         routes.started(&node);
         let addresses = (api_addresses, dns);
         let common = common_of(args, &settings, &engine_dir, &network, addresses)?;
-        launch_further_nodes(&routes.further, common, args, pki, clock).await?;
+        let pki = Arc::new(pki);
+        launch_further_nodes(&routes.further, &common, args, &pki, clock).await?;
+        let auto_nodes = AutoNodes {
+            client: internal_client(&front, SCALER),
+            clock,
+            folder: routes.further.clone(),
+            common,
+            pki,
+        };
+        let scaler = start_scaler(args, auto_nodes);
         let parts = Parts {
             client: internal_client(&front, OPERATOR),
             clock: clock.shared(),
@@ -183,6 +201,7 @@ impl Engine {
             network,
             runtime,
             operator,
+            scaler,
             front,
             server,
             pod_server,
@@ -239,13 +258,14 @@ impl Engine {
         }
     }
 
-    async fn stop_parts(self, ending: Ending) {
+    async fn stop_parts(mut self, ending: Ending) {
         // The controllers first, wherever they run: what the node ends now must not be made again. The lease is kept: the next
         // engine has the same name and need not wait.
         self.front.api().close_to_leaders();
         if let Some(operator) = &self.operator {
             operator.abort();
         }
+        self.scaler.abort_all();
         let mode = match ending {
             Ending::EndPods => StopMode::EndPods,
             Ending::LeavePods => StopMode::LeavePods,
@@ -404,13 +424,13 @@ fn common_of(
 /// Starts the agents of all further nodes, and of as many new ones as were asked for.
 async fn launch_further_nodes(
     folder: &Folder,
-    common: Common,
+    common: &Common,
     args: &Up,
-    pki: Pki,
+    pki: &Arc<Pki>,
     clock: SystemClock,
 ) -> anyhow::Result<()> {
-    let at_least = usize::from(args.nodes.unwrap_or(1)) - 1;
-    let folder = folder.clone();
+    let at_least = usize::from(args.nodes.map_or(1, NodesWanted::at_least)) - 1;
+    let (folder, common, pki) = (folder.clone(), common.clone(), Arc::clone(pki));
     let launch = move || {
         folder.create()?;
         if let Err(error) = common.keep(folder.path()) {
@@ -420,6 +440,24 @@ async fn launch_further_nodes(
         further::launch_all(&folder, &common, at_least, &pki, clock.now())
     };
     tokio::task::spawn_blocking(launch).await.context("start further nodes")?
+}
+
+/// Adds and removes nodes from now on, if that is wanted. It ends when the answer is dropped.
+fn start_scaler(args: &Up, nodes: AutoNodes) -> JoinSet<()> {
+    let mut scaler = JoinSet::new();
+    match args.nodes {
+        Some(NodesWanted::Auto { min, max }) => {
+            let unneeded = args.scale_down_unneeded_time.as_micros();
+            let settings = ScalingSettings {
+                unneeded_time: TickDuration::from_micros(unneeded.try_into().unwrap_or(u64::MAX)),
+                ..ScalingSettings::between(min.into(), max.into())
+            };
+            let (client, clock) = (nodes.client.clone(), nodes.clock.shared());
+            scaler.spawn(Scaler::new(client, clock, nodes, settings).run());
+        }
+        Some(NodesWanted::AtLeast(_)) | None => {}
+    }
+    scaler
 }
 
 /// Resolves when the engine stops, also when it is dropped.

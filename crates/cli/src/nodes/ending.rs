@@ -34,7 +34,8 @@ pub async fn end_all(folder: &Folder, ending: Ending, client: &Client, clock: Sy
     futures::future::join_all(ends).await;
 }
 
-async fn end(
+/// Ends a node's agent, and its pods or not; also what one that died had left.
+pub async fn end(
     node: FurtherNode,
     ending: Ending,
     client: &Client,

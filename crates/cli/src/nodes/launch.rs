@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::file::{Common, NodeFile};
 use super::folder::{Folder, FurtherNode};
+use super::removal::take_folder_away;
 use crate::background::{self, Starting};
 
 /// Starts all agents of the folder, and as many more as there have to be; returns when all of them have reported.
@@ -42,6 +43,26 @@ pub fn launch_all(
         }
     }
     Ok(())
+}
+
+/// Adds a node, starts its agent, and answers its name when that has reported. One that cannot be started is taken away again.
+pub fn launch_one_more(
+    folder: &Folder,
+    common: &Common,
+    pki: &Pki,
+    now: Tick,
+) -> anyhow::Result<String> {
+    let node = folder.add(None, common, now)?;
+    let name = node.file.name.clone();
+    let started = begin(node.clone(), common, pki, now).and_then(|starting| match starting {
+        Some(starting) => reap(name.clone(), starting.wait()?),
+        None => Ok(()),
+    });
+    if let Err(error) = started {
+        take_folder_away(&node)?;
+        return Err(error.context(format!("start node {name}")));
+    }
+    Ok(name)
 }
 
 /// Starts a node's agent; `None` when one runs that does as it should.

@@ -11,15 +11,22 @@
 //! ```
 //!
 //! An agent does not need the engine to live on: when that is killed, agents and pods go on, and the next engine finds them. It
-//! is nobody's to start an agent again that died, but its user's: that is what a dead node is tried with.
+//! is nobody's to start an agent again that died, but its user's: that is what a dead node is tried with. Under `--nodes auto` the engine
+//! adds and removes nodes itself (`engine::auto_nodes`).
 
 pub mod agent;
+mod drain;
 mod ending;
 mod file;
 mod folder;
 mod launch;
+mod readiness;
+mod removal;
 
-pub use ending::{end_all, end_left};
+pub use drain::{Unmanaged, drain};
+pub use ending::{end, end_all, end_left};
 pub use file::Common;
 pub use folder::{Folder, FurtherNode};
-pub use launch::{begin, launch_all};
+pub use launch::{begin, launch_all, launch_one_more};
+pub use readiness::{is_ready, readiness};
+pub use removal::{forget, refuse_to_lose_volumes, take_folder_away};

@@ -37,7 +37,7 @@ fn closed(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
 
 /// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
 /// controller turns that into a taint; the scheduler looks at the condition itself, so that it holds before the taint is there.
-pub(super) fn is_ready(node: &Node) -> bool {
+pub(crate) fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.filter(|c| c.type_ == "Ready").all(|c| c.status == "True")
 }

@@ -37,8 +37,10 @@ use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods}
 pub(crate) use affinity::{fits_volume, matches as matches_node};
 use claims::Claims;
 use cluster::NodeState;
+pub(crate) use filter::is_ready;
 use fit::Fit;
 use preemption::Answer;
+pub(crate) use preemption::{breaking_a_budget, has_a_budget};
 pub use queue::Attempt;
 pub(crate) use queue::Attempts;
 use queue::Standing;
@@ -50,7 +52,7 @@ pub(crate) use wake::affected;
 pub const NAME: &str = "default-scheduler";
 
 /// True when this scheduler should find a node for it now.
-fn is_waiting(pod: &Pod) -> bool {
+pub(crate) fn is_waiting(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     pods::node(pod).is_none()
         && pods::is_active(pod)
@@ -154,6 +156,31 @@ pub(crate) fn best_node<'a>(
 ) -> Result<&'a Arc<Node>, String> {
     let claims = Claims::of(view, pod).map_err(|reason| nowhere(view, &reason))?;
     fitting(view, &Fit::of(view, pod, &claims), except).map_err(|unfit| unfit.refusals.explain())
+}
+
+/// Whether this node takes the pod.
+///
+/// # Errors
+/// The reasons why it does not.
+pub(crate) fn fits_on(view: &View, pod: &Pod, node: &str) -> Result<(), String> {
+    let claims = Claims::of(view, pod)?;
+    let fit = Fit::of(view, pod, &claims);
+    let (object, state) =
+        view.cluster().node(node).ok_or_else(|| format!("node {node:?} not found"))?;
+    match fit.refusal_with_nominated(view, node, object, state) {
+        None => Ok(()),
+        Some(refusal) => {
+            let mut refusals = Refusals::default();
+            refusals.add(&refusal);
+            Err(refusals.explain())
+        }
+    }
+}
+
+/// True when a pod on any node has a port of its node that this one asks for.
+pub(crate) fn ports_are_taken(view: &View, pod: &Pod) -> bool {
+    let ports = ports::Ports::of(pod);
+    view.cluster().nodes().any(|(_, _, state)| ports.are_taken_on(state))
 }
 
 fn nowhere(view: &View, reason: &str) -> String {

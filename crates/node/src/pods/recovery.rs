@@ -153,11 +153,23 @@ pub(crate) async fn delete_object(client: &Client, pod_ref: &PodRef) {
             Ok(_) => return,
             // gone, or a new pod of the same name
             Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return,
+            // one of the same name on another node, which this one may not touch
+            Err(kube::Error::Api(answer)) if answer.code == 403 && is_gone(&api, pod_ref).await => {
+                return;
+            }
             Err(error) => {
                 tracing::debug!(pod = %pod_ref, %error, "cannot delete the object of an ended pod; trying again")
             }
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(RETRY_MAX);
+    }
+}
+
+/// True when the API says that there is no such pod, or another one.
+async fn is_gone(api: &Api<Pod>, pod_ref: &PodRef) -> bool {
+    match api.get_opt(&pod_ref.name).await {
+        Ok(found) => found.is_none_or(|pod| pod.metadata.uid.as_deref() != Some(&pod_ref.uid.0)),
+        Err(_) => false,
     }
 }

@@ -23,7 +23,7 @@ impl Report {
     fn next(&self, phase: PodRestartPhase, message: String, at: Tick) -> Self {
         let mut status = self.status.clone();
         if status.steps.iter().any(|step| step.phase == phase && step.message == message) {
-            (status.phase, status.message) = (Some(phase), Some(message));
+            status.stand(phase, message, &at.to_micro_time());
         } else {
             status.go_on(phase, message, at.to_micro_time());
         }
@@ -133,6 +133,7 @@ async fn write(
         "status": {
             "phase": report.status.phase,
             "message": report.status.message,
+            "conditions": report.status.conditions,
             "startedAt": report.status.started_at,
             "finishedAt": report.status.finished_at,
             "steps": report.status.steps,

@@ -31,8 +31,25 @@ pub(crate) fn create_file(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The message of an ended container.
+/// The message of an ended container: what the runtime said of the end and, after it, what the container left, as the kubelet puts
+/// them together.
 pub(crate) fn read_message(
+    pod: &Pod,
+    container: &Container,
+    dirs: &PodDirs,
+    attempt: ContainerAttempt,
+    exit: &Exit,
+) -> String {
+    let own = read_own(pod, container, dirs, attempt, exit);
+    match (exit.message.as_str(), own.as_str()) {
+        (_, "") => exit.message.clone(),
+        ("", _) => own,
+        (of_runtime, own) => format!("{of_runtime}: {own}"),
+    }
+}
+
+/// What the container left.
+fn read_own(
     pod: &Pod,
     container: &Container,
     dirs: &PodDirs,
@@ -111,6 +128,11 @@ mod tests {
 
         /// What a pod of so many containers says with this policy, whose first one has ended with that code.
         fn message(&self, containers: usize, policy: &str, code: i32) -> String {
+            self.message_after(containers, policy, code, "")
+        }
+
+        /// The same, when the runtime has something to say of the end.
+        fn message_after(&self, containers: usize, policy: &str, code: i32, said: &str) -> String {
             let app = json!({ "name": "app", "terminationMessagePolicy": policy });
             let spec = json!({ "spec": { "containers": vec![app; containers] } });
             let pod: Pod = serde_json::from_value(spec).unwrap();
@@ -119,7 +141,7 @@ mod tests {
                 status: ExitStatus::Code { code },
                 started_at: Tick::from_secs(1),
                 finished_at: Tick::from_secs(2),
-                message: String::new(),
+                message: said.to_owned(),
             };
             read_message(&pod, container, &self.dirs, ContainerAttempt(0), &exit)
         }
@@ -159,5 +181,14 @@ mod tests {
         assert_eq!(fixture.message(1, "FallbackToLogsOnError", 1).lines().count(), 3);
         fixture.write("mine");
         assert_eq!(fixture.message(1, "FallbackToLogsOnError", 1), "mine");
+    }
+
+    #[test]
+    fn what_the_runtime_says_of_an_end_comes_before_the_containers_own_words() {
+        let fixture = Fixture::new();
+        assert_eq!(fixture.message_after(1, "File", 128, "no such file"), "no such file");
+        fixture.write("cache is full");
+        let both = fixture.message_after(1, "File", 137, "OOM killer: 1 kill");
+        assert_eq!(both, "OOM killer: 1 kill: cache is full");
     }
 }

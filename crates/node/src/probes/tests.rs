@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_runtime::SandboxKey;
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt, Tick};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
 use crate::clock::Clock;
@@ -195,8 +195,10 @@ async fn of_a_body_without_end_a_little_is_read() {
 
 #[tokio::test]
 async fn who_does_not_listen_or_talks_nonsense_is_ill() {
-    let (listener, port) = listen().await;
-    drop(listener);
+    // a port that is held, so that no other test gets it, and at which nobody listens
+    let held = TcpSocket::new_v4().unwrap();
+    held.bind((LOOPBACK, 0).into()).unwrap();
+    let port = held.local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/");
     let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
     let found = probe(http(http_get("")), port, LONG).await.unwrap();

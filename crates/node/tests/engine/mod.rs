@@ -25,8 +25,8 @@ use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Limits, Store};
 use serde_json::{Value, json};
 
-/// No state takes this long to come.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// No state takes this long to come, not even on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Engine {
     pub folder: tempfile::TempDir,

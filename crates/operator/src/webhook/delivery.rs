@@ -13,6 +13,8 @@ use kube::client::ConfigExt;
 use kube::{Client, Config};
 use rekindle_types::causes;
 use rekindle_types::v1alpha1::RestartLedger;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
 use super::notice::Notice;
@@ -40,6 +42,14 @@ pub enum WebhookError {
     /// It is too long.
     #[error("the webhook's URL may not be more than {URL_BYTES_MAX} bytes")]
     TooLong,
+    /// Certificates of an authority are given for a URL that has no TLS.
+    #[error(
+        "the webhook's URL begins with http://: the certificates of an authority have no use there"
+    )]
+    AuthorityWithoutTls,
+    /// The file of the authority holds no certificate, or one that cannot be read.
+    #[error("the file of the webhook's authority holds no certificates in PEM form")]
+    NoAuthority(#[source] Option<rustls::pki_types::pem::Error>),
     /// TLS cannot be prepared.
     #[error("prepare TLS for the webhook")]
     Tls(#[source] Box<kube::Error>),
@@ -71,13 +81,21 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// The receiver at this URL. Connects to nobody yet.
+    /// The receiver at this URL, whose certificate is one of these authorities' (certificates in PEM form), or else of one that
+    /// the system trusts. Connects to nobody yet.
     ///
     /// # Errors
-    /// When it is no URL of http or https, or holds credentials.
-    pub fn new(url: &str) -> Result<Self, WebhookError> {
+    /// When it is no URL of http or https, or holds credentials; or the authorities cannot be read.
+    pub fn new(url: &str, authorities: Option<&[u8]>) -> Result<Self, WebhookError> {
         let url = read(url)?;
-        let connector = Config::new(url.clone()).rustls_https_connector();
+        let mut config = Config::new(url.clone());
+        if let Some(pem) = authorities {
+            if url.scheme() != Some(&http::uri::Scheme::HTTPS) {
+                return Err(WebhookError::AuthorityWithoutTls);
+            }
+            config.root_cert = Some(certificates(pem)?);
+        }
+        let connector = config.rustls_https_connector();
         let connector = connector.map_err(|error| WebhookError::Tls(Box::new(error)))?;
         let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
@@ -120,6 +138,18 @@ impl Webhook {
     }
 }
 
+/// The certificates of a PEM file, at least one.
+fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, WebhookError> {
+    let read: Result<Vec<Vec<u8>>, _> = CertificateDer::pem_slice_iter(pem)
+        .map(|certificate| certificate.map(|certificate| certificate.as_ref().to_vec()))
+        .collect();
+    match read {
+        Ok(certificates) if certificates.is_empty() => Err(WebhookError::NoAuthority(None)),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(WebhookError::NoAuthority(Some(error))),
+    }
+}
+
 fn read(url: &str) -> Result<Uri, WebhookError> {
     if url.len() > URL_BYTES_MAX {
         return Err(WebhookError::TooLong);
@@ -154,37 +184,4 @@ async fn note(client: &Client, ledger: &LedgerRef, notice: &Notice) -> Told {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_webhook_is_a_url_of_http_without_credentials() {
-        for url in ["http://127.0.0.1:9/x", "https://hooks.example/T0/B1?team=shop"] {
-            assert!(read(url).is_ok(), "{url}");
-        }
-        for (url, says) in [
-            ("hooks.example/x", "no URL such as https://hooks.example/T1"),
-            ("hooks.example", "must begin with http:// or https://"),
-            ("ftp://hooks.example/x", "must begin with http:// or https://"),
-            ("https://me:secret@hooks.example/x", "may hold no user and password"),
-            ("https://hooks example/", "no URL such as"),
-        ] {
-            let error = read(url).expect_err(url).to_string();
-            assert!(error.contains(says) && !error.contains("secret"), "{error}");
-        }
-        assert!(matches!(
-            read(&format!("http://a/{}", "x".repeat(2048))),
-            Err(WebhookError::TooLong)
-        ));
-    }
-
-    #[test]
-    fn a_redirect_is_told_as_one() {
-        let told = |code| {
-            let status = http::StatusCode::from_u16(code).expect("a code");
-            DeliveryError::Answer(status).to_string()
-        };
-        assert_eq!(told(302), "it answered 302 Found: redirects are not followed");
-        assert_eq!(told(500), "it answered 500 Internal Server Error");
-    }
-}
+mod tests;

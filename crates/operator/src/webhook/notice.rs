@@ -8,7 +8,10 @@ use serde::Serialize;
 /// The condition of a ledger while every rung was tried in vain.
 const EXHAUSTED: &str = "Exhausted";
 
-/// That a ladder is exhausted.
+/// Letters of the message at most. Names are bounded by the API, attempts by the number of rungs.
+const MESSAGE_LETTERS_MAX: usize = 2048;
+
+/// That a ladder is exhausted. It holds what the ledger says and nothing that a container wrote.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Notice {
@@ -75,7 +78,7 @@ pub(super) fn of(ledger: &RestartLedger, since: Tick) -> Notice {
         workload: workload
             .map(|owner| Workload { kind: owner.kind.clone(), name: owner.name.clone() }),
         ladder: ledger.spec.ladder_name.clone(),
-        message: message.unwrap_or_default(),
+        message: message.unwrap_or_default().chars().take(MESSAGE_LETTERS_MAX).collect(),
         attempts: attempts
             .map(|attempts| Attempts { rung: attempts.rung, count: attempts.at.len() })
             .collect(),

@@ -210,7 +210,7 @@ pub async fn deployment(world: &World, replicas: usize) {
 }
 
 /// A story that is not over by then hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Plays a story with a sound wire, and then with one that breaks at each of its writes in each way: the end is the same.
 pub async fn ends_the_same_whichever_write_breaks<E, F>(

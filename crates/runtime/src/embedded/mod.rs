@@ -356,6 +356,10 @@ impl Runtime for EmbeddedRuntime {
     }
 
     async fn image_status(&self, image: &str) -> Result<Option<ImageInfo>, RuntimeError> {
+        // nearly always, and a start of a container waits for it: a thread for it would have to be woken first
+        if let Some(info) = self.shared.images.info_at_hand(image) {
+            return Ok(Some(info));
+        }
         let (images, name) = (self.shared.images.clone(), image.to_owned());
         blocking(move || images.info(&name).map_err(|error| error.to_runtime(&name))).await
     }

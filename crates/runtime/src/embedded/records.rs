@@ -9,8 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use rekindle_shim::protocol::{ExitCause, ExitRecord, Phase};
-use rekindle_types::{ContainerUser, Exit, ExitStatus, Tick};
+use rekindle_shim::protocol::{ExitCause, ExitRecord, OomRecord, Phase};
+use rekindle_types::{ContainerUser, Exit, ExitStatus, OomKill, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::ContainerState;
@@ -180,8 +180,16 @@ pub(crate) fn exit(record: &ExitRecord) -> Exit {
         },
         started_at: Tick::from_micros(record.started_at_us),
         finished_at: Tick::from_micros(record.finished_at_us),
-        message: record.message.clone(),
+        message: match &record.oom {
+            None => record.message.clone(),
+            Some(oom) => oom_kill(oom).to_string(),
+        },
     }
+}
+
+fn oom_kill(record: &OomRecord) -> OomKill {
+    let OomRecord { kills, limit_bytes, peak_bytes } = *record;
+    OomKill { kills, limit_bytes, peak_bytes }
 }
 
 /// A shim's container as the agent speaks of it.
@@ -206,6 +214,7 @@ pub(crate) fn phase_without_shim(found: Option<Phase>, now: Tick) -> Phase {
                 started_at_us,
                 finished_at_us: now.as_micros(),
                 message: String::new(),
+                oom: None,
             },
         },
         Some(Phase::Created) | None => Phase::Created,

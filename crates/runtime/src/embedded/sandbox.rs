@@ -326,6 +326,7 @@ impl Sandbox {
                     started_at_us: now_us,
                     finished_at_us: now_us,
                     message: problem.clone(),
+                    oom: None,
                 };
                 container.phase = Phase::Exited { pid: 0, exit };
             }

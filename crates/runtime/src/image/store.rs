@@ -60,7 +60,7 @@ pub struct ImageStore {
     file: IndexFile,
     cache: Mutex<Cache>,
     /// The demo image, once it is made: the running program does not change any more.
-    demo: Mutex<Option<ResolvedImage>>,
+    demo: Mutex<Option<Demo>>,
 }
 
 /// The index as last read, and the file's stamp at that time.
@@ -68,6 +68,21 @@ pub struct ImageStore {
 struct Cache {
     stamp: Option<Stamp>,
     index: Index,
+}
+
+/// The demo image, and the bytes of its files: to count them takes longer than everything else that a start of a container
+/// asks here.
+#[derive(Clone, Debug)]
+struct Demo {
+    image: ResolvedImage,
+    size_bytes: u64,
+}
+
+impl Demo {
+    /// Nobody has taken its files away.
+    fn stands(&self) -> bool {
+        self.image.rootfs.lower_dirs.iter().all(|dir| dir.is_dir())
+    }
 }
 
 /// Held while something is changed; other processes wait.
@@ -113,13 +128,13 @@ impl ImageStore {
             if let Some(found) = self.index()?.index.images.get(&id) {
                 return Ok(Some(self.resolved(&id, found)));
             }
-            let demo = self.demo()?;
+            let demo = self.demo()?.image;
             return Ok((demo.id == id).then_some(demo));
         }
         let reference = ImageReference::parse(image)?;
         match reference.to_string().as_str() {
             builtin::HOST => Ok(Some(builtin::host(&self.builtins))),
-            builtin::DEMO => self.demo().map(Some),
+            builtin::DEMO => Ok(Some(self.demo()?.image)),
             _ => {
                 let cache = self.index()?;
                 Ok(cache.index.find(&reference).map(|(id, found)| self.resolved(id, found)))
@@ -234,8 +249,7 @@ impl ImageStore {
         let host = builtin::host_id();
         let mut list = vec![info(host, builtin::HOST, 0)];
         let demo = self.demo()?;
-        let size_bytes = demo::size_bytes(&demo);
-        list.push(info(demo.id, builtin::DEMO, size_bytes));
+        list.push(info(demo.image.id, builtin::DEMO, demo.size_bytes));
         for (id, image) in &self.index()?.index.images {
             let line = |reference: &String| info(id.clone(), reference, image.size_bytes);
             match (image.references.is_empty(), image.digests.is_empty()) {
@@ -255,7 +269,6 @@ impl ImageStore {
             false => ImageUse::Unused,
         };
         let demo = self.demo()?;
-        let size_bytes = demo::size_bytes(&demo);
         let builtin = |id: String, name: &str, size_bytes| ImageOnDisk {
             id,
             names: vec![name.to_owned()],
@@ -264,7 +277,7 @@ impl ImageStore {
         };
         let mut images = vec![
             builtin(builtin::host_id(), builtin::HOST, 0),
-            builtin(demo.id, builtin::DEMO, size_bytes),
+            builtin(demo.image.id, builtin::DEMO, demo.size_bytes),
         ];
         images.extend(self.index()?.index.images.iter().map(|(id, image)| ImageOnDisk {
             id: id.clone(),
@@ -302,9 +315,31 @@ impl ImageStore {
         let size_bytes = match stored {
             Some(size_bytes) => size_bytes,
             None if reference == builtin::HOST => 0,
-            None => demo::size_bytes(&found),
+            None => self.demo()?.size_bytes,
         };
         Ok(Some(info(found.id, &reference, size_bytes)))
+    }
+
+    /// The same for a reference that memory knows: nobody is waited for and nothing is read. `None` says nothing.
+    pub fn info_at_hand(&self, image: &str) -> Option<ImageInfo> {
+        let reference = ImageReference::parse(image).ok()?;
+        let name = reference.to_string();
+        match name.as_str() {
+            builtin::HOST => Some(info(builtin::host_id(), &name, 0)),
+            builtin::DEMO => {
+                let made = self.demo.try_lock().ok()?;
+                let demo = made.as_ref().filter(|demo| demo.stands())?;
+                Some(info(demo.image.id.clone(), &name, demo.size_bytes))
+            }
+            _ => {
+                let cache = self.cache.try_lock().ok()?;
+                if self.file.stamp().ok()? != cache.stamp {
+                    return None;
+                }
+                let (id, found) = cache.index.find(&reference)?;
+                Some(info(id.to_owned(), &name, found.size_bytes))
+            }
+        }
     }
 
     /// Takes a reference away, and with the last one the image and the layers that nothing else uses; by id, the image with
@@ -374,13 +409,15 @@ impl ImageStore {
         }
     }
 
-    fn demo(&self) -> Result<ResolvedImage, ImageError> {
+    fn demo(&self) -> Result<Demo, ImageError> {
         let mut made = self.demo.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
-            Some(image) if image.rootfs.lower_dirs.iter().all(|dir| dir.is_dir()) => {
-                Ok(image.clone())
+            Some(demo) if demo.stands() => Ok(demo.clone()),
+            Some(_) | None => {
+                let image = demo::resolve(&self.dir)?;
+                let size_bytes = demo::size_bytes(&image);
+                Ok(made.insert(Demo { image, size_bytes }).clone())
             }
-            Some(_) | None => Ok(made.insert(demo::resolve(&self.dir)?).clone()),
         }
     }
 

@@ -154,10 +154,10 @@ async fn a_registry_that_hangs_is_given_up_after_its_time() {
 
 #[tokio::test]
 async fn a_registry_that_is_not_there_is_told_by_its_address() {
-    let free = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
-    };
+    // an address that is held, so that no other test gets it, and at which nobody listens
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = held.local_addr().unwrap();
     let error = World::new().fails(&format!("{free}/app:v1")).await;
     assert!(error.contains(&format!("ask {free}")) && error.contains("refused"), "{error}");
 }

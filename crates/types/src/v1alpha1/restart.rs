@@ -1,6 +1,6 @@
 //! PodRestart: a request to restart a pod, in place or as a new object, and how it went. Idempotent by its name.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,6 +106,9 @@ pub struct PodRestartStatus {
     /// When every container that had to be was running again, or the new pod was ready, or it was given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// Finished and Succeeded, to be waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<Condition>>,
     /// What was done, in order, and when; the oldest are dropped when there are more than 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PodRestartStep>,

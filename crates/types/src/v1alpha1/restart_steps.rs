@@ -1,10 +1,11 @@
 //! The steps of a PodRestart: what was done and when, as it is kept in the status.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PodRestartPhase, PodRestartStatus};
+use crate::Tick;
 
 /// Steps kept of a restart.
 pub const RESTART_STEPS_MAX: usize = 16;
@@ -33,6 +34,7 @@ impl PodRestartStatus {
     pub fn go_on(&mut self, phase: PodRestartPhase, message: String, at: MicroTime) {
         let place = self.steps.iter().rposition(|s| s.phase == phase && s.message == message);
         let latest = self.steps.len().wrapping_sub(1);
+        let now = at.clone();
         match place {
             Some(place) if place == latest => {}
             Some(place) if place + 1 == latest => {
@@ -48,15 +50,47 @@ impl PodRestartStatus {
         }
         let surplus = self.steps.len().saturating_sub(RESTART_STEPS_MAX);
         self.steps.drain(..surplus);
+        self.stand(phase, message, &now);
+    }
+
+    /// Phase and message become these, and the conditions follow; no step is added.
+    pub fn stand(&mut self, phase: PodRestartPhase, message: String, at: &MicroTime) {
+        let (finished, succeeded) = match phase {
+            PodRestartPhase::Running => ("False", "Unknown"),
+            PodRestartPhase::Succeeded => ("True", "True"),
+            PodRestartPhase::Failed | PodRestartPhase::Refused | PodRestartPhase::Withdrawn => {
+                ("True", "False")
+            }
+        };
+        let before = self.conditions.take().unwrap_or_default();
+        let condition = |type_: &str, status: &str| {
+            let known = before.iter().find(|c| c.type_ == type_ && c.status == status);
+            Condition {
+                last_transition_time: known
+                    .map_or_else(|| whole_seconds(at), |known| known.last_transition_time.clone()),
+                message: message.clone(),
+                observed_generation: None,
+                reason: format!("{phase:?}"),
+                status: status.to_owned(),
+                type_: type_.to_owned(),
+            }
+        };
+        self.conditions =
+            Some(vec![condition("Finished", finished), condition("Succeeded", succeeded)]);
         self.phase = Some(phase);
         self.message = Some(message);
     }
 }
 
+/// As conditions have it.
+fn whole_seconds(at: &MicroTime) -> Time {
+    Tick::from_secs(Tick::from(at).as_micros() / 1_000_000).to_time()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Tick, TickDuration};
+    use crate::TickDuration;
 
     fn after(seconds: u64) -> MicroTime {
         (Tick::ZERO + TickDuration::from_secs(seconds)).to_micro_time()
@@ -83,6 +117,30 @@ mod tests {
         assert_eq!(told(&status), expected, "the order is that of the last time");
         assert_eq!(status.phase, Some(PodRestartPhase::Succeeded));
         assert_eq!(status.message.as_deref(), Some("done"));
+    }
+
+    #[test]
+    fn the_conditions_say_whether_it_is_finished_and_succeeded_and_since_when() {
+        let told = |status: &PodRestartStatus| -> Vec<(String, Time)> {
+            let conditions = status.conditions.iter().flatten();
+            let told = conditions.map(|c| {
+                (format!("{} {} {}", c.type_, c.status, c.reason), c.last_transition_time.clone())
+            });
+            told.collect()
+        };
+        let at = |seconds| whole_seconds(&after(seconds));
+        let mut status = PodRestartStatus::default();
+        status.go_on(PodRestartPhase::Running, "stopping".to_owned(), after(1));
+        status.go_on(PodRestartPhase::Running, "starting".to_owned(), after(2));
+        let running = ["Finished False Running", "Succeeded Unknown Running"];
+        assert_eq!(told(&status), running.map(|text| (text.to_owned(), at(1))));
+        let mut done = status.clone();
+        done.go_on(PodRestartPhase::Succeeded, "runs".to_owned(), after(3));
+        let succeeded = ["Finished True Succeeded", "Succeeded True Succeeded"];
+        assert_eq!(told(&done), succeeded.map(|text| (text.to_owned(), at(3))));
+        status.go_on(PodRestartPhase::Failed, "the deadline passed".to_owned(), after(4));
+        let failed = ["Finished True Failed", "Succeeded False Failed"];
+        assert_eq!(told(&status), failed.map(|text| (text.to_owned(), at(4))));
     }
 
     #[test]

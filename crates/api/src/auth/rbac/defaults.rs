@@ -102,7 +102,7 @@ fn basic_user() -> Vec<PolicyRule> {
     ]
 }
 
-/// What a node agent does. Upstream an authorizer of its own narrows this to what is the node's.
+/// What a node agent does. `crate::node_rights` narrows it to what is the node's own.
 fn node() -> Vec<PolicyRule> {
     const PATCH: &[&str] = &["patch", "update"];
     vec![

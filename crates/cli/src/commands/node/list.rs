@@ -8,10 +8,12 @@ use comfy_table::{Table, presets};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
+use rekindle_operator::SCALE_DOWN;
 
-use super::{Engine, readiness};
+use super::Engine;
 use crate::args::NodeList;
 use crate::client;
+use crate::nodes::readiness;
 
 /// Carries the command out.
 pub fn run(args: &NodeList) -> anyhow::Result<ExitCode> {
@@ -34,7 +36,7 @@ pub fn run(args: &NodeList) -> anyhow::Result<ExitCode> {
     })?;
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_header(["NAME", "STATUS", "AGENT", "PODS", "ADDRESSES OF PODS"]);
+    table.set_header(["NAME", "STATUS", "AGENT", "PODS", "ADDRESSES OF PODS", "WITH --nodes auto"]);
     for (name, agent) in agents {
         let node = nodes.iter().find(|node| node.name_any() == name);
         let there =
@@ -46,6 +48,7 @@ pub fn run(args: &NodeList) -> anyhow::Result<ExitCode> {
             agent,
             pods.iter().filter(there).count().to_string(),
             range.unwrap_or_default(),
+            node.and_then(|node| node.annotations().get(SCALE_DOWN).cloned()).unwrap_or_default(),
         ]);
     }
     println!("{table}");

@@ -1,6 +1,5 @@
 //! `rekindle node`: the further nodes of an engine.
 
-mod drain;
 mod list;
 mod remove;
 
@@ -23,7 +22,7 @@ use crate::client;
 use crate::engine::PKI;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::holder::Holder;
-use crate::nodes::{self, Common, Folder, FurtherNode};
+use crate::nodes::{self, Common, Folder, FurtherNode, is_ready};
 
 /// How long a node may take to be Ready in the API.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -105,17 +104,6 @@ impl Engine {
 
 fn now() -> Tick {
     SystemClock::start().now()
-}
-
-/// What a node's condition Ready says: True, False, Unknown.
-fn readiness(node: &Node) -> Option<&str> {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
-    let ready = conditions.unwrap_or_default().iter().find(|c| c.type_ == "Ready");
-    ready.map(|condition| condition.status.as_str())
-}
-
-fn is_ready(node: &Node) -> bool {
-    readiness(node) == Some("True")
 }
 
 fn add(args: &NodeAdd) -> anyhow::Result<ExitCode> {

@@ -1,5 +1,6 @@
 //! `rekindle restart`: a PodRestart for each pod of a target, one after the other, and how it goes.
 
+mod ahead;
 mod follow;
 mod select;
 
@@ -49,24 +50,36 @@ async fn restart(args: &Restart, lookup: &Lookup) -> anyhow::Result<ExitCode> {
         1 => Together::Alone,
         _ => Together::OneByOne,
     };
+    match args.dry_run {
+        DryRunArg::None => {}
+        DryRunArg::Client => {
+            for pod in &pods {
+                ahead::show(&request(args, pod, together));
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        DryRunArg::Server => {
+            let requests = pods.iter().map(|pod| request(args, pod, together));
+            return ahead::look(lookup, requests).await;
+        }
+    }
+    carry_out(args, lookup, &pods, together).await
+}
+
+/// Asks for the restarts, one after the other.
+async fn carry_out(
+    args: &Restart,
+    lookup: &Lookup,
+    pods: &[Pod],
+    together: Together,
+) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(pods.len());
     for (place, pod) in pods.iter().enumerate() {
         let request = request(args, pod, together);
         let name = pod.name_any();
-        match args.dry_run {
-            DryRunArg::Client => {
-                let rung = request.spec.rung.unwrap_or(Rung::Pod);
-                println!(
-                    "pod/{name}: a restart of rung {rung} would be asked for (client dry run)"
-                );
-                continue;
-            }
-            DryRunArg::Server | DryRunArg::None => {}
-        }
         let restarts: Api<PodRestart> =
             Api::namespaced(lookup.client.clone(), &pod.namespace().unwrap_or_default());
         let (asked, before) = match ask(args, &restarts, &request).await? {
-            Asked::Nothing => continue,
             Asked::Now(restart) => (restart, pod.clone()),
             // its containers may be those after the restart already
             Asked::Before(restart) => (restart, Pod { status: None, ..pod.clone() }),
@@ -106,8 +119,6 @@ enum Together {
 
 /// What there is to follow.
 enum Asked {
-    /// It was a dry run.
-    Nothing,
     /// A request of this command.
     Now(PodRestart),
     /// One of the same name and content that was there.
@@ -122,14 +133,13 @@ async fn ask(
 ) -> anyhow::Result<Asked> {
     let pod = &request.spec.pod_name;
     let asking = || format!("ask for a restart of pod {pod:?}");
-    let params = PostParams { dry_run: args.dry_run == DryRunArg::Server, ..PostParams::default() };
-    let asked = match (restarts.create(&params, request).await, &args.name) {
+    let asked = match (restarts.create(&PostParams::default(), request).await, &args.name) {
         (Ok(created), _) => created,
         (Err(kube::Error::Api(answer)), Some(_)) if answer.reason == "AlreadyExists" => {
             let name = request.name_any();
             let there = restarts.get(&name).await.with_context(asking)?;
-            if (&there.spec.pod_name, there.spec.rung) != (pod, request.spec.rung) {
-                bail!("podrestart {name} is there already and asks for something else");
+            if !asks_for_the_same(&there, request) {
+                bail!("{}", other_there(&name));
             }
             println!("podrestart.rekindle.dev/{name} unchanged");
             return Ok(Asked::Before(there));
@@ -137,12 +147,17 @@ async fn ask(
         (Err(error), _) => return Err(error).with_context(asking),
     };
     let name = asked.name_any();
-    if params.dry_run {
-        println!("podrestart.rekindle.dev/{name} created (server dry run)");
-        return Ok(Asked::Nothing);
-    }
     println!("podrestart.rekindle.dev/{name} created");
     Ok(Asked::Now(asked))
+}
+
+/// What makes a request of the same name the same request.
+fn asks_for_the_same(there: &PodRestart, request: &PodRestart) -> bool {
+    (&there.spec.pod_name, there.spec.rung) == (&request.spec.pod_name, request.spec.rung)
+}
+
+fn other_there(name: &str) -> String {
+    format!("podrestart {name} is there already and asks for something else")
 }
 
 fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {

@@ -2,46 +2,79 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::bail;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
 
 use crate::args::{Restart, RungArg};
-use crate::target::{Lookup, Target};
+use crate::target::{self, Lookup, Named, Target, TargetKind};
 
 /// Each pod once, in the order of the targets and of their names. Of a group, pods that have ended or are being deleted are
 /// passed over and named; a pod that is a target by itself is left to the API's answer.
 pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Pod>> {
-    let targets: Vec<Target> =
-        args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
-    let restartable = |pods: Vec<Pod>| of_group(args.rung, pods);
-    let mut pods = Vec::new();
-    if let Some(labels) = &args.selector {
-        pods.extend(restartable(lookup.pods(&ListParams::default().labels(labels)).await?));
+    if args.all_namespaces {
+        bail!(
+            "a restart in all namespaces at once is not offered, for one wrong label would end everything: give -n NAMESPACE, or \
+             node/NAME for all pods of one node"
+        );
     }
-    for target in targets {
+    let mut pods = Vec::new();
+    for target in targets(args, lookup).await? {
         match target {
-            Target::Pod(name) => pods.push(lookup.pod(&name).await?),
-            Target::Deployment(name) => {
-                let (_, sets) = lookup.deployment(&name).await?;
-                pods.extend(restartable(lookup.pods_of(&sets).await?));
+            Chosen::Pods(found) => pods.extend(of_group(args.rung, found)),
+            Chosen::Target(Target { kind: TargetKind::Pod, name }) => {
+                pods.push(lookup.object(TargetKind::Pod, &name).await?);
             }
-            Target::ReplicaSet(name) => {
-                let sets = [lookup.replica_set(&name).await?];
-                pods.extend(restartable(lookup.pods_of(&sets).await?));
+            Chosen::Target(Target { kind: TargetKind::CronJob, name }) => bail!(
+                "cronjob/{name} makes Jobs and has no pods of its own: restart those of one Job, job/NAME"
+            ),
+            Chosen::Target(target) => {
+                pods.extend(of_group(args.rung, lookup.pods_behind(&target).await?));
             }
-            Target::DaemonSet(name) => {
-                pods.extend(restartable(lookup.daemon_set(&name).await?.1));
-            }
-            Target::StatefulSet(name) => {
-                pods.extend(restartable(lookup.stateful_set(&name).await?.1));
-            }
-            Target::Node(name) => pods.extend(restartable(lookup.node(&name).await?.1)),
         }
     }
     let mut seen = BTreeSet::new();
     pods.retain(|pod| seen.insert(pod.uid()));
     Ok(pods)
+}
+
+/// What the arguments choose.
+enum Chosen {
+    /// Pods by their labels.
+    Pods(Vec<Pod>),
+    /// An object by its name.
+    Target(Target),
+}
+
+async fn targets(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Chosen>> {
+    let labels = args.selector.as_deref();
+    let params = match labels {
+        Some(labels) => ListParams::default().labels(labels),
+        None => ListParams::default(),
+    };
+    let named = if args.targets.is_empty() {
+        Named::All(TargetKind::Pod)
+    } else {
+        target::read(&args.targets)?
+    };
+    match (named, labels) {
+        (Named::Each(_), Some(_)) => bail!("names and -l LABELS exclude each other"),
+        (Named::Each(targets), None) => Ok(targets.into_iter().map(Chosen::Target).collect()),
+        (Named::All(TargetKind::Pod), Some(_)) => {
+            Ok(vec![Chosen::Pods(lookup.pods(&params).await?)])
+        }
+        // `kubectl rollout restart deployment` means all of them; nobody means all pods of a namespace, or all nodes
+        (Named::All(kind @ (TargetKind::Pod | TargetKind::Node)), None) => {
+            bail!(
+                "which {kind}? Name it as {kind}/NAME, or choose by -l LABELS",
+                kind = kind.name()
+            )
+        }
+        (Named::All(kind), _) => {
+            Ok(lookup.targets(kind, &params).await?.into_iter().map(Chosen::Target).collect())
+        }
+    }
 }
 
 fn of_group(rung: RungArg, pods: Vec<Pod>) -> Vec<Pod> {

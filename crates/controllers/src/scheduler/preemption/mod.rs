@@ -20,6 +20,8 @@ use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
+pub(crate) use budgets::{breaking_a_budget, has_a_budget};
+
 use super::fit::Fit;
 use super::refusal::{Refusal, Refusals};
 use super::{NAME, Unfit, priority};

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rekindle_shim::protocol::{CgroupPlan, CgroupView};
+use rekindle_shim::protocol::{CgroupPlan, CgroupView, MemoryFiles};
 
 use super::{CgroupError, Earlier, changed, make, read, read_number, subfolders, write};
 use crate::spec::{Change, MemoryState, Resources};
@@ -222,10 +222,14 @@ pub(super) fn plan(trees: &Trees, path: &Path) -> CgroupPlan {
         unified: trees.unified.as_ref().map(|root| text(root.join(path))),
         v1_tasks: tasks([&trees.memory, &trees.pids], path),
         v1_cpu_tasks: tasks([&trees.cpu, &trees.cpuacct], path),
-        oom_counter: trees
-            .memory
-            .as_ref()
-            .map(|root| text(root.join(path).join("memory.oom_control"))),
+        memory: trees.memory.as_ref().map(|root| {
+            let folder = root.join(path);
+            MemoryFiles {
+                oom_counter: text(folder.join("memory.oom_control")),
+                limit: text(folder.join("memory.limit_in_bytes")),
+                peak: text(folder.join("memory.max_usage_in_bytes")),
+            }
+        }),
         view: CgroupView::Hidden,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rekindle_shim::protocol::{CgroupPlan, CgroupView};
+use rekindle_shim::protocol::{CgroupPlan, CgroupView, MemoryFiles};
 
 use super::{CgroupError, Earlier, changed, make, read, read_number, write};
 use crate::spec::{Change, MemoryState, Resources};
@@ -124,7 +124,11 @@ pub(super) fn plan(root: &Path, path: &Path) -> CgroupPlan {
     let folder = root.join(path);
     let text = |path: PathBuf| path.display().to_string();
     CgroupPlan {
-        oom_counter: Some(text(folder.join("memory.events"))),
+        memory: Some(MemoryFiles {
+            oom_counter: text(folder.join("memory.events")),
+            limit: text(folder.join("memory.max")),
+            peak: text(folder.join("memory.peak")),
+        }),
         unified: Some(text(folder)),
         v1_tasks: Vec::new(),
         v1_cpu_tasks: Vec::new(),

@@ -455,6 +455,27 @@ fn a_name_that_moves_leaves_the_old_image_to_be_found_by_id_and_digest() {
 }
 
 #[test]
+fn what_memory_knows_is_what_a_look_would_find() {
+    let world = World::new();
+    let (store, other_process) = (world.store(), world.store());
+    assert!(store.info_at_hand("x:1").is_none());
+    for name in ["localhost/host", "localhost/demo"] {
+        let looked_up = store.info(name).unwrap();
+        assert!(looked_up.is_some());
+        assert_eq!(store.info_at_hand(name), looked_up);
+    }
+    for content in ["old", "new"] {
+        let (archive, id) = simple("x:1", &[("f", content)]);
+        other_process.load(&world.write("x.tar", &archive)).unwrap();
+        assert!(store.info_at_hand("x:1").is_none(), "the index is to be read first");
+        let looked_up = store.info("x:1").unwrap();
+        assert_eq!(looked_up.as_ref().map(|info| &info.id), Some(&id));
+        assert_eq!(store.info_at_hand("x:1"), looked_up);
+    }
+    assert!(store.info_at_hand("Bad Name").is_none());
+}
+
+#[test]
 fn a_bad_name_is_told_apart_from_an_absent_image() {
     let store = World::new();
     let error = store.store().resolve("Bad Name").unwrap_err();

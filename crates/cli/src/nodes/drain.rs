@@ -25,8 +25,13 @@ pub enum Unmanaged {
     Delete,
 }
 
-/// Cordons the node and evicts its pods until none is left that could run elsewhere.
-pub async fn drain(client: &Client, node: &str, unmanaged: Unmanaged) -> anyhow::Result<()> {
+/// Cordons the node and evicts its pods until none is left that could run elsewhere; `tell` hears how it goes.
+pub async fn drain(
+    client: &Client,
+    node: &str,
+    unmanaged: Unmanaged,
+    tell: impl Fn(String),
+) -> anyhow::Result<()> {
     let cordon = json!({ "spec": { "unschedulable": true } });
     let nodes = Api::<Node>::all(client.clone());
     match nodes.patch(node, &PatchParams::default(), &Patch::Merge(cordon)).await {
@@ -55,25 +60,30 @@ pub async fn drain(client: &Client, node: &str, unmanaged: Unmanaged) -> anyhow:
             return Ok(());
         }
         for pod in movable.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-            evict(client, pod, &mut told).await?;
+            evict(client, pod, &mut told, &tell).await?;
         }
         // woken by whatever happens to one of them
         let _ = tokio::time::timeout(AGAIN, seen.next()).await;
     }
 }
 
-async fn evict(client: &Client, pod: &Pod, told: &mut BTreeSet<String>) -> anyhow::Result<()> {
+async fn evict(
+    client: &Client,
+    pod: &Pod,
+    told: &mut BTreeSet<String>,
+    tell: &impl Fn(String),
+) -> anyhow::Result<()> {
     let api =
         Api::<Pod>::namespaced(client.clone(), pod.metadata.namespace.as_deref().unwrap_or(""));
     match api.evict(&pod.name_any(), &EvictParams::default()).await {
         Ok(_) => {
-            println!("evicting pod {}", full_name(pod));
+            tell(format!("evicting pod {}", full_name(pod)));
             Ok(())
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 429 => {
             if told.insert(full_name(pod)) {
-                println!("waiting with pod {}: {}", full_name(pod), status.message);
+                tell(format!("waiting with pod {}: {}", full_name(pod), status.message));
             }
             Ok(())
         }

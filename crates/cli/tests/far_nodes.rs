@@ -1,0 +1,179 @@
+//! A further node is a node as the first: images from a private registry, logs that are followed, terminals, attach, cp and
+//! port-forward, with the stock kubectl. And when it is stopped, its pods serve nobody any more.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes, files and sockets"
+)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use support::registry::{Access, PASSWORD, Registry, USERNAME};
+use support::{Engine, TIMEOUT, text};
+
+const FAR: &str = "node-1-2";
+
+/// Pods and a Service, with the image of a registry in place of IMAGE.
+const MANIFEST: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: far}
+spec:
+  nodeSelector: {kubernetes.io/hostname: node-1-2}
+  terminationGracePeriodSeconds: 0
+  restartPolicy: Never
+  imagePullSecrets: [{name: logins}]
+  containers:
+  - {name: app, image: IMAGE}
+  - name: main
+    image: localhost/host
+    command: [sh, -c, 'echo first; until test -e /tmp/end; do sleep 0.05; done; echo last']
+  - name: once
+    image: localhost/host
+    stdin: true
+    stdinOnce: true
+    command: [sh, -c, 'while read line; do echo got $line; done; echo end']
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: server, labels: {app: server}}
+spec:
+  nodeSelector: {kubernetes.io/hostname: node-1-2}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: server, image: localhost/demo, args: [server, --port, '8080']}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: server}
+spec: {selector: {app: server}, ports: [{port: 80, targetPort: 8080}]}
+";
+
+/// A child that is ended with its test.
+struct Running(Child);
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
+        BufReader::new(self.0.stdout.take().unwrap()).lines().map(Result::unwrap)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended_before = self.0.kill();
+        let _reaped_before = self.0.wait();
+    }
+}
+
+#[test]
+fn a_further_node_pulls_and_streams_as_the_first_and_serves_nobody_when_it_is_stopped() {
+    let registry = Registry::start(Access::WithPassword);
+    registry.push("team/app", "v1", "echo from the registry; exec sleep 1000");
+    let mut engine = Engine::prepare();
+    engine.launch(&["--nodes", "2"]);
+    engine.kubectl(&["wait", "--for=condition=Ready", &format!("node/{FAR}"), TIMEOUT]);
+    engine.kubectl(&[
+        "create",
+        "secret",
+        "docker-registry",
+        "logins",
+        &format!("--docker-server={}", registry.address),
+        &format!("--docker-username={USERNAME}"),
+        &format!("--docker-password={PASSWORD}"),
+    ]);
+    engine.apply(&MANIFEST.replace("IMAGE", &registry.image("team/app:v1")));
+    engine.wait_ready("far");
+    engine.wait_ready("server");
+    assert_eq!(engine.kubectl(&["logs", "far", "-c", "app"]), "from the registry\n");
+
+    a_terminal_has_the_size_of_the_users(&engine);
+    files_go_both_ways(&engine);
+    an_attached_client_gives_input(&engine);
+    ports_are_forwarded(&engine);
+    logs_are_followed_to_their_end(&engine);
+    a_stopped_node_serves_nobody(&engine);
+}
+
+fn a_terminal_has_the_size_of_the_users(engine: &Engine) {
+    let inside = "until [ \"$(stty size)\" = \"33 77\" ]; do sleep 0.01; done; tty; exit 9";
+    let kubectl = engine.kubectl_command(&["exec", "-it", "far", "-c", "main", "--", "sh", "-c"]);
+    let words = std::iter::once(kubectl.get_program()).chain(kubectl.get_args());
+    let quoted: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut command = Command::new("script");
+    let line = format!("stty rows 33 cols 77; {} '{inside}'", quoted.join(" "));
+    command.args(["-qec", &line, "/dev/null"]);
+    for (name, value) in kubectl.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(shown.contains("/dev/pts/0"), "{shown}");
+    assert_eq!(output.status.code(), Some(9), "{shown}");
+}
+
+fn files_go_both_ways(engine: &Engine) {
+    let (here, back) = (engine.data_dir().join("here.bin"), engine.data_dir().join("back.bin"));
+    let content: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(&here, &content).unwrap();
+    engine.kubectl(&["cp", here.to_str().unwrap(), "far:/tmp/there.bin", "-c", "main"]);
+    engine.kubectl(&["cp", "far:/tmp/there.bin", back.to_str().unwrap(), "-c", "main"]);
+    assert!(std::fs::read(back).unwrap() == content);
+}
+
+fn an_attached_client_gives_input(engine: &Engine) {
+    let output = engine.try_kubectl(&["attach", "-i", "far", "-c", "once"], "one\ntwo\n");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "got one\ngot two\nend\n");
+}
+
+fn ports_are_forwarded(engine: &Engine) {
+    let mut forward =
+        Running::start(engine.kubectl_command(&["port-forward", "pod/server", ":8080"]));
+    let told = forward.lines().find(|line| line.contains("127.0.0.1")).unwrap();
+    let local = told.split(['>', ' ']).nth(2).and_then(|at| at.rsplit(':').next()).unwrap();
+    let mut client = TcpStream::connect(("127.0.0.1", local.parse().unwrap())).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+fn logs_are_followed_to_their_end(engine: &Engine) {
+    let mut follow =
+        Running::start(engine.kubectl_command(&["logs", "--follow", "far", "-c", "main"]));
+    let mut lines = follow.lines();
+    assert_eq!(lines.next().as_deref(), Some("first"));
+    engine.kubectl(&["exec", "far", "-c", "main", "--", "touch", "/tmp/end"]);
+    assert_eq!(lines.next().as_deref(), Some("last"));
+    assert_eq!(lines.next(), None);
+    assert!(follow.0.wait().unwrap().success());
+}
+
+/// Its agent says so with its last word: nobody waits until the node is not heard of.
+fn a_stopped_node_serves_nobody(engine: &Engine) {
+    let slice_is = |ready: &str| {
+        engine.kubectl(&[
+            "wait",
+            "endpointslices",
+            "--selector=kubernetes.io/service-name=server",
+            &format!("--for=jsonpath={{.endpoints[0].conditions.ready}}={ready}"),
+            TIMEOUT,
+        ]);
+    };
+    slice_is("true");
+    let stopped = engine.rekindle(&["node", "stop", FAR]);
+    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+    engine.kubectl(&["wait", "--for=condition=Ready=false", "pod/server", TIMEOUT]);
+    slice_is("false");
+    let unready = ".status.conditions[?(@.type==\"Ready\")].status";
+    engine.wait_for(&format!("node/{FAR}"), unready, "False");
+}

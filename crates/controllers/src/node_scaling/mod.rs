@@ -1,0 +1,197 @@
+//! How many nodes there should be: one more while pods wait for room that a new, empty node has, one less when a node has not been
+//! needed for a while. Pure: whoever can start and remove nodes asks with each look, and carries out what is decided.
+//!
+//! ```text
+//!   pods Unschedulable ─► would a new node take them? ─► yes, and fewer than max ─► Add
+//!   node below half used, its pods may move and have a place elsewhere ─► unneeded ──(unneeded_time)──► Remove
+//! ```
+//! Source: cluster-autoscaler's FAQ ("How does scale-up work", "How does scale-down work", "What types of pods can prevent CA from
+//! removing a node"), with its annotations and its texts.
+
+mod grow;
+mod shrink;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::{Tick, TickDuration};
+
+use crate::{NamespacedName, View};
+pub use shrink::{Hold, Need};
+
+/// What the user set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// So many nodes at least, the first among them.
+    pub min: usize,
+    /// So many at most.
+    pub max: usize,
+    /// How long a node has to be unneeded before it goes (cluster-autoscaler's `--scale-down-unneeded-time`, 10 minutes).
+    pub unneeded_time: TickDuration,
+    /// From so many hundredths of its CPU or memory on, a node is used (`--scale-down-utilization-threshold`, 0.5).
+    pub used_percent: i64,
+}
+
+impl Settings {
+    /// Between so many nodes, and cluster-autoscaler's defaults.
+    pub fn between(min: usize, max: usize) -> Self {
+        Self { min, max, unneeded_time: TickDuration::from_secs(600), used_percent: 50 }
+    }
+}
+
+/// What is remembered from look to look.
+#[derive(Clone, Debug)]
+pub struct Scaling {
+    settings: Settings,
+    /// Since when a node has not been needed.
+    unneeded: BTreeMap<String, Tick>,
+}
+
+/// The nodes besides the first, which stays: those that can be removed, in the order in which they came.
+#[derive(Clone, Copy, Debug)]
+pub struct Nodes<'a> {
+    /// The one that stays.
+    pub first: &'a str,
+    /// The others.
+    pub further: &'a [String],
+}
+
+/// What a look answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outlook {
+    /// What is to be done now.
+    pub deed: Deed,
+    /// How each further node stands.
+    pub nodes: BTreeMap<String, Standing>,
+    /// The pods for which no new node is made, and why.
+    pub not_helped: Vec<(Arc<Pod>, String)>,
+    /// When a look is due although nothing changed.
+    pub again_at: Option<Tick>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deed {
+    /// Nothing.
+    Nothing,
+    /// A node is to be added; these pods fit on it.
+    Add(Vec<Arc<Pod>>),
+    /// This node is to be drained and removed.
+    Remove(String),
+}
+
+/// How a further node stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// There are no more nodes than there have to be.
+    AtMinimum,
+    /// It stays.
+    Needed(Need),
+    /// It goes when it has been unneeded for long enough.
+    Unneeded {
+        /// Since then it is.
+        since: Tick,
+        /// Then it goes.
+        until: Tick,
+    },
+}
+
+impl Scaling {
+    /// Nothing was looked at yet.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, unneeded: BTreeMap::new() }
+    }
+
+    /// Looks at pods and nodes as they are.
+    pub fn look(&mut self, view: &View, nodes: Nodes<'_>, now: Tick) -> Outlook {
+        let count = nodes.further.len() + 1;
+        let waiting = grow::look(view, nodes);
+        let mut not_helped = waiting.not_helped;
+        let mut deed = Deed::Nothing;
+        if !waiting.helped.is_empty() {
+            if count < self.settings.max {
+                deed = Deed::Add(waiting.helped);
+            } else {
+                let full = || format!("max node group size reached ({})", self.settings.max);
+                not_helped.extend(waiting.helped.into_iter().map(|pod| (pod, full())));
+            }
+        }
+        let standings = self.standings(view, nodes, now);
+        if deed == Deed::Nothing {
+            let is_due = |name: &&String| match standings.get(*name) {
+                Some(Standing::Unneeded { until, .. }) => *until <= now,
+                Some(Standing::AtMinimum | Standing::Needed(_)) | None => false,
+            };
+            // the newest first
+            if let Some(name) = nodes.further.iter().rev().find(is_due) {
+                deed = Deed::Remove(name.clone());
+            }
+        }
+        let again_at = standings.values().filter_map(|standing| match standing {
+            Standing::Unneeded { until, .. } => Some(*until),
+            Standing::AtMinimum | Standing::Needed(_) => None,
+        });
+        Outlook { deed, again_at: again_at.min(), not_helped, nodes: standings }
+    }
+
+    /// The node could not be removed: it begins anew to be unneeded.
+    pub fn stays(&mut self, node: &str) {
+        self.unneeded.remove(node);
+    }
+
+    fn standings(
+        &mut self,
+        view: &View,
+        nodes: Nodes<'_>,
+        now: Tick,
+    ) -> BTreeMap<String, Standing> {
+        if nodes.further.len() < self.settings.min {
+            self.unneeded.clear();
+            return nodes.further.iter().map(|name| (name.clone(), Standing::AtMinimum)).collect();
+        }
+        let needs: BTreeMap<&String, Option<Need>> = nodes
+            .further
+            .iter()
+            .map(|name| (name, shrink::need(view, name, self.settings.used_percent)))
+            .collect();
+        self.unneeded.retain(|name, _| needs.get(name).is_some_and(Option::is_none));
+        let standing = |(name, need): (&String, Option<Need>)| {
+            let standing = match need {
+                Some(need) => Standing::Needed(need),
+                None => {
+                    let since = *self.unneeded.entry(name.clone()).or_insert(now);
+                    Standing::Unneeded { since, until: since + self.settings.unneeded_time }
+                }
+            };
+            (name.clone(), standing)
+        };
+        needs.into_iter().map(standing).collect()
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMinimum => f.write_str("stays: no fewer nodes are wanted"),
+            Self::Needed(need) => write!(f, "stays: {need}"),
+            Self::Unneeded { until, .. } => {
+                write!(f, "unneeded, goes at {}", until.to_time().0)
+            }
+        }
+    }
+}
+
+fn name_of(pod: &Pod) -> NamespacedName {
+    NamespacedName::of(&pod.metadata)
+}
+
+/// The same pod on a node, or on none; to be tried elsewhere.
+fn placed(pod: &Pod, node: Option<&str>) -> Pod {
+    let mut pod = pod.clone();
+    pod.spec.get_or_insert_default().node_name = node.map(str::to_owned);
+    pod
+}

@@ -1,0 +1,207 @@
+//! Whether a node is needed: what is used of it, what keeps its pods there, and whether they have a place elsewhere.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
+
+use super::{name_of, placed};
+use crate::scheduler::requests::Requests;
+use crate::{Kind, NamespacedName, Object, View, owners, pods, scheduler};
+
+/// `"true"` on a Node keeps it.
+const DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+/// On a Pod: `"false"` keeps it where it is, `"true"` lets it be evicted whatever it is.
+const SAFE: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+/// On a Pod: the names of local volumes that may be lost.
+const SAFE_VOLUMES: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
+/// The annotation of a pod that stands for a static one.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Why a node stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It has not registered yet, or somebody deletes it.
+    Absent,
+    /// Its user says so.
+    Disabled,
+    /// It is cordoned: somebody has it in hand.
+    Cordoned,
+    /// It is not ready: nobody knows what is on it.
+    NotReady,
+    /// So many hundredths of its CPU or memory are asked for.
+    Used(i64),
+    /// Persistent volumes are on it, this one among them.
+    Volume(String),
+    /// This pod keeps it.
+    Pod(NamespacedName, Hold),
+}
+
+/// Why a pod keeps its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Its annotation says so.
+    Annotated,
+    /// Nobody makes it again.
+    Naked,
+    /// It has local storage, in this volume.
+    LocalStorage(String),
+    /// It is one of the system's, and no budget says how many may go.
+    System,
+    /// A disruption budget does not let it go now.
+    Budget,
+    /// It has no place elsewhere, in the scheduler's words.
+    NoPlace(String),
+}
+
+/// Why the node stays; none when it is not needed.
+pub(super) fn need(view: &View, name: &str, used_percent: i64) -> Option<Need> {
+    let Some(node) = view.node(&NamespacedName::new("", name)) else { return Some(Need::Absent) };
+    if let Some(need) = of_node(view, node, used_percent) {
+        return Some(need);
+    }
+    let movable: Vec<&Arc<Pod>> =
+        view.pods_on(name).filter(|pod| !pods::is_finished(pod) && !belongs_to_node(pod)).collect();
+    let held = |pod: &&Arc<Pod>| hold(view, pod).map(|hold| Need::Pod(name_of(pod), hold));
+    movable
+        .iter()
+        .find_map(held)
+        .or_else(|| {
+            let broken = scheduler::breaking_a_budget(view, movable.clone());
+            broken.map(|pod| Need::Pod(name_of(pod), Hold::Budget))
+        })
+        .or_else(|| without_place(view, name, &movable))
+}
+
+fn of_node(view: &View, node: &Node, used_percent: i64) -> Option<Need> {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let says = |key: &str| node.metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    if owners::is_terminating(&node.metadata) {
+        return Some(Need::Absent);
+    }
+    if says(DISABLED) == Some("true") {
+        return Some(Need::Disabled);
+    }
+    if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
+        return Some(Need::Cordoned);
+    }
+    if !scheduler::is_ready(node) {
+        return Some(Need::NotReady);
+    }
+    let used = used(&view.requested_on(name), &Requests::allocatable(node));
+    if used >= used_percent {
+        return Some(Need::Used(used));
+    }
+    volume_of(view, node).map(Need::Volume)
+}
+
+/// The larger of both, in hundredths.
+fn used(taken: &Requests, has: &Requests) -> i64 {
+    let share = |taken: i64, has: i64| if has <= 0 { 0 } else { taken.saturating_mul(100) / has };
+    share(taken.cpu_millis, has.cpu_millis).max(share(taken.memory_bytes, has.memory_bytes))
+}
+
+/// A volume that can be used on this node only, or on few others: its data is here.
+fn volume_of(view: &View, node: &Node) -> Option<String> {
+    let is_here = |volume: &PersistentVolume| {
+        volume.spec.as_ref().is_some_and(|spec| spec.node_affinity.is_some())
+            && scheduler::fits_volume(volume, node)
+    };
+    view.of_kind(Kind::PersistentVolume).find_map(|(id, object)| match object {
+        Object::PersistentVolume(volume) if is_here(volume) => Some(id.name.name.clone()),
+        _ => None,
+    })
+}
+
+/// Pods of a DaemonSet, and those that stand for the node's own files, go with it.
+fn belongs_to_node(pod: &Pod) -> bool {
+    let is_mirror = annotation(pod, MIRROR).is_some();
+    let owner = owners::controller_of(&pod.metadata);
+    is_mirror || owner.is_some_and(|owner| owner.kind == "DaemonSet")
+}
+
+fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    pod.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn hold(view: &View, pod: &Pod) -> Option<Hold> {
+    match annotation(pod, SAFE) {
+        Some("true") => return None,
+        Some("false") => return Some(Hold::Annotated),
+        Some(_) | None => {}
+    }
+    if owners::controller_of(&pod.metadata).is_none() {
+        return Some(Hold::Naked);
+    }
+    if pod.metadata.namespace.as_deref() == Some("kube-system")
+        && !scheduler::has_a_budget(view, pod)
+    {
+        return Some(Hold::System);
+    }
+    local_storage(pod).map(Hold::LocalStorage)
+}
+
+/// A volume of the pod that is lost when it moves.
+fn local_storage(pod: &Pod) -> Option<String> {
+    let given_up: Vec<&str> =
+        annotation(pod, SAFE_VOLUMES).unwrap_or_default().split(',').map(str::trim).collect();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let mut local = volumes.filter(|volume| {
+        let on_disk = |empty: &k8s_openapi::api::core::v1::EmptyDirVolumeSource| {
+            empty.medium.as_deref() != Some("Memory")
+        };
+        volume.host_path.is_some() || volume.empty_dir.as_ref().is_some_and(on_disk)
+    });
+    local.find(|volume| !given_up.contains(&volume.name.as_str())).map(|volume| volume.name.clone())
+}
+
+/// The first pod that has no place on the other nodes, once those before it have theirs.
+fn without_place(view: &View, node: &str, movable: &[&Arc<Pod>]) -> Option<Need> {
+    if movable.is_empty() {
+        return None;
+    }
+    let mut world = view.clone();
+    for pod in movable {
+        let object = Object::Pod(Arc::clone(pod));
+        world.delete(&object.id(), object.uid());
+    }
+    for pod in movable {
+        let mut moved = placed(pod, None);
+        // as the one that its controller makes: another pod
+        moved.metadata.uid = moved.metadata.uid.map(|uid| format!("{uid}-moved"));
+        let place = scheduler::best_node(&world, &moved, Some(node))
+            .map(|node| node.metadata.name.clone().unwrap_or_default());
+        match place {
+            Ok(place) => drop(world.apply(Object::from(placed(&moved, Some(&place))))),
+            Err(why) => return Some(Need::Pod(name_of(pod), Hold::NoPlace(why))),
+        }
+    }
+    None
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("it is not registered"),
+            Self::Disabled => f.write_str("its annotation disables scale-down"),
+            Self::Cordoned => f.write_str("it is cordoned"),
+            Self::NotReady => f.write_str("it is not ready"),
+            Self::Used(percent) => write!(f, "{percent} % of it are asked for"),
+            Self::Volume(name) => write!(f, "volume {name} is on it"),
+            Self::Pod(pod, hold) => write!(f, "pod {pod} {hold}"),
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotated => f.write_str("is annotated as not safe to evict"),
+            Self::Naked => f.write_str("is made again by nobody"),
+            Self::LocalStorage(volume) => write!(f, "has local storage ({volume})"),
+            Self::System => f.write_str("is of kube-system and has no disruption budget"),
+            Self::Budget => f.write_str("is held by a disruption budget"),
+            Self::NoPlace(why) => write!(f, "has no place elsewhere: {why}"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What would become of a request if it were made now. For the rungs that make a new pod it is what the controller itself plans; for those
+//! in place it is what the node looks at, as far as the API shows it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{
+    CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep,
+};
+
+use super::{carried_out_by, is_finished, pod_of, reconcile};
+use crate::{Kind, NamespacedName, Object, View, Write, pods};
+
+/// What would become of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preview {
+    /// It would be carried out.
+    Goes,
+    /// It would be taken up and wait for this.
+    Waits(String),
+    /// It would be refused for this.
+    Refused(String),
+}
+
+/// Looks ahead. The view holds the request's pod and the namespace's requests; for Reschedule all that the scheduler looks at, for
+/// Rollback the namespace's Deployments and ReplicaSets.
+pub fn preview(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Preview {
+    let asked = Arc::new(PodRestart { status: None, ..restart.as_ref().clone() });
+    let mut view = view.clone();
+    // a request that is not in the view is nobody's
+    view.apply(Object::PodRestart(asked.clone()));
+    let plan = reconcile(&view, &NamespacedName::of(&asked.metadata), now);
+    let planned = plan.writes().find_map(|write| match write {
+        Write::UpdateStatus(Object::PodRestart(written)) => written.status.clone(),
+        _ => None,
+    });
+    match planned {
+        Some(status) => of_status(status),
+        None => match carried_out_by(&asked) {
+            CarriedOutBy::Node => in_place(&view, &asked),
+            CarriedOutBy::Operator => Preview::Goes,
+        },
+    }
+}
+
+/// What the controller would write first.
+fn of_status(status: PodRestartStatus) -> Preview {
+    let message = status.message.unwrap_or_default();
+    let step = status.replacement.map(|replacement| replacement.step);
+    match (status.phase, step) {
+        (Some(PodRestartPhase::Running), Some(ReplacementStep::Held)) => Preview::Waits(message),
+        (None | Some(PodRestartPhase::Running | PodRestartPhase::Succeeded), _) => Preview::Goes,
+        (
+            Some(PodRestartPhase::Failed | PodRestartPhase::Refused | PodRestartPhase::Withdrawn),
+            _,
+        ) => Preview::Refused(message),
+    }
+}
+
+/// What the pod's node would say.
+fn in_place(view: &View, restart: &PodRestart) -> Preview {
+    let name = pod_of(restart);
+    let Some(pod) = view.pod(&name) else {
+        return Preview::Refused(format!("there is no pod {name}"));
+    };
+    if pods::is_terminating(pod) {
+        return Preview::Refused(format!("pod {name} is terminating"));
+    }
+    if pods::is_finished(pod) {
+        return Preview::Refused(format!("pod {name} has finished (phase {})", pods::phase(pod)));
+    }
+    if let Some(other) = under_way(view, restart) {
+        return Preview::Waits(format!(
+            "restart {other} of pod {name} is in progress: it would be refused while that one stops containers, and end it after that"
+        ));
+    }
+    match silent_node(view, pod) {
+        Some(node) => Preview::Waits(format!(
+            "node {node} is not ready: nobody takes it up until its agent answers"
+        )),
+        None => Preview::Goes,
+    }
+}
+
+/// Another restart in place of the same pod that is not finished.
+fn under_way(view: &View, restart: &PodRestart) -> Option<String> {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    view.in_namespace(Kind::PodRestart, namespace).find_map(|object| match object {
+        Object::PodRestart(other)
+            if other.spec.pod_name == restart.spec.pod_name
+                && other.metadata.name != restart.metadata.name
+                && carried_out_by(other) == CarriedOutBy::Node
+                && !is_finished(other) =>
+        {
+            other.metadata.name.clone()
+        }
+        _ => None,
+    })
+}
+
+/// The pod's node, when it is there and not ready.
+fn silent_node(view: &View, pod: &Pod) -> Option<String> {
+    let name = pods::node(pod)?;
+    let node = view.node(&NamespacedName::new("", name))?;
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready")?;
+    (ready.status != "True").then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: Tick = Tick::from_secs(1_795_262_400);
+
+fn pod(extra: Value) -> Pod {
+    let mut pod = json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
+        "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"}
+    });
+    merge(&mut pod, extra);
+    serde_json::from_value(pod).unwrap()
+}
+
+fn merge(into: &mut Value, extra: Value) {
+    match (into, extra) {
+        (Value::Object(into), Value::Object(extra)) => {
+            for (key, value) in extra {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, extra) => *into = extra,
+    }
+}
+
+fn request(name: &str, spec: Value) -> PodRestart {
+    let mut spec = spec;
+    spec["podName"] = json!("web");
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec}))
+        .unwrap()
+}
+
+fn node(ready: &str) -> Object {
+    let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(json!({
+        "metadata": {"name": "node-1"},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]}
+    }))
+    .unwrap();
+    node.into()
+}
+
+/// What would become of a request of this spec, with these objects there.
+fn ahead(objects: Vec<Object>, spec: Value) -> Preview {
+    let mut view = View::new();
+    view.set_time(NOW);
+    for object in objects {
+        view.apply(object);
+    }
+    preview(&view, &Arc::new(request("asked", spec)), NOW)
+}
+
+#[track_caller]
+fn refused(objects: Vec<Object>, spec: Value, why: &str) {
+    match ahead(objects, spec) {
+        Preview::Refused(message) => assert!(message.contains(why), "{message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pod_that_runs_on_a_node_that_answers_is_restarted() {
+    for rung in ["Container", "Containers", "Pod", "Recreate"] {
+        let objects = vec![pod(json!({})).into(), node("True")];
+        assert_eq!(ahead(objects, json!({"rung": rung})), Preview::Goes, "{rung}");
+    }
+}
+
+#[test]
+fn what_nobody_could_carry_out_is_refused_with_the_reason() {
+    refused(vec![], json!({}), "there is no pod shop/web");
+    refused(vec![pod(json!({})).into()], json!({"podUID": "v"}), "it was re-created");
+    let unscheduled = pod(json!({"spec": {"nodeName": null}}));
+    refused(vec![unscheduled.into()], json!({}), "is not on a node yet");
+    for rung in ["Pod", "Recreate"] {
+        let going = pod(json!({"metadata": {"deletionTimestamp": "2026-11-21T12:00:00Z"}}));
+        refused(vec![going.into()], json!({"rung": rung}), "pod shop/web is terminating");
+    }
+    let ended = pod(json!({"status": {"phase": "Failed"}}));
+    refused(vec![ended.into()], json!({}), "has finished (phase Failed)");
+    let mirror = pod(json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}));
+    refused(vec![mirror.into()], json!({"rung": "Recreate"}), "its node alone can replace it");
+    refused(vec![pod(json!({})).into()], json!({"rung": "Rollback"}), "not of a Deployment's");
+}
+
+#[test]
+fn what_would_wait_says_for_what() {
+    let waits = |objects, spec| match ahead(objects, spec) {
+        Preview::Waits(message) => message,
+        other => panic!("{other:?}"),
+    };
+    let silent = waits(vec![pod(json!({})).into(), node("Unknown")], json!({}));
+    assert!(silent.contains("node node-1 is not ready"), "{silent}");
+
+    let mut other = request("earlier", json!({}));
+    other.status = Some(PodRestartStatus {
+        phase: Some(PodRestartPhase::Running),
+        ..PodRestartStatus::default()
+    });
+    let other = waits(vec![pod(json!({})).into(), other.into()], json!({}));
+    assert!(other.contains("restart earlier of pod shop/web is in progress"), "{other}");
+
+    let nowhere = waits(vec![pod(json!({})).into(), node("True")], json!({"rung": "Reschedule"}));
+    assert!(nowhere.contains("no node but node-1 can take the pod"), "{nowhere}");
+}

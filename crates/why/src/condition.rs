@@ -1,0 +1,80 @@
+//! Conditions, whichever kind of object they are of.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::Tick;
+
+use crate::evidence::Workload;
+
+/// A condition of any workload.
+pub(crate) struct Condition<'a> {
+    pub(crate) type_: &'a str,
+    pub(crate) status: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) since: Option<Tick>,
+}
+
+/// A text of the API, whether its type may lack it or not.
+trait Said {
+    fn said(&self) -> &str;
+}
+
+impl Said for String {
+    fn said(&self) -> &str {
+        self
+    }
+}
+
+impl Said for Option<String> {
+    fn said(&self) -> &str {
+        self.as_deref().unwrap_or_default()
+    }
+}
+
+/// The types of conditions have the same fields and nothing else in common.
+macro_rules! read {
+    ($object:expr) => {
+        ($object.status.iter().flat_map(|status| status.conditions.iter().flatten()))
+            .map(|condition| Condition {
+                type_: condition.type_.said(),
+                status: condition.status.said(),
+                reason: condition.reason.said(),
+                message: condition.message.said(),
+                since: condition.last_transition_time.as_ref().map(Tick::from),
+            })
+            .collect()
+    };
+}
+
+/// The conditions of the object itself. A CronJob has none.
+pub(crate) fn conditions(workload: &Workload) -> Vec<Condition<'_>> {
+    match workload {
+        Workload::CronJob(..) => Vec::new(),
+        Workload::DaemonSet(set) => read!(set),
+        Workload::Deployment(deployment, _) => read!(deployment),
+        Workload::Job(job) => of_job(job),
+        Workload::ReplicaSet(set) => read!(set),
+        Workload::ReplicationController(controller) => read!(controller),
+        Workload::StatefulSet(set) => read!(set),
+    }
+}
+
+/// The conditions of a Job.
+pub(crate) fn of_job(job: &k8s_openapi::api::batch::v1::Job) -> Vec<Condition<'_>> {
+    read!(job)
+}
+
+/// What kind of object it is, and its metadata.
+pub(crate) fn identity(workload: &Workload) -> (&'static str, &ObjectMeta) {
+    match workload {
+        Workload::CronJob(cron_job, _) => ("CronJob", &cron_job.metadata),
+        Workload::DaemonSet(set) => ("DaemonSet", &set.metadata),
+        Workload::Deployment(deployment, _) => ("Deployment", &deployment.metadata),
+        Workload::Job(job) => ("Job", &job.metadata),
+        Workload::ReplicaSet(set) => ("ReplicaSet", &set.metadata),
+        Workload::ReplicationController(controller) => {
+            ("ReplicationController", &controller.metadata)
+        }
+        Workload::StatefulSet(set) => ("StatefulSet", &set.metadata),
+    }
+}

@@ -1,0 +1,93 @@
+//! What happened to a pod in order, and to the pods of a workload together.
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::Tick;
+use rekindle_types::reasons::event;
+
+use crate::account::{Cause, Entry, Source};
+use crate::climb::{self, Told};
+use crate::container::{Finding, Subject, subjects};
+use crate::events::{self, Seen};
+use crate::evidence::PodEvidence;
+use crate::history::{History, When};
+use crate::pod::{condition, findings};
+
+/// The course of one pod.
+pub(crate) fn of_pod(
+    evidence: &PodEvidence,
+    findings: &[(Subject<'_>, Finding)],
+    seen: &[Seen],
+    now: Tick,
+) -> Vec<Entry> {
+    let pod = &evidence.pod;
+    let mut history = History::default();
+    let scheduled = condition(pod, "PodScheduled").filter(|c| c.status == "True");
+    if let Some(at) = scheduled.and_then(|c| c.last_transition_time.as_ref()) {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("a node");
+        history.add(Source::Status, When::once(Tick::from(at)), &format!("placed on {node}"));
+    }
+    tell_ends(pod, findings, now, &mut history);
+    history.add_events(seen.iter().filter(|seen| !is_the_end_itself(seen, findings)));
+    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, Told::ByName, &mut history);
+    history.finish()
+}
+
+/// The course of many pods: how their containers ended, what their ladders decided, alike ones of all pods in one entry.
+pub(crate) fn tell_together(evidence: &PodEvidence, now: Tick, history: &mut History) {
+    let seen = events::read(&evidence.events);
+    let findings = findings(&subjects(&evidence.pod), evidence, &seen);
+    tell_ends(&evidence.pod, &findings, now, history);
+    history.add_events(seen.iter().filter(|seen| !is_the_end_itself(seen, &findings)));
+    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, Told::Together, history);
+}
+
+fn tell_ends(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick, history: &mut History) {
+    for (subject, finding) in findings.iter().filter(|(subject, _)| subject.last_end().is_some()) {
+        let when = ends(*subject, pod, now);
+        let text = match (finding.account.exit_code, when.count) {
+            (Some(_), 0 | 1) => format!("container {:?} {}", subject.name, finding.account.what),
+            // of the ends before, only the number is known
+            (Some(_), _) => {
+                format!("container {:?} ended; last it {}", subject.name, finding.account.what)
+            }
+            (None, _) => format!("container {:?} ended", subject.name),
+        };
+        history.add(Source::Status, when, &text);
+    }
+}
+
+/// It announces the kill that the container's end tells of already, with its reason and its count.
+fn is_the_end_itself(seen: &Seen, findings: &[(Subject<'_>, Finding)]) -> bool {
+    let is_killed_by_probe = |finding: &Finding| match finding.account.cause {
+        Cause::LivenessFailed | Cause::StartupFailed | Cause::PostStartFailed => true,
+        Cause::OutOfMemory
+        | Cause::CommandMissing
+        | Cause::CommandNotExecutable
+        | Cause::StartError
+        | Cause::ImageUnavailable
+        | Cause::ConfigurationMissing
+        | Cause::CreateError
+        | Cause::Signal
+        | Cause::ExitCode
+        | Cause::ExitedUnasked
+        | Cause::Unknown
+        | Cause::ReadinessFailed => false,
+    };
+    seen.reason == event::KILLING
+        && findings
+            .iter()
+            .any(|(subject, finding)| seen.is_of(subject.name) && is_killed_by_probe(finding))
+}
+
+/// The ends of a container: the last is known, the first was after the pod's start.
+pub(crate) fn ends(subject: Subject<'_>, pod: &Pod, now: Tick) -> When {
+    let end = subject.last_end();
+    let last = end.and_then(|end| end.finished_at.as_ref()).map_or(now, Tick::from);
+    let count = subject.ends();
+    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    let first = match (count, started) {
+        (0 | 1, _) | (_, None) => last,
+        (_, Some(started)) => Tick::from(started).min(last),
+    };
+    When { first, last, count }
+}

@@ -1,0 +1,98 @@
+//! Pods that are not well, alike ones in one group: of the same state, for the same reason. How often each of them ended does not
+//! make them unlike.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rekindle_types::Tick;
+
+use crate::account::{Account, Example, PodGroup, State};
+use crate::evidence::PodEvidence;
+use crate::pod::of_pod;
+use crate::words::shape;
+
+/// Pods of a group that are named.
+const NAMES_MAX: usize = 10;
+
+/// The pods of a workload or a node.
+pub(crate) struct Groups {
+    /// Those that are not well, the worst first.
+    pub(crate) unwell: Vec<PodGroup>,
+    /// Where these stand in the evidence.
+    pub(crate) places: Vec<usize>,
+    /// How many are well.
+    pub(crate) well: usize,
+}
+
+impl Groups {
+    /// How many are not well.
+    pub(crate) fn unwell(&self) -> usize {
+        self.places.len()
+    }
+}
+
+/// Puts the pods into groups; the first by name of each is its example.
+pub(crate) fn group(pods: &[PodEvidence], now: Tick) -> Groups {
+    let mut accounts: Vec<(usize, Account)> =
+        pods.iter().map(|evidence| of_pod(evidence, now)).enumerate().collect();
+    accounts.sort_by(|(_, a), (_, b)| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
+    let mut groups: BTreeMap<(Reverse<State>, String), PodGroup> = BTreeMap::new();
+    let mut places = Vec::new();
+    let mut well = 0;
+    for (place, account) in accounts {
+        match account.state {
+            State::Healthy | State::Completed => {
+                well += 1;
+                continue;
+            }
+            State::Gone
+            | State::Starting
+            | State::Terminating
+            | State::NotReady
+            | State::Blocked
+            | State::Failing
+            | State::Failed => {}
+        }
+        places.push(place);
+        let key = (Reverse(account.state), reason(&account));
+        let group = groups.entry(key).or_insert_with(|| PodGroup {
+            state: account.state,
+            summary: account.summary.clone(),
+            names: Vec::new(),
+            count: 0,
+            example: example(&account),
+            advice: account.advice.clone(),
+        });
+        group.count += 1;
+        if group.names.len() < NAMES_MAX {
+            group.names.push(account.name);
+        }
+    }
+    Groups { unwell: groups.into_values().collect(), places, well }
+}
+
+/// Why it is not well, without numbers: what is the matter with the container that its summary is about, and what its ladder does
+/// about that; else the summary.
+fn reason(account: &Account) -> String {
+    let of_container =
+        account.containers.first().filter(|container| account.summary.contains(&container.what));
+    match of_container {
+        Some(container) => {
+            let ladder = account.ladder.as_ref().map(|ladder| (ladder.phase, ladder.held_rung));
+            shape(&format!("{} {} {ladder:?}", container.name, container.what))
+        }
+        None => shape(&account.summary),
+    }
+}
+
+/// What there is to show of a pod beyond its summary; none when there is nothing.
+fn example(account: &Account) -> Option<Example> {
+    let Account { containers, ladder, next, .. } = account;
+    let is_empty = containers.is_empty() && ladder.is_none() && next.is_none();
+    (!is_empty).then(|| Example {
+        name: account.name.clone(),
+        containers: containers.clone(),
+        ladder: ladder.clone(),
+        next: next.clone(),
+    })
+}

@@ -1,0 +1,122 @@
+//! How a Job or a CronJob does.
+
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use rekindle_types::Tick;
+
+use crate::account::{Next, Source, State};
+use crate::condition::{Condition, of_job};
+use crate::history::{History, When};
+use crate::words::{line, show_time};
+
+/// How a Job does, and why in one sentence; `unwell` are those of its pods that are neither well nor done.
+pub(crate) fn judge(job: &Job, unwell: usize) -> (State, String) {
+    let conditions = of_job(job);
+    let is = |type_: &str| conditions.iter().find(|c| c.type_ == type_ && c.status == "True");
+    let counted = counted(job);
+    if let Some(failed) = is("Failed") {
+        return (State::Failed, format!("it failed: {}; {counted}", words(failed)));
+    }
+    if is("Complete").is_some() {
+        return (State::Completed, format!("it is complete: {counted}"));
+    }
+    if let Some(failing) = is("FailureTarget") {
+        return (State::Failing, format!("it is failing: {}; {counted}", words(failing)));
+    }
+    if is("Suspended").is_some() {
+        return (State::Healthy, format!("it is suspended: no pods run; {counted}"));
+    }
+    let failed = job.status.as_ref().and_then(|status| status.failed).unwrap_or(0);
+    let limit = job.spec.as_ref().and_then(|spec| spec.backoff_limit).unwrap_or(6);
+    match (unwell, failed) {
+        (0, 0) => (State::Healthy, counted),
+        (_, _) if failed > 0 => (
+            State::Failing,
+            format!("{counted}; it gives up after {limit} failures (backoffLimit)"),
+        ),
+        (_, _) => (State::Failing, counted),
+    }
+}
+
+fn counted(job: &Job) -> String {
+    let status = job.status.as_ref();
+    let number = |of: Option<i32>| of.unwrap_or(0);
+    let succeeded = number(status.and_then(|status| status.succeeded));
+    let failed = number(status.and_then(|status| status.failed));
+    let active = number(status.and_then(|status| status.active));
+    match job.spec.as_ref().and_then(|spec| spec.completions) {
+        Some(wanted) => {
+            format!("{succeeded} of {wanted} pods succeeded, {failed} failed, {active} at work")
+        }
+        None => format!("{succeeded} pods succeeded, {failed} failed, {active} at work"),
+    }
+}
+
+fn words(condition: &Condition<'_>) -> String {
+    format!("{}: {}", condition.reason, line(condition.message))
+}
+
+/// How a CronJob does, by its newest Job that has ended; and when it is due, which only its controller computes.
+pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
+    let spec = &cron_job.spec;
+    if spec.suspend == Some(true) {
+        return (State::Healthy, "it is suspended: it makes no Jobs".to_owned());
+    }
+    let zone = spec.time_zone.as_deref().unwrap_or("UTC");
+    let schedule = format!("its schedule is {:?} ({zone})", line(&spec.schedule));
+    let Some(job) = newest(jobs) else {
+        let made = cron_job.status.as_ref().and_then(|status| status.last_schedule_time.as_ref());
+        let what = match made {
+            Some(at) => format!("it made its last Job at {}, which is gone", show_time(at)),
+            None => "it has made no Job yet".to_owned(),
+        };
+        return (State::Healthy, format!("{what}; {schedule}"));
+    };
+    let name = job.metadata.name.as_deref().unwrap_or_default();
+    let (state, what) = judge(job, 0);
+    let succeeded = cron_job.status.as_ref().and_then(|s| s.last_successful_time.as_ref());
+    let succeeded = match (state, succeeded) {
+        (State::Failed | State::Failing, Some(at)) => {
+            format!("; the last one that succeeded did at {}", show_time(at))
+        }
+        (State::Failed | State::Failing, None) => "; none has succeeded so far".to_owned(),
+        _ => String::new(),
+    };
+    let state = match state {
+        State::Failed => State::Failing,
+        State::Completed => State::Healthy,
+        other => other,
+    };
+    (state, format!("its newest Job {name}: {what}{succeeded}; {schedule}"))
+}
+
+fn newest(jobs: &[Job]) -> Option<&Job> {
+    jobs.iter().max_by_key(|job| job.metadata.creation_timestamp.clone())
+}
+
+/// The ends of a CronJob's Jobs. Their names differ in numbers only, so alike ends are one entry.
+pub(crate) fn tell_jobs(jobs: &[Job], history: &mut History) {
+    for job in jobs {
+        let name = job.metadata.name.as_deref().unwrap_or_default();
+        for condition in of_job(job).iter().filter(|condition| condition.status == "True") {
+            let Some(since) = condition.since else { continue };
+            let text = match condition.type_ {
+                "Failed" => format!("Job {name} failed: {}", words(condition)),
+                "Complete" => format!("Job {name} is complete"),
+                _ => continue,
+            };
+            history.add(Source::Status, When::once(since), &text);
+        }
+    }
+}
+
+/// What comes next of a Job that waits: its deadline.
+pub(crate) fn next(job: &Job) -> Option<Next> {
+    let (state, _) = judge(job, 0);
+    let is_over = matches!(state, State::Failed | State::Completed);
+    let started = job.status.as_ref()?.start_time.as_ref().filter(|_| !is_over)?;
+    let seconds = job.spec.as_ref()?.active_deadline_seconds?;
+    let limit = rekindle_types::TickDuration::from_secs(u64::try_from(seconds).ok()?);
+    let at = (Tick::from(started) + limit).to_time();
+    let what = "its activeDeadlineSeconds are over: it fails and its pods are ended".to_owned();
+    Some(Next { at: Some(at), what })
+}
