@@ -15,7 +15,7 @@ const NO_NAME: u8 = 3;
 /// Somewhere in 127.0.0.0/8 that no other process of tests uses.
 fn server() -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, high & 127 | 64, low, 251)
+    Ipv4Addr::new(127, (high & 127) | 64, low, 251)
 }
 
 /// How it went, and the addresses: they end records of 16 bytes each behind the question.
