@@ -6,80 +6,17 @@
     reason = "a test: it starts processes and threads, which namespaces are made of, and may panic"
 )]
 
+mod support;
+
 use std::collections::BTreeSet;
-use std::future::Future;
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 use rekindle_net::{Attachment, Config, Forwarding, NetError, Network, SubnetChoice};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use support::Namespace;
 
-/// A network namespace, held by a process that ends with this one, however this one ends.
-struct Namespace {
-    holder: Child,
-}
-
-impl Namespace {
-    fn new() -> Self {
-        let mut command = Command::new("unshare");
-        command
-            .args(["--net", "sh", "-c", "echo made; exec sleep infinity"])
-            .stdout(Stdio::piped());
-        let mut holder = command.spawn().expect("unshare (util-linux) and root are needed");
-        let mut line = String::new();
-        BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "made\n");
-        Self { holder }
-    }
-
-    fn path(&self) -> PathBuf {
-        format!("/proc/{}/ns/net", self.holder.id()).into()
-    }
-
-    /// Runs `work` on a thread inside.
-    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let namespace = std::fs::File::open(self.path()).unwrap();
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                    .unwrap();
-                work()
-            });
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
-    }
-
-    /// Runs `work` inside, on a tokio runtime whose threads are all inside.
-    fn block_on<F: Future<Output = T>, T: Send>(&self, work: impl FnOnce() -> F + Send) -> T {
-        self.inside(|| {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(work())
-        })
-    }
-
-    /// What `ip` (iproute2) says inside.
-    fn ip(&self, arguments: &str) -> String {
-        self.inside(|| {
-            let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
-            assert!(output.status.success(), "ip {arguments}: {output:?}");
-            String::from_utf8(output.stdout).unwrap()
-        })
-    }
-
-    fn has_eth0(&self) -> bool {
-        self.ip("-o link").contains(" eth0")
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
-    }
+fn has_eth0(namespace: &Namespace) -> bool {
+    namespace.ip("-o link").contains(" eth0")
 }
 
 fn config(dir: &Path) -> Config {
@@ -152,7 +89,7 @@ fn a_repeated_attach_answers_the_same_and_repairs_what_is_missing() {
         // the same id with another namespace: the interface moves
         assert_eq!(network.attach("a/0", &successor.path()).await.unwrap(), first);
         assert!(successor.ip("addr show eth0").contains("10.88.0.2/16"));
-        assert!(!pod.has_eth0());
+        assert!(!has_eth0(&pod));
     });
 }
 
@@ -226,12 +163,12 @@ fn detach_frees_the_address_once_the_interface_is_gone() {
         assert!(network.leases().contains_key("a/0"), "still held while the interface is there");
         network.settle().await;
         assert!(network.leases().is_empty());
-        assert!(!a.has_eth0());
+        assert!(!has_eth0(&a));
         assert_eq!(network.attach("b/0", &b.path()).await.unwrap().ip, first.ip);
         // many at once go in one step of the kernel
         network.detach("b/0");
         network.settle().await;
-        assert!(!b.has_eth0());
+        assert!(!has_eth0(&b));
         network.attach("b/0", &b.path()).await.unwrap();
         // an attach that meets its own detach waits for it
         network.detach("b/0");

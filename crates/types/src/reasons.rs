@@ -23,6 +23,7 @@ pub mod event {
     pub const FAILED_SYNC: &str = "FailedSync";
     pub const FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET: &str = "FailedToRetrieveImagePullSecret";
     pub const DNS_CONFIG_FORMING: &str = "DNSConfigForming";
+    pub const LIFECYCLE_HTTP_FALLBACK: &str = "LifecycleHTTPFallback";
     pub const MISSING_CLUSTER_DNS: &str = "MissingClusterDNS";
     pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
     pub const RESIZE_STARTED: &str = "ResizeStarted";

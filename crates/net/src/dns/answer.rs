@@ -405,7 +405,7 @@ fn reversed(labels: &[String]) -> Option<IpAddr> {
                 _ => None,
             };
             let bits = nibbles.iter().rev().try_fold(0_u128, |bits, text| {
-                nibble(text).map(|nibble| bits << 4 | u128::from(nibble))
+                nibble(text).map(|nibble| (bits << 4) | u128::from(nibble))
             });
             bits.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)))
         }

@@ -141,3 +141,6 @@ pub(crate) fn of_pods(
     let nameservers = vec![address?.to_string()];
     Some(rekindle_net::files::ClusterDns { nameservers, domain: CLUSTER_DOMAIN.to_owned() })
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,33 +33,56 @@ pub(crate) enum HookError {
     Get(#[from] GetError),
 }
 
+/// How a hook was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HookDone {
+    AsAsked,
+    /// It asks for TLS at this host, which speaks none: it was asked without, as the kubelet does it.
+    WithoutTls {
+        host: String,
+    },
+}
+
 /// Runs a hook of a container to its end, or to its limit.
 pub(crate) async fn run<R: Runtime>(
     runtime: &R,
     asked: Asked<'_>,
     hook: HookKind,
     limit: Option<Duration>,
-) -> Result<(), HookError> {
+) -> Result<HookDone, HookError> {
     let container = asked.container;
     let no_handler = || HookError::NoHandler { container: container.name.clone(), hook };
     let handler = handler_of(container, hook).ok_or_else(no_handler)?;
     let limit = limit.unwrap_or(UNLIMITED);
     if let Some(action) = &handler.exec {
         let command = action.command.as_deref().unwrap_or_default();
-        return exec(runtime, &asked, command, limit).await;
+        exec(runtime, &asked, command, limit).await?;
+        return Ok(HookDone::AsAsked);
     }
     if let Some(action) = &handler.http_get {
-        // Any answer is a success: the kubelet looks at no status here.
-        let request = HttpGet::of(action, container, asked.ip)?;
-        http_get::get(&request, limit).await?;
-        return Ok(());
+        return get(HttpGet::of(action, container, asked.ip)?, limit).await;
     }
     if let Some(action) = &handler.sleep {
         let span = Duration::from_secs(u64::try_from(action.seconds).unwrap_or(0));
         tokio::time::sleep(span.min(limit)).await;
-        return Ok(());
+        return Ok(HookDone::AsAsked);
     }
     Err(if handler.tcp_socket.is_some() { HookError::TcpSocket } else { no_handler() })
+}
+
+/// Any answer is a success: the kubelet looks at no status here.
+async fn get(request: HttpGet, limit: Duration) -> Result<HookDone, HookError> {
+    let began = tokio::time::Instant::now();
+    match http_get::get(&request, limit).await {
+        Ok(_answer) => Ok(HookDone::AsAsked),
+        Err(GetError::NoTls { url: _ }) => {
+            let host = request.authority();
+            let left = limit.saturating_sub(began.elapsed());
+            http_get::get(&request.without_tls(), left).await?;
+            Ok(HookDone::WithoutTls { host })
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn handler_of(container: &Container, hook: HookKind) -> Option<&LifecycleHandler> {
@@ -87,3 +110,6 @@ async fn exec<R: Runtime>(
     let output = String::from_utf8_lossy(&outcome.output).trim_end().to_owned();
     Err(HookError::Command { exit, output })
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONNECTION, HOST, LOCATION, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, HOST, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -68,6 +68,8 @@ pub(crate) enum RequestError {
 pub(crate) enum GetError {
     #[error("Get {url:?}: {reason}")]
     Failed { url: String, reason: String },
+    #[error("Get {url:?}: http: server gave HTTP response to HTTPS client")]
+    NoTls { url: String },
     #[error("Get {url:?}: stopped after {REDIRECTS_MAX} redirects")]
     TooManyRedirects { url: String },
     #[error(
@@ -134,13 +136,20 @@ impl HttpGet {
         &self.target
     }
 
-    pub(super) fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         let host = &self.host;
         if host.contains(':') {
             format!("[{host}]:{}", self.port)
         } else {
             format!("{host}:{}", self.port)
         }
+    }
+
+    /// The same without TLS, and without what is for encrypted connections only.
+    pub(crate) fn without_tls(mut self) -> Self {
+        self.scheme = Scheme::Http;
+        self.headers.remove(AUTHORIZATION);
+        self
     }
 
     fn url(&self) -> String {
@@ -253,9 +262,11 @@ pub(crate) async fn get(request: &HttpGet, timeout: Duration) -> Result<Answer, 
 
 async fn follow(mut request: HttpGet, timeout: Duration) -> Result<Answer, GetError> {
     for _hop in 0..REDIRECTS_MAX {
-        let (status, location, body) = exchange(&request, timeout)
-            .await
-            .map_err(|reason| GetError::Failed { url: request.url(), reason })?;
+        let (status, location, body) =
+            exchange(&request, timeout).await.map_err(|broken| match broken {
+                Broken::NoTls => GetError::NoTls { url: request.url() },
+                Broken::Other(reason) => GetError::Failed { url: request.url(), reason },
+            })?;
         let redirected = match (status, location) {
             (301 | 302 | 303 | 307 | 308, Some(location)) => match request.redirected(&location) {
                 Some(next) => {
@@ -274,16 +285,30 @@ async fn follow(mut request: HttpGet, timeout: Duration) -> Result<Answer, GetEr
 /// Status, where it sends to, and the beginning of the body.
 pub(super) type Exchange = (u16, Option<String>, String);
 
-async fn exchange(request: &HttpGet, timeout: Duration) -> Result<Exchange, String> {
+/// Why there is no answer on one connection.
+enum Broken {
+    /// TLS was begun, and the answer is none of TLS.
+    NoTls,
+    Other(String),
+}
+
+impl From<String> for Broken {
+    fn from(reason: String) -> Self {
+        Self::Other(reason)
+    }
+}
+
+async fn exchange(request: &HttpGet, timeout: Duration) -> Result<Exchange, Broken> {
     let stream = tcp::connect(&request.host, request.port, timeout).await;
     let stream = stream.map_err(|error| error.to_string())?;
     match (request.scheme, request.protocol) {
-        (Scheme::Http, Protocol::Http1) => send(request, stream).await,
-        (Scheme::Http, Protocol::Http2) => http2::send(request, stream).await,
-        (Scheme::Https, _) => {
-            let stream = tls::connect(&request.host, stream, tls::Speaks::Http1).await;
-            send(request, stream.map_err(|error| error.to_string())?).await
-        }
+        (Scheme::Http, Protocol::Http1) => Ok(send(request, stream).await?),
+        (Scheme::Http, Protocol::Http2) => Ok(http2::send(request, stream).await?),
+        (Scheme::Https, _) => match tls::connect(&request.host, stream, tls::Speaks::Http1).await {
+            Ok(stream) => Ok(send(request, stream).await?),
+            Err(error) if error.met_no_tls() => Err(Broken::NoTls),
+            Err(error) => Err(Broken::Other(error.to_string())),
+        },
     }
 }
 

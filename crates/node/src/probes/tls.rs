@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, InvalidMessage, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -20,6 +20,20 @@ pub(crate) enum TlsError {
     Name { host: String, source: InvalidDnsNameError },
     #[error("tls: {0}")]
     Handshake(#[from] std::io::Error),
+}
+
+impl TlsError {
+    /// True when what came back is not TLS at all.
+    pub(super) fn met_no_tls(&self) -> bool {
+        match self {
+            Self::Handshake(error) => {
+                let error = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
+                let no_record = InvalidMessage::InvalidContentType;
+                error == Some(&rustls::Error::InvalidMessage(no_record))
+            }
+            Self::Config(_) | Self::Name { .. } => false,
+        }
+    }
 }
 
 /// What is spoken on an encrypted connection.

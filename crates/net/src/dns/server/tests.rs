@@ -10,7 +10,7 @@ use super::*;
 /// Somewhere in 127.0.0.0/8 that no other test and no other process of tests uses.
 fn address(test: u8) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, high & 127 | 64, low, test)
+    Ipv4Addr::new(127, (high & 127) | 64, low, test)
 }
 
 /// A server that knows one Service, at this address, beside a resolv.conf that names these resolvers.

@@ -1,11 +1,15 @@
 //! Probes and hooks of a container: each is run once for each time that the core asks.
 
-use rekindle_pod::{ContainerKey as CoreKey, HookKind, HookLimit, Outcome, ProbeKind};
+use rekindle_pod::{
+    ContainerKey as CoreKey, HookKind, HookLimit, Outcome, PodEvent, ProbeKind, Severity,
+};
 use rekindle_runtime::Runtime;
 use rekindle_types::TickDuration;
+use rekindle_types::reasons::event::LIFECYCLE_HTTP_FALLBACK;
 
 use super::{ActionResult, PodActions, config, other};
 use crate::container_spec::find_container;
+use crate::hooks::HookDone;
 use crate::network::PodNetwork;
 use crate::probes::Asked;
 use crate::{hooks, probes};
@@ -42,7 +46,16 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let key = &self.container_key(key);
         let asked = Asked { container: &container, key, ip: self.ips.first().copied() };
         match hooks::run(&*self.node.runtime, asked, hook, limit).await {
-            Ok(()) => Ok(Outcome::Done),
+            Ok(HookDone::AsAsked) => Ok(Outcome::Done),
+            Ok(HookDone::WithoutTls { host }) => {
+                let message = format!(
+                    "request to HTTPS lifecycle hook {host} failed, retry with HTTP succeeded"
+                );
+                let (severity, reason) = (Severity::Warning, LIFECYCLE_HTTP_FALLBACK);
+                let event = PodEvent { severity, reason, message, field_path: None };
+                self.node.recorder.pod_event(&self.pod_ref, event);
+                Ok(Outcome::Done)
+            }
             Err(error) => {
                 let container = container.name.as_str();
                 tracing::warn!(pod = %self.pod_ref, container, ?hook, %error, "hook failed");
