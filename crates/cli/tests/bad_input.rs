@@ -93,8 +93,7 @@ fn what_cannot_start_says_why_and_starts_when_it_is_mended() {
         "CreateContainerConfigError",
     );
     engine.wait_for("pod/too-large", ".status.conditions[0].reason", "Unschedulable");
-    let events = engine.kubectl(&["events", "--for", "pod/too-large"]);
-    assert!(events.contains("Insufficient memory"), "{events}");
+    engine.wait_for_event("too-large", "FailedScheduling", "Insufficient memory");
 
     engine.kubectl(&["create", "configmap", "absent", "--from-literal=a=b"]);
     engine.wait_ready("no-config");

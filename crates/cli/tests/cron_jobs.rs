@@ -8,7 +8,16 @@
 
 mod support;
 
-use support::{Engine, text};
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Engine, TIMEOUT, is, text};
+
+/// The time that a Job was made for, if a CronJob made it by itself.
+fn scheduled(job: &Value) -> Option<&str> {
+    job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"].as_str()
+}
 
 #[test]
 fn a_cron_job_makes_jobs_in_time_and_by_hand_and_stops_when_it_is_told() {
@@ -26,31 +35,33 @@ fn a_cron_job_makes_jobs_in_time_and_by_hand_and_stops_when_it_is_told() {
         "-c",
         "echo in time",
     ]);
-    engine.kubectl(&[
-        "wait",
-        "--for=jsonpath={.status.lastSuccessfulTime}",
-        "cronjob/report",
-        "--timeout=60s",
-    ]);
-    let jobs = engine.get("jobs")["items"].clone();
-    let job = &jobs[0]["metadata"];
-    let name = job["name"].as_str().unwrap().to_owned();
-    let made_for = job["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"].clone();
-    assert!(name.starts_with("report-") && made_for.is_string(), "{job}");
+    let done = "--for=jsonpath={.status.lastSuccessfulTime}";
+    engine.kubectl(&["wait", done, "cronjob/report", TIMEOUT]);
+    let jobs = engine.until(&["jobs"], |jobs| jobs.values().any(|job| is(job, "Complete")));
+    let (name, job) = jobs.iter().find(|(_, job)| is(job, "Complete")).unwrap();
+    assert!(name.starts_with("report-") && scheduled(job).is_some(), "{job}");
     assert_eq!(engine.kubectl(&["logs", &format!("job/{name}")]), "in time\n");
     engine.wait_for_event("report", "SuccessfulCreate", &format!("Created job {name}"));
     engine.wait_for_event("report", "SawCompletedJob", "condition: Complete");
 
-    // No other is made, and none twice, by an engine that starts anew.
+    // No other is made, and none twice, by an engine that starts anew: what is made from now on was made for a time before it.
     let suspend = ["patch", "cj", "report", "-p", r#"{"spec":{"suspend":true}}"#];
     engine.kubectl(&suspend);
-    let made = engine.get("jobs")["items"].as_array().unwrap().len();
+    let last = text(&Command::new("date").args(["-u", "+%FT%TZ"]).output().unwrap().stdout);
     engine.kill();
     engine.launch(&[]);
     engine.kubectl(&["create", "job", "by-hand", "--from=cronjob/report"]);
-    engine.kubectl(&["wait", "--for=condition=complete", "job/by-hand", "--timeout=60s"]);
+    engine.kubectl(&["wait", "--for=condition=complete", "job/by-hand", TIMEOUT]);
     assert_eq!(engine.kubectl(&["logs", "job/by-hand"]), "in time\n");
-    assert_eq!(engine.get("jobs")["items"].as_array().unwrap().len(), made + 1);
+    let jobs = engine.get("jobs")["items"].clone();
+    let times: Vec<&str> = jobs.as_array().unwrap().iter().filter_map(scheduled).collect();
+    assert!(times.contains(&scheduled(job).unwrap()), "{times:?}");
+    assert!(times.iter().all(|time| *time <= last.trim()), "after {last}: {times:?}");
+    let different: BTreeSet<_> = times.iter().collect();
+    assert_eq!(different.len(), times.len(), "one for each time: {times:?}");
+    engine.until_one("cronjob/report", |report| {
+        report["status"]["active"].as_array().is_none_or(Vec::is_empty)
+    });
     let shown = engine.kubectl(&["get", "cj", "report", "--no-headers"]);
     let cells: Vec<&str> = shown.split_whitespace().collect();
     assert_eq!(cells[..6], ["report", "@every", "1s", "<none>", "True", "0"], "{shown}");
@@ -70,5 +81,5 @@ fn a_cron_job_makes_jobs_in_time_and_by_hand_and_stops_when_it_is_told() {
     engine.wait_for_event("never", "InvalidSchedule", "invalid schedule: 0 0 31 2 *");
 
     engine.kubectl(&["delete", "cronjob", "report"]);
-    engine.kubectl(&["wait", "--for=delete", "job", "--all", "--timeout=60s"]);
+    engine.kubectl(&["wait", "--for=delete", "job", "--all", TIMEOUT]);
 }

@@ -8,10 +8,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-
-use support::{Engine, text};
+use support::{Engine, TIMEOUT, is, text};
 
 const SET: &str = "
 apiVersion: apps/v1
@@ -30,8 +27,6 @@ spec:
         env: [{name: VERSION, value: one}]
 ";
 
-const TIMEOUT: &str = "--timeout=120s";
-
 fn rolled_out(engine: &Engine) -> String {
     engine.kubectl(&["rollout", "status", "ds/agent", TIMEOUT])
 }
@@ -48,23 +43,13 @@ fn pod(engine: &Engine) -> String {
     engine.kubectl(&["get", "pods", "-l", "app=agent", "-o", path])
 }
 
-/// Watches until another pod than this one is Ready.
+/// The name of the pod that comes after this one, once it is Ready.
 fn successor(engine: &Engine, before: &str) -> String {
-    let path = "jsonpath={.metadata.name} {.status.conditions[?(@.type==\"Ready\")].status}{'\\n'}";
-    let mut watch = engine
-        .kubectl_command(&["get", "pods", "--watch", "--request-timeout=60s", "-l", "app=agent"])
-        .args(["-o", path])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let found = lines.find_map(|line| {
-        let (name, ready) = line.split_once(' ')?;
-        (name != before && ready == "True").then(|| name.to_owned())
-    });
-    let _ = watch.kill();
-    let _ = watch.wait();
-    found.unwrap_or_else(|| panic!("nothing came after {before}"))
+    let next = |pods: &support::Objects| {
+        let mut others = pods.iter().filter(|(name, pod)| *name != before && is(pod, "Ready"));
+        others.next().map(|(name, _)| name.clone())
+    };
+    next(&engine.until(&["pods", "-l", "app=agent"], |pods| next(pods).is_some())).unwrap()
 }
 
 #[test]
@@ -118,9 +103,10 @@ fn the_node_has_one_pod_that_rolls_out_and_back_stays_over_a_drain_and_restarts_
     let after = successor(&engine, &after);
     engine.kubectl(&["uncordon", "node-1"]);
 
-    let restarted = engine.rekindle(&["restart", "daemonset/agent", "--rung", "pod"]);
+    let restarted = engine.rekindle(&["restart", "daemonset/agent", "--rung", "pod", "--wait"]);
     assert!(restarted.status.success(), "{}", text(&restarted.stderr));
     assert_eq!(pod(&engine), after, "in place");
+    engine.wait_for("ds/agent", ".status.numberReady", "1");
     let why = text(&engine.rekindle(&["why", "ds/agent"]).stdout);
     assert!(why.starts_with("daemonset default/agent: healthy"), "{why}");
 

@@ -30,8 +30,9 @@ metadata: {{name: web, labels: {{app: web}}}}
 spec:
   terminationGracePeriodSeconds: 2
   containers:
-  - {{name: app, image: localhost/host, command: [sh, -c, 'exec {command}']}}
-"
+  - {{name: app, image: localhost/host, command: [{command}]}}
+",
+        command = command.replace(' ', ", '") + "'"
     )
 }
 
@@ -65,7 +66,7 @@ fn pidfd(command: &str) -> OwnedFd {
 }
 
 fn wait_for_end(process: &OwnedFd) {
-    let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+    let limit = Timespec { tv_sec: support::PATIENCE.as_secs() as i64, tv_nsec: 0 };
     let ended = rustix::event::poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit));
     assert_eq!(ended.unwrap(), 1, "it ends");
 }
@@ -96,8 +97,11 @@ fn a_container_is_debugged_with_its_processes_in_sight() {
     ]);
     let mut terminal = Terminal::run(&command, 160, 40);
     terminal.wait_for("invitation", |screen| screen.contains("command prompt"));
-    terminal
-        .enter("tr '\\0' '+' < /proc/1/cmdline; readlink /proc/1/root/etc && echo open; stty size");
+    // kubectl tells the size a moment after it has attached
+    terminal.enter(
+        "tr '\\0' '+' < /proc/1/cmdline; readlink /proc/1/root/etc && echo open; \
+         until stty size | grep '^40.160$'; do sleep 0.05; done",
+    );
     let seen = app.replace(' ', "+");
     let screen = terminal.wait_for("answer", |s| s.contains(&seen) && s.contains("40 160"));
     assert!(screen.contains("Targeting container \"app\""), "{screen}");
@@ -253,11 +257,12 @@ spec:
     image: localhost/host
     command: [sh, -c, 'setsid {left} & exec {app}']
     volumeMounts: [{{name: marks, mountPath: /marks}}]
-    readinessProbe: {{exec: {{command: [test, -d, /proc/{pid}]}}, periodSeconds: 1}}
+    readinessProbe: {{exec: {{command: [sh, -c, 'test -d /proc/{pid} && {runs}']}}, periodSeconds: 1, timeoutSeconds: 30}}
     lifecycle: {{preStop: {{exec: {{command: [sh, -c, 'readlink /proc/self/ns/pid > /marks/hook']}}}}}}
   volumes: [{{name: marks, hostPath: {{path: {folder}}}}}]
 ",
         pid = std::process::id(),
+        runs = [&app, &left].map(|command| format!("pgrep -xf \"{command}\"")).join(" && "),
         folder = folder.path().display()
     );
     let mut engine = engine_with(&manifest);

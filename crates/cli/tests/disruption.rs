@@ -129,7 +129,7 @@ fn a_drain_goes_pod_by_pod_as_replacements_become_ready() {
     watch.until("3");
 
     // The only node is cordoned, so that the first replacement finds no place and the others have to wait.
-    let mut drain = Beside::start(&engine, &["drain", "node-1", "--timeout=120s"]);
+    let mut drain = Beside::start(&engine, &["drain", "node-1", TIMEOUT]);
     drain.until("node/node-1 cordoned");
     let said = drain.until("Cannot evict pod as it would violate the pod's disruption budget.");
     assert!(said.iter().any(|line| line.contains("will retry after 5s")), "{said:?}");

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use support::{Engine, text};
 
-/// Two pods that write down how they are asked to end, on the host; one has a volume that is a mount.
+/// Two pods that write down how they are asked to end, on the host, and are not Ready before they listen; one has a volume
+/// that is a mount.
 fn pods(diary: &Path) -> String {
     let diary = diary.display();
     format!(
@@ -27,6 +28,7 @@ spec:
   - name: one
     image: localhost/host
     command: [sh, -c, 'trap \"echo tidy says goodbye >> /diary/entries; exit 0\" TERM; echo up > /memory/file; while :; do sleep 0.05; done']
+    lifecycle: {{postStart: {{exec: {{command: [sh, -c, 'until test -e /memory/file; do sleep 0.05; done']}}}}}}
     volumeMounts: [{{name: diary, mountPath: /diary}}, {{name: memory, mountPath: /memory}}]
   volumes:
   - {{name: diary, hostPath: {{path: {diary}, type: Directory}}}}
@@ -40,7 +42,8 @@ spec:
   containers:
   - name: one
     image: localhost/host
-    command: [sh, -c, 'trap \"echo stubborn was asked >> /diary/entries\" TERM; while :; do sleep 0.05; done']
+    command: [sh, -c, 'trap \"echo stubborn was asked >> /diary/entries\" TERM; touch /up; while :; do sleep 0.05; done']
+    lifecycle: {{postStart: {{exec: {{command: [sh, -c, 'until test -e /up; do sleep 0.05; done']}}}}}}
     volumeMounts: [{{name: diary, mountPath: /diary}}]
   volumes:
   - {{name: diary, hostPath: {{path: {diary}, type: Directory}}}}

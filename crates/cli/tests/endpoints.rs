@@ -11,7 +11,7 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use support::Engine;
+use support::{Engine, TIMEOUT, until_hung};
 
 const APP: &str = "
 apiVersion: v1
@@ -51,7 +51,7 @@ fn until(engine: &Engine, what: &str, wanted: impl Fn(&[String]) -> bool) -> Vec
         _ => "{.subsets[*].addresses[*].ip};",
     };
     let mut watch = engine
-        .kubectl_command(&["get", what, "--watch", "--request-timeout=60s", "-l", "team=shop"])
+        .kubectl_command(&["get", what, "--watch", &until_hung(), "-l", "team=shop"])
         .args(["-o", &format!("jsonpath={path}{{'\\n'}}")])
         .stdout(Stdio::piped())
         .spawn()
@@ -106,7 +106,8 @@ fn a_service_leads_to_its_ready_pods_and_kubectl_shows_them() {
     assert!(all.contains(&left[0]), "{left:?} of {all:?}");
 
     // A pod that is not selected any more is left out, and another takes its place.
-    let path = "jsonpath={.items[0].endpoints[0].targetRef.name}";
+    // the one that was scaled away may still be there, as terminating
+    let path = "jsonpath={.items[0].endpoints[?(@.conditions.ready==true)].targetRef.name}";
     let pod = engine.kubectl(&["get", "endpointslices", "-o", path]);
     engine.kubectl(&["label", "pod", &pod, "app=other", "--overwrite"]);
     both(&engine, |addresses| addresses.len() == 1 && addresses != left);
@@ -118,7 +119,7 @@ fn a_service_leads_to_its_ready_pods_and_kubectl_shows_them() {
     let slice = engine.kubectl(&["get", "endpointslices", "-o", "name"]);
     engine.kubectl(&["delete", "svc", "web"]);
     for gone in ["ep/web", slice.trim()] {
-        engine.kubectl(&["wait", "--for=delete", gone, "--timeout=60s"]);
+        engine.kubectl(&["wait", "--for=delete", gone, TIMEOUT]);
     }
     engine.kubectl(&["delete", "rc/web", "--cascade=foreground"]);
     let pods = engine.kubectl(&["get", "pods", "-l", "app=web", "-o", "name"]);

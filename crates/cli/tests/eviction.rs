@@ -183,7 +183,7 @@ fn under_memory_pressure_pods_go_by_priority_and_critical_ones_stay() {
     engine.wait_for_event("node-1", "EvictionThresholdMet", "Attempting to reclaim memory");
 }
 
-/// A pod that writes down when it is asked to end.
+/// A pod that writes down when it is asked to end; it is not Ready before it listens.
 fn diarist(name: &str, class: &str, diary: &str) -> String {
     let class =
         if class.is_empty() { String::new() } else { format!("priorityClassName: {class}") };
@@ -199,7 +199,8 @@ spec:
   containers:
   - name: app
     image: localhost/host
-    command: [sh, -c, 'trap \"echo {name} >> /diary/entries; exit 0\" TERM; while :; do sleep 0.05; done']
+    command: [sh, -c, 'trap \"echo {name} >> /diary/entries; exit 0\" TERM; touch /up; while :; do sleep 0.05; done']
+    lifecycle: {{postStart: {{exec: {{command: [sh, -c, 'until test -e /up; do sleep 0.05; done']}}}}}}
     volumeMounts: [{{name: diary, mountPath: /diary}}]
   volumes:
   - {{name: diary, hostPath: {{path: {diary}, type: Directory}}}}

@@ -67,13 +67,14 @@ fn helm(engine: &Engine, arguments: &[&str]) -> String {
     printed
 }
 
-fn replicas_and_greeting(engine: &Engine) -> (i64, String) {
-    let deployment = engine.get("deployment/web");
-    let config = engine.get("configmap/web-config");
-    (
-        deployment["status"]["readyReplicas"].as_i64().unwrap_or_default(),
-        config["data"]["greeting"].as_str().unwrap().to_owned(),
-    )
+/// What helm waits for is enough replicas; a pod of the revision before may not be gone yet.
+#[track_caller]
+fn assert_release(engine: &Engine, replicas: i64, greeting: &str) {
+    engine.until_one("deployment/web", |deployment| {
+        let status = &deployment["status"];
+        status["readyReplicas"] == replicas && status["updatedReplicas"] == replicas
+    });
+    assert_eq!(engine.get("configmap/web-config")["data"]["greeting"], greeting);
 }
 
 #[test]
@@ -83,19 +84,19 @@ fn a_chart_is_installed_upgraded_rolled_back_and_uninstalled() {
     let chart = folder.path().join("chart");
     write_chart(&chart);
     let chart = chart.to_str().unwrap();
-    let wait = ["--wait", "--timeout=60s"];
+    let wait = ["--wait", support::TIMEOUT];
 
     helm(&engine, &[&["install", "web", chart, CLIENT_SIDE], &wait[..]].concat());
-    assert_eq!(replicas_and_greeting(&engine), (1, "hello".to_owned()));
+    assert_release(&engine, 1, "hello");
     assert!(helm(&engine, &["list"]).contains("deployed"));
 
     let values = ["--set", "replicas=2,greeting=bye"];
     helm(&engine, &[&["upgrade", "web", chart, CLIENT_SIDE], &values[..], &wait[..]].concat());
-    assert_eq!(replicas_and_greeting(&engine), (2, "bye".to_owned()));
+    assert_release(&engine, 2, "bye");
 
     helm(&engine, &[&["rollback", "web", "1", CLIENT_SIDE], &wait[..]].concat());
     engine.kubectl(&["rollout", "status", "deployment/web", support::TIMEOUT]);
-    assert_eq!(replicas_and_greeting(&engine), (1, "hello".to_owned()));
+    assert_release(&engine, 1, "hello");
     let history = helm(&engine, &["history", "web"]);
     assert!(history.contains("Rollback to 1"), "{history}");
 

@@ -14,17 +14,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-use support::{Engine, process, text};
+use support::{Engine, free_port, process, text};
 
 const UNPRIVILEGED_PORTS: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 /// A variable that no process outside the test has.
 const MARK: &str = "REKINDLE_TEST_NAMESPACES";
 const KINDS: [&str; 5] = ["net", "ipc", "uts", "pid", "mnt"];
-
-/// A port of the machine that no other test process listens at: below those that the kernel gives out.
-fn port() -> u16 {
-    20_000 + u16::try_from(std::process::id() % 10_000).unwrap()
-}
 
 /// A server that is ready when the node reaches it, and a container to look around in.
 fn pod(engine: &Engine, shared: &str, port: u16) -> String {
@@ -137,7 +132,7 @@ fn assert_port_forward_works(engine: &Engine, port: u16) {
 
 #[test]
 fn a_pod_on_the_nodes_network_is_at_home_there_and_changes_nothing() {
-    let port = port();
+    let port = free_port();
     let setting = fs::read_to_string(UNPRIVILEGED_PORTS).unwrap();
     let mut engine = Engine::start();
     let output = engine.try_kubectl(&["apply", "-f", "-"], &pod(&engine, "hostNetwork", port));

@@ -11,13 +11,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use support::{Engine, text};
-
-/// Two ports of the machine that no other test process listens at: below those that the kernel gives out.
-fn ports() -> (u16, u16) {
-    let first = 10_000 + u16::try_from(std::process::id() % 4_000).unwrap();
-    (first, first + 4_000)
-}
+use support::{Engine, free_port, text};
 
 fn server(name: &str, ports: &str) -> String {
     format!(
@@ -59,7 +53,7 @@ fn restart(engine: &Engine, rung: &str, time: u8) {
 
 #[test]
 fn a_port_of_the_node_leads_to_its_pod_whatever_is_restarted_and_is_free_when_it_ends() {
-    let (everywhere, local) = ports();
+    let (everywhere, local) = (free_port(), free_port());
     let mut engine = Engine::start();
     let node = engine.kubectl(&["get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"]);
     let on_node = |manifest: String| manifest.replace("$NODE", &node);

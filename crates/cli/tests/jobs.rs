@@ -8,12 +8,12 @@
 
 mod support;
 
-use support::Engine;
+use support::{Engine, TIMEOUT};
 
 /// Waits for a condition of a Job.
 fn wait(engine: &Engine, job: &str, condition: &str) {
     let condition = format!("--for=condition={condition}");
-    engine.kubectl(&["wait", &condition, &format!("job/{job}"), "--timeout=120s"]);
+    engine.kubectl(&["wait", &condition, &format!("job/{job}"), TIMEOUT]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_job_made_by_kubectl_runs_to_its_end_is_read_and_goes_with_its_pod() {
     let status = engine.get("job/sum")["status"].clone();
     assert_eq!(status["uncountedTerminatedPods"], serde_json::json!({}), "{status}");
     engine.kubectl(&["delete", "job", "sum"]);
-    engine.kubectl(&["wait", "--for=delete", "pod", "-l", "job-name=sum", "--timeout=60s"]);
+    engine.kubectl(&["wait", "--for=delete", "pod", "-l", "job-name=sum", TIMEOUT]);
 }
 
 #[test]
@@ -103,11 +103,9 @@ spec:
     engine.wait_for_event("wrong", "BackoffLimitExceeded", "reached the specified backoff limit");
 }
 
-#[test]
-fn policies_of_jobs_decide_about_real_exits() {
-    let engine = Engine::start();
-    engine.apply(
-        "
+/// Jobs of which each has another policy; a pod of the last one ends when a file of its name is there, and not
+/// when it is asked to.
+const POLICIES: &str = "
 apiVersion: batch/v1
 kind: Job
 metadata: {name: fatal}
@@ -155,10 +153,21 @@ spec:
     metadata: {labels: {app: slow}}
     spec:
       restartPolicy: Never
-      terminationGracePeriodSeconds: 2
-      containers: [{name: main, image: localhost/host, command: [sh, -c, \"trap '' TERM; while :; do sleep 0.1; done\"]}]
-",
-    );
+      terminationGracePeriodSeconds: 60
+      containers:
+      - name: main
+        image: localhost/host
+        command: [sh, -c, \"trap '' TERM; until test -e /notes/end-$(hostname) -o -e /notes/end; do sleep 0.1; done; exit 1\"]
+        volumeMounts: [{name: notes, mountPath: /notes}]
+      volumes: [{name: notes, hostPath: {path: FOLDER, type: Directory}}]
+";
+
+#[test]
+fn policies_of_jobs_decide_about_real_exits() {
+    // the folder goes after the engine, whose pods end by what is in it
+    let folder = tempfile::Builder::new().prefix("rekindle-jobs-").tempdir().unwrap();
+    let engine = Engine::start();
+    engine.apply(&POLICIES.replace("FOLDER", &folder.path().display().to_string()));
     wait(&engine, "fatal", "failed");
     let reason = "failed with exit code 42 matching FailJob rule at index 0";
     engine.wait_for_event("fatal", "PodFailurePolicy", reason);
@@ -175,10 +184,12 @@ spec:
     engine.wait_for("job/slow", ".status.ready", "1");
     engine.kubectl(&["delete", "pod", "-l", "app=slow", "--wait=false"]);
     engine.wait_for("job/slow", ".status.terminating", "1");
-    let pods = engine.get("pods")["items"].clone();
-    let of_slow =
-        pods.as_array().unwrap().iter().filter(|pod| pod["metadata"]["labels"]["app"] == "slow");
-    assert_eq!(of_slow.count(), 1, "none is begun while it ends");
+    let pods = engine.kubectl(&["get", "pods", "-l", "app=slow", "-o", "name"]);
+    let pods: Vec<&str> = pods.lines().collect();
+    assert_eq!(pods.len(), 1, "none is begun while it ends");
+    let end = format!("end-{}", pods[0].trim_start_matches("pod/"));
+    std::fs::write(folder.path().join(end), "").unwrap();
     engine.wait_for("job/slow", ".status.failed", "1");
     engine.wait_for("job/slow", ".status.ready", "1");
+    std::fs::write(folder.path().join("end"), "").unwrap();
 }

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use support::Engine;
 
+/// Two pods; the second one's process can be told from all others on the machine by what it is told to do.
 const PODS: &str = "
 apiVersion: v1
 kind: Pod
@@ -26,13 +27,14 @@ kind: Pod
 metadata: {name: victim}
 spec:
   containers:
-  - {name: one, image: localhost/host, command: [sleep, '86399']}
+  - {name: one, image: localhost/host, command: [sleep, '86399PID']}
 ";
 
 #[test]
 fn pods_run_on_while_the_engine_is_killed_and_are_found_again_unrestarted() {
     let mut engine = Engine::start();
-    engine.apply(PODS);
+    let pid = std::process::id().to_string();
+    engine.apply(&PODS.replace("PID", &pid));
     engine.wait_ready("steady");
     engine.wait_ready("victim");
     let steady = engine.get("pod/steady");
@@ -40,7 +42,10 @@ fn pods_run_on_while_the_engine_is_killed_and_are_found_again_unrestarted() {
 
     engine.kill();
     // While nobody looks, one container dies; by its pid alone, found in the process table by its unusual argument.
-    let killed = Command::new("pkill").args(["-KILL", "-f", "^sleep 86399$"]).status().unwrap();
+    let killed = Command::new("pkill")
+        .args(["-KILL", "-xf", &format!("sleep 86399{pid}")])
+        .status()
+        .unwrap();
     assert!(killed.success(), "the pods run on without the engine");
     engine.launch(&[]);
 

@@ -11,7 +11,7 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use support::{Engine, TIMEOUT};
+use support::{Engine, TIMEOUT, until_hung};
 
 const WEB: &str = "
 apiVersion: apps/v1
@@ -56,6 +56,8 @@ fn workloads_are_applied_read_scaled_rolled_back_and_deleted() {
     let yaml = engine.kubectl(&["get", "deployment/web", "-o", "yaml"]);
     assert!(yaml.contains("maxSurge: 25%"), "defaults are filled in: {yaml}");
     assert!(!engine.kubectl(&["describe", "deployment/web"]).is_empty());
+    let pod = running.lines().next().unwrap().trim_start_matches("pod/");
+    engine.wait_for_event(pod, "Started", "");
     let described = engine.kubectl(&["describe", "pods", "-l", "app=web"]);
     assert!(
         described.contains("Started") && described.contains("Node:             node-1"),
@@ -164,7 +166,7 @@ fn a_namespace_goes_with_everything_in_it() {
     let engine = Engine::start();
     engine.kubectl(&["create", "namespace", "shop"]);
     engine.kubectl(&["wait", "--for=create", "serviceaccount/default", "-n", "shop", TIMEOUT]);
-    engine.kubectl(&["get", "configmap", "kube-root-ca.crt", "-n", "shop"]);
+    engine.kubectl(&["wait", "--for=create", "configmap/kube-root-ca.crt", "-n", "shop", TIMEOUT]);
     engine.kubectl(&["run", "web", "-n", "shop", "--image=localhost/demo", "--", "signal"]);
     engine.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", "shop", TIMEOUT]);
     engine.kubectl(&["delete", "namespace", "shop", TIMEOUT]);
@@ -207,6 +209,12 @@ fn logs_are_followed_cut_stamped_and_kept_of_the_container_before() {
 #[test]
 fn a_watch_shows_each_change_once_and_in_order() {
     let engine = Engine::start();
+    let map = |name: &str| {
+        format!(
+            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, labels: {{watched: 'yes'}}}}, data: {{a: '1'}}}}"
+        )
+    };
+    engine.apply(&map("before"));
     let mut watch = engine
         .kubectl_command(&[
             "get",
@@ -216,20 +224,23 @@ fn a_watch_shows_each_change_once_and_in_order() {
             "--no-headers",
             "-l",
             "watched=yes",
+            &until_hung(),
         ])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    engine.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: seen, labels: {watched: 'yes'}}, data: {a: '1'}}");
+    let mut next = || {
+        let line: String = lines.next().unwrap().unwrap();
+        line.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // what stood before is told: from here on nothing is missed
+    assert_eq!(next(), ["ADDED", "before"]);
+    engine.apply(&map("seen"));
     engine.kubectl(&["patch", "configmap/seen", "-p", r#"{"data":{"b":"2"}}"#]);
     engine.kubectl(&["delete", "configmap/seen"]);
-    let events: Vec<String> = lines
-        .by_ref()
-        .take(3)
-        .map(|line| line.unwrap().split_whitespace().next().unwrap().to_owned())
-        .collect();
+    let events = [next(), next(), next()];
     watch.kill().unwrap();
     watch.wait().unwrap();
-    assert_eq!(events, ["ADDED", "MODIFIED", "DELETED"]);
+    assert_eq!(events, ["ADDED", "MODIFIED", "DELETED"].map(|event| [event, "seen"]));
 }

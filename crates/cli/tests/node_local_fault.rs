@@ -8,12 +8,10 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Engine, TIMEOUT};
+use support::{Engine, TIMEOUT, is};
 
 const EXAMPLE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ladder/node-local-fault.yaml");
@@ -29,19 +27,6 @@ impl Drop for Disks {
         // absent when the example did not come so far
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// The name of the first object of a kind, which is waited for.
-fn first(engine: &Engine, kind: &str) -> String {
-    let mut watch = engine
-        .kubectl_command(&["get", kind, "--watch", "-o", "name", "--request-timeout=60s"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start kubectl");
-    let line = BufReader::new(watch.stdout.take().unwrap()).lines().next();
-    watch.kill().unwrap();
-    watch.wait().unwrap();
-    line.expect("one comes within a minute").unwrap()
 }
 
 fn only(engine: &Engine, kind: &str) -> Value {
@@ -62,12 +47,15 @@ fn what_is_wrong_with_a_node_is_left_behind_by_moving_to_another() {
     let example = std::fs::read_to_string(EXAMPLE).unwrap().replace(DISKS, &disks.0);
     engine.apply(&example);
 
-    let restart = first(&engine, "podrestarts");
-    engine.wait_for(&restart, ".status.phase", "Succeeded");
+    engine.until(&["podrestarts"], |restarts| {
+        restarts.values().any(|restart| restart["status"]["phase"] == "Succeeded")
+    });
     assert_eq!(only(&engine, "podrestarts")["spec"]["rung"], "Reschedule");
-    engine.kubectl(&["wait", "--for=condition=Available", "deployment/node-local-fault", TIMEOUT]);
 
     let bad = std::fs::read_to_string(Path::new(&disks.0).join("accident")).unwrap();
+    engine.until(&["pods"], |pods| {
+        pods.values().any(|pod| is(pod, "Ready") && pod["spec"]["nodeName"] != bad.trim())
+    });
     let moved = engine.get("pods");
     let moved = moved["items"].as_array().unwrap().iter();
     let moved: Vec<&Value> =
@@ -76,8 +64,7 @@ fn what_is_wrong_with_a_node_is_left_behind_by_moving_to_another() {
     let node = moved[0]["spec"]["nodeName"].as_str().unwrap();
     assert_ne!(node, bad.trim());
     let name = moved[0]["metadata"]["name"].as_str().unwrap();
-    let log = engine.kubectl(&["logs", name]);
-    assert_eq!(log, format!("the disk of {node} is fine\n"));
+    assert_eq!(engine.first_lines(&[name], 1), [format!("the disk of {node} is fine")]);
     let ledger = only(&engine, "restartledgers");
     assert_eq!(ledger["status"]["rung"], "Reschedule", "{:#}", ledger["status"]);
     assert_eq!(ledger["status"]["failuresTotal"], 2);

@@ -19,7 +19,7 @@ fn three_pods_with_a_poisoned_empty_dir_heal_by_a_restart_of_the_whole_pod_in_pl
     let engine = Engine::start();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/poisoned.yaml");
     engine.kubectl(&["apply", "-f", example.to_str().unwrap()]);
-    engine.kubectl(&["wait", "--for=create", "pod", "-l", "app=poisoned", TIMEOUT]);
+    engine.wait_for("deployment/poisoned", ".status.replicas", "3");
     let before = uids(&engine);
 
     // The rung Pod is reached, which Kubernetes does not have: each container crashes as long as its emptyDir holds the file.
@@ -48,16 +48,15 @@ fn three_pods_with_a_poisoned_empty_dir_heal_by_a_restart_of_the_whole_pod_in_pl
         assert_eq!(status["lastState"]["terminated"]["exitCode"], 1, "{name}");
         let log = engine.kubectl(&["logs", name, "-c", "app"]);
         assert!(log.contains("nothing to crash for"), "{name}: {log}");
-        let events = engine.kubectl(&["events", "--for", &format!("pod/{name}")]);
-        for reason in ["BackOff", "LadderStep", "PodRestart"] {
-            assert!(events.contains(reason), "{name}: no {reason} in\n{events}");
+        for reason in ["BackOff", "LadderStep", "PodRestarted"] {
+            engine.wait_for_event(name, reason, "");
         }
     }
 
+    let succeeded = "--for=jsonpath={.status.phase}=Succeeded";
+    engine.kubectl(&["wait", succeeded, "podrestarts", "--all", TIMEOUT]);
     let restarts = engine.get("podrestarts");
-    let restarts = restarts["items"].as_array().unwrap();
-    assert_eq!(restarts.len(), 3, "one whole-pod restart each");
-    assert!(restarts.iter().all(|restart| restart["status"]["phase"] == "Succeeded"));
+    assert_eq!(restarts["items"].as_array().unwrap().len(), 3, "one whole-pod restart each");
     let metrics = engine.kubectl(&["get", "--raw", "/metrics"]);
     for sample in [
         "rekindle_ladder_failures_total 9",

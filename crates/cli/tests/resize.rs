@@ -114,12 +114,9 @@ fn wait_resized(engine: &Engine, name: &str) {
     engine.wait_for_event(name, "ResizeCompleted", &needle);
 }
 
-fn condition(engine: &Engine, name: &str, type_: &str) -> Option<(String, String)> {
-    let pod = engine.get(&format!("pod/{name}"));
-    let conditions = pod["status"]["conditions"].as_array()?;
-    let found = conditions.iter().find(|condition| condition["type"] == type_)?;
-    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
-    Some((text("reason"), text("message")))
+fn has_condition(pod: &serde_json::Value, type_: &str) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|condition| condition["type"] == type_)
 }
 
 fn container_id(engine: &Engine, name: &str) -> String {
@@ -146,13 +143,16 @@ fn cpu_and_memory_go_up_and_down_under_a_running_container_and_survive_kill_9() 
         assert_eq!(container_limits(&engine, "web", "main"), both(cpu, memory));
         assert_eq!(pod_limits(&engine, "web"), both(cpu, memory));
     }
-    let status = engine.get("pod/web")["status"].clone();
+    let pod = engine.until_one("pod/web", |pod| {
+        let container = &pod["status"]["containerStatuses"][0];
+        container["allocatedResources"]["cpu"] == "50m"
+            && container["resources"]["limits"]["memory"] == "96Mi"
+    });
+    let status = &pod["status"];
     let container = &status["containerStatuses"][0];
-    assert_eq!(container["allocatedResources"]["cpu"], "50m");
-    assert_eq!(container["resources"]["limits"]["memory"], "96Mi");
     assert_eq!(container["restartCount"], 0);
     assert_eq!(container["containerID"].to_string(), id, "it is the same container");
-    assert_eq!(status["observedGeneration"], engine.get("pod/web")["metadata"]["generation"]);
+    assert_eq!(status["observedGeneration"], pod["metadata"]["generation"]);
 
     // asked for, and the engine dies before or after it was done
     resize(&engine, "web", "main", &same("400m", "256Mi"));
@@ -205,7 +205,7 @@ fn a_policy_of_restart_restarts_and_what_cannot_be_is_said() {
     assert_eq!(status["containerStatuses"][0]["allocatedResources"]["cpu"], "150m");
     resize(&engine, "picky", "main", r#"{"requests":{"cpu":"160m"}}"#);
     wait_resized(&engine, "picky");
-    assert_eq!(condition(&engine, "picky", "PodResizePending"), None);
+    engine.until_one("pod/picky", |pod| !has_condition(pod, "PodResizePending"));
 
     // the whole object read and written by the subresource; what else it changes is dropped
     let shown = engine.kubectl(&["get", "pod", "picky", "--subresource", "resize", "-o", "json"]);
@@ -329,7 +329,7 @@ spec:
     engine.kubectl(&["patch", "pod", "whole", "--subresource", "resize", "--patch", patch]);
     wait_resized(&engine, "whole");
     assert_eq!(pod_limits(&engine, "whole"), both(800, 100));
-    assert_eq!(engine.get("pod/whole")["status"]["resources"]["limits"]["cpu"], "800m");
+    engine.wait_for("pod/whole", ".status.resources.limits.cpu", "800m");
     let bad = whole
         .replace("name: whole", "name: bad")
         .replace("requests: {cpu: 100m}", "requests: {cpu: 2}");
@@ -349,13 +349,15 @@ spec:
   containers:
   - name: main
     image: localhost/host
-    # forks until it cannot, and says so
-    command: [sh, -c, 'i=0; while [ $i -lt 100 ]; do sleep 100000 & i=$((i+1)); done; sleep 100000']
+    # told to, it forks until it cannot, and says so
+    command: [sh, -c, 'until test -e /told/to; do sleep 0.05; done; i=0; while [ $i -lt 100 ]; do sleep 100000 & i=$((i+1)); done; sleep 100000']
     terminationMessagePolicy: FallbackToLogsOnError
+    volumeMounts: [{name: told, mountPath: /told}]
   - name: witness
     image: localhost/demo
     args: [server, --port, '8080']
-    readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}
+    readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1, timeoutSeconds: 30}
+  volumes: [{name: told, emptyDir: {}}]
 ---
 apiVersion: v1
 kind: Pod
@@ -370,6 +372,8 @@ spec:
 ";
     engine.apply(pods);
     engine.wait_ready("other");
+    engine.wait_ready("bomb");
+    engine.kubectl(&["exec", "bomb", "-c", "main", "--", "touch", "/told/to"]);
     engine.wait_for("pod/bomb", ".status.containerStatuses[0].lastState.terminated.exitCode", "2");
     let logs = engine.kubectl(&["logs", "bomb", "-c", "main", "--previous"]);
     let refused = ["Cannot fork", "Resource temporarily unavailable"];

@@ -60,12 +60,12 @@ struct Seen {
 
 fn look(engine: &Engine) -> Seen {
     engine.kubectl(&["wait", "--for=condition=Ready", "pod/subject", TIMEOUT]);
-    let log = engine.kubectl(&["logs", "subject", "-c", "one"]);
-    let mut lines = log.lines();
+    // what is on the way from a container that has just started is waited for
+    let mut lines = engine.first_lines(&["subject", "-c", "one"], 4).into_iter();
     let pod = engine.get("pod/subject");
     Seen {
         starts: lines.next().unwrap_or_default().trim().to_owned(),
-        namespaces: lines.map(str::to_owned).collect(),
+        namespaces: lines.collect(),
         uid: pod["metadata"]["uid"].clone(),
         restarts: pod["status"]["containerStatuses"]
             .as_array()
@@ -121,8 +121,7 @@ fn each_rung_throws_away_what_it_says_and_keeps_the_rest() {
         "{:?}",
         pod.restarts
     );
-    let events = engine.kubectl(&["events", "--for", "pod/subject"]);
-    assert!(events.contains("a test"), "the reason is shown: {events}");
+    engine.wait_for_event("subject", "PodRestarting", "a test");
 }
 
 #[test]

@@ -65,10 +65,10 @@ fn a_pod_that_nobody_manages_is_created_again_with_its_history_over_a_kill_9() {
     engine.kill();
     engine.launch(&[]);
     engine.wait_ready("sick");
-    let succeeded = "--for=jsonpath={.status.phase}=Succeeded";
-    engine.kubectl(&["wait", succeeded, "podrestarts", "--all", TIMEOUT]);
+    engine.until(&["podrestarts"], |restarts| {
+        restarts.values().any(|restart| restart["status"]["phase"] == "Succeeded")
+    });
     let restart = only(&engine, "podrestarts");
-    assert_eq!(restart["status"]["phase"], "Succeeded", "{restart:#}");
     let pod = engine.get("pod/sick");
     let replacement = &restart["status"]["replacement"];
     assert_eq!(replacement["newPodUID"], pod["metadata"]["uid"]);
@@ -100,13 +100,13 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: sick}}}
     let first = only(&engine, "pods");
     let ledger = format!("restartledger/{}", first["metadata"]["name"].as_str().unwrap());
     engine.kubectl(&["wait", "--for=create", &ledger, TIMEOUT]);
-    engine.wait_for(&ledger, ".status.phase", "Holding");
-    let held = only(&engine, "podrestarts");
-    assert_eq!(held["status"]["replacement"]["step"], "Held", "{held:#}");
     let words = "violate the pod's disruption budget";
-    for message in [&held["status"]["message"], &engine.get(&ledger)["status"]["message"]] {
-        assert!(message.as_str().unwrap().contains(words), "{message}");
-    }
+    let told = |it: &Value| it["status"]["message"].as_str().is_some_and(|it| it.contains(words));
+    engine.until_one(&ledger, |ledger| ledger["status"]["phase"] == "Holding" && told(ledger));
+    engine.until(&["podrestarts"], |restarts| {
+        restarts.values().any(|it| it["status"]["replacement"]["step"] == "Held" && told(it))
+    });
+    let held = only(&engine, "podrestarts");
     engine.kubectl(&["delete", "poddisruptionbudget", "sick"]);
     engine.kubectl(&["wait", "--for=condition=Available", "deployment/sick", TIMEOUT]);
     let name = held["metadata"]["name"].as_str().unwrap();
@@ -116,7 +116,12 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: sick}}}
     let second = only(&engine, "pods");
     let ledger = only(&engine, "restartledgers");
     assert_eq!(ledger["metadata"]["name"], first["metadata"]["name"], "named as its first pod");
-    assert_eq!(ledger["spec"]["podName"], second["metadata"]["name"], "and the second one's now");
+    engine.until_one(
+        &format!("restartledger/{}", ledger["metadata"]["name"].as_str().unwrap()),
+        |it| {
+            it["spec"]["podName"] == second["metadata"]["name"] // and the second one's now
+        },
+    );
     assert_eq!(attempts_of(&ledger, "Recreate"), 1);
 }
 

@@ -61,6 +61,11 @@ fn what_lives_in_the_pods_shared_context_is_healed_once_by_the_rung_that_throws_
         let ledger = format!("restartledger/{example}");
         engine.kubectl(&["wait", "--for=create", &ledger, TIMEOUT]);
         engine.wait_for(&ledger, ".status.rung", rung);
+        // the ledger says first what is asked for then
+        engine.until(&["podrestarts"], |restarts| {
+            let mut of_pod = restarts.values().filter(|it| it["spec"]["podName"] == *example);
+            of_pod.any(|restart| restart["status"]["phase"] == "Succeeded")
+        });
         engine.wait_ready(example);
         engine.wait_for_event(example, "LadderStep", "(1 of 1)");
         assert_eq!(engine.get(&format!("pod/{example}"))["metadata"]["uid"], uid, "{example}");

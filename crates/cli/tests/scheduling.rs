@@ -10,7 +10,7 @@
 mod support;
 
 use serde_json::json;
-use support::Engine;
+use support::{Engine, free_port};
 
 /// A pod that waits for its end, with more of its spec.
 fn pod(name: &str, more: &str) -> String {
@@ -32,6 +32,9 @@ fn server(ports: &str) -> String {
     )
 }
 
+/// Nobody is missed who never says a word, however long the test takes.
+const PATIENT: [&str; 2] = ["--node-monitor-grace-period", "1h"];
+
 /// A node that has room and that nobody runs.
 fn add_node(engine: &Engine, name: &str, zone: &str) {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name,
@@ -45,8 +48,7 @@ fn add_node(engine: &Engine, name: &str, zone: &str) {
 #[test]
 fn the_second_pod_with_a_port_of_the_node_waits_until_the_first_is_gone() {
     let engine = Engine::start();
-    // one that no other test process opens
-    let port = 18_000 + std::process::id() % 2_000;
+    let port = free_port();
     let ports = server(&format!("{{containerPort: 8080, hostPort: {port}}}"));
     engine.apply(&pod("first", &ports));
     engine.wait_ready("first");
@@ -62,7 +64,7 @@ fn the_second_pod_with_a_port_of_the_node_waits_until_the_first_is_gone() {
 
 #[test]
 fn replicas_that_shun_each_other_go_to_one_node_each_and_a_new_revision_may_join_them() {
-    let engine = Engine::start();
+    let engine = Engine::start_with(&PATIENT);
     engine.kubectl(&["label", "node", "node-1", "zone=east"]);
     add_node(&engine, "other", "west");
     let deployment = json!({
@@ -97,6 +99,9 @@ fn replicas_that_shun_each_other_go_to_one_node_each_and_a_new_revision_may_join
     };
     engine.wait_for("deployment/web", ".status.replicas", "3");
     engine.wait_for("deployment/web", ".status.availableReplicas", "1");
+    // one has a node that runs it, one the other node, and one has been looked at and found no place
+    let looked_at = "--for=jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].status}";
+    engine.kubectl(&["wait", "pods", "-l", "app=web", looked_at, support::TIMEOUT]);
     let (_, names) = pending();
     let [third] = names.as_slice() else { panic!("one pod waits: {names:?}") };
     engine.kubectl(&[
@@ -124,7 +129,7 @@ fn replicas_that_shun_each_other_go_to_one_node_each_and_a_new_revision_may_join
 
 #[test]
 fn pods_are_spread_over_zones_and_say_so_when_they_cannot_be() {
-    let engine = Engine::start();
+    let engine = Engine::start_with(&PATIENT);
     engine.kubectl(&["label", "node", "node-1", "zone=east"]);
     add_node(&engine, "other", "west");
     let spread = |name: &str| {

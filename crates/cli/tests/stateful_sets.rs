@@ -9,7 +9,7 @@
 
 mod support;
 
-use support::Engine;
+use support::{Engine, TIMEOUT};
 
 const SET: &str = "
 apiVersion: apps/v1
@@ -26,15 +26,14 @@ spec:
       containers:
       - name: db
         image: localhost/host
-        command: [sh, -c, 'trap \"exit 0\" TERM; hostname >> /data/hosts; sleep 100000 & wait']
+        command: [sh, -c, 'trap \"exit 0\" TERM; hostname >> /data/hosts; touch /up; sleep 100000 & wait']
+        lifecycle: {postStart: {exec: {command: [sh, -c, 'until test -e /up; do sleep 0.05; done']}}}
         env: [{name: VERSION, value: one}]
         volumeMounts: [{name: data, mountPath: /data}]
   volumeClaimTemplates:
   - metadata: {name: data}
     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 ";
-
-const TIMEOUT: &str = "--timeout=120s";
 
 fn rolled_out(engine: &Engine) -> String {
     engine.kubectl(&["rollout", "status", "sts/db", TIMEOUT])

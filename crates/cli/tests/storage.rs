@@ -11,7 +11,7 @@ mod support;
 
 use std::path::PathBuf;
 
-use support::{Engine, text};
+use support::{Engine, TIMEOUT, text};
 
 const CLAIM: &str = "
 apiVersion: v1
@@ -97,7 +97,7 @@ fn what_a_pod_wrote_is_there_on_every_rung_in_the_next_pod_and_in_the_next_engin
     restart(&engine, "pod");
     assert_eq!(exec(&engine, "web", all), "kept\ndeep\n", "in use until the pod is gone");
     engine.kubectl(&["delete", "pod/web"]);
-    engine.kubectl(&["wait", "--for=delete", "pvc/data", &format!("pv/{volume}"), "--timeout=60s"]);
+    engine.kubectl(&["wait", "--for=delete", "pvc/data", &format!("pv/{volume}"), TIMEOUT]);
     assert!(!folder.exists());
 }
 
@@ -185,7 +185,7 @@ spec:
     assert_eq!(exec(&engine, "web", "cat /own/file"), "mine\n");
     engine.kubectl(&["delete", "pod/web"]);
     let gone = ["pvc/web-own", &format!("pv/{volume}")];
-    engine.kubectl(&["wait", "--for=delete", gone[0], gone[1], "--timeout=60s"]);
+    engine.kubectl(&["wait", "--for=delete", gone[0], gone[1], TIMEOUT]);
     assert!(!folder.exists());
     assert_eq!(std::fs::read_to_string(disk.join("file")).unwrap(), "given");
 }

@@ -33,7 +33,7 @@ metadata: {name: server}
 spec:
   terminationGracePeriodSeconds: 0
   containers:
-  - {name: server, image: localhost/demo, args: [server, --port, '8080']}
+  - {name: server, image: localhost/demo, args: [server, --port, '8080'], readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1, timeoutSeconds: 30}}
 ";
 
 fn engine_with(manifest: &str, pod: &str) -> Engine {

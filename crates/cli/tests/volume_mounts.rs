@@ -173,8 +173,8 @@ fn an_image_is_a_volume_that_cannot_be_written_or_executed_and_stays_while_it_is
         assert!(exec(&engine, "uses", "/model/usr/bin/cat /one").contains("ermission denied"));
         restart(&engine, "uses", rung);
     }
-    let events = engine.kubectl(&["events", "--for", "pod/uses"]);
-    assert!(events.contains(&format!("Container image \"{name}\" already present")), "{events}");
+    let present = format!("Container image \"{name}\" already present");
+    engine.wait_for_event("uses", "Pulled", &present);
     let removed = engine.rekindle(&["image", "rm", name]);
     assert!(!removed.status.success(), "it is in use: {}", text(&removed.stdout));
 
@@ -182,8 +182,7 @@ fn an_image_is_a_volume_that_cannot_be_written_or_executed_and_stays_while_it_is
     let gone = "image: {reference: '127.0.0.1:1/none:1'}";
     engine.apply(&pod("waits", "volumeMounts: [{name: v, mountPath: /m}]", gone));
     engine.wait_for("pod/waits", REASON, "ImagePullBackOff");
-    let events = engine.kubectl(&["events", "--for", "pod/waits"]);
-    assert!(events.contains("Failed to pull image \"127.0.0.1:1/none:1\""), "{events}");
+    engine.wait_for_event("waits", "Failed", "Failed to pull image \"127.0.0.1:1/none:1\"");
     // one that is not mounted is not fetched
     engine.apply(&pod("idle", "env: []", gone));
     engine.wait_ready("idle");

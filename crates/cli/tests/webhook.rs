@@ -11,12 +11,9 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use serde_json::Value;
-use support::{Engine, TIMEOUT, text};
-
-const LONG: Duration = Duration::from_secs(60);
+use support::{Engine, PATIENCE, TIMEOUT, text};
 
 /// A receiver on loopback: answers the first requests as told, and every later one with 204.
 struct Hook {
@@ -42,7 +39,7 @@ impl Hook {
 
     #[track_caller]
     fn next(&self) -> Value {
-        self.requests.recv_timeout(LONG).expect("a notice")
+        self.requests.recv_timeout(PATIENCE).expect("a notice")
     }
 }
 

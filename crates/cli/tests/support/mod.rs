@@ -5,23 +5,33 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod archive;
+mod network;
 pub mod process;
 pub mod prometheus;
 pub mod registry;
 mod terminal;
+mod watch;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
+use network::Network;
 use serde_json::Value;
 
 #[allow(unused_imports, reason = "each test binary uses a part of it")]
+pub use network::free_port;
+#[allow(unused_imports, reason = "each test binary uses a part of it")]
 pub use terminal::Terminal;
+#[allow(unused_imports, reason = "each test binary uses a part of it")]
+pub use watch::{Objects, is, until_hung};
 
-/// How long anything may take before the test calls it hung.
-pub const TIMEOUT: &str = "--timeout=60s";
+/// How long anything may take before the test calls it hung: what takes a second here may take a minute on a machine that is
+/// busy with something else.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+/// The same as an argument of kubectl, helm and the like.
+pub const TIMEOUT: &str = "--timeout=180s";
 
 /// An engine on its own data directory.
 pub struct Engine {
@@ -30,29 +40,6 @@ pub struct Engine {
     network: Network,
     log: Option<std::fs::File>,
     pub api: String,
-}
-
-/// What makes an engine's network its own.
-struct Network {
-    bridge: String,
-    pod_cidr: String,
-}
-
-impl Network {
-    /// A bridge and a /24 that no other test process has: they are made from the pid and a counter.
-    fn unique() -> Self {
-        static COUNTER: AtomicU8 = AtomicU8::new(0);
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let pid = std::process::id();
-        Self {
-            bridge: format!("rkt{:x}{number:x}", pid & 0xf_ffff),
-            pod_cidr: format!(
-                "10.{}.{}.0/24",
-                192 + (pid % 32),
-                (pid / 32 + u32::from(number) * 61) % 256
-            ),
-        }
-    }
 }
 
 /// The binary under test.
@@ -271,10 +258,10 @@ impl Engine {
         self.kubectl(&["wait", what, &format!("--for=jsonpath={{{path}}}={value}"), TIMEOUT]);
     }
 
-    /// Waits until a pod is Ready.
+    /// Waits until a pod is there and Ready.
     #[track_caller]
     pub fn wait_ready(&self, pod: &str) {
-        self.kubectl(&["wait", "--for=condition=Ready", &format!("pod/{pod}"), TIMEOUT]);
+        self.until_one(&format!("pod/{pod}"), |pod| is(pod, "Ready"));
     }
 
     /// Watches until a pod has an Event of this reason whose message contains the text.
@@ -282,7 +269,7 @@ impl Engine {
     pub fn wait_for_event(&self, pod: &str, reason: &str, text: &str) {
         let selector = format!("involvedObject.name={pod},reason={reason}");
         let mut watch = self
-            .kubectl_command(&["get", "events", "--watch", "--request-timeout=60s"])
+            .kubectl_command(&["get", "events", "--watch", &until_hung()])
             .args(["--field-selector", &selector, "-o", "jsonpath={.message}{'\\n'}"])
             .stdout(Stdio::piped())
             .spawn()

@@ -6,12 +6,12 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::PATIENCE;
 
 /// A program that runs on a terminal of its own. Dropping it hangs up.
 pub struct Terminal {
@@ -19,7 +19,8 @@ pub struct Terminal {
     master: OwnedFd,
     output: Receiver<Vec<u8>>,
     screen: Screen,
-    bytes_read: usize,
+    /// The beginning of a character whose end has not come yet.
+    unfinished: Vec<u8>,
 }
 
 impl Terminal {
@@ -62,7 +63,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child, master, output, screen: Screen::new(columns, rows), bytes_read: 0 }
+        Self { child, master, output, screen: Screen::new(columns, rows), unfinished: Vec::new() }
     }
 
     /// What is on the screen, once it is as it should be.
@@ -86,26 +87,14 @@ impl Terminal {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        self.bytes_read += bytes.len();
-        self.screen.take(&String::from_utf8_lossy(bytes));
-    }
-
-    /// How many bytes were written so far.
-    pub fn text_read(&self) -> usize {
-        self.bytes_read
-    }
-
-    /// Until more than so many bytes were written.
-    #[track_caller]
-    pub fn wait_until_more_is_written(&mut self, than: usize) {
-        while self.bytes_read <= than {
-            let bytes = self.output.recv_timeout(PATIENCE).expect("more output");
-            self.take(&bytes);
+        self.unfinished.extend_from_slice(bytes);
+        for chunk in std::mem::take(&mut self.unfinished).utf8_chunks() {
+            if !self.unfinished.is_empty() {
+                self.screen.take("\u{fffd}"); // more came, but not its end
+            }
+            self.screen.take(chunk.valid());
+            self.unfinished = chunk.invalid().to_vec();
         }
-    }
-
-    pub fn screen(&self) -> String {
-        self.screen.text()
     }
 
     /// As a user who pulls at the window's corner.
@@ -135,10 +124,14 @@ impl Terminal {
     /// How the program ended, and the screen then.
     pub fn wait_for_end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("reap setsid");
-        while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(200)) {
-            self.take(&bytes);
+        // the reader ends once nobody has the terminal any more, and it has handed over everything
+        loop {
+            match self.output.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.take(&bytes),
+                Err(RecvTimeoutError::Disconnected) => return (status, self.screen.text()),
+                Err(RecvTimeoutError::Timeout) => panic!("somebody kept the terminal"),
+            }
         }
-        (status, self.screen.text())
     }
 }
 
