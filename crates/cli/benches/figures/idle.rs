@@ -16,21 +16,15 @@ use crate::sample::Report;
 
 const PODS: usize = 50;
 const OBSERVED: Duration = Duration::from_secs(30);
+/// How long after their start pods have nothing to do any more.
+const SETTLED: Duration = Duration::from_secs(2);
 
 pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> {
     let engine = Engine::start().await?;
-    // Let the start's own work end: the engine is idle when its CPU time stands still for a second.
-    let mut before = cpu_time(engine.pid())?;
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let after = cpu_time(engine.pid())?;
-        if after == before {
-            break;
-        }
-        before = after;
-    }
+    settle(&engine).await?;
+    // What its own life needs, heartbeats above all, is mapped again after it has given back what its start needed.
+    tokio::time::sleep(OBSERVED).await;
     let empty_kb = rollup(engine.pid(), "Rss")?;
-    let empty_pss_kb = rollup(engine.pid(), "Pss")?;
     report.value(
         "idle engine with node, no pods: RSS",
         "≤ 25 MiB",
@@ -38,18 +32,28 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
     );
 
     let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
-    for number in 0..PODS {
+    let create = async |number| {
         pods.create(&PostParams::default(), &pod(&format!("idle-{number}"))?).await?;
+        anyhow::Ok(())
+    };
+    // The code that pods need is not any one pod's.
+    create(0).await?;
+    wait_running(&pods, 1).await?;
+    tokio::time::sleep(SETTLED).await;
+    let one_pod_pss_kb = rollup(engine.pid(), "Pss")?;
+    for number in 1..PODS {
+        create(number).await?;
     }
     wait_running(&pods, PODS).await?;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(SETTLED).await;
 
     let shims = shims(&engine.id()?)?;
     let mut shim_pss_kb = 0;
     for shim in &shims {
         shim_pss_kb += rollup(*shim, "Pss")?;
     }
-    let engine_growth_kb = rollup(engine.pid(), "Pss")?.saturating_sub(empty_pss_kb);
+    let growth_kb = rollup(engine.pid(), "Pss")?.saturating_sub(one_pod_pss_kb);
+    let engine_growth_kb = growth_kb * PODS as u64 / (PODS as u64 - 1);
     let per_pod = |kb: u64| kb as f64 / PODS as f64;
     report.value(
         "per idle pod: PSS added (shim + engine)",
@@ -69,6 +73,19 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
         format!("{:.2} %", cpu_percent(&engine).await?),
     );
     Ok(())
+}
+
+/// Waits until the start's own work has ended: the engine is idle when its CPU time stands still for a second.
+async fn settle(engine: &Engine) -> anyhow::Result<()> {
+    let mut before = cpu_time(engine.pid())?;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let after = cpu_time(engine.pid())?;
+        if after == before {
+            return Ok(());
+        }
+        before = after;
+    }
 }
 
 /// What engine and shims use of a core, in percent, over [`OBSERVED`].

@@ -283,12 +283,9 @@ impl View {
         self.index.unscheduled().len()
     }
 
-    /// Those of them whose place depends on other pods.
-    pub(crate) fn looking_around(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.index.looking_around().filter_map(|id| match self.objects.get(id) {
-            Some(Object::Pod(pod)) => Some(pod),
-            _ => None,
-        })
+    /// The names of those of them whose place depends on other pods.
+    pub(crate) fn looking_around(&self) -> impl Iterator<Item = &NamespacedName> {
+        self.index.looking_around().map(|id| &id.name)
     }
 
     /// The pods without a node for which room is made on this one.
