@@ -138,13 +138,16 @@ fn an_attached_client_gives_input(engine: &Engine) {
 fn ports_are_forwarded(engine: &Engine) {
     let mut forward =
         Running::start(engine.kubectl_command(&["port-forward", "pod/server", ":8080"]));
-    let told = forward.lines().find(|line| line.contains("127.0.0.1")).unwrap();
+    // read on as long as it forwards: it says so with each connection
+    let mut lines = forward.lines();
+    let told = lines.find(|line| line.contains("127.0.0.1")).unwrap();
     let local = told.split(['>', ' ']).nth(2).and_then(|at| at.rsplit(':').next()).unwrap();
     let mut client = TcpStream::connect(("127.0.0.1", local.parse().unwrap())).unwrap();
     client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop((forward, lines));
 }
 
 fn logs_are_followed_to_their_end(engine: &Engine) {

@@ -43,13 +43,13 @@ pub(crate) struct Elector {
 
 /// What came back.
 enum Answered {
-    Read(Result<Option<Lease>, Unanswered>),
+    Read(Result<Option<Box<Lease>>, Unanswered>),
     Wrote(Box<Outcome>),
 }
 
 /// What woke the loop.
 enum Wake {
-    Seen(Event<Lease>),
+    Seen(Box<Event<Lease>>),
     Answered(Result<Answered, JoinError>),
     WorkEnded(Result<(), JoinError>),
     Due,
@@ -91,7 +91,7 @@ impl Elector {
                 () = &mut stop => Wake::Stop,
                 Some(answered) = self.asked.join_next() => Wake::Answered(answered),
                 Some(ended) = self.work.join_next() => Wake::WorkEnded(ended),
-                Some(event) = seen.next() => Wake::Seen(event),
+                Some(event) = seen.next() => Wake::Seen(Box::new(event)),
                 () = tokio::time::sleep(wait) => Wake::Due,
             };
             match wake {
@@ -119,7 +119,7 @@ impl Elector {
                     self.asked.spawn(async move {
                         let read = timeout(within, api.get_opt(&name)).await;
                         Answered::Read(match read {
-                            Ok(Ok(lease)) => Ok(lease),
+                            Ok(Ok(lease)) => Ok(lease.map(Box::new)),
                             Ok(Err(error)) => {
                                 tracing::warn!(%error, "read the lease {name}");
                                 Err(Unanswered)
@@ -183,7 +183,7 @@ impl Elector {
         let now = (self.clock)();
         match answered {
             Ok(Answered::Read(lease)) => {
-                let lease = lease.as_ref().map(Option::as_ref).map_err(|unanswered| *unanswered);
+                let lease = lease.as_ref().map(Option::as_deref).map_err(|unanswered| *unanswered);
                 self.candidate.has_read(lease, now);
             }
             Ok(Answered::Wrote(outcome)) => {

@@ -200,7 +200,7 @@ impl Leaders {
     /// Somebody stands still, or is cut off.
     fn go_wrong(&mut self) {
         let count = u64::try_from(self.operators.len()).unwrap_or(1);
-        let drawn = self.entropy.below(150);
+        let drawn = self.entropy.below(100);
         let picked = usize::try_from(self.entropy.below(count)).unwrap_or(0);
         let until = self.now + TickDuration::from_secs(self.entropy.below(40));
         match drawn {
@@ -343,7 +343,7 @@ impl Leaders {
             Task::Write(work, step) => {
                 // the look is behind it, and whatever holds the write up comes now
                 let late = match self.faults {
-                    Faults::Happen if self.entropy.below(30) == 0 => self.entropy.below(40_000),
+                    Faults::Happen if self.entropy.below(8) == 0 => self.entropy.below(40_000),
                     Faults::Happen | Faults::Over => 0,
                 };
                 let at = self.now + TickDuration::from_millis(late);

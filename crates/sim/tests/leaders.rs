@@ -33,7 +33,6 @@ fn no_write_of_an_old_term_is_done_after_one_of_a_newer_term() {
 
 #[test]
 fn without_terms_a_paused_operator_writes_after_its_successor_and_the_check_finds_it() {
-    let mut seeds = SEEDS;
-    let found = seeds.any(|seed| run(seed, Fencing::Off).broken_promise().is_some());
+    let found = (0..20).any(|seed| run(seed, Fencing::Off).broken_promise().is_some());
     assert!(found, "the check finds nothing");
 }

@@ -233,7 +233,7 @@ struct Seat {
 }
 
 enum Answer {
-    Read(Result<Option<Lease>, Unanswered>),
+    Read(Result<Option<Box<Lease>>, Unanswered>),
     Written(Outcome),
 }
 
@@ -288,7 +288,7 @@ fn step(seat: &mut Seat, api: &mut Api, chance: &mut Chance, step: u64) {
         match late.arrives {
             Some(at) if at <= step => {
                 let answer = match post {
-                    Post::Read => Answer::Read(Ok(api.lease.clone())),
+                    Post::Read => Answer::Read(Ok(api.lease.clone().map(Box::new))),
                     Post::Write(write) => Answer::Written(api.write(&write)),
                 };
                 seat.answer = match (late.answered, answer) {
@@ -317,7 +317,7 @@ fn step(seat: &mut Seat, api: &mut Api, chance: &mut Chance, step: u64) {
             match answer {
                 Answer::Read(lease) => {
                     seat.candidate
-                        .has_read(lease.as_ref().map(Option::as_ref).map_err(|e| *e), now);
+                        .has_read(lease.as_ref().map(Option::as_deref).map_err(|e| *e), now);
                 }
                 Answer::Written(outcome) => seat.candidate.has_written(&outcome, now),
             }

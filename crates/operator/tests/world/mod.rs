@@ -105,6 +105,20 @@ impl World {
         rekindle_operator::run(parts, dead).await;
     }
 
+    /// What an operator without faults is given.
+    pub fn parts(&self) -> Parts {
+        Parts {
+            client: Client::new(
+                self.front.in_process_service(UserInfo::internal("operator")),
+                "default",
+            ),
+            clock: self.clock.shared(),
+            limits: self.limits,
+            nodes: Default::default(),
+            figures: Arc::default(),
+        }
+    }
+
     /// Shows a pod as one that waits after its third crash.
     pub async fn crash(&self, pod: &str) {
         show_crash(&Api::default_namespaced(self.client()), pod, 1).await;
