@@ -54,12 +54,12 @@ spec:
     image: localhost/demo
     args: [server, --port, '8080']
     readinessProbe: {{httpGet: {{port: 8080}}, periodSeconds: 1}}
-    lifecycle: {{preStop: {{exec: {{command: ['true']}}}}}}
   - name: look
     image: localhost/host
     command: [sh, -c, 'trap \"exit 0\" TERM; sleep 100000 & wait']
     env: [{{name: {MARK}, value: '{mark}'}}]
     securityContext: {{procMount: Unmasked}}
+    lifecycle: {{preStop: {{exec: {{command: ['true']}}}}}}
     livenessProbe: {{exec: {{command: [test, -e, /proc/1]}}, periodSeconds: 1}}
     volumeMounts:
     - {{name: scratch, mountPath: /scratch}}
@@ -75,7 +75,7 @@ spec:
   - {{name: memory, emptyDir: {{medium: Memory, sizeLimit: 1Mi}}}}
   - {{name: data, persistentVolumeClaim: {{claimName: data}}}}
   - {{name: config, configMap: {{name: config}}}}
-  - {{name: secret, secret: {{secretName: secret, defaultMode: 0400}}}}
+  - {{name: secret, secret: {{secretName: secret, defaultMode: 256}}}}
   - {{name: about, downwardAPI: {{items: [{{path: name, fieldRef: {{fieldPath: metadata.name}}}}]}}}}
   - {{name: host, hostPath: {{path: /usr/share, type: Directory}}}}
 ",
@@ -85,7 +85,7 @@ spec:
 
 fn plain(name: &str) -> String {
     format!(
-        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{hostUsers: false, terminationGracePeriodSeconds: 0, \
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{hostUsers: false, terminationGracePeriodSeconds: 1, \
          containers: [{{name: look, image: localhost/host, command: [sleep, '1000000']}}]}}}}"
     )
 }
@@ -141,7 +141,7 @@ fn assert_volumes_are_the_pods_own(engine: &Engine) {
         exec(engine, "web", read),
         "hello\nmellon\nweb\nweb\n1\n0:2000\n0:2000\n0:2000\n0:2000\n0:0\n0\n"
     );
-    let write = "for at in /scratch /memory /data /deep /tmp /dev/shm; do touch $at/made && chown 5:6 $at/made; done; \
+    let write = "for at in /scratch /memory /data /deep /tmp /dev/shm; do rm -f $at/made; touch $at/made && chown 5:6 $at/made; done; \
                  stat -c '%u:%g' /data/made /dev/shm/made; echo 3 > /proc/self/oom_score_adj; id -u; id -G";
     assert_eq!(exec(engine, "web", write), "5:6\n5:6\n0\n0 2000\n");
 }
@@ -170,7 +170,7 @@ fn users_of_a_pod_are_its_own_on_every_rung_and_with_every_engine() {
 
     // all that root in there may do, and none of it is the node's
     let reach = "unshare -m true; echo 77 > /proc/sys/kernel/panic; nsenter -t 1 -n -m true; mount -t tmpfs x /mnt; \
-                 mknod /tmp/disk b 254 0; echo b > /proc/sysrq-trigger; true";
+                 mknod /tmp/disk b 254 0; echo h > /proc/sysrq-trigger; true";
     let panic = || std::fs::read_to_string("/proc/sys/kernel/panic").unwrap();
     let before = panic();
     exec(&engine, "web", reach);

@@ -145,7 +145,7 @@ fn all_capabilities_inside_reach_nothing_outside() {
         // its settings
         "echo 7 > /proc/sys/kernel/panic",
         "echo x > /proc/sys/kernel/core_pattern",
-        "echo b > /proc/sysrq-trigger",
+        "echo h > /proc/sysrq-trigger",
         "echo 1 > /sys/kernel/mm/ksm/run",
         "sysctl -w vm.swappiness=1",
         "date -s 10:00",
