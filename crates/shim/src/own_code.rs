@@ -26,14 +26,16 @@ pub fn give_back() -> io::Result<usize> {
 }
 
 /// The mappings of this file that nobody can write to, and of which no page was ever changed. What the loader has changed
-/// before it took the right to write away holds pages of its own, which are in no file.
+/// before it took the right to write away holds pages of its own, in memory or swapped out, which are in no file.
 fn untouched(smaps: &str, program: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut current = None;
     for line in smaps.lines() {
-        if let Some(own) = line.strip_prefix("Anonymous:") {
-            let is_untouched = own.trim() == "0 kB";
-            found.extend(current.take().filter(|_| is_untouched));
+        if let Some(own) = line.strip_prefix("Anonymous:").or_else(|| line.strip_prefix("Swap:")) {
+            current = current.filter(|_| own.trim() == "0 kB");
+        } else if line.starts_with("VmFlags:") {
+            // the last line of each
+            found.extend(current.take());
         } else if let Some(mapping) = header(line) {
             let is_code = mapping.path == program && matches!(mapping.rights, "r-xp" | "r--p");
             current = is_code.then_some(mapping.range);
@@ -71,14 +73,28 @@ Anonymous:             0 kB
 VmFlags: rd mr mw me sd
 3000-9000 r-xp 00002000 fe:00 12345                      /usr/bin/the program
 Anonymous:             0 kB
+Swap:                  0 kB
+VmFlags: rd ex mr mw me
 9000-a000 r--p 00008000 fe:00 12345                      /usr/bin/the program
 Anonymous:             4 kB
-a000-b000 rw-p 00009000 fe:00 12345                      /usr/bin/the program
+Swap:                  0 kB
+VmFlags: rd mr mw me ac
+a000-b000 r--p 00009000 fe:00 12345                      /usr/bin/the program
 Anonymous:             0 kB
-b000-c000 rw-p 00000000 00:00 0                          [heap]
+Swap:                  4 kB
+VmFlags: rd mr mw me ac
+b000-c000 rw-p 0000a000 fe:00 12345                      /usr/bin/the program
 Anonymous:             0 kB
+Swap:                  0 kB
+VmFlags: rd wr mr mw me ac
+c000-d000 rw-p 00000000 00:00 0                          [heap]
+Anonymous:             0 kB
+Swap:                  0 kB
+VmFlags: rd wr mr mw me ac
 d000-e000 r-xp 00000000 fe:00 777                        /usr/lib/libc.so.6
 Anonymous:             0 kB
+Swap:                  0 kB
+VmFlags: rd ex mr mw me
 ";
 
     #[test]
