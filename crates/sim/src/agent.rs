@@ -52,6 +52,8 @@ pub(crate) struct PodOnNode {
     failed_starts: BTreeSet<ContainerKey>,
     /// The first promise that did not hold.
     broken: Option<String>,
+    /// Since when containers that have a hook are on their way to their end: it takes part of the grace period.
+    stopping: BTreeMap<ContainerKey, Tick>,
     /// Since when containers are asked to end.
     signalled: BTreeMap<ContainerKey, Tick>,
     /// The shortest grace period that anybody gave.
@@ -141,6 +143,7 @@ impl PodOnNode {
             starts: BTreeSet::new(),
             failed_starts: BTreeSet::new(),
             broken: None,
+            stopping: BTreeMap::new(),
             signalled: BTreeMap::new(),
             grace_min: TickDuration::from_secs(u64::try_from(grace).unwrap_or(0)),
             privileges: BTreeMap::new(),
@@ -175,6 +178,7 @@ impl PodOnNode {
         if clock != self.clock {
             // how long something has waited nobody can say any more
             self.signalled.clear();
+            self.stopping.clear();
             self.hooks.clock_was_set();
         }
         self.clock = clock;
@@ -361,6 +365,7 @@ impl PodOnNode {
         *life = Life::Exited(exit.clone());
         let killed = status == ExitStatus::Signal { signal: SIGKILL };
         let signalled = self.signalled.remove(key);
+        let signalled = self.stopping.remove(key).or(signalled);
         if let Some(since) = signalled.filter(|since| killed && now.since(*since) < self.grace_min)
         {
             let (had, grace) = (now.since(since), self.grace_min);
@@ -395,7 +400,7 @@ impl PodOnNode {
                         self.failed_starts.insert(key.clone());
                     }
                     if let Action::RunHook { key, hook, limit } = &action {
-                        self.hooks.begin(id, now, (key.clone(), *hook), *limit);
+                        self.hook_begins(id, now, (key.clone(), *hook), *limit);
                     }
                     let error = Err(error_of(&action));
                     effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));

@@ -66,7 +66,7 @@ impl Hooks {
         grace_min: TickDuration,
     ) -> Option<String> {
         // a container that a rule restarts ends without its hook, as in Kubernetes
-        if !has(pod, key, HookKind::PreStop) || has_rules(pod) {
+        if !has(pod, &key.name.0, HookKind::PreStop) || has_rules(pod) {
             return None;
         }
         let broken = match self.run.get(&(key.clone(), HookKind::PreStop)) {
@@ -97,11 +97,12 @@ impl Hooks {
         let started = all.filter(|container| {
             let runs = container.state.as_ref().is_some_and(|state| state.running.is_some());
             runs && container.started == Some(true)
+                && has(pod, &container.name, HookKind::PostStart)
         });
+        // only then: to look for it among thousands of starts takes its time
         started.filter_map(|container| newest(&container.name)).find_map(|key| {
-            let hook = HookKind::PostStart;
-            let ended = self.run.get(&(key.clone(), hook)) == Some(&Run::Ended);
-            (has(pod, &key, hook) && !ended).then(|| {
+            let ended = self.run.get(&(key.clone(), HookKind::PostStart)) == Some(&Run::Ended);
+            (!ended).then(|| {
                 format!("P5: {key:?} is said to be started before its hook postStart ended")
             })
         })
@@ -113,8 +114,8 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()))
 }
 
-fn has(pod: &Pod, key: &ContainerKey, hook: HookKind) -> bool {
-    let mut of_that_name = containers(pod).filter(|container| container.name == key.name.0);
+fn has(pod: &Pod, name: &str, hook: HookKind) -> bool {
+    let mut of_that_name = containers(pod).filter(|container| container.name == name);
     let lifecycle = of_that_name.next().and_then(|container| container.lifecycle.as_ref());
     lifecycle.is_some_and(|Lifecycle { post_start, pre_stop, .. }| match hook {
         HookKind::PostStart => post_start.is_some(),

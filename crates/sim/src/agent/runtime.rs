@@ -124,7 +124,7 @@ impl PodOnNode {
             Some(Life::Created | Life::Exited(_)) | None => None,
         };
         if faults.bug != Some(KnownBug::HookSkipped) {
-            self.hooks.begin(id, now, of, limit);
+            self.hook_begins(id, now, of, limit);
         }
         let took = TickDuration::from_millis(HOOK_MILLIS);
         match (hangs(run, behaviour), limit) {
@@ -136,6 +136,20 @@ impl PodOnNode {
             }
             (true, HookLimit::None) => None,
         }
+    }
+
+    /// A hook is run, or was to be: with preStop the grace period begins.
+    pub(super) fn hook_begins(
+        &mut self,
+        id: ActionId,
+        now: Tick,
+        (key, hook): (ContainerKey, HookKind),
+        limit: HookLimit,
+    ) {
+        if hook == HookKind::PreStop {
+            self.stopping.entry(key.clone()).or_insert(now);
+        }
+        self.hooks.begin(id, now, (key, hook), limit);
     }
 
     /// The newest start of a container.
