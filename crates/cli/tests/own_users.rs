@@ -60,7 +60,7 @@ spec:
     env: [{{name: {MARK}, value: '{mark}'}}]
     securityContext: {{procMount: Unmasked}}
     lifecycle: {{preStop: {{exec: {{command: ['true']}}}}}}
-    livenessProbe: {{exec: {{command: [test, -e, /proc/1]}}, periodSeconds: 1}}
+    livenessProbe: {{exec: {{command: [test, -e, /proc/1]}}, periodSeconds: 1, timeoutSeconds: 30}}
     volumeMounts:
     - {{name: scratch, mountPath: /scratch}}
     - {{name: memory, mountPath: /memory}}
