@@ -80,7 +80,7 @@ impl CrashBackoff {
     }
 
     /// The clock may have been set back since the last restart was decided.
-    pub(crate) fn as_of(&mut self, now: Tick) {
+    pub(crate) fn seen_at(&mut self, now: Tick) {
         if let Some(series) = &mut self.series {
             series.decided_at = series.decided_at.min(now);
         }

@@ -118,7 +118,7 @@ impl PodCore {
         };
         let blueprint = Blueprint::of(&pod);
         let longest = pod.metadata.deletion_grace_period_seconds.map_or(0, i64::unsigned_abs);
-        let journal = journal.as_of(now, blueprint.grace.max(TickDuration::from_secs(longest)));
+        let journal = journal.seen_at(now, blueprint.grace.max(TickDuration::from_secs(longest)));
         let resize = Resize::restore(&pod, &journal);
         let status = pod.status.clone().unwrap_or_default();
         let mut records = journal.containers.clone();

@@ -50,13 +50,13 @@ impl Journal {
     /// happened later than now, and what must end by a deadline gets this grace at most. Otherwise a crashed container would
     /// be held until the clock has caught up.
     #[must_use]
-    pub(crate) fn as_of(mut self, now: Tick, grace: TickDuration) -> Self {
+    pub(crate) fn seen_at(mut self, now: Tick, grace: TickDuration) -> Self {
         for record in self.containers.values_mut() {
             for end in [&mut record.last, &mut record.before].into_iter().flatten() {
                 end.exit.finished_at = end.exit.finished_at.min(now);
                 end.exit.started_at = end.exit.started_at.min(end.exit.finished_at);
             }
-            record.crash.as_of(now);
+            record.crash.seen_at(now);
         }
         if let Some(ending) = &mut self.ending {
             ending.halt = ending.halt.within(now, grace);
