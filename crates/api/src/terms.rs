@@ -93,7 +93,7 @@ fn check(store: &Store, term: &Term) -> Result<(), ApiError> {
     let over = |why: &str| Err(ApiError::term_over(&format!("term {term} is over: {why}")));
     let Some(stored) = store.newest(&key) else { return over("its lease is gone") };
     let stored: Lease = serde_json::from_slice(&stored.value)
-        .map_err(|error| ApiError::internal(&format!("read lease {namespace}/{lease}: {error}")))?;
+        .map_err(|error| ApiError::internal(format!("read lease {namespace}/{lease}: {error}")))?;
     match Term::of(&stored) {
         Some(newest) if newest == *term => Ok(()),
         Some(newest) => over(&format!("its lease is in term {newest}")),
