@@ -49,7 +49,7 @@ spec:
       - name: shell
         image: localhost/host
         command: [sh, -c, 'touch /tmp/ready; sleep 100000 & wait']
-        readinessProbe: {exec: {command: [test, -f, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}
+        readinessProbe: {exec: {command: [test, -f, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 ";
 
 /// A pod for each way to have a resolv.conf.

@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use support::registry::{Access, PASSWORD, Registry, USERNAME};
-use support::{Engine, TIMEOUT, text};
+use support::{Engine, TIMEOUT, is, text};
 
 const FAR: &str = "node-1-2";
 
@@ -46,7 +46,7 @@ spec:
   nodeSelector: {kubernetes.io/hostname: node-1-2}
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: server, image: localhost/demo, args: [server, --port, '8080']}
+  - {name: server, image: localhost/demo, args: [server, --port, '8080'], readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1, timeoutSeconds: 30}}
 ---
 apiVersion: v1
 kind: Service
@@ -80,7 +80,7 @@ fn a_further_node_pulls_and_streams_as_the_first_and_serves_nobody_when_it_is_st
     registry.push("team/app", "v1", "echo from the registry; exec sleep 1000");
     let mut engine = Engine::prepare();
     engine.launch(&["--nodes", "2"]);
-    engine.kubectl(&["wait", "--for=condition=Ready", &format!("node/{FAR}"), TIMEOUT]);
+    engine.until_one(&format!("node/{FAR}"), |node| is(node, "Ready"));
     engine.kubectl(&[
         "create",
         "secret",
@@ -93,7 +93,7 @@ fn a_further_node_pulls_and_streams_as_the_first_and_serves_nobody_when_it_is_st
     engine.apply(&MANIFEST.replace("IMAGE", &registry.image("team/app:v1")));
     engine.wait_ready("far");
     engine.wait_ready("server");
-    assert_eq!(engine.kubectl(&["logs", "far", "-c", "app"]), "from the registry\n");
+    assert_eq!(engine.first_lines(&["far", "-c", "app"], 1), ["from the registry"]);
 
     a_terminal_has_the_size_of_the_users(&engine);
     files_go_both_ways(&engine);
@@ -163,20 +163,17 @@ fn logs_are_followed_to_their_end(engine: &Engine) {
 
 /// Its agent says so with its last word: nobody waits until the node is not heard of.
 fn a_stopped_node_serves_nobody(engine: &Engine) {
-    let slice_is = |ready: &str| {
-        engine.kubectl(&[
-            "wait",
-            "endpointslices",
-            "--selector=kubernetes.io/service-name=server",
-            &format!("--for=jsonpath={{.endpoints[0].conditions.ready}}={ready}"),
-            TIMEOUT,
-        ]);
+    let slice_is = |ready: bool| {
+        let of_server = ["endpointslices", "-l", "kubernetes.io/service-name=server"];
+        engine.until(&of_server, |slices| {
+            slices.values().any(|slice| slice["endpoints"][0]["conditions"]["ready"] == ready)
+        });
     };
-    slice_is("true");
+    slice_is(true);
     let stopped = engine.rekindle(&["node", "stop", FAR]);
     assert!(stopped.status.success(), "{}", text(&stopped.stderr));
     engine.kubectl(&["wait", "--for=condition=Ready=false", "pod/server", TIMEOUT]);
-    slice_is("false");
+    slice_is(false);
     let unready = ".status.conditions[?(@.type==\"Ready\")].status";
     engine.wait_for(&format!("node/{FAR}"), unready, "False");
 }

@@ -12,12 +12,10 @@ mod support;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Engine, TIMEOUT, rekindle};
+use support::{Engine, PATIENCE, TIMEOUT, rekindle, until_hung};
 
-const LONG: Duration = Duration::from_secs(60);
 /// Short periods, so that the death of a leader is noticed soon.
 const SHORT: [&str; 3] = [
     "--leader-elect-lease-duration=6s",
@@ -78,7 +76,7 @@ impl Candidate {
         if let Some(at) = self.said.iter().position(|line| line.contains(what)) {
             return self.said.remove(at);
         }
-        while let Ok(line) = self.lines.recv_timeout(LONG) {
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
             if line.contains(what) {
                 return line;
             }
@@ -124,7 +122,7 @@ fn wait_for_events(engine: &Engine, told: &[String]) {
     let of_lease = "--field-selector=reason=LeaderElection,involvedObject.kind=Lease";
     let mut watch = engine
         .kubectl_command(&["get", "events", "--namespace=kube-system", "--watch", of_lease])
-        .args(["--request-timeout=60s", "-o", "jsonpath={.message}{'\\n'}"])
+        .args([&until_hung(), "-o", "jsonpath={.message}{'\\n'}"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -60,7 +60,7 @@ spec:
     command: [sh, -c, 'trap \"exit 0\" TERM; sleep 100000 & wait']
     env: [{{name: {MARK}, value: '{mark}'}}]
     securityContext: {{procMount: Unmasked}}
-    livenessProbe: {{exec: {{command: [test, -e, /proc/1]}}, periodSeconds: 1}}
+    livenessProbe: {{exec: {{command: [test, -e, /proc/1]}}, periodSeconds: 1, timeoutSeconds: 30}}
     volumeMounts:
     - {{name: scratch, mountPath: /scratch}}
     - {{name: memory, mountPath: /memory}}
