@@ -36,6 +36,7 @@ spec:
     - -c
     - 'head -c 41943040 /dev/zero > /memory/file; head -c 25165824 /dev/zero > /disk/file; echo written; touch /disk/done; exec sleep infinity'
     readinessProbe: {exec: {command: [test, -e, /disk/done]}, periodSeconds: 1, timeoutSeconds: 60}
+    resources: {requests: {cpu: 200m}} # without, a busy machine has next to no time for it
     volumeMounts:
     - {name: memory, mountPath: /memory}
     - {name: disk, mountPath: /disk}
