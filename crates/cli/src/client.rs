@@ -19,9 +19,11 @@ pub async fn connect_to(access: &Access) -> anyhow::Result<Lookup> {
         },
     };
     let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .context("use the kubeconfig")?;
+    // a disruption budget says no with 429, which is an answer and nothing to be asked again
+    config.default_retry = false;
     let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).context("connect to the API")?;
     Ok(Lookup { client, namespace })
