@@ -163,4 +163,13 @@ fn a_pod_finds_names_of_the_cluster_and_of_elsewhere_by_the_bridges_address() {
         let other = "_http._udp.web.shop.svc.cluster.local";
         assert_eq!(host.inside(|| hosts(gateway, gateway, other)), 0);
     });
+    // the bridge stands, as after a kill -9 of the engine: nobody says anything, wrong or right
+    let refused = pod.inside(|| {
+        let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+        client.connect((gateway, 53)).unwrap();
+        client.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        client.send(&[0; 12]).unwrap();
+        client.recv(&mut [0; 12]).unwrap_err()
+    });
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "at once");
 }
