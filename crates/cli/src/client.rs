@@ -19,11 +19,7 @@ pub async fn connect_to(access: &Access) -> anyhow::Result<Lookup> {
         },
     };
     let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
-    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .context("use the kubeconfig")?;
-    // a disruption budget says no with 429, which is an answer and nothing to be asked again
-    config.default_retry = false;
+    let config = config_of(kubeconfig, &options).await?;
     let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).context("connect to the API")?;
     Ok(Lookup { client, namespace })
@@ -53,10 +49,20 @@ fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
 }
 
 async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    let config = config_of(kubeconfig, &KubeConfigOptions::default()).await?;
+    Client::try_from(config).context("connect to the API")
+}
+
+/// A disruption budget says no with 429, which is an answer: the client does not ask again by itself.
+async fn config_of(
+    kubeconfig: Kubeconfig,
+    options: &KubeConfigOptions,
+) -> anyhow::Result<kube::Config> {
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, options)
         .await
         .context("use the kubeconfig")?;
-    Client::try_from(config).context("connect to the API")
+    config.default_retry = false;
+    Ok(config)
 }
 
 /// Runs a client command's future to its end on this thread.
