@@ -32,7 +32,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start engine and node, apply manifests, and show what happens
-    Up(Up),
+    Up(Box<Up>),
     /// End the pods gracefully and stop the engine
     Down(Down),
     /// Show whether the engine runs, its node, and every pod with its place on the ladder

@@ -29,7 +29,7 @@ use args::{Cli, Command, Image};
 fn main() -> ExitCode {
     let cli = Cli::parse_from(plugin::arguments(std::env::args_os()));
     let result = match cli.command {
-        Command::Up(up) => commands::up::run(up),
+        Command::Up(up) => commands::up::run(*up),
         Command::Down(down) => commands::down::run(&down),
         Command::Status(status) => commands::status::run(&status),
         Command::Restart(restart) => commands::restart::run(&restart),

@@ -77,8 +77,7 @@ impl Engine {
     pub fn until_one(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let (kind, name) = what.split_once('/').expect("kind/name");
         let this = format!("--field-selector=metadata.name={name}");
-        let mut objects =
-            self.until(&[kind, &this], |objects| objects.values().any(|object| wanted(object)));
+        let mut objects = self.until(&[kind, &this], |objects| objects.values().any(&wanted));
         objects.remove(name).expect("it was wanted")
     }
 
