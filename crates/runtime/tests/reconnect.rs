@@ -6,6 +6,7 @@ mod world;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_runtime::*;
@@ -116,6 +117,42 @@ fn agents_spec(dir: &std::path::Path, key: &SandboxKey, name: &str, script: &str
         log_limits: LogLimits::default(),
         stdio: rekindle_runtime::Stdio::default(),
         target: None,
+    }
+}
+
+#[test]
+fn an_exit_at_any_moment_of_a_reconnection_is_told() {
+    const CONTAINERS: u32 = 8;
+    let mut world = World::new();
+    world.run_sandbox();
+    for round in 0..20 {
+        let specs: Vec<ContainerSpec> = (0..CONTAINERS)
+            .map(|number| world.shell(&format!("web{number}"), round, "sleep 100"))
+            .collect();
+        let pids: Vec<u32> = specs.iter().map(|spec| world.start(spec).pid).collect();
+        world.runtime = None;
+        let begun = std::time::Instant::now();
+        let killer = std::thread::spawn(move || {
+            // each round at other moments of it
+            for (number, pid) in (1..).zip(pids) {
+                let moment = Duration::from_micros(600 * number + 30 * u64::from(round));
+                while begun.elapsed() < moment {
+                    std::hint::spin_loop();
+                }
+                kill(pid);
+            }
+        });
+        world.reopen();
+        killer.join().unwrap();
+        for spec in &specs {
+            // an end that is not in the snapshot comes as an event
+            while !matches!(world.state_of(&spec.key), Some(ContainerState::Exited { .. })) {
+                world.next_exit();
+            }
+        }
+        for spec in &specs {
+            world.block(world.rt().remove_container(&spec.key)).unwrap();
+        }
     }
 }
 

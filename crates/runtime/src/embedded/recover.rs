@@ -112,6 +112,11 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
             let pid = state.pid;
             sandbox.enter(Stage::Ready { link: link.clone(), pid, child: None });
             adopt(shared, &found, &link, &state.containers).await;
+            // What ended after that answer was told of a container that was not known here yet. A link that has failed since
+            // is somebody else's care, who catches up as well.
+            if let Ok(Answer::State(state)) = link.call(Request::State).await {
+                sandbox.catch_up(&state.containers);
+            }
         }
         // It was never configured, and goes away now that nobody is connected: as if it had not been.
         Some(_) => {
