@@ -211,6 +211,5 @@ async fn users_of_a_pods_own_have_its_volumes_and_stay_the_same_in_every_sandbox
     let uid_of_pod = uid(&pod).0;
     let gone = await_condition(engine.pods(), "web", conditions::is_deleted(&uid_of_pod));
     tokio::time::timeout(PATIENCE, gone).await.unwrap().unwrap();
-    assert!(!folder.exists());
     engine.end().await;
 }
