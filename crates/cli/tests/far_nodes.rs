@@ -161,7 +161,7 @@ fn logs_are_followed_to_their_end(engine: &Engine) {
     assert!(follow.0.wait().unwrap().success());
 }
 
-/// Its pods end with it, and are out of the Service's endpoints at once: nobody waits until the node is not heard of.
+/// Its pods are out of the Service's endpoints when the node has not been heard of for its grace period.
 fn a_stopped_node_serves_nobody(engine: &Engine) {
     let slice_is = |ready: bool| {
         let of_server = ["endpointslices", "-l", "kubernetes.io/service-name=server"];
