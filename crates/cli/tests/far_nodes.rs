@@ -9,11 +9,12 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use support::registry::{Access, PASSWORD, Registry, USERNAME};
+use support::registry::{Access, Registry};
+use support::running::Running;
 use support::{Engine, TIMEOUT, is, text};
 
 const FAR: &str = "node-1-2";
@@ -54,26 +55,6 @@ metadata: {name: server}
 spec: {selector: {app: server}, ports: [{port: 80, targetPort: 8080}]}
 ";
 
-/// A child that is ended with its test.
-struct Running(Child);
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
-    }
-
-    fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
-        BufReader::new(self.0.stdout.take().unwrap()).lines().map(Result::unwrap)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ended_before = self.0.kill();
-        let _reaped_before = self.0.wait();
-    }
-}
-
 #[test]
 fn a_further_node_pulls_and_streams_as_the_first_and_serves_nobody_when_it_is_stopped() {
     let registry = Registry::start(Access::WithPassword);
@@ -81,15 +62,7 @@ fn a_further_node_pulls_and_streams_as_the_first_and_serves_nobody_when_it_is_st
     let mut engine = Engine::prepare();
     engine.launch(&["--nodes", "2"]);
     engine.until_one(&format!("node/{FAR}"), |node| is(node, "Ready"));
-    engine.kubectl(&[
-        "create",
-        "secret",
-        "docker-registry",
-        "logins",
-        &format!("--docker-server={}", registry.address),
-        &format!("--docker-username={USERNAME}"),
-        &format!("--docker-password={PASSWORD}"),
-    ]);
+    registry.give_logins_to(&engine);
     engine.apply(&MANIFEST.replace("IMAGE", &registry.image("team/app:v1")));
     engine.wait_ready("far");
     engine.wait_ready("server");
@@ -137,9 +110,9 @@ fn an_attached_client_gives_input(engine: &Engine) {
 
 fn ports_are_forwarded(engine: &Engine) {
     let mut forward =
-        Running::start(engine.kubectl_command(&["port-forward", "pod/server", ":8080"]));
+        Running::start(&mut engine.kubectl_command(&["port-forward", "pod/server", ":8080"]));
     // read on as long as it forwards: it says so with each connection
-    let mut lines = forward.lines();
+    let mut lines = forward.lines().map(Result::unwrap);
     let told = lines.find(|line| line.contains("127.0.0.1")).unwrap();
     let local = told.split(['>', ' ']).nth(2).and_then(|at| at.rsplit(':').next()).unwrap();
     let mut client = TcpStream::connect(("127.0.0.1", local.parse().unwrap())).unwrap();
@@ -152,8 +125,8 @@ fn ports_are_forwarded(engine: &Engine) {
 
 fn logs_are_followed_to_their_end(engine: &Engine) {
     let mut follow =
-        Running::start(engine.kubectl_command(&["logs", "--follow", "far", "-c", "main"]));
-    let mut lines = follow.lines();
+        Running::start(&mut engine.kubectl_command(&["logs", "--follow", "far", "-c", "main"]));
+    let mut lines = follow.lines().map(Result::unwrap);
     assert_eq!(lines.next().as_deref(), Some("first"));
     engine.kubectl(&["exec", "far", "-c", "main", "--", "touch", "/tmp/end"]);
     assert_eq!(lines.next().as_deref(), Some("last"));

@@ -8,7 +8,7 @@
 
 mod support;
 
-use support::registry::{Access, PASSWORD, Registry, USERNAME};
+use support::registry::{Access, PASSWORD, Registry};
 use support::{Engine, TIMEOUT, rekindle, text};
 
 const SCRIPT: &str = "echo from the registry; exec sleep 1000";
@@ -22,18 +22,6 @@ fn pod(name: &str, image: &str, more: &str) -> String {
 
 fn events(engine: &Engine, pod: &str) -> String {
     engine.kubectl(&["events", "--for", &format!("pod/{pod}")])
-}
-
-fn give_secret(engine: &Engine, registry: &Registry) {
-    engine.kubectl(&[
-        "create",
-        "secret",
-        "docker-registry",
-        "logins",
-        &format!("--docker-server={}", registry.address),
-        &format!("--docker-username={USERNAME}"),
-        &format!("--docker-password={PASSWORD}"),
-    ]);
 }
 
 #[test]
@@ -54,7 +42,7 @@ fn a_pod_runs_an_image_of_a_private_registry_with_its_pull_secret() {
     engine.wait_for_event("denied", "Failed", "Error: ErrImagePull");
     engine.wait_for_event("denied", "BackOff", "Back-off pulling image");
 
-    give_secret(&engine, &registry);
+    registry.give_logins_to(&engine);
     let warned = engine.apply(&pod("app", &image, "  imagePullSecrets: [{name: logins}]\n"));
     assert!(!warned.contains("Warning"), "{warned}");
     engine.wait_ready("app");

@@ -10,8 +10,9 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use support::running::Running;
 use support::{Engine, text};
 
 /// One container that sleeps, and one that ends when it is told to.
@@ -41,16 +42,6 @@ fn engine_with(manifest: &str, pod: &str) -> Engine {
     engine.apply(manifest);
     engine.wait_ready(pod);
     engine
-}
-
-/// A child that is ended with its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -157,14 +148,9 @@ fn cp_goes_both_ways() {
 #[test]
 fn port_forward_reaches_the_pods_loopback() {
     let engine = engine_with(SERVER, "server");
-    let child = engine
-        .kubectl_command(&["port-forward", "pod/server", ":8080", ":9"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut forward = Running(child);
-    let mut lines = BufReader::new(forward.0.stdout.take().unwrap()).lines();
+    let mut forward = engine.kubectl_command(&["port-forward", "pod/server", ":8080", ":9"]);
+    let mut forward = Running::start(forward.stderr(Stdio::piped()));
+    let mut lines = forward.lines();
     // One line for each address of each port; the IPv4 ones come first.
     let mut local = |port: &str| -> u16 {
         lines
@@ -238,16 +224,11 @@ fn attach_joins_the_first_process_with_its_input() {
     assert_eq!(engine.kubectl(&["logs", "echo", "-c", "once"]), "got one\ngot two\nend\n");
 
     // On a terminal: what is typed comes back, and the log has it all.
-    let mut child = engine
-        .kubectl_command(&["attach", "-i", "echo", "-c", "terminal"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.as_mut().unwrap().write_all(b"three\n").unwrap();
-    let mut attached = Running(child);
-    let lines = BufReader::new(attached.0.stdout.take().unwrap()).lines();
-    let answer = lines.map(Result::unwrap).find(|line| line.contains("terminal got")).unwrap();
+    let mut attached =
+        Running::start(&mut engine.kubectl_command(&["attach", "-i", "echo", "-c", "terminal"]));
+    attached.0.stdin.as_mut().unwrap().write_all(b"three\n").unwrap();
+    let answer =
+        attached.lines().map(Result::unwrap).find(|line| line.contains("terminal got")).unwrap();
     assert_eq!(answer.trim_end(), "terminal got three");
     let log = engine.kubectl(&["logs", "echo", "-c", "terminal"]);
     assert!(log.contains("/dev/pts/0\r\n"), "{log:?}");

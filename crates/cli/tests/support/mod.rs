@@ -9,6 +9,7 @@ mod network;
 pub mod process;
 pub mod prometheus;
 pub mod registry;
+pub mod running;
 mod terminal;
 mod watch;
 

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::Engine;
+
 /// The one login of a private registry.
 pub const USERNAME: &str = "me";
 pub const PASSWORD: &str = "let me in";
@@ -76,6 +78,19 @@ impl Registry {
     /// What `docker login` would leave behind.
     pub fn docker_config(&self) -> String {
         json!({ "auths": { &self.address: { "auth": BASIC } } }).to_string()
+    }
+
+    /// Makes the secret `logins`, which pods can name to pull with.
+    pub fn give_logins_to(&self, engine: &Engine) {
+        engine.kubectl(&[
+            "create",
+            "secret",
+            "docker-registry",
+            "logins",
+            &format!("--docker-server={}", self.address),
+            &format!("--docker-username={USERNAME}"),
+            &format!("--docker-password={PASSWORD}"),
+        ]);
     }
 
     /// Pushes an index with an image for this machine that runs a shell script, beside one for another machine. Answers the

@@ -2,11 +2,12 @@
 //! that a test can say what it waits for: more than one field, more than one object, and objects that are not there yet.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::BufReader;
+use std::process::{ChildStdout, Command};
 
 use serde_json::Value;
 
+use super::running::Running;
 use super::{Engine, PATIENCE};
 
 /// Objects by their names, as the API has them.
@@ -14,15 +15,15 @@ pub type Objects = BTreeMap<String, Value>;
 
 /// A kubectl that is ended with whoever reads its lines.
 struct Lines {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    _child: Running,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Lines {
     fn of(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("start kubectl");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines }
+        let mut child = Running::start(command);
+        let lines = child.lines();
+        Self { _child: child, lines }
     }
 }
 
@@ -31,13 +32,6 @@ impl Iterator for Lines {
 
     fn next(&mut self) -> Option<String> {
         self.lines.next()?.ok()
-    }
-}
-
-impl Drop for Lines {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

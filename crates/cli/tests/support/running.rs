@@ -1,0 +1,27 @@
+//! A program beside the test, such as a kubectl that forwards a port: it is ended with the value that stands for it.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// A child that is ended with its test.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Starts it; what it prints is there to be read, and what it reads to be written.
+    pub fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self(command.spawn().expect("start it"))
+    }
+
+    /// What it prints from now on, line by line. To be asked for once.
+    pub fn lines(&mut self) -> Lines<BufReader<ChildStdout>> {
+        BufReader::new(self.0.stdout.take().expect("piped, and not taken before")).lines()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended_before = self.0.kill();
+        let _reaped_before = self.0.wait();
+    }
+}
