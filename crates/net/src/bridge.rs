@@ -10,16 +10,8 @@ use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 
 use crate::error::NetError;
+use crate::links::{ENODEV, errno, find, mac_of, netlink};
 use crate::veth::Ports;
-
-const ENODEV: i32 = 19;
-
-/// A hardware address that follows from the IPv4 address (`0a:58:` and its four numbers, as the CNI plugins have it): an
-/// address that comes back with another pod does not meet stale neighbour entries.
-pub(crate) fn mac_of(address: Ipv4Addr) -> [u8; 6] {
-    let [a, b, c, d] = address.octets();
-    [0x0a, 0x58, a, b, c, d]
-}
 
 /// Makes the bridge up with the gateway's address; one that stands already is adopted. Answers its index.
 pub(crate) async fn ensure(
@@ -77,16 +69,6 @@ pub(crate) async fn address(handle: &Handle, name: &str) -> Result<Option<Ipv4Ne
     Ok(None)
 }
 
-/// The link of this name, if there is one.
-pub(crate) async fn find(handle: &Handle, name: &str) -> Result<Option<LinkMessage>, NetError> {
-    let mut replies = handle.link().get().match_name(name).execute();
-    match replies.try_next().await {
-        Ok(link) => Ok(link),
-        Err(error) if errno(&error) == Some(ENODEV) => Ok(None),
-        Err(error) => Err(netlink("look up interface", name, error)),
-    }
-}
-
 /// Names of the agent's sandbox interfaces on the bridge.
 pub(crate) async fn ports(
     handle: &Handle,
@@ -140,18 +122,6 @@ pub(crate) async fn remove(handle: &Handle, name: &str) -> Result<(), NetError> 
         Err(error) if errno(&error) != Some(ENODEV) => Err(netlink("remove bridge", name, error)),
         Ok(()) | Err(_) => Ok(()),
     }
-}
-
-/// The errno of a refused request.
-pub(crate) fn errno(error: &rtnetlink::Error) -> Option<i32> {
-    match error {
-        rtnetlink::Error::NetlinkError(message) => message.code.map(|code| -code.get()),
-        _ => None,
-    }
-}
-
-pub(crate) fn netlink(operation: &'static str, object: &str, source: rtnetlink::Error) -> NetError {
-    NetError::Netlink { operation, object: object.to_owned(), source }
 }
 
 fn is_bridge(link: &LinkMessage) -> bool {

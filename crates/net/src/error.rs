@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
 
-use crate::host_ports::PortProtocol;
+use crate::host_port::PortProtocol;
 
 /// A failed network operation.
 #[derive(Debug, thiserror::Error)]

@@ -20,9 +20,8 @@ mod tests;
 mod udp;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +30,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::error::NetError;
+use crate::host_port::{HostPort, PortProtocol};
 
 /// Connections and clients of all ports together at most, however many files this process may open.
 const CONNECTIONS_MAX: u64 = 4096;
@@ -42,35 +42,6 @@ const AGAIN_AFTER_MIN: Duration = Duration::from_secs(1);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(10);
 /// Files for one connection, and as many are left to everything else.
 const FILES_PER_CONNECTION: u64 = 4;
-
-/// A port of the node that leads to a port of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HostPort {
-    /// What is spoken there.
-    pub protocol: PortProtocol,
-    /// Where the node listens; the unspecified address means at all of its addresses.
-    pub listen: SocketAddr,
-    /// The port in the pod.
-    pub pod_port: u16,
-}
-
-/// What a port is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PortProtocol {
-    /// Connections.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
-
-impl fmt::Display for PortProtocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-        })
-    }
-}
 
 /// The open ports of one node, by pod.
 #[derive(Debug)]

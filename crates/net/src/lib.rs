@@ -8,7 +8,7 @@
 //! Ports of the node that lead to pods are served by `host_ports`, the names of Services and pods by `dns`.
 //!
 //! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a bridge (both pure), `leases` makes the
-//! decision durable, `bridge` and `veth` talk netlink,
+//! decision durable, `bridge` and `veth` talk netlink with what `links` asks of any interface,
 //! `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
 #![forbid(unsafe_code)]
 #![allow(
@@ -23,8 +23,10 @@ pub mod dns;
 mod error;
 pub mod files;
 mod forwarding;
+mod host_port;
 mod host_ports;
 mod leases;
+mod links;
 mod netns;
 mod network;
 pub mod pool;
@@ -34,7 +36,7 @@ mod veth;
 
 pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
-pub use host_ports::{HostPort, PortProtocol};
+pub use host_port::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
 pub use network::{Attachment, Config, Forwarding, Network, SubnetChoice};
 pub use share::Share;

@@ -12,8 +12,10 @@ use tokio::sync::watch;
 use crate::bridge;
 use crate::error::NetError;
 use crate::forwarding;
-use crate::host_ports::{HostPort, HostPorts};
+use crate::host_port::HostPort;
+use crate::host_ports::HostPorts;
 use crate::leases::{Found, LeaseFile};
+use crate::links;
 use crate::netns::{Identity, NetNs};
 use crate::pool::Pool;
 use crate::share::{self, Share};
@@ -228,7 +230,7 @@ impl Network {
             ip: address,
             gateway,
             prefix_len,
-            mac: bridge::mac_of(address),
+            mac: links::mac_of(address),
             host_interface: host_interface.clone(),
         };
         let identity = namespace.identity().map_err(|source| NetError::Io {
@@ -448,7 +450,7 @@ async fn recover(
     leases: &LeaseFile,
     netlink: &rtnetlink::Handle,
 ) -> Result<(Pool, bool), NetError> {
-    let bridge_index = bridge::find(netlink, &config.bridge).await?.map(|link| link.header.index);
+    let bridge_index = links::find(netlink, &config.bridge).await?.map(|link| link.header.index);
     let (used_before, turned_forwarding_on) = match leases.read()? {
         Found::Nothing => (None, false),
         Found::EarlierBoot(subnet) => (Some(subnet), false),

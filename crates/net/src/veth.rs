@@ -8,8 +8,8 @@ use rtnetlink::packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute,
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use sha2::{Digest, Sha256};
 
-use crate::bridge::{errno, find, mac_of, netlink};
 use crate::error::NetError;
+use crate::links::{ENODEV, errno, find, mac_of, netlink};
 use crate::netns::NetNs;
 use crate::share::Share;
 
@@ -25,7 +25,6 @@ const PREFIX_OF_GUESTS: &str = "rn";
 const NAME_LENGTH: usize = 14;
 
 const EEXIST: i32 = 17;
-const ENODEV: i32 = 19;
 
 /// Where a sandbox is to be plugged in.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,42 @@
+//! What is asked of any interface, and what an answer means.
+
+use std::net::Ipv4Addr;
+
+use futures::TryStreamExt;
+use rtnetlink::Handle;
+use rtnetlink::packet_route::link::LinkMessage;
+
+use crate::error::NetError;
+
+/// There is no such interface.
+pub(crate) const ENODEV: i32 = 19;
+
+/// A hardware address that follows from the IPv4 address (`0a:58:` and its four numbers, as the CNI plugins have it): an
+/// address that comes back with another pod does not meet stale neighbour entries.
+pub(crate) fn mac_of(address: Ipv4Addr) -> [u8; 6] {
+    let [a, b, c, d] = address.octets();
+    [0x0a, 0x58, a, b, c, d]
+}
+
+/// The link of this name, if there is one.
+pub(crate) async fn find(handle: &Handle, name: &str) -> Result<Option<LinkMessage>, NetError> {
+    let mut replies = handle.link().get().match_name(name).execute();
+    match replies.try_next().await {
+        Ok(link) => Ok(link),
+        Err(error) if errno(&error) == Some(ENODEV) => Ok(None),
+        Err(error) => Err(netlink("look up interface", name, error)),
+    }
+}
+
+/// The errno of a refused request.
+pub(crate) fn errno(error: &rtnetlink::Error) -> Option<i32> {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => message.code.map(|code| -code.get()),
+        _ => None,
+    }
+}
+
+/// A request that was refused.
+pub(crate) fn netlink(operation: &'static str, object: &str, source: rtnetlink::Error) -> NetError {
+    NetError::Netlink { operation, object: object.to_owned(), source }
+}
