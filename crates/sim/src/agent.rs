@@ -464,20 +464,10 @@ impl PodOnNode {
             }
             Action::SetUpSandbox { attempt, refresh: _ } => {
                 self.leading_on.insert(id);
-                let ip = IpAddr::V4(Ipv4Addr::from_bits(self.address));
-                let stood = self.sandboxes.insert(attempt, ip).is_some();
-                self.tally.sandboxes += u64::from(!stood);
-                effects.push(answer(40, Outcome::SandboxReady { ips: vec![ip] }));
+                effects.push(answer(40, self.set_up(attempt)));
             }
             Action::TearDownSandbox { attempt } => {
-                self.sandboxes.remove(&attempt);
-                let inside: Vec<ContainerKey> =
-                    self.running().filter(|key| key.sandbox == attempt).cloned().collect();
-                for key in inside {
-                    self.ended(now, &key, ExitStatus::Signal { signal: SIGKILL });
-                }
-                self.containers.retain(|key, _| key.sandbox != attempt);
-                self.hooks.forget(|key| key.sandbox == attempt);
+                self.tear_down(now, attempt);
                 effects.push(answer(20, Outcome::Done));
             }
             Action::PullImage { image, .. } | Action::FetchImage { image, .. } => {
@@ -523,9 +513,7 @@ impl PodOnNode {
                 self.core.handle(now, Event::ResourcesDecided { ticket, decision });
             }
             Action::WriteStatus(status) => {
-                let newest = |name: &str| self.newest_start(name).cloned();
-                let broken = self.hooks.check_status(&self.pod, &status, newest);
-                broken.into_iter().for_each(|broken| self.breaks(|| broken));
+                self.check_hooks(&status);
                 self.unwritten = Some(*status);
             }
             Action::EmitEvent(event) => effects.push(Effect::Event(event)),
@@ -534,6 +522,32 @@ impl PodOnNode {
             }
             Action::Finish => effects.push(Effect::Finished),
         }
+    }
+
+    fn set_up(&mut self, attempt: SandboxAttempt) -> Outcome {
+        let ip = IpAddr::V4(Ipv4Addr::from_bits(self.address));
+        let stood = self.sandboxes.insert(attempt, ip).is_some();
+        self.tally.sandboxes += u64::from(!stood);
+        Outcome::SandboxReady { ips: vec![ip] }
+    }
+
+    /// Takes a sandbox away, and what runs in it.
+    fn tear_down(&mut self, now: Tick, attempt: SandboxAttempt) {
+        self.sandboxes.remove(&attempt);
+        let inside: Vec<ContainerKey> =
+            self.running().filter(|key| key.sandbox == attempt).cloned().collect();
+        for key in inside {
+            self.ended(now, &key, ExitStatus::Signal { signal: SIGKILL });
+        }
+        self.containers.retain(|key, _| key.sandbox != attempt);
+        self.hooks.forget(|key| key.sandbox == attempt);
+    }
+
+    /// What a status says of hooks must be so.
+    fn check_hooks(&mut self, status: &PodStatus) {
+        let newest = |name: &str| self.newest_start(name).cloned();
+        let broken = self.hooks.check_status(&self.pod, status, newest);
+        broken.into_iter().for_each(|broken| self.breaks(|| broken));
     }
 
     /// What must never be: what was noted, or two starts of a container that run at the same time (P1).
