@@ -197,7 +197,7 @@ impl Api {
         check_scope(entry, path)?;
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
         let terms = &self.shared.terms;
-        let _until_queued = terms.admit(&self.shared.store, verb, path, &options)?;
+        let _until_queued = terms.admit(self.shared.state(), verb, path, &options)?;
         let call = Call { api: &self.shared, entry, path, options, request };
         if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
     }

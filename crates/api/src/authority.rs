@@ -84,7 +84,9 @@ impl Authority {
             grant.map_or(Verdict::Deny, |grant| Verdict::Allow(grant.to_string()))
         };
         Ok(match node_rights::node_of(user) {
-            Some(node) if !node_rights::allow(state.store, node, what) => Verdict::Deny,
+            Some(node) if granted != Verdict::Deny && !node_rights::allow(state, node, what) => {
+                Verdict::Deny
+            }
             Some(_) | None => granted,
         })
     }

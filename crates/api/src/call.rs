@@ -204,11 +204,7 @@ pub(crate) fn put(
         encoded
     };
     let pending = api.store.write(key, expect, Mutation::Put(&encode))?;
-    let (object, text): (Arc<dyn AnyObject>, Bytes) =
-        (object.into_inner().into(), text.into_inner());
-    #[cfg(test)]
-    crate::decoded::check_reads_back(&api.registry, key, &text, object.as_ref());
-    api.decoded.put(&key.into(), text, object);
+    api.decoded.put(&key.into(), text.into_inner(), object.into_inner().into());
     Ok(pending)
 }
 

@@ -94,22 +94,6 @@ impl Entry {
     }
 }
 
-/// What is remembered of a write must be what a reader of its text finds. Run in all tests of this crate.
-#[cfg(test)]
-pub(crate) fn check_reads_back(
-    registry: &crate::registry::Registry,
-    key: &str,
-    text: &[u8],
-    object: &dyn AnyObject,
-) {
-    let resource = key.split('/').nth(1).unwrap_or_default();
-    let entry = registry.kinds().find(|entry| entry.resource() == resource);
-    let read = entry.map(|entry| (entry.decode_stored)(text).expect("it was just written"));
-    let read = read.expect("the kind of each key is served");
-    let shown = String::from_utf8_lossy(text);
-    assert!(read.same_as(object), "{key} is read back as something else than it was: {shown}");
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,25 +1,25 @@
 //! What a node's agent may do beyond its role: only what is about its own node and the pods that are bound to it. A role cannot say
-//! that; upstream has an authorizer and an admission plugin of their own for it (Node, NodeRestriction).
+//! that; upstream has an authorizer of its own for it (Node). What it may make is looked at when it is read (`admission::node_restriction`).
 //!
 //! ```text
 //!   user system:node:NAME, group system:nodes
 //!     secrets, configmaps          read, one by name, which a pod on NAME refers to
 //!     serviceaccounts/token        for the account of a pod on NAME
-//!     pods                         status and end of those on NAME; made are only mirrors of NAME's own files
+//!     pods                         status and end of those on NAME
 //!     nodes, leases                written under its own name
 //! ```
-//! What is looked at is durable: an agent asks about a pod after it has seen it.
+//! What is looked at is durable, as an agent asks about a pod after it has seen it; of a pod that it writes to, the newest.
+//! Not narrowed: PersistentVolumes and the status of PodRestarts (docs/compatibility.md).
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_store::{RangeQuery, Store};
+use rekindle_store::RangeQuery;
 use rekindle_types::references::{ObjectRef, pod_references};
 
 use crate::auth::user::NODES;
-use crate::auth::{Attributes, Identity, UserInfo};
-use crate::call::Call;
-use crate::kinds::pod::is_mirror;
-use crate::registry::AnyObject;
-use crate::status::ApiError;
+use crate::auth::{Attributes, UserInfo};
+use crate::keys;
+use crate::registry::KindEntry;
+use crate::stored::State;
 
 /// What the names of nodes' users begin with.
 const PREFIX: &str = "system:node:";
@@ -32,19 +32,19 @@ pub(crate) fn node_of(user: &UserInfo) -> Option<&str> {
 }
 
 /// Whether this is about what is the node's own. Its role has been asked already.
-pub(crate) fn allow(store: &Store, node: &str, what: &Attributes<'_>) -> bool {
+pub(crate) fn allow(state: State<'_>, node: &str, what: &Attributes<'_>) -> bool {
     let Attributes::Resource { verb, group, resource, subresource, namespace, name } = *what else {
         return true;
     };
     let reads = matches!(verb, "get" | "list" | "watch");
     match (group, resource, subresource) {
-        ("", "secrets", _) => refers(store, node, &ObjectRef::secret(namespace, name)),
-        ("", "configmaps", _) => refers(store, node, &ObjectRef::config_map(namespace, name)),
+        ("", "secrets", _) => refers(state, node, &ObjectRef::secret(namespace, name)),
+        ("", "configmaps", _) => refers(state, node, &ObjectRef::config_map(namespace, name)),
         ("", "serviceaccounts", "token") => {
-            pods_on(store, node, namespace).any(|pod| account(&pod) == Some(name))
+            pods_on(state, node, namespace).any(|pod| account(&pod) == Some(name))
         }
-        ("", "pods", _) if reads || verb == "create" => true, // what is created is looked at then
-        ("", "pods", _) => is_on(store, node, namespace, name),
+        ("", "pods", "") if reads || verb == "create" => true, // what is created is looked at then
+        ("", "pods", _) => is_on(state, node, namespace, name),
         ("", "nodes", _) if reads => true,
         ("", "nodes", _) => name.is_empty() || name == node,
         ("coordination.k8s.io", "leases", _) => {
@@ -54,53 +54,38 @@ pub(crate) fn allow(store: &Store, node: &str, what: &Attributes<'_>) -> bool {
     }
 }
 
-/// Refuses a pod that a node's agent may not make: all but mirrors of its own files, which refer to nothing.
-pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
-    let Identity::User(user) = &call.request.identity else { return Ok(()) };
-    let (Some(node), Some(pod)) = (node_of(user), object.as_any().downcast_ref::<Pod>()) else {
-        return Ok(());
-    };
-    if is_own_mirror(node, pod) {
-        return Ok(());
-    }
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let why = format!("node {node:?} may only create mirror pods of its own files");
-    Err(ApiError::forbidden(call.entry, name, &why))
-}
-
-fn is_own_mirror(node: &str, pod: &Pod) -> bool {
-    let spec = pod.spec.as_ref();
-    is_mirror(pod)
-        && spec.and_then(|spec| spec.node_name.as_deref()) == Some(node)
-        && account(pod).is_none()
-        && pod_references(pod).is_empty()
-}
-
 /// The account that a pod runs as; mirrors have none, all others do.
-fn account(pod: &Pod) -> Option<&str> {
+pub(crate) fn account(pod: &Pod) -> Option<&str> {
     let account = pod.spec.as_ref()?.service_account_name.as_deref();
     account.filter(|account| !account.is_empty())
 }
 
 /// Whether a pod of the node refers to the object. Without a name it would be all of them.
-fn refers(store: &Store, node: &str, object: &ObjectRef) -> bool {
+fn refers(state: State<'_>, node: &str, object: &ObjectRef) -> bool {
     !object.name.is_empty()
-        && pods_on(store, node, &object.namespace).any(|pod| pod_references(&pod).contains(object))
+        && pods_on(state, node, &object.namespace).any(|pod| pod_references(&pod).contains(object))
 }
 
-fn is_on(store: &Store, node: &str, namespace: &str, name: &str) -> bool {
-    let stored = store.get(&format!("/pods/{namespace}/{name}"));
+fn is_on(state: State<'_>, node: &str, namespace: &str, name: &str) -> bool {
+    let Some(pods) = pods(state) else { return true }; // none are served
+    let stored = state.store.newest(&keys::object(pods, namespace, name));
     // one that is gone is nobody's: the answer is that it is not there
     stored.is_none_or(|stored| on_node(&stored.value, node).is_some())
 }
 
+fn pods<'a>(state: State<'a>) -> Option<&'a KindEntry> {
+    state.registry.find("", "v1", "pods")
+}
+
 /// The pods of a namespace that are bound to the node.
-fn pods_on(store: &Store, node: &str, namespace: &str) -> impl Iterator<Item = Pod> {
-    let prefix = format!("/pods/{namespace}/");
-    let query = RangeQuery { prefix, ..RangeQuery::default() };
-    let found = match namespace {
-        "" => Vec::new(),
-        _ => store.range(&query).map(|range| range.objects).unwrap_or_default(),
+fn pods_on(state: State<'_>, node: &str, namespace: &str) -> impl Iterator<Item = Pod> {
+    let found = match pods(state).filter(|_| !namespace.is_empty()) {
+        Some(pods) => {
+            let prefix = keys::collection(pods, namespace);
+            let query = RangeQuery { prefix, ..RangeQuery::default() };
+            state.store.range(&query).map(|range| range.objects).unwrap_or_default()
+        }
+        None => Vec::new(),
     };
     found.into_iter().filter_map(move |stored| on_node(&stored.value, node))
 }

@@ -2,6 +2,7 @@
 //! search engines recognise it.
 
 use http::StatusCode;
+use rekindle_types::term::TERM_OVER;
 use serde::{Deserialize, Serialize};
 
 use crate::registry::{FieldError, KindEntry};
@@ -239,7 +240,7 @@ impl ApiError {
     /// 409: the leader that writes does not lead any more.
     pub fn term_over(why: &str) -> Self {
         Self::new(StatusCode::CONFLICT, "Conflict", why).with_cause(Cause {
-            reason: "LeaderTermOver".to_owned(),
+            reason: TERM_OVER.to_owned(),
             message: why.to_owned(),
             field: String::new(),
         })

@@ -15,12 +15,16 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use rekindle_store::Store;
 use rekindle_types::Term;
 use rekindle_types::term::LEADER_TERM;
 
+use crate::keys;
 use crate::request::{Options, ResourcePath, Verb};
 use crate::status::ApiError;
+use crate::stored::State;
+
+/// Group, version and plural of what leaders hold.
+const LEASES: (&str, &str, &str) = ("coordination.k8s.io", "v1", "leases");
 
 /// Decides about writes that name a term.
 #[derive(Debug, Default)]
@@ -45,7 +49,7 @@ pub(crate) enum Admitted<'a> {
     Freely,
     /// In its term.
     InTerm { _gate: RwLockReadGuard<'a, Gate> },
-    /// It may begin a term.
+    /// It may begin a term; it names none, or the one that is.
     Alone { _gate: RwLockWriteGuard<'a, Gate> },
 }
 
@@ -58,7 +62,7 @@ impl Terms {
     /// Admits a request to this resource.
     pub(crate) fn admit(
         &self,
-        store: &Store,
+        state: State<'_>,
         verb: Verb,
         path: &ResourcePath,
         options: &Options,
@@ -67,31 +71,46 @@ impl Terms {
             Verb::Get | Verb::List | Verb::Watch => return Ok(Admitted::Freely),
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {}
         }
-        if path.resource == "leases" && path.group == "coordination.k8s.io" {
+        let term: Option<Term> = options
+            .get(LEADER_TERM)
+            .map(str::parse)
+            .transpose()
+            .map_err(|error| ApiError::bad_request(format!("{LEADER_TERM}: {error}")))?;
+        if (path.group.as_str(), path.resource.as_str()) == (LEASES.0, LEASES.2) {
             let gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+            term.map_or(Ok(()), |term| gate.check(state, &term))?;
             return Ok(Admitted::Alone { _gate: gate });
         }
-        let Some(term) = options.get(LEADER_TERM) else { return Ok(Admitted::Freely) };
-        let term: Term = term
-            .parse()
-            .map_err(|error| ApiError::bad_request(format!("{LEADER_TERM}: {error}")))?;
+        let Some(term) = term else { return Ok(Admitted::Freely) };
         let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-        match *gate {
-            Gate::Open => check(store, &term)?,
-            Gate::Closed => {
-                return Err(ApiError::term_over("the API ends, and takes no writes of leaders"));
-            }
-        }
+        gate.check(state, &term)?;
         Ok(Admitted::InTerm { _gate: gate })
     }
 }
 
+impl Gate {
+    /// Whether a write of this term is taken.
+    fn check(self, state: State<'_>, term: &Term) -> Result<(), ApiError> {
+        match self {
+            Self::Open => compare(state, term),
+            Self::Closed => {
+                Err(ApiError::term_over("the API ends, and takes no writes of leaders"))
+            }
+        }
+    }
+}
+
 /// Compares the term with the Lease as it is, writes on their way to the disk included.
-fn check(store: &Store, term: &Term) -> Result<(), ApiError> {
+fn compare(state: State<'_>, term: &Term) -> Result<(), ApiError> {
     let Term { namespace, lease, .. } = term;
-    let key = format!("/leases.coordination.k8s.io/{namespace}/{lease}");
     let over = |why: &str| Err(ApiError::term_over(&format!("term {term} is over: {why}")));
-    let Some(stored) = store.newest(&key) else { return over("its lease is gone") };
+    let (group, version, plural) = LEASES;
+    let entry = state
+        .registry
+        .find(group, version, plural)
+        .ok_or_else(|| ApiError::internal("no Leases are served".to_owned()))?;
+    let newest = state.store.newest(&keys::object(entry, namespace, lease));
+    let Some(stored) = newest else { return over("its lease is gone") };
     let stored: Lease = serde_json::from_slice(&stored.value)
         .map_err(|error| ApiError::internal(format!("read lease {namespace}/{lease}: {error}")))?;
     match Term::of(&stored) {

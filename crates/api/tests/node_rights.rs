@@ -5,6 +5,7 @@
 mod harness;
 
 use harness::{Bench, PODS, pod};
+use rekindle_api::Outcome;
 use rekindle_api::auth::UserInfo;
 use serde_json::{Value, json};
 
@@ -97,6 +98,36 @@ fn an_agent_writes_about_its_own_node_and_pods() {
     ];
     let answers = codes(&mut bench, "n1", &requests);
     assert_eq!(answers, [200, 403, 403, 200, 403, 403, 200, 200, 200]);
+}
+
+#[test]
+fn an_agent_makes_the_node_and_the_lease_of_its_own_name() {
+    let mut bench = bench();
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    let requests = [
+        ("POST", "/api/v1/nodes", named("n3")),
+        ("POST", "/api/v1/nodes", named("n4")),
+        ("POST", "/api/v1/nodes", json!({"metadata": {"generateName": "n3"}})),
+        ("POST", leases, named("n3")),
+        ("POST", leases, named("n4")),
+        ("POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", named("n3")),
+    ];
+    let answers = codes(&mut bench, "n3", &requests);
+    assert_eq!(answers, [201, 403, 403, 201, 403, 403]);
+}
+
+#[test]
+fn an_agent_writes_nothing_to_a_pod_whose_creation_is_not_durable_yet() {
+    let mut bench = bench();
+    let mut young = pod("young");
+    young["spec"]["nodeName"] = "n2".into();
+    let create = bench.request("POST", PODS, &young.to_string());
+    let Outcome::Write(mut write) = bench.api.handle(&create) else { panic!("it is a write") };
+    let delete = ("DELETE", "/api/v1/namespaces/default/pods/young", json!({}));
+    assert_eq!(codes(&mut bench, "n1", &[delete]), [403]);
+    bench.committer.commit_pending().unwrap();
+    assert!(write.try_answer().is_some());
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn a_write_of_an_old_term_is_refused_whatever_it_does_and_others_are_taken() {
         ("PATCH", format!("{PODS}/a/status?{third}"), json!({"status": {"message": "m"}})),
         ("DELETE", format!("{PODS}/a?{third}"), json!({})),
         ("DELETE", format!("{PODS}?{third}"), json!({})),
+        ("DELETE", format!("{LEASES}/leader?{third}"), json!({})),
         (
             "POST",
             format!("{PODS}/a/eviction?{third}"),
@@ -85,6 +86,8 @@ fn what_is_no_term_is_a_bad_request_and_an_api_that_ends_takes_none() {
     bench.api.close_to_leaders();
     let target = format!("{PODS}?{}", in_term(&uid, 3));
     assert_eq!(code(&mut bench, "POST", &target, &pod("a")), 409);
+    let lease = format!("{LEASES}/leader?{}", in_term(&uid, 3));
+    assert_eq!(code(&mut bench, "DELETE", &lease, &json!({})), 409);
     assert_eq!(code(&mut bench, "POST", PODS, &pod("a")), 201);
 }
 

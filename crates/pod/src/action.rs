@@ -7,12 +7,8 @@ use rekindle_types::v1alpha1::{PodRestartPhase, Refresh};
 use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
-use crate::event::ContainerKey;
 use crate::journal::Journal;
-
-/// Numbers the actions of one core in one agent process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActionId(pub u64);
+use crate::key::ContainerKey;
 
 /// One thing to do. Every action is idempotent by its keys.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@
 use rekindle_types::{ContainerAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
-use crate::action::ActionId;
+use crate::key::ActionId;
 
 /// The delay of the second restart, unless the node caps it lower (KEP-5593).
 const CRASH_INITIAL: TickDuration = TickDuration::from_secs(10);

@@ -19,12 +19,11 @@ use rekindle_types::{
     ContainerAttempt, ContainerUser, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration,
 };
 
-use crate::action::ActionId;
 use crate::backoff::{CrashBackoff, ImageBackoff, Task};
 use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
-use crate::event::ContainerKey;
 use crate::health::{Health, HookRun};
 use crate::journal::{ContainerRecord, EndedContainer, Gate, HealthRecord, Standing};
+use crate::key::{ActionId, ContainerKey};
 use crate::resize::Update;
 use crate::restart_rules::{self, RuleAction};
 

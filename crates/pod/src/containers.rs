@@ -5,14 +5,15 @@
 
 use rekindle_types::{Exit, ExitStatus, Tick};
 
-use crate::action::{Action, ActionId};
+use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::Role;
 use crate::container::{Complaint, FollowUp, Hold, Made, State, StopReason};
 use crate::core::{Keep, Lifecycle, PodCore};
-use crate::event::{ActionError, ActionErrorKind, ContainerKey, Outcome};
+use crate::event::{ActionError, ActionErrorKind, Outcome};
 use crate::health::Health;
 use crate::journal::{RestartStage, Standing};
+use crate::key::{ActionId, ContainerKey};
 use crate::outbox::Pending;
 use crate::texts;
 

@@ -17,16 +17,17 @@ use rekindle_types::resources::Amounts;
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::action::{Action, ActionId, HookKind, PodEvent};
+use crate::action::{Action, HookKind, PodEvent};
 use crate::backoff::Task;
 use crate::blueprint::Blueprint;
 use crate::config::Config;
 use crate::container::{Container, Round};
 use crate::containers::Clearance;
-use crate::event::{ActionError, ContainerKey, Event, Outcome};
+use crate::event::{ActionError, Event, Outcome};
 use crate::journal::{
     EndingRecord, Journal, RestartCause, RestartRecord, RestartResult, VolumesRecord,
 };
+use crate::key::{ActionId, ContainerKey};
 use crate::outbox::{Outbox, Pending};
 use crate::resize::Resize;
 use crate::sandbox::{OldSandbox, Sandbox};

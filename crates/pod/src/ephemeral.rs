@@ -12,8 +12,9 @@
 use crate::blueprint::{Definition, Role};
 use crate::container::{Container, Hold, State};
 use crate::core::{Keep, PodCore};
-use crate::event::{ActionError, ActionErrorKind, ContainerKey};
+use crate::event::{ActionError, ActionErrorKind};
 use crate::journal::{ContainerRecord, Standing};
+use crate::key::ContainerKey;
 use crate::restart;
 use crate::sandbox::SandboxState;
 use crate::texts;

@@ -10,19 +10,7 @@ use rekindle_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::action::ActionId;
-
-/// Names one start of one container in one sandbox of this pod. An event that carries another one than the current is late
-/// and changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ContainerKey {
-    /// The sandbox it was made in.
-    pub sandbox: SandboxAttempt,
-    /// The container.
-    pub name: ContainerName,
-    /// Which start.
-    pub attempt: ContainerAttempt,
-}
+use crate::key::{ActionId, ContainerKey};
 
 /// One thing that happened.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@
 
 use rekindle_types::{Tick, TickDuration};
 
-use crate::action::{Action, ActionId};
+use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::{Hook, Role};
 use crate::container::{State, Stop, StopReason, StopStep};
@@ -22,6 +22,7 @@ use crate::core::{Lifecycle, PodCore};
 use crate::event::{ActionError, Outcome};
 use crate::health::HookRun;
 use crate::journal::{Halt, RestartCause, RestartStage};
+use crate::key::ActionId;
 use crate::outbox::Pending;
 use crate::sandbox::SandboxState;
 use crate::texts;
@@ -40,10 +41,7 @@ impl Halt {
 
     /// The same, but no later than so long after `now`.
     pub(crate) fn within(self, now: Tick, grace: TickDuration) -> Self {
-        match self {
-            Self::AtOnce => Self::AtOnce,
-            Self::By { deadline } => Self::By { deadline: deadline.min(now + grace) },
-        }
+        self.sooner(Self::By { deadline: now + grace })
     }
 
     /// The one that ends sooner.

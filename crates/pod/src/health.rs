@@ -8,9 +8,10 @@
 
 use rekindle_types::{ContainerAttempt, Tick};
 
-use crate::action::{ActionId, ProbeKind};
+use crate::action::ProbeKind;
 use crate::blueprint::{Definition, Hook};
 use crate::journal::{HealthRecord, Launched, Readiness};
+use crate::key::ActionId;
 use crate::probe::{ProbeRules, Prober};
 
 /// How a running container does.

@@ -7,14 +7,15 @@
 
 use rekindle_types::Tick;
 
-use crate::action::{Action, ActionId, HookKind, HookLimit};
+use crate::action::{Action, HookKind, HookLimit};
 use crate::backoff::Task;
 use crate::blueprint::Role;
 use crate::container::{State, StopReason, StopStep};
 use crate::core::{Keep, PodCore};
-use crate::event::{ActionError, ContainerKey, Outcome};
+use crate::event::{ActionError, Outcome};
 use crate::halt::GRACE_MIN;
 use crate::health::{HookRun, Launch};
+use crate::key::{ActionId, ContainerKey};
 use crate::outbox::Pending;
 use crate::texts;
 

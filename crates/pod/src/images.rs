@@ -16,11 +16,12 @@
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::waiting;
 
-use crate::action::{Action, ActionId};
+use crate::action::Action;
 use crate::blueprint::Definition;
 use crate::container::{Complaint, Hold, State};
 use crate::core::PodCore;
 use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
+use crate::key::ActionId;
 use crate::outbox::Pending;
 use crate::texts;
 

@@ -53,8 +53,7 @@ impl Journal {
     pub(crate) fn seen_at(mut self, now: Tick, grace: TickDuration) -> Self {
         for record in self.containers.values_mut() {
             for end in [&mut record.last, &mut record.before].into_iter().flatten() {
-                end.exit.finished_at = end.exit.finished_at.min(now);
-                end.exit.started_at = end.exit.started_at.min(end.exit.finished_at);
+                end.set_seen_at(now);
             }
             record.crash.seen_at(now);
         }
@@ -202,6 +201,14 @@ pub struct EndedContainer {
     pub image_id: String,
     /// How it ended.
     pub exit: Exit,
+}
+
+impl EndedContainer {
+    /// It is read at this time by a clock that may have been set back since it was written: it has not happened later than now.
+    pub(crate) fn set_seen_at(&mut self, now: Tick) {
+        self.exit.finished_at = self.exit.finished_at.min(now);
+        self.exit.started_at = self.exit.started_at.min(self.exit.finished_at);
+    }
 }
 
 /// The end of the pod.

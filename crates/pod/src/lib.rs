@@ -22,6 +22,7 @@
 //! | images and their backoff | `images` |
 //! | delays | `backoff`, `timers` |
 //! | which updates matter | `update` |
+//! | what events and actions are matched by | [`key`] |
 //! | volumes, sandbox | `volumes`, `sandbox` |
 //! | graceful end of containers and of the pod | `halt`, `ending` |
 //! | probes, and the way to `started` | `health`, `probe`, `probing` |
@@ -51,6 +52,7 @@ mod health;
 mod hooks;
 mod images;
 pub mod journal;
+pub mod key;
 mod outbox;
 mod phase;
 mod probe;
@@ -71,17 +73,18 @@ mod update;
 mod volumes;
 
 pub use action::{
-    Action, ActionId, Answer, HookKind, HookLimit, LimitStep, PodEvent, ProbeKind, PullPolicy,
+    Action, Answer, HookKind, HookLimit, LimitStep, PodEvent, ProbeKind, PullPolicy,
     ResourceRequest, Restarts, Severity,
 };
 pub use conditions::owns_condition;
 pub use config::Config;
 pub use core::PodCore;
 pub use event::{
-    ActionError, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, Event, Eviction,
+    ActionError, ActionErrorKind, ContainerSeen, ContainerSeenState, Event, Eviction,
     EvictionCause, ImageSource, Outcome, ResourceDecision, RestartRequest, SandboxSeen,
     SandboxSeenState, Series, Snapshot, Verdict,
 };
 pub use journal::Journal;
+pub use key::{ActionId, ContainerKey};
 pub use status_write::StatusWrite;
 pub use update::concerns_core;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rekindle_types::SandboxAttempt;
 
-use crate::action::{Action, ActionId, HookKind, ProbeKind};
-use crate::event::ContainerKey;
+use crate::action::{Action, HookKind, ProbeKind};
+use crate::key::{ActionId, ContainerKey};
 
 /// What an answer is for.
 #[derive(Clone, Debug, PartialEq, Eq)]

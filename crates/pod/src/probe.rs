@@ -11,8 +11,9 @@
 use k8s_openapi::api::core::v1::Probe;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::action::{ActionId, ProbeKind};
+use crate::action::ProbeKind;
 use crate::blueprint;
+use crate::key::ActionId;
 
 /// How a container is probed, with the defaults that the API server would have written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

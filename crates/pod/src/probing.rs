@@ -9,13 +9,14 @@
 //! Startup and liveness end when the container or the pod begins to end, readiness goes on until the process is gone. An
 //! execution that comes to no verdict is told in an event and counts for nothing.
 
-use crate::action::{Action, ActionId, ProbeKind};
+use crate::action::{Action, ProbeKind};
 use crate::blueprint::Role;
 use crate::container::{State, Stop, StopReason};
 use crate::core::{Keep, PodCore};
 use crate::event::{ActionError, Outcome, Verdict};
 use crate::health::{Health, Probing};
 use crate::journal::{Gate, Readiness};
+use crate::key::ActionId;
 use crate::outbox::Pending;
 use crate::probe::{ProbeRules, Sign};
 use crate::texts;

@@ -21,9 +21,10 @@ use crate::blueprint::Role;
 use crate::container::{Container, Made, State};
 use crate::containers::ClearanceStep;
 use crate::core::{Keep, Lifecycle, PodCore};
-use crate::event::{ContainerKey, ContainerSeen, ContainerSeenState, SandboxSeenState, Snapshot};
+use crate::event::{ContainerSeen, ContainerSeenState, SandboxSeenState, Snapshot};
 use crate::health::Health;
 use crate::journal::{EndedContainer, Gate, Halt, HealthRecord, Launched, Readiness, Standing};
+use crate::key::ContainerKey;
 use crate::sandbox::{OldSandbox, Remains, SandboxState};
 use crate::texts;
 use crate::volumes::Volumes;
@@ -164,12 +165,12 @@ impl PodCore {
         let known = self.containers[place].last.as_ref().map(|last| last.attempt);
         if let Some(end) = told.ended.as_ref().filter(|end| known.is_none_or(|n| n < end.attempt)) {
             let follow_up = self.follow_up(place, end.exit.status);
-            let container = &mut self.containers[place];
-            let mut end = end.clone();
-            // by a clock that has been set back since
-            end.exit.finished_at = end.exit.finished_at.min(self.now);
-            container.last = Some(end);
+            let (now, container) = (self.now, &mut self.containers[place]);
+            container.last = Some(end.clone());
             container.before = told.before.clone().or(container.before.take());
+            for end in [&mut container.last, &mut container.before].into_iter().flatten() {
+                end.set_seen_at(now);
+            }
             container.stand_after(follow_up);
         }
         let container = &mut self.containers[place];

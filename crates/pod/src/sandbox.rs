@@ -20,13 +20,14 @@ use std::net::IpAddr;
 use rekindle_types::v1alpha1::Refresh;
 use rekindle_types::{SandboxAttempt, Tick};
 
-use crate::action::{Action, ActionId};
+use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::Role;
 use crate::container::{FollowUp, Round, State, StopStep};
 use crate::core::{Keep, PodCore};
 use crate::event::{ActionError, Outcome};
 use crate::journal::Halt;
+use crate::key::ActionId;
 use crate::outbox::Pending;
 use crate::texts;
 

@@ -8,10 +8,11 @@
 
 use rekindle_types::Tick;
 
-use crate::action::{Action, ActionId};
+use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::core::PodCore;
 use crate::event::{ActionError, Outcome};
+use crate::key::ActionId;
 use crate::outbox::Pending;
 use crate::texts;
 

@@ -12,6 +12,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 /// every option it does not know.
 pub const LEADER_TERM: &str = "leaderTerm";
 
+/// The reason of the cause in an API's refusal of a write whose term is over.
+pub const TERM_OVER: &str = "LeaderTermOver";
+
 /// One acquisition of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {

@@ -115,6 +115,13 @@ impl TickDuration {
     }
 }
 
+impl From<std::time::Duration> for TickDuration {
+    /// In whole microseconds, rounded down; what does not fit is as long as can be.
+    fn from(duration: std::time::Duration) -> Self {
+        Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 impl Add<TickDuration> for Tick {
     type Output = Tick;
     fn add(self, span: TickDuration) -> Tick {

@@ -74,13 +74,19 @@ fn is_told_by_the_ladder(seen: &Seen) -> bool {
     )
 }
 
-/// It says that the pod was ended, and by whom.
+/// It says that the pod was ended.
 pub(crate) fn tells_of_an_end(seen: &Seen) -> bool {
-    match seen.reason.as_str() {
-        event::KILLING => seen.message.starts_with("Stopping container"),
-        "Evicted" | "Preempted" | "TaintManagerEviction" | "NodeShutdown" => true,
-        _ => false,
-    }
+    let is_stopped =
+        seen.reason == event::KILLING && seen.message.starts_with("Stopping container");
+    is_stopped || tells_who_ended_it(seen)
+}
+
+/// It says that the pod was ended, and by whom. That its containers are stopped is told after it.
+pub(crate) fn tells_who_ended_it(seen: &Seen) -> bool {
+    matches!(
+        seen.reason.as_str(),
+        "Evicted" | "NodeShutdown" | event::PREEMPTED | event::TAINT_MANAGER_EVICTION
+    )
 }
 
 /// What goes without saying, or is told from a better source: the steps of every start, and what statuses, ledger and

@@ -1,7 +1,6 @@
 //! The account of a pod that is not there any more: what its ledger, its events and the restarts that were asked for still tell.
 
-use rekindle_types::Tick;
-use rekindle_types::v1alpha1::PodRestart;
+use rekindle_types::v1alpha1::{PodReplacement, PodRestart, ReplacementStep};
 
 use crate::account::{Account, State};
 use crate::climb::{self, Told};
@@ -11,7 +10,7 @@ use crate::history::History;
 use crate::words::show_time;
 
 /// Why the pod went, and who goes on in its place.
-pub fn of_gone(evidence: &GoneEvidence, _now: Tick) -> Account {
+pub fn of_gone(evidence: &GoneEvidence) -> Account {
     let seen = events::read(&evidence.events);
     let successor = successor(evidence);
     let why = why(evidence, &seen);
@@ -50,27 +49,29 @@ pub fn of_gone(evidence: &GoneEvidence, _now: Tick) -> Account {
 
 /// The pod that took its place: the restart that replaced it names it, or the ledger that goes on.
 fn successor(evidence: &GoneEvidence) -> Option<String> {
-    let replaced = |restart: &PodRestart| {
-        let replacement = restart.status.as_ref()?.replacement.as_ref()?;
-        replacement.new_pod_name.clone()
-    };
-    let by_restart = evidence.restarts.iter().rev().find_map(replaced);
+    let by_restart = replacement(evidence).and_then(|(_, by)| by.new_pod_name.clone());
     let by_ledger = evidence.ledger.as_ref().map(|ledger| ledger.spec.pod_name.clone());
     by_restart.or(by_ledger).filter(|pod| *pod != evidence.name)
 }
 
-/// What ended it: the restart that replaced it, else the last event that says that somebody did.
+/// The last restart that took the pod away, and how far it came.
+fn replacement(evidence: &GoneEvidence) -> Option<(&PodRestart, &PodReplacement)> {
+    let replacements = evidence.restarts.iter().filter_map(|restart| {
+        let replacement = restart.status.as_ref()?.replacement.as_ref()?;
+        (replacement.step != ReplacementStep::Held).then_some((restart, replacement))
+    });
+    replacements.max_by_key(|(restart, _)| restart.metadata.creation_timestamp.clone())
+}
+
+/// What ended it: the restart that replaced it, else the last event that says who did, else the last that says that somebody did.
 fn why(evidence: &GoneEvidence, seen: &[events::Seen]) -> Option<String> {
-    let replaced =
-        evidence.restarts.iter().rev().find(|restart| {
-            restart.status.as_ref().is_some_and(|status| status.replacement.is_some())
-        });
-    if let Some(restart) = replaced {
+    if let Some((restart, _)) = replacement(evidence) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         let rung = restart.spec.rung.map_or("Pod", |rung| rung.name());
         return Some(format!("PodRestart {name}, rung {rung}, evicted it"));
     }
-    let end = seen.iter().rev().find(|seen| events::tells_of_an_end(seen))?;
+    let last = |tells: fn(&events::Seen) -> bool| seen.iter().rev().find(|seen| tells(seen));
+    let end = last(events::tells_who_ended_it).or_else(|| last(events::tells_of_an_end))?;
     let at = show_time(&end.last.to_time());
     Some(format!("{} at {at}: {}", end.reason, end.message))
 }

@@ -8,8 +8,8 @@ use crate::condition::{Condition, of_job};
 use crate::history::{History, When};
 use crate::words::{line, show_time};
 
-/// How a Job does, and why in one sentence; `unwell` are those of its pods that are neither well nor done.
-pub(crate) fn judge(job: &Job, unwell: usize) -> (State, String) {
+/// How a Job does, and why in one sentence; `pods` is how they do that are neither well nor done.
+pub(crate) fn judge(job: &Job, pods: State) -> (State, String) {
     let conditions = of_job(job);
     let is = |type_: &str| conditions.iter().find(|c| c.type_ == type_ && c.status == "True");
     let counted = counted(job);
@@ -27,13 +27,9 @@ pub(crate) fn judge(job: &Job, unwell: usize) -> (State, String) {
     }
     let failed = job.status.as_ref().and_then(|status| status.failed).unwrap_or(0);
     let limit = job.spec.as_ref().and_then(|spec| spec.backoff_limit).unwrap_or(6);
-    match (unwell, failed) {
-        (0, 0) => (State::Healthy, counted),
-        (_, _) if failed > 0 => (
-            State::Failing,
-            format!("{counted}; it gives up after {limit} failures (backoffLimit)"),
-        ),
-        (_, _) => (State::Failing, counted),
+    match failed {
+        0 => (pods, counted),
+        _ => (State::Failing, format!("{counted}; {limit} may fail (backoffLimit)")),
     }
 }
 
@@ -72,19 +68,23 @@ pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
         return (State::Healthy, format!("{what}; {schedule}"));
     };
     let name = job.metadata.name.as_deref().unwrap_or_default();
-    let (state, what) = judge(job, 0);
-    let succeeded = cron_job.status.as_ref().and_then(|s| s.last_successful_time.as_ref());
-    let succeeded = match (state, succeeded) {
-        (State::Failed | State::Failing, Some(at)) => {
-            format!("; the last one that succeeded did at {}", show_time(at))
-        }
-        (State::Failed | State::Failing, None) => "; none has succeeded so far".to_owned(),
-        _ => String::new(),
-    };
-    let state = match state {
-        State::Failed => State::Failing,
-        State::Completed => State::Healthy,
-        other => other,
+    let (state, what) = judge(job, State::Healthy);
+    let last = cron_job.status.as_ref().and_then(|s| s.last_successful_time.as_ref());
+    let (state, succeeded) = match state {
+        State::Failed | State::Failing => (
+            State::Failing,
+            match last {
+                Some(at) => format!("; the last one that succeeded did at {}", show_time(at)),
+                None => "; none has succeeded so far".to_owned(),
+            },
+        ),
+        State::Completed => (State::Healthy, String::new()),
+        State::Healthy
+        | State::Gone
+        | State::Starting
+        | State::Terminating
+        | State::NotReady
+        | State::Blocked => (state, String::new()),
     };
     (state, format!("its newest Job {name}: {what}{succeeded}; {schedule}"))
 }
@@ -111,7 +111,7 @@ pub(crate) fn tell_jobs(jobs: &[Job], history: &mut History) {
 
 /// What comes next of a Job that waits: its deadline.
 pub(crate) fn next(job: &Job) -> Option<Next> {
-    let (state, _) = judge(job, 0);
+    let (state, _) = judge(job, State::Healthy);
     let is_over = matches!(state, State::Failed | State::Completed);
     let started = job.status.as_ref()?.start_time.as_ref().filter(|_| !is_over)?;
     let seconds = job.spec.as_ref()?.active_deadline_seconds?;

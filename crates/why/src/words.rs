@@ -19,8 +19,7 @@ pub(crate) fn show_span(length: TickDuration) -> String {
 
 /// `2026-11-21 11:07:48Z`.
 pub(crate) fn show_time(time: &Time) -> String {
-    let whole = Tick::from_secs(Tick::from(time).as_micros() / 1_000_000).to_time();
-    whole.0.to_string().replacen('T', " ", 1)
+    Tick::from(time).to_time().0.to_string().replacen('T', " ", 1)
 }
 
 /// `once`, `twice`, `5,941 times`.

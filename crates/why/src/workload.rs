@@ -23,7 +23,7 @@ pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
     });
     let (state, summary) = match workload {
         Workload::CronJob(cron_job, jobs) => job::judge_cron(cron_job, jobs),
-        Workload::Job(job) => job::judge(job, groups.unwell()),
+        Workload::Job(job) => job::judge(job, groups.state()),
         Workload::DaemonSet(_)
         | Workload::Deployment(..)
         | Workload::ReplicaSet(_)

@@ -140,7 +140,7 @@ fn a_job_that_works_counts_what_it_has() {
         (json!({"active": 2}), "healthy\n  0 of 3 pods succeeded, 0 failed, 2 at work"),
         (
             json!({"active": 1, "failed": 2}),
-            "failing\n  0 of 3 pods succeeded, 2 failed, 1 at work; it gives up after 6 failures (backoffLimit)",
+            "failing\n  0 of 3 pods succeeded, 2 failed, 1 at work; 6 may fail (backoffLimit)",
         ),
         (
             json!({"succeeded": 3, "conditions": [{"type": "Complete", "status": "True"}]}),
@@ -160,6 +160,19 @@ fn a_job_that_works_counts_what_it_has() {
         let text = render(&of_workload(&evidence, NOW), NOW);
         assert!(text.contains(&format!("job shop/import: {says}")), "{text}");
     }
+}
+
+#[test]
+fn a_job_whose_first_pod_is_on_its_way_is_starting() {
+    let job = of_job(json!({
+        "metadata": {"name": "import", "namespace": "shop"},
+        "spec": {"completions": 1, "template": {}}, "status": {"active": 1}
+    }));
+    let mut pod = crashed(0, json!({}));
+    pod["status"] = json!({"phase": "Pending"});
+    let workload = Workload::Job(Box::new(job));
+    let evidence = WorkloadEvidence { workload, events: vec![], pods: vec![evidence(pod, vec![])] };
+    assert_eq!(of_workload(&evidence, NOW).state, State::Starting);
 }
 
 #[test]
@@ -246,21 +259,23 @@ fn a_pod_that_is_gone_is_told_from_what_it_left() {
 
         What would help
           - rekindle why pod/web-b -n shop tells how its successor does
-    "#]].assert_eq(&render(&of_gone(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&of_gone(&evidence), NOW));
 }
 
 #[test]
 fn a_pod_that_left_events_only_tells_who_ended_it() {
     let evicted =
         json!(event("TaintManagerEviction", None, "Marking for deletion Pod shop/web", 1));
+    let mut stopped = json!(event("Killing", Some("app"), "Stopping container app", 1));
+    stopped["lastTimestamp"] = json!("2026-11-21T11:58:30Z");
     let evidence = GoneEvidence {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
-        events: vec![serde_json::from_value(evicted).unwrap()],
+        events: [evicted, stopped].map(|event| serde_json::from_value(event).unwrap()).to_vec(),
         ..GoneEvidence::default()
     };
     assert!(!evidence.is_empty() && GoneEvidence::default().is_empty());
-    let account = of_gone(&evidence, NOW);
+    let account = of_gone(&evidence);
     assert_eq!(account.state, State::Gone);
     let says = "it is not there any more: TaintManagerEviction at 2026-11-21 11:57:59Z: Marking for deletion Pod shop/web";
     assert_eq!(account.summary, says);

@@ -5,6 +5,7 @@ pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;
 mod escalation;
 pub(crate) mod namespaces;
+pub(crate) mod node_restriction;
 pub(crate) mod priority;
 pub(crate) mod service_accounts;
 pub(crate) mod storage_classes;

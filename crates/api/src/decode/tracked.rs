@@ -8,6 +8,9 @@ use serde_json::{Map, Number, Value};
 /// How deep objects and lists may nest. Kubernetes' own types stay below 30.
 pub const DEPTH_MAX: usize = 100;
 
+/// Duplicate fields that are told of one body. Each is written down with its path, which may be long.
+const DUPLICATES_MAX: usize = 100;
+
 /// YAML events (nodes) that one document may make, aliases expanded.
 const YAML_EVENTS_MAX: usize = 500_000;
 
@@ -59,6 +62,14 @@ struct State {
 }
 
 impl State {
+    /// A field of the object that began then stands there again.
+    fn found_again(&mut self, since: usize, name: &str) {
+        let is_known = self.duplicates[since..].iter().any(|known| known == name);
+        if !is_known && self.duplicates.len() < DUPLICATES_MAX {
+            self.duplicates.push(name.to_owned());
+        }
+    }
+
     /// What was found since then is below this step.
     fn found_below(&mut self, since: usize, step: impl Fn() -> String) {
         for path in &mut self.duplicates[since..] {
@@ -156,9 +167,10 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
+        let begun = self.state.duplicates.len();
         while let Some(name) = access.next_key::<String>()? {
             if fields.contains_key(&name) {
-                self.state.duplicates.push(name.clone());
+                self.state.found_again(begun, &name);
             }
             let found = self.state.duplicates.len();
             self.state.depth += 1;
@@ -186,6 +198,16 @@ mod tests {
         let (value, duplicates) = from_yaml(b"spec:\n  a: 1\n  b: x\n  a: 3\n").unwrap();
         assert_eq!(value, serde_json::json!({"spec": {"a": 3, "b": "x"}}));
         assert_eq!(duplicates, ["spec.a"]);
+    }
+
+    #[test]
+    fn a_hundred_duplicate_fields_are_told_and_each_once() {
+        let again = format!("{{\"a\":[{{{}\"b\":1}}]}}", "\"b\":1,".repeat(10_000));
+        assert_eq!(from_json(again.as_bytes()).unwrap().1, ["a[0].b"]);
+        let pairs: Vec<String> = (0..1_000).map(|n| format!("\"f{n}\":1,\"f{n}\":2")).collect();
+        let (value, duplicates) = from_json(format!("{{{}}}", pairs.join(",")).as_bytes()).unwrap();
+        assert_eq!(value.as_object().map(Map::len), Some(1_000));
+        assert_eq!(duplicates.len(), DUPLICATES_MAX);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::registry::erased::DecodeError;
+use crate::registry::DecodeError;
 
 /// `json: cannot unmarshal string into field spec.replicas of type int32`.
 pub(super) fn text(error: &DecodeError) -> String {

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 use serde_json::Value;
 
+use super::decode_error::DecodeError;
 use super::field_error::FieldError;
 use super::resource::{ApiKind, Cell, Column, Context, NameRule, Scope, Subresource};
 use super::strict;
@@ -209,16 +210,6 @@ pub struct Decoded {
     pub object: Box<dyn AnyObject>,
     /// The paths of fields that the kind does not have, in reading order.
     pub unknown_fields: Vec<String>,
-}
-
-/// A field whose value has the wrong type.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {problem}")]
-pub struct DecodeError {
-    /// The path, for example `spec.replicas`; `.` for the object itself.
-    pub path: String,
-    /// What was found and what was expected.
-    pub problem: String,
 }
 
 impl KindEntry {

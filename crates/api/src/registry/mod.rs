@@ -1,5 +1,6 @@
 //! Which kinds are served, found by resource or by kind.
 
+pub mod decode_error;
 pub mod erased;
 pub mod field_error;
 pub mod resource;
@@ -7,6 +8,7 @@ pub(crate) mod strict;
 
 use std::collections::BTreeMap;
 
+pub use decode_error::DecodeError;
 pub use erased::{AnyObject, KindEntry};
 pub use field_error::{FieldError, Problem};
 pub use resource::{ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource};

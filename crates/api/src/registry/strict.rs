@@ -11,7 +11,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Map, Value};
 
-use super::erased::DecodeError;
+use super::decode_error::DecodeError;
 
 /// An object as read, with the paths of fields that its type does not have, in reading order.
 pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<(T, Vec<String>), DecodeError> {

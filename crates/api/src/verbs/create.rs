@@ -9,7 +9,7 @@ use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::validation::{self, Path};
-use crate::{admission, decode, keys, node_rights, object_meta};
+use crate::{admission, decode, keys, object_meta};
 
 /// How many generated names are tried before giving up.
 const NAMES_TRIED_MAX: usize = 8;
@@ -20,7 +20,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let decoded = decode::object(call.entry, body, call.options.field_validation)?;
     let (mut object, mut warnings) = (decoded.object, decoded.warnings);
     check_new(call, object.as_mut())?;
-    node_rights::check_create(call, object.as_ref())?;
+    admission::node_restriction::check_create(call, object.as_ref())?;
     admission::namespaces::check_create(call, object.as_ref())?;
 
     let context = call.context();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rekindle_api::auth::{Authorizer, Identity, TokenKey, UserInfo};
 use rekindle_api::{Answer, Api, ApiParts, Entropy, EventStream, Outcome, Request, kinds};
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Committer, Limits, Store};
+use rekindle_store::{Committer, Limits, Revision, Store};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::Value;
 
@@ -101,8 +101,10 @@ impl Bench {
             Outcome::Answer(answer) => answer,
             Outcome::Write(mut write) => {
                 assert!(write.try_answer().is_none(), "no write is answered before it is durable");
+                let before = self.api.store().revision();
                 // A failed commit is the write's business.
                 let _ = self.committer.commit_pending();
+                self.check_what_is_remembered(before);
                 write.try_answer().expect("the commit answers the write")
             }
             Outcome::Watch(_)
@@ -113,6 +115,22 @@ impl Bench {
             | Outcome::Metrics => {
                 panic!("not an answer: {} {}", request.method, request.path)
             }
+        }
+    }
+
+    /// What the API remembers of a write must be what a reader of its text finds (docs/adr/0032).
+    fn check_what_is_remembered(&self, since: Revision) {
+        let (store, registry) = (self.api.store(), self.api.registry());
+        let mut events = store.watch("/", since).unwrap();
+        while let Some(event) = events.try_next() {
+            let event = event.unwrap();
+            let Some(stored) = store.get(event.key().as_str()) else { continue };
+            let resource = stored.key.as_str().split('/').nth(1).unwrap();
+            let entry = registry.kinds().find(|entry| entry.resource() == resource).unwrap();
+            let remembered = self.api.read(entry, &stored).unwrap();
+            let read = (entry.decode_stored)(&stored.value).unwrap();
+            let text = String::from_utf8_lossy(&stored.value);
+            assert!(remembered.same_as(read.as_ref()), "{}: {text}", stored.key.as_str());
         }
     }
 

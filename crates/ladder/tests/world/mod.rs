@@ -18,7 +18,7 @@ use rekindle_types::{Tick, TickDuration};
 
 /// As the API has it: whole seconds.
 pub(crate) fn stamp(at: Tick) -> Time {
-    Tick::from_secs(at.as_micros() / 1_000_000).to_time()
+    at.to_time()
 }
 
 /// When every world begins.

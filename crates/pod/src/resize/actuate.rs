@@ -6,13 +6,14 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use rekindle_types::Tick;
 
 use super::{Progress, Update, texts};
-use crate::action::{Action, ActionId, LimitStep, Restarts};
+use crate::action::{Action, LimitStep, Restarts};
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::{Definition, OnResize};
 use crate::container::{Container, Hold, State, StopReason};
 use crate::core::{Keep, PodCore};
-use crate::event::{ActionError, ContainerKey, Outcome};
+use crate::event::{ActionError, Outcome};
 use crate::journal::Standing;
+use crate::key::{ActionId, ContainerKey};
 use crate::outbox::Pending;
 
 impl PodCore {

@@ -1,6 +1,6 @@
 //! The steps of a PodRestart: what was done and when, as it is kept in the status.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,8 +66,10 @@ impl PodRestartStatus {
         let condition = |type_: &str, status: &str| {
             let known = before.iter().find(|c| c.type_ == type_ && c.status == status);
             Condition {
-                last_transition_time: known
-                    .map_or_else(|| whole_seconds(at), |known| known.last_transition_time.clone()),
+                last_transition_time: known.map_or_else(
+                    || Tick::from(at).to_time(),
+                    |known| known.last_transition_time.clone(),
+                ),
                 message: message.clone(),
                 observed_generation: None,
                 reason: format!("{phase:?}"),
@@ -82,13 +84,10 @@ impl PodRestartStatus {
     }
 }
 
-/// As conditions have it.
-fn whole_seconds(at: &MicroTime) -> Time {
-    Tick::from_secs(Tick::from(at).as_micros() / 1_000_000).to_time()
-}
-
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
     use crate::TickDuration;
 
@@ -128,7 +127,7 @@ mod tests {
             });
             told.collect()
         };
-        let at = |seconds| whole_seconds(&after(seconds));
+        let at = |seconds| Tick::from(&after(seconds)).to_time();
         let mut status = PodRestartStatus::default();
         status.go_on(PodRestartPhase::Running, "stopping".to_owned(), after(1));
         status.go_on(PodRestartPhase::Running, "starting".to_owned(), after(2));
