@@ -49,6 +49,20 @@ fn node_list(engine: &Engine) -> String {
     text(&list.stdout)
 }
 
+/// A pod that nobody makes again, and that its user lets go.
+const SAFE_TO_EVICT: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  name: alone
+  annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "true"}
+spec:
+  nodeName: node-1-2
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: app, image: localhost/demo, args: [signal]}
+"#;
+
 #[test]
 fn a_node_comes_for_pods_without_room_and_goes_when_it_is_not_needed() {
     let mut engine = Engine::prepare();
@@ -80,6 +94,10 @@ fn a_node_comes_for_pods_without_room_and_goes_when_it_is_not_needed() {
     let told = |line: &str| line.starts_with(" node-1-2 ") && line.contains(&why);
     assert!(list.lines().any(told), "{list}");
 
+    // nor does a pod keep it that is safe to evict
+    engine.apply(SAFE_TO_EVICT);
+    engine.wait_ready("alone");
     engine.kubectl(&["delete", "deployment/web", "--cascade=foreground", TIMEOUT]);
     engine.kubectl(&["wait", "--for=delete", "node/node-1-2", TIMEOUT]);
+    engine.kubectl(&["wait", "--for=delete", "pod/alone", TIMEOUT]);
 }

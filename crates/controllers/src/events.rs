@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::{Object, pods};
+use crate::Object;
 use limits::{Memory, Quota, Similar};
 
 /// After this the server has dropped the event (its TTL is an hour): a repeat is a new event.
@@ -210,8 +210,8 @@ fn event(note: &Note, said: &Said) -> Event {
         reason: Some(note.reason.to_owned()),
         message: Some(cut(&note.message, MESSAGE_BYTES_MAX).to_owned()),
         count: Some(said.count),
-        first_timestamp: Some(pods::whole_seconds(said.first)),
-        last_timestamp: Some(pods::whole_seconds(said.last)),
+        first_timestamp: Some(said.first.to_time()),
+        last_timestamp: Some(said.last.to_time()),
         source: Some(EventSource {
             component: Some(note.component.to_owned()),
             ..Default::default()

@@ -18,6 +18,7 @@
 
 pub mod avoidance;
 pub mod change;
+pub mod cluster;
 pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;

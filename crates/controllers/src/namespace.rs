@@ -11,7 +11,7 @@ use rekindle_types::Tick;
 
 use crate::kind::{Held, Scope};
 use crate::plan::{Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, owners, pods};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 
 /// The finalizer in `spec.finalizers` that this controller takes away.
 const FINALIZER: &str = "kubernetes";
@@ -107,7 +107,7 @@ fn report_remaining(
         message: Some(message),
         last_transition_time: current
             .and_then(|c| c.last_transition_time)
-            .or_else(|| Some(pods::whole_seconds(now))),
+            .or_else(|| Some(now.to_time())),
     });
     plan.then(Write::UpdateStatus(Object::from(updated)));
 }

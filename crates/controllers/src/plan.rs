@@ -5,7 +5,7 @@ use rekindle_types::Tick;
 use serde_json::Value;
 
 use crate::events::Note;
-use crate::scheduler::Attempt;
+use crate::cluster::Attempt;
 use crate::{Change, Object, ObjectId};
 
 /// The answer of a reconcile. Empty when nothing is to be done.

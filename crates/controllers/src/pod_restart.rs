@@ -313,7 +313,7 @@ fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Ti
     let mut restart = restart.clone();
     let status = restart.status.get_or_insert_default();
     status.go_on(phase, message, now.to_micro_time());
-    status.finished_at = Some(pods::whole_seconds(now));
+    status.finished_at = Some(now.to_time());
     if let Some(replacement) = &mut status.replacement {
         replacement.pod = None; // it is not created again any more
     }

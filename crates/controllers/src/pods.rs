@@ -23,6 +23,12 @@ pub fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
 
+/// True when it stands in the API for a pod of its node's own files.
+pub fn is_mirror(pod: &Pod) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"))
+}
+
 /// The node it is bound to, if any.
 pub fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
@@ -59,7 +65,7 @@ pub fn conditions_with_disruption(
         status: "True".to_owned(),
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
-        last_transition_time: Some(whole_seconds(now)),
+        last_transition_time: Some(now.to_time()),
         observed_generation: pod.metadata.generation,
         ..PodCondition::default()
     });
@@ -105,7 +111,19 @@ pub fn restarts(pod: &Pod) -> i32 {
         .unwrap_or(0)
 }
 
-/// The time of day `now`, cut to whole seconds as status fields show it: so that what is written equals what is read back.
-pub fn whole_seconds(now: Tick) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
-    Tick::from_secs(now.as_micros() / 1_000_000).to_time()
+/// True when its place depends on other pods.
+pub(crate) fn looks_at_others(pod: &Pod) -> bool {
+    has_affinity_to_pods(pod) || has_spread_constraints(pod)
+}
+
+/// True when the pod must be near others or away from them.
+pub(crate) fn has_affinity_to_pods(pod: &Pod) -> bool {
+    let terms = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    terms.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some())
+}
+
+/// True when the pod asks to be spread.
+fn has_spread_constraints(pod: &Pod) -> bool {
+    let constraints = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_ref());
+    constraints.is_some_and(|constraints| !constraints.is_empty())
 }

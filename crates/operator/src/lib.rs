@@ -46,15 +46,16 @@ pub use preview::{PreviewError, preview};
 pub use rekindle_controllers::NamespacedName;
 pub use rekindle_controllers::leader_election::{Candidacy, Timing, TimingError};
 pub use rekindle_controllers::node_lifecycle::Settings as NodeSettings;
-pub use rekindle_controllers::node_scaling::Settings as ScalingSettings;
+pub use rekindle_controllers::node_scaling::{SCALE_DOWN, Settings as ScalingSettings};
 pub use rekindle_controllers::pod_restart::Preview;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
-pub use scaling::{NodeSupply, SCALE_DOWN, Scaler, SupplyError};
+pub use scaling::{NodeSupply, Scaler, SupplyError, say_being_removed};
 pub use webhook::{Webhook, WebhookError, notify};
 pub use work::Work;
 pub use writer::{
     Answer, Transport, Writer, collection, object_from_json, object_of, path, refused,
+    stored_from_json,
 };
 
 /// Tells the time.

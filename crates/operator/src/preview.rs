@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{EvictParams, ListParams, PostParams};
+use kube::api::{EvictParams, PostParams};
 use kube::core::Status;
 use kube::{Api, Client};
+use rekindle_controllers::View;
 use rekindle_controllers::pod_restart::{self, Preview};
-use rekindle_controllers::{Object, View};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
-use serde::de::DeserializeOwned;
+
+use crate::snapshot::read_all;
 
 /// The request's name in a preview, when its own is not made up yet.
 const UNNAMED: &str = "preview";
@@ -70,7 +71,7 @@ impl Reader<'_> {
         if let Some(pod) = pod {
             view.apply(pod.into());
         }
-        all(Api::<PodRestart>::namespaced(self.client.clone(), &self.namespace), view)
+        read_all(Api::<PodRestart>::namespaced(self.client.clone(), &self.namespace), view)
             .await
             .map_err(|e| failed("the restarts that were asked for", e))?;
         match rung {
@@ -86,10 +87,10 @@ impl Reader<'_> {
             Rung::Recreate => {}
             Rung::Reschedule => self.read_for_the_scheduler(view).await?,
             Rung::Rollback => {
-                all(Api::<Deployment>::namespaced(self.client.clone(), &self.namespace), view)
+                read_all(Api::<Deployment>::namespaced(self.client.clone(), &self.namespace), view)
                     .await
                     .map_err(|e| failed("the deployments", e))?;
-                all(Api::<ReplicaSet>::namespaced(self.client.clone(), &self.namespace), view)
+                read_all(Api::<ReplicaSet>::namespaced(self.client.clone(), &self.namespace), view)
                     .await
                     .map_err(|e| failed("the replica sets", e))?;
             }
@@ -99,15 +100,19 @@ impl Reader<'_> {
 
     async fn read_for_the_scheduler(&self, view: &mut View) -> Result<(), PreviewError> {
         let client = || self.client.clone();
-        all(Api::<Node>::all(client()), view).await.map_err(|e| failed("the nodes", e))?;
-        all(Api::<Pod>::all(client()), view).await.map_err(|e| failed("all pods", e))?;
-        all(Api::<PersistentVolumeClaim>::all(client()), view)
+        // by their labels pods choose whose neighbours they are
+        read_all(Api::<Namespace>::all(client()), view)
+            .await
+            .map_err(|e| failed("the namespaces", e))?;
+        read_all(Api::<Node>::all(client()), view).await.map_err(|e| failed("the nodes", e))?;
+        read_all(Api::<Pod>::all(client()), view).await.map_err(|e| failed("all pods", e))?;
+        read_all(Api::<PersistentVolumeClaim>::all(client()), view)
             .await
             .map_err(|e| failed("the claims for volumes", e))?;
-        all(Api::<PersistentVolume>::all(client()), view)
+        read_all(Api::<PersistentVolume>::all(client()), view)
             .await
             .map_err(|e| failed("the volumes", e))?;
-        all(Api::<StorageClass>::all(client()), view)
+        read_all(Api::<StorageClass>::all(client()), view)
             .await
             .map_err(|e| failed("the storage classes", e))
     }
@@ -138,17 +143,6 @@ fn words(answer: &Status) -> String {
         [] => answer.message.clone(),
         causes => format!("{} {}", answer.message, causes.join("; ")),
     }
-}
-
-async fn all<K>(api: Api<K>, view: &mut View) -> kube::Result<()>
-where
-    K: Clone + std::fmt::Debug + DeserializeOwned,
-    Object: From<K>,
-{
-    for object in api.list(&ListParams::default()).await?.items {
-        view.apply(Object::from(object));
-    }
-    Ok(())
 }
 
 fn failed(what: &'static str, source: kube::Error) -> PreviewError {

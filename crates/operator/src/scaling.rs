@@ -1,31 +1,38 @@
-//! Drives `rekindle_controllers::node_scaling`: looks when pods wait for a node, and now and then while a node could go; has nodes
-//! added and removed by whoever supplies them; and tells of it in events and on the Nodes.
+//! Drives `rekindle_controllers::node_scaling`: looks when pods wait for a node, when a node comes or goes, and now and then while a node
+//! could go; has nodes added and removed by whoever supplies them; and tells of it in events and on the Nodes.
 //!
 //! Nobody polls while there is nothing to remove and nobody waits.
+//!
+//! ```text
+//!   to be removed ─► the Node says so ─► cordoned, drained ─► gone
+//!                                            └─ it fails, or the engine ends meanwhile ─► the next look gives it back
+//! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Patch, PatchParams};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt};
 use rekindle_controllers::events::{Note, Recorder, Severity};
-use rekindle_controllers::node_scaling::{Deed, Nodes, Outlook, Scaling, Settings};
+use rekindle_controllers::node_scaling::{
+    BEING_REMOVED, Deed, Nodes, Outlook, SCALE_DOWN, Scaling, Settings, Standing, broken_off, shown,
+};
 use rekindle_controllers::{NamespacedName, Object, View};
 use rekindle_types::reasons::event;
-use serde_json::json;
-use tokio::task::JoinSet;
+use serde_json::{Value, json};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::Clock;
 use crate::snapshot::snapshot;
 use crate::writer::Writer;
 
-/// The annotation of a Node that says whether it may go, and why not.
-pub const SCALE_DOWN: &str = "rekindle.dev/scale-down";
 /// `source.component` of the events: the words are its, and so is the name.
 const NAME: &str = "cluster-autoscaler";
 /// Between two looks while a node could go, at most (cluster-autoscaler's `--scan-interval`).
@@ -47,10 +54,11 @@ pub trait NodeSupply: Send + Sync + 'static {
     /// When they cannot be listed.
     fn further(&self) -> Result<Vec<String>, SupplyError>;
 
-    /// Adds one, and answers its name when it is Ready.
+    /// Adds one, and answers its name when it is Ready. One that is not in time does not stay.
     fn add(&self) -> impl Future<Output = Result<String, SupplyError>> + Send;
 
-    /// Drains a node by eviction and takes it away. When that cannot be done in time the node stays as it was.
+    /// Drains a node by eviction and takes it away. When that cannot be done in time it may leave the node cordoned: who asked for
+    /// it gives the node back.
     fn remove(&self, name: &str) -> impl Future<Output = Result<(), SupplyError>> + Send;
 }
 
@@ -59,12 +67,14 @@ pub struct Scaler<S> {
     client: Client,
     clock: Clock,
     supply: Arc<S>,
-    settings: Settings,
     scaling: Scaling,
     recorder: Recorder,
     /// What was told of each pod, by its UID.
     told: BTreeMap<String, String>,
-    removing: JoinSet<(String, Result<(), SupplyError>)>,
+    /// The node that is being removed.
+    removing: Option<String>,
+    /// That removal; it ends where it is when this is dropped.
+    removal: JoinSet<Result<(), SupplyError>>,
 }
 
 impl<S: NodeSupply> Scaler<S> {
@@ -74,17 +84,17 @@ impl<S: NodeSupply> Scaler<S> {
             client,
             clock,
             supply: Arc::new(supply),
-            scaling: Scaling::new(settings.clone()),
-            settings,
+            scaling: Scaling::new(settings),
             recorder: Recorder::new(),
             told: BTreeMap::new(),
-            removing: JoinSet::new(),
+            removing: None,
+            removal: JoinSet::new(),
         }
     }
 
     /// Until it is dropped.
     pub async fn run(mut self) {
-        let mut waiting = self.waiting_pods();
+        let mut news = stream::select(self.waiting_pods(), self.nodes_come_and_go());
         loop {
             let next_look = match self.look().await {
                 Ok(next_look) => next_look,
@@ -100,15 +110,12 @@ impl<S: NodeSupply> Scaler<S> {
                 }
             };
             tokio::select! {
-                _ = waiting.next() => {}
-                Some(removed) = self.removing.join_next() => match removed {
-                    Ok((node, removed)) => self.removed(&node, removed),
-                    Err(error) => tracing::error!(%error, "the removal of a node failed inside"),
-                },
+                _ = news.next() => {}
+                Some(removed) = self.removal.join_next() => self.removed(removed),
                 () = due => {}
             }
             tokio::time::sleep(SETTLE).await;
-            while waiting.next().now_or_never().is_some() {}
+            while news.next().now_or_never().is_some() {}
         }
     }
 
@@ -116,17 +123,20 @@ impl<S: NodeSupply> Scaler<S> {
     async fn look(&mut self) -> Result<Option<Duration>, SupplyError> {
         let (first, further) = (self.supply.first(), self.supply.further()?);
         let now = (self.clock)();
-        let view = snapshot(&self.client, now).await?;
+        let mut view = snapshot(&self.client, now).await?;
         let nodes = Nodes { first: &first, further: &further };
+        for node in broken_off(&view, nodes, self.removing.as_deref()) {
+            self.give_back(&node.name_any(), &mut view).await?;
+        }
         let outlook = self.scaling.look(&view, nodes, now);
         self.tell(&view, &outlook).await;
-        let is_quiet = outlook.nodes.is_empty() || further.len() < self.settings.min;
+        let is_quiet = outlook.nodes.values().all(|standing| *standing == Standing::AtMinimum);
         let somebody_waits = !outlook.not_helped.is_empty();
         match outlook.deed {
             Deed::Nothing => {}
             Deed::Add(pods) => {
                 let count = further.len() + 1;
-                let max = self.settings.max;
+                let max = self.scaling.settings().max;
                 let node = self.supply.add().await?;
                 tracing::info!(node, pods = pods.len(), "added a node");
                 let message = format!(
@@ -140,33 +150,57 @@ impl<S: NodeSupply> Scaler<S> {
                 return Ok(Some(Duration::ZERO));
             }
             // one at a time: the pods of the one before may need the next one
-            Deed::Remove(node) if self.removing.is_empty() => {
-                let message = "marked the node as toBeDeleted/unschedulable";
-                if let Some(object) = view.node(&NamespacedName::new("", node.as_str())) {
-                    let about = Object::Node(Arc::clone(object));
-                    self.say(&about, Severity::Normal, event::SCALE_DOWN, message).await;
-                }
-                let supply = Arc::clone(&self.supply);
-                self.removing.spawn(async move {
-                    let removed = supply.remove(&node).await;
-                    (node, removed)
-                });
-            }
+            Deed::Remove(node) if self.removing.is_none() => self.remove(node, &view).await?,
             Deed::Remove(_) => {}
         }
-        let period = LOOK_PERIOD.min((self.settings.unneeded_time.to_std() / 10).max(SETTLE));
+        let unneeded_time = self.scaling.settings().unneeded_time;
+        let period = LOOK_PERIOD.min((unneeded_time.to_std() / 10).max(SETTLE));
         Ok((!is_quiet || somebody_waits).then(|| {
             let due = outlook.again_at.map(|at| at.since(now).to_std());
             due.map_or(period, |due| due.min(period))
         }))
     }
 
-    fn removed(&mut self, node: &str, removed: Result<(), SupplyError>) {
-        match removed {
-            Ok(()) => tracing::info!(node, "removed a node that was not needed"),
-            Err(error) => tracing::warn!(node, error, "the node stays"),
+    /// Begins to remove a node. It says so before anything is done to it, so that whoever finds it afterwards knows whose cordon it has.
+    async fn remove(&mut self, node: String, view: &View) -> Result<(), SupplyError> {
+        say_being_removed(&self.client, &node).await?;
+        let message = "marked the node as toBeDeleted/unschedulable";
+        if let Some(object) = view.node(&NamespacedName::new("", node.as_str())) {
+            let about = Object::Node(Arc::clone(object));
+            self.say(&about, Severity::Normal, event::SCALE_DOWN, message).await;
         }
-        self.scaling.stays(node);
+        let (supply, name) = (Arc::clone(&self.supply), node.clone());
+        self.removal.spawn(async move { supply.remove(&name).await });
+        self.removing = Some(node);
+        Ok(())
+    }
+
+    fn removed(&mut self, removed: Result<Result<(), SupplyError>, JoinError>) {
+        let Some(node) = self.removing.take() else { return };
+        match removed {
+            Ok(Ok(())) => tracing::info!(node, "removed a node that was not needed"),
+            Ok(Err(error)) => tracing::warn!(node, error, "the node stays"),
+            Err(error) => tracing::error!(node, %error, "the removal of a node failed inside"),
+        }
+        self.scaling.stays(&node);
+    }
+
+    /// A node whose removal was broken off takes pods again, and is seen so from here on.
+    async fn give_back(&self, node: &str, view: &mut View) -> Result<(), SupplyError> {
+        let patch = json!({
+            "spec": {"unschedulable": null},
+            "metadata": {"annotations": { (SCALE_DOWN): null }},
+        });
+        match change(&self.client, node, &patch).await {
+            Ok(changed) => {
+                tracing::info!(node, "the node's removal was broken off: it takes pods again");
+                view.apply(Object::from(changed));
+                Ok(())
+            }
+            // it is gone
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Says what is news.
@@ -182,20 +216,18 @@ impl<S: NodeSupply> Scaler<S> {
         }
         self.told = told;
         for (name, standing) in &outlook.nodes {
+            // it says so, and how it stands changes with every pod that leaves it
+            if self.removing.as_ref() == Some(name) {
+                continue;
+            }
             let Some(node) = view.node(&NamespacedName::new("", name.as_str())) else { continue };
             let (shown, text) = (shown(node), standing.to_string());
             if shown != Some(text.as_str()) {
                 let patch = json!({"metadata": {"annotations": { (SCALE_DOWN): text }}});
-                self.annotate(name, &patch).await;
+                if let Err(error) = change(&self.client, name, &patch).await {
+                    tracing::debug!(node = name, %error, "say how the node stands");
+                }
             }
-        }
-    }
-
-    async fn annotate(&self, node: &str, patch: &serde_json::Value) {
-        let nodes = Api::<Node>::all(self.client.clone());
-        let patched = nodes.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await;
-        if let Err(error) = patched {
-            tracing::debug!(node, %error, "say how the node stands");
         }
     }
 
@@ -212,8 +244,48 @@ impl<S: NodeSupply> Scaler<S> {
         let seen = watcher(Api::<Pod>::all(self.client.clone()), unscheduled).default_backoff();
         seen.map(drop).boxed()
     }
+
+    /// A node came or went, whoever brought it. What else happens to nodes wakes nobody: each says all the time that it lives.
+    fn nodes_come_and_go(&self) -> BoxStream<'static, ()> {
+        let nodes = Api::<PartialObjectMeta<Node>>::all(self.client.clone());
+        let seen = watcher(nodes, watcher::Config::default()).default_backoff();
+        let (mut known, mut listed) = (BTreeSet::new(), BTreeSet::new());
+        let news = seen.filter_map(move |event| {
+            let is_news = match event {
+                Ok(Event::Init) => {
+                    listed.clear();
+                    false
+                }
+                Ok(Event::InitApply(node)) => {
+                    listed.insert(node.name_any());
+                    false
+                }
+                Ok(Event::InitDone) => {
+                    let before = std::mem::replace(&mut known, std::mem::take(&mut listed));
+                    before != known
+                }
+                Ok(Event::Apply(node)) => known.insert(node.name_any()),
+                Ok(Event::Delete(node)) => known.remove(&node.name_any()),
+                // the watch lists anew
+                Err(_) => false,
+            };
+            std::future::ready(is_news.then_some(()))
+        });
+        news.boxed()
+    }
 }
 
-fn shown(node: &Node) -> Option<&str> {
-    node.metadata.annotations.as_ref()?.get(SCALE_DOWN).map(String::as_str)
+/// Says on a Node that it is being removed: before it is cordoned for that, so that the next look of a [`Scaler`] gives it back when
+/// nobody goes on with it.
+///
+/// # Errors
+/// When the API refuses it, or cannot be asked.
+pub async fn say_being_removed(client: &Client, node: &str) -> kube::Result<()> {
+    let patch = json!({"metadata": {"annotations": { (SCALE_DOWN): BEING_REMOVED }}});
+    change(client, node, &patch).await.map(drop)
+}
+
+async fn change(client: &Client, node: &str, patch: &Value) -> kube::Result<Node> {
+    let nodes = Api::<Node>::all(client.clone());
+    nodes.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await
 }

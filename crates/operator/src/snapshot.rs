@@ -7,7 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use rekindle_controllers::{Kind, Object, View};
+use rekindle_controllers::{Object, View};
 use rekindle_types::Tick;
 use serde::de::DeserializeOwned;
 
@@ -18,21 +18,25 @@ use serde::de::DeserializeOwned;
 pub(crate) async fn snapshot(client: &Client, now: Tick) -> Result<View, kube::Error> {
     let mut view = View::new();
     view.set_time(now);
-    view.reset(Kind::Namespace, list::<Namespace>(client).await?);
-    view.reset(Kind::Node, list::<Node>(client).await?);
-    view.reset(Kind::StorageClass, list::<StorageClass>(client).await?);
-    view.reset(Kind::PersistentVolume, list::<PersistentVolume>(client).await?);
-    view.reset(Kind::PersistentVolumeClaim, list::<PersistentVolumeClaim>(client).await?);
-    view.reset(Kind::PodDisruptionBudget, list::<PodDisruptionBudget>(client).await?);
-    view.reset(Kind::Pod, list::<Pod>(client).await?);
+    let client = || client.clone();
+    read_all(Api::<Namespace>::all(client()), &mut view).await?;
+    read_all(Api::<Node>::all(client()), &mut view).await?;
+    read_all(Api::<StorageClass>::all(client()), &mut view).await?;
+    read_all(Api::<PersistentVolume>::all(client()), &mut view).await?;
+    read_all(Api::<PersistentVolumeClaim>::all(client()), &mut view).await?;
+    read_all(Api::<PodDisruptionBudget>::all(client()), &mut view).await?;
+    read_all(Api::<Pod>::all(client()), &mut view).await?;
     Ok(view)
 }
 
-async fn list<K>(client: &Client) -> Result<Vec<Object>, kube::Error>
+/// Puts everything that is there into a view that is new.
+pub(crate) async fn read_all<K>(api: Api<K>, view: &mut View) -> Result<(), kube::Error>
 where
-    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    K: Clone + Debug + DeserializeOwned,
     Object: From<K>,
 {
-    let listed = Api::<K>::all(client.clone()).list(&ListParams::default()).await?;
-    Ok(listed.items.into_iter().map(Object::from).collect())
+    for object in api.list(&ListParams::default()).await?.items {
+        view.apply(Object::from(object));
+    }
+    Ok(())
 }

@@ -20,6 +20,7 @@ use rekindle_controllers::events::EventWrite;
 use rekindle_controllers::kind::Scope;
 use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_types::term::TERM_OVER;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
@@ -45,6 +46,8 @@ pub enum Answer {
     Refused(Box<Status>),
     /// Nobody knows whether it was done.
     Unknown(String),
+    /// It was not asked: the term of who writes may be over.
+    TermOver,
 }
 
 /// Takes a request to the API and brings the answer.
@@ -70,10 +73,7 @@ impl Transport for Client {
     // without a tree of it in between
     async fn store(&self, kind: Kind, request: Request<Vec<u8>>) -> Outcome {
         match self.request_text(request).await {
-            Ok(text) => match object_from_json(kind, text.as_bytes()) {
-                Ok(object) => Outcome::Stored(object),
-                Err(error) => unreadable(&error),
-            },
+            Ok(text) => stored_from_json(kind, text.as_bytes()),
             Err(kube::Error::Api(status)) => refused(*status),
             Err(error) => Outcome::Unknown { message: error.to_string() },
         }
@@ -157,6 +157,8 @@ impl<T: Transport> Writer<T> {
             Answer::Object(_) => {}
             // its namespace is gone or going: nobody will look for it
             Answer::Refused(status) if status.code == 404 || status.code == 403 => {}
+            // another one leads, or is about to: it says what there is to say
+            Answer::TermOver => {}
             Answer::Refused(status) if is_of_old_term(&status) => {}
             Answer::Refused(status) => {
                 tracing::warn!(reason = ?event.reason, message = status.message, "event refused");
@@ -277,7 +279,7 @@ impl<T: Transport> Writer<T> {
     ) -> Answer {
         match self.with_body(method, path, content, body) {
             Ok(request) => self.transport.send(request).await,
-            Err(message) => Answer::Unknown(message),
+            Err(answer) => answer,
         }
     }
 
@@ -292,28 +294,29 @@ impl<T: Transport> Writer<T> {
     ) -> Outcome {
         match self.with_body(method, path, content, body) {
             Ok(request) => self.transport.store(kind, request).await,
-            Err(message) => Outcome::Unknown { message },
+            Err(answer) => done(answer),
         }
     }
 
-    /// The request, in the term of who writes, or why there can be none.
+    /// The request, in the term of who writes, or the answer when there can be none.
     fn with_body(
         &self,
         method: Method,
         path: &str,
         content: &str,
         body: &impl Serialize,
-    ) -> Result<Request<Vec<u8>>, String> {
-        let bytes =
-            serde_json::to_vec(body).map_err(|error| format!("encode a request: {error}"))?;
+    ) -> Result<Request<Vec<u8>>, Answer> {
+        let bytes = serde_json::to_vec(body)
+            .map_err(|error| Answer::Unknown(format!("encode a request: {error}")))?;
         let named = self.in_term.as_ref().map(|in_term| in_term.named_in(path));
         let path = match named {
             None => path,
             Some(Some(ref path)) => path,
-            Some(None) => return Err("another one leads by now".to_owned()),
+            Some(None) => return Err(Answer::TermOver),
         };
         let request = Request::builder().method(method).uri(path).header("content-type", content);
-        request.body(bytes).map_err(|error| format!("build a request: {error}"))
+        let request = request.body(bytes);
+        request.map_err(|error| Answer::Unknown(format!("build a request: {error}")))
     }
 }
 
@@ -399,6 +402,14 @@ pub fn object_from_json(kind: Kind, json: &[u8]) -> Result<Object, serde_json::E
     read(kind, &mut serde_json::Deserializer::from_slice(json))
 }
 
+/// What came of a write that was answered with this text: the object as it is stored.
+pub fn stored_from_json(kind: Kind, json: &[u8]) -> Outcome {
+    match object_from_json(kind, json) {
+        Ok(object) => Outcome::Stored(object),
+        Err(error) => unreadable(&error),
+    }
+}
+
 fn read<'de, D: Deserializer<'de>>(kind: Kind, from: D) -> Result<Object, D::Error> {
     fn typed<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Object, D::Error>
     where
@@ -472,13 +483,14 @@ fn done(answer: Answer) -> Outcome {
         Answer::Object(_) => Outcome::Done,
         Answer::Refused(status) => refused(*status),
         Answer::Unknown(message) => Outcome::Unknown { message },
+        Answer::TermOver => Outcome::Unknown { message: "the term may be over".to_owned() },
     }
 }
 
 /// True when the API took the write for one of a leader that was deposed.
 fn is_of_old_term(status: &Status) -> bool {
     let causes = status.details.as_ref().map(|details| details.causes.as_slice());
-    causes.unwrap_or_default().iter().any(|cause| cause.reason == "LeaderTermOver")
+    causes.unwrap_or_default().iter().any(|cause| cause.reason == TERM_OVER)
 }
 
 /// A refusal of the server in the words of the plan.

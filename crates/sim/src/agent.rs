@@ -20,7 +20,7 @@ use crate::behaviour::Behaviour;
 use crate::faults::{Fate, Faults, error_of};
 use crate::known_bugs::KnownBug;
 use crate::world::Skew;
-use hooks::Hooks;
+use hooks::{Hooks, containers};
 pub use tally::Tally;
 
 const SIGTERM: i32 = 15;
@@ -563,10 +563,7 @@ impl PodOnNode {
 
 /// The shortest that its spec gives a container on any occasion, in seconds.
 fn shortest_grace(pod: &Pod) -> i64 {
-    let spec = pod.spec.iter();
-    let containers =
-        spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-    let of_probes = containers
+    let of_probes = containers(pod)
         .flat_map(|container| [&container.liveness_probe, &container.startup_probe])
         .filter_map(|probe| probe.as_ref()?.termination_grace_period_seconds);
     of_probes.fold(spec_grace(pod), i64::min)

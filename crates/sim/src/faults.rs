@@ -73,7 +73,7 @@ pub enum Deed {
     EndContainer(u64, ExitStatus),
     /// A sandbox dies with all in it.
     EndSandbox(u64),
-    /// The machine sleeps: when it wakes all that was to happen meanwhile happens at once.
+    /// Everything stands still for a while, and the clocks go on: all that was to happen meanwhile happens at once then.
     ClockStep(TickDuration),
     /// Somebody sets the wall clock, by so many seconds to and fro. A process reads it when it starts, and counts by itself then.
     WallClock(i64),

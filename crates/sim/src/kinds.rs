@@ -38,10 +38,15 @@ impl Kinds {
         Some(keys::object(self.entry(id.kind)?, &id.name.namespace, &id.name.name))
     }
 
+    /// What all keys of a kind begin with; none when it is not watched.
+    pub(crate) fn prefix(&self, kind: Kind) -> Option<String> {
+        Some(keys::collection(self.entry(kind)?, ""))
+    }
+
     /// All objects of a kind.
     pub(crate) fn list(&self, api: &Api, kind: Kind) -> Vec<Object> {
-        let Some(entry) = self.entry(kind) else { return Vec::new() };
-        let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
+        let Some(prefix) = self.prefix(kind) else { return Vec::new() };
+        let query = RangeQuery { prefix, ..RangeQuery::default() };
         let range = api.store().range(&query).expect("the newest revision can be read");
         range.objects.iter().filter_map(|stored| self.read(api, stored)).collect()
     }

@@ -45,7 +45,7 @@ pub struct Leaders {
     faults: Faults,
     /// The newest term in which something was written.
     newest_term: Option<i32>,
-    /// Writes that were refused since their term was over.
+    /// Writes of an old term that were not done.
     refused: u64,
     broken: Option<String>,
 }
@@ -155,7 +155,7 @@ impl Leaders {
         self.broken.as_deref()
     }
 
-    /// Writes that were refused since their term was over.
+    /// Writes of an old term that were not done.
     pub const fn refused(&self) -> u64 {
         self.refused
     }
@@ -218,14 +218,11 @@ impl Leaders {
                 Stored::Put { object, .. } => (object, false),
                 Stored::Delete { previous, .. } => (previous, true),
             };
-            if self.server.read(stored).is_none() {
-                continue;
-            }
+            let Some(object) = self.server.read(stored) else { continue };
             for operator in &mut self.operators {
-                let Some(object) = self.server.read(stored) else { continue };
                 let seen = match gone {
                     true => Seen::Deleted(object.id(), object.uid().to_owned()),
-                    false => Seen::Applied(object),
+                    false => Seen::Applied(object.clone()),
                 };
                 let late = match self.faults {
                     Faults::Happen if self.entropy.below(20) == 0 => self.entropy.below(5_000),

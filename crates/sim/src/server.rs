@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_api::auth::{Authorizer, Identity, UserInfo};
 use rekindle_api::{Answer, Api, ApiParts, Outcome, Request, kinds};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went};
-use rekindle_operator::{Status, Transport, object_from_json};
+use rekindle_operator::{Status, Transport, object_from_json, stored_from_json};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{
     Committer, DiskError, Limits, Object as Stored, RangeQuery, Revision, Store, Watch,
@@ -24,7 +24,7 @@ use crate::error::SimError;
 use crate::faults::Sync;
 use crate::kinds::Kinds;
 
-/// So many objects are held beside their texts at least: the pods of the largest world. The controllers hold the same.
+/// So many objects are held beside their texts at least: more than the pods of the largest world. The controllers hold the same.
 const REMEMBERED: usize = 40_000;
 
 /// The API. Clones are the same.
@@ -222,8 +222,8 @@ impl Server {
 
     /// All pods as they were at a revision; none when that is forgotten.
     pub(crate) fn pods_at(&self, revision: Revision) -> Option<Vec<Object>> {
-        let query =
-            RangeQuery { prefix: "/pods/".to_owned(), at: Some(revision), ..RangeQuery::default() };
+        let prefix = self.kinds.prefix(Kind::Pod)?;
+        let query = RangeQuery { prefix, at: Some(revision), ..RangeQuery::default() };
         let range = self.api.store().range(&query).ok()?;
         // not through the API, which holds the newest version of each
         let pods = range.objects.iter().map(|stored| object_from_json(Kind::Pod, &stored.value));
@@ -371,20 +371,13 @@ impl Transport for Server {
         if code < 300 {
             return match self.answered(kind, &body) {
                 Some(object) => Went::Stored(object),
-                None => stored_or_why(kind, &body),
+                None => stored_from_json(kind, &body),
             };
         }
         match serde_json::from_slice::<Status>(&body) {
             Ok(status) => rekindle_operator::refused(status),
             Err(error) => Went::Unknown { message: format!("answer {code}: {error}") },
         }
-    }
-}
-
-fn stored_or_why(kind: Kind, body: &[u8]) -> Went {
-    match object_from_json(kind, body) {
-        Ok(object) => Went::Stored(object),
-        Err(error) => Went::Unknown { message: format!("read the answer: {error}") },
     }
 }
 

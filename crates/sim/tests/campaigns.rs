@@ -217,9 +217,9 @@ fn a_clock_that_is_set_back_or_forth_before_everything_starts_again_holds_nothin
 }
 
 #[test]
-fn a_call_that_is_never_answered_stands_in_the_way_of_nothing_but_its_own_pod() {
+fn a_call_that_is_never_answered_holds_nothing_up_once_the_agent_starts_again() {
     let silent = Rates { runtime_silent: 100, ..Rates::default() };
-    for seed in [1, 2, 3, 5] {
+    for seed in 1..=5 {
         passes(&Campaign {
             seed,
             rates: silent,

@@ -4,18 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::{WatchStreamExt, watcher};
 use rekindle_api::auth::Pki;
 use rekindle_api::http::SystemClock;
-use rekindle_operator::{NodeSupply, SupplyError};
-use serde_json::json;
+use rekindle_operator::{NodeSupply, SupplyError, say_being_removed};
 
 use super::Ending;
-use crate::nodes::{self, Common, Folder, Unmanaged};
+use super::adding::Gate;
+use crate::nodes::{self, Common, Folder, FurtherNode, Unmanaged};
 
 /// How long an agent may take to be Ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -29,6 +25,7 @@ pub struct AutoNodes {
     pub folder: Folder,
     pub common: Common,
     pub pki: Arc<Pki>,
+    pub gate: Gate,
 }
 
 impl NodeSupply for AutoNodes {
@@ -43,50 +40,54 @@ impl NodeSupply for AutoNodes {
 
     async fn add(&self) -> Result<String, SupplyError> {
         let (folder, common) = (self.folder.clone(), self.common.clone());
-        let (pki, now) = (Arc::clone(&self.pki), self.clock.now());
-        let launch = move || nodes::launch_one_more(&folder, &common, &pki, now);
+        let (pki, now, gate) = (Arc::clone(&self.pki), self.clock.now(), self.gate.clone());
+        let launch = move || gate.pass(|| nodes::launch_one_more(&folder, &common, &pki, now));
         let name = tokio::task::spawn_blocking(launch).await??;
-        self.ready(&name).await?;
-        Ok(name)
+        match nodes::wait_ready(self.client.clone(), &name, READY_WITHIN).await {
+            Ok(()) => Ok(name),
+            Err(error) => {
+                // it would be counted, and the next look would add another one for the same pods
+                if let Err(left) = self.give_up(&name).await {
+                    tracing::warn!(node = name, "take away a node that was not Ready: {left:#}");
+                }
+                Err(error.into())
+            }
+        }
     }
 
     async fn remove(&self, name: &str) -> Result<(), SupplyError> {
-        let node = self.folder.find(name)?.context("it is gone already")?;
-        nodes::refuse_to_lose_volumes(&node)?;
-        let tell = |line: String| tracing::info!("{line}");
-        let drain = nodes::drain(&self.client, name, Unmanaged::Refuse, tell);
-        let drained = match tokio::time::timeout(DRAINED_WITHIN, drain).await {
-            Ok(drained) => drained,
-            Err(_elapsed) => Err(anyhow::anyhow!("its pods could not be evicted in time")),
-        };
-        if let Err(error) = drained {
-            self.uncordon(name).await?;
-            return Err(error.into());
-        }
-        nodes::end(node.clone(), Ending::EndPods, &self.client, self.clock).await?;
-        nodes::forget(&self.client, name).await?;
-        tokio::task::spawn_blocking(move || nodes::take_folder_away(&node)).await??;
-        Ok(())
+        Ok(self.take_away(self.find(name)?).await?)
     }
 }
 
 impl AutoNodes {
-    async fn ready(&self, name: &str) -> anyhow::Result<()> {
-        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let nodes = Api::<Node>::all(self.client.clone());
-        let seen = watcher(nodes, only).default_backoff().applied_objects();
-        let mut ready = std::pin::pin!(seen.filter(|node| {
-            let is_ready = node.as_ref().is_ok_and(nodes::is_ready);
-            async move { is_ready }
-        }));
-        let waited = tokio::time::timeout(READY_WITHIN, ready.next()).await;
-        waited.map(drop).with_context(|| format!("node {name} runs, but is not Ready yet"))
+    fn find(&self, name: &str) -> anyhow::Result<FurtherNode> {
+        self.folder.find(name)?.context("it is gone already")
     }
 
-    async fn uncordon(&self, name: &str) -> anyhow::Result<()> {
-        let patch = Patch::Merge(json!({"spec": {"unschedulable": null}}));
-        let nodes = Api::<Node>::all(self.client.clone());
-        let patched = nodes.patch(name, &PatchParams::default(), &patch).await;
-        patched.map(drop).with_context(|| format!("uncordon node {name}"))
+    /// Takes a new node away again. It may just have become Ready, with pods on it, so it goes as any other.
+    async fn give_up(&self, name: &str) -> anyhow::Result<()> {
+        match say_being_removed(&self.client, name).await {
+            Ok(()) => {}
+            // it never registered
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error).context("say that it is being removed"),
+        }
+        self.take_away(self.find(name)?).await
+    }
+
+    /// Drains the node, ends it and forgets it. Where that fails it is left as it is, cordon and all: the scaler gives it back,
+    /// as it does after an engine that ended meanwhile.
+    async fn take_away(&self, node: FurtherNode) -> anyhow::Result<()> {
+        nodes::refuse_to_lose_volumes(&node)?;
+        let name = node.file.name.as_str();
+        let tell = |line: String| tracing::info!("{line}");
+        let drain = nodes::drain(&self.client, name, Unmanaged::AsAnnotated, tell);
+        let drained = tokio::time::timeout(DRAINED_WITHIN, drain).await;
+        drained.context("its pods could not be evicted in time")??;
+        nodes::end(node.clone(), Ending::EndPods, &self.client, self.clock).await?;
+        nodes::forget(&self.client, name).await?;
+        let take_away = move || nodes::take_folder_away(&node);
+        tokio::task::spawn_blocking(take_away).await.context("take its folder away")?
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rekindle_operator::{
     Candidacy, LadderFigures, Limits, Parts, Scaler, ScalingSettings, Webhook,
 };
-use rekindle_types::TickDuration;
 use tokio::task::JoinSet;
 
+use super::adding::Gate;
 use super::auto_nodes::AutoNodes;
 use super::opened::Opened;
 use super::phase::Phases;
@@ -19,12 +19,14 @@ const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
 /// The tasks that decide. They end where they are when this is dropped.
 pub struct Deciding {
     tasks: JoinSet<()>,
+    /// What nodes are added through.
+    gate: Gate,
 }
 
 impl Deciding {
     /// Nobody decides yet.
-    pub fn new() -> Self {
-        Self { tasks: JoinSet::new() }
+    pub fn new(gate: Gate) -> Self {
+        Self { tasks: JoinSet::new(), gate }
     }
 
     /// Controllers and ladders, as soon as nobody else runs them; none when they are to run elsewhere.
@@ -53,11 +55,8 @@ impl Deciding {
     pub fn scale(&mut self, args: &Up, nodes: AutoNodes) {
         match args.nodes {
             Some(NodesWanted::Auto { min, max }) => {
-                let unneeded = args.scale_down_unneeded_time.as_micros();
                 let settings = ScalingSettings {
-                    unneeded_time: TickDuration::from_micros(
-                        unneeded.try_into().unwrap_or(u64::MAX),
-                    ),
+                    unneeded_time: args.scale_down_unneeded_time.into(),
                     ..ScalingSettings::between(min.into(), max.into())
                 };
                 let (client, clock) = (nodes.client.clone(), nodes.clock.shared());
@@ -67,9 +66,13 @@ impl Deciding {
         }
     }
 
-    /// Nothing is decided any more.
-    pub fn stop(&mut self) {
+    /// Nothing is decided any more, and no further node begins.
+    pub async fn stop(&mut self) {
         self.tasks.abort_all();
+        let gate = self.gate.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || gate.close()).await {
+            tracing::warn!(%error, "wait for a node that is being added");
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 //!
 //! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
 
+mod adding;
 mod auto_nodes;
 mod cluster_dns;
 pub mod data_dir;
@@ -50,6 +51,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Up;
 use crate::nodes::{Folder, end_all};
+use adding::Gate;
 use auto_nodes::AutoNodes;
 use data_dir::DataDir;
 use deciding::Deciding;
@@ -96,9 +98,10 @@ impl Engine {
         let (pki, clock) = (Arc::clone(&serving.api.pki), serving.api.clock);
         let common = further::common_of(args, &settings, &engine_dir, &own)?;
         further::launch(&further, &common, args, &pki, clock).await?;
-        let mut deciding = Deciding::new();
-        let client = serving.api.client(SCALER);
-        deciding.scale(args, AutoNodes { client, clock, folder: further.clone(), common, pki });
+        let gate = Gate::open();
+        let mut deciding = Deciding::new(gate.clone());
+        let (client, folder) = (serving.api.client(SCALER), further.clone());
+        deciding.scale(args, AutoNodes { client, clock, folder, common, pki, gate });
         deciding.control(args, (limits, figures), candidacy, &serving.api, &phases);
         deciding::tell(webhook, &serving.api, &phases);
         let client = serving.api.client("system:rekindle-up");
@@ -148,7 +151,7 @@ impl Engine {
         // The controllers first, wherever they run: what the node ends now must not be made again. The lease is kept: the next
         // engine has the same name and need not wait.
         self.serving.api.front.api().close_to_leaders();
-        self.deciding.stop();
+        self.deciding.stop().await;
         let mode = match ending {
             Ending::EndPods => StopMode::EndPods,
             Ending::LeavePods => StopMode::LeavePods,

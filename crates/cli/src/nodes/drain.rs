@@ -15,14 +15,32 @@ use serde_json::json;
 const AGAIN: Duration = Duration::from_secs(1);
 /// The annotation of a pod that stands for a static one.
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// The annotation of a pod that cluster-autoscaler asks; `"true"` lets it be evicted whatever it is.
+const SAFE: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
 /// What becomes of pods that nobody makes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmanaged {
     /// Nothing is done while there are any.
     Refuse,
+    /// Nothing is done while there are any but those that are annotated as safe to evict, which go, too.
+    AsAnnotated,
     /// They go, too.
     Delete,
+}
+
+impl Unmanaged {
+    /// True for a pod that nothing is done for the sake of.
+    fn keeps(self, pod: &Pod) -> bool {
+        match self {
+            Self::Refuse => is_lost(pod),
+            Self::AsAnnotated => {
+                let is_safe = pod.annotations().get(SAFE).is_some_and(|said| said == "true");
+                is_lost(pod) && !is_safe
+            }
+            Self::Delete => false,
+        }
+    }
 }
 
 /// Cordons the node and evicts its pods until none is left that could run elsewhere; `tell` hears how it goes.
@@ -49,8 +67,8 @@ pub async fn drain(
         let pods = all.list(&those).await.context("list its pods")?.items;
         let movable: Vec<&Pod> = pods.iter().filter(|pod| !belongs_to_node(pod)).collect();
         let lost: Vec<String> =
-            movable.iter().filter(|pod| is_lost(pod)).map(|pod| full_name(pod)).collect();
-        if unmanaged == Unmanaged::Refuse && !lost.is_empty() {
+            movable.iter().filter(|pod| unmanaged.keeps(pod)).map(|pod| full_name(pod)).collect();
+        if !lost.is_empty() {
             bail!(
                 "nobody makes these pods again: {} (give --force to delete them)",
                 lost.join(", ")
@@ -106,4 +124,26 @@ fn is_lost(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let is_over = matches!(phase, Some("Succeeded" | "Failed"));
     !is_over && pod.owner_references().iter().all(|owner| owner.controller != Some(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_nobody_makes_again_goes_where_it_is_annotated_as_safe_to_evict() {
+        let naked = Pod::default();
+        let mut safe = Pod::default();
+        safe.metadata.annotations = Some([(SAFE.to_owned(), "true".to_owned())].into());
+        let mut kept = Pod::default();
+        kept.metadata.annotations = Some([(SAFE.to_owned(), "false".to_owned())].into());
+        for (unmanaged, keeps) in [
+            (Unmanaged::Refuse, [true, true, true]),
+            (Unmanaged::AsAnnotated, [true, false, true]),
+            (Unmanaged::Delete, [false, false, false]),
+        ] {
+            let all = [&naked, &safe, &kept].map(|pod| unmanaged.keeps(pod));
+            assert_eq!(all, keeps, "{unmanaged:?}");
+        }
+    }
 }

@@ -59,10 +59,22 @@ pub fn launch_one_more(
         None => Ok(()),
     });
     if let Err(error) = started {
-        take_folder_away(&node)?;
+        // told, and no more: the answer is why the node did not start
+        if let Err(left) = take_back(&node) {
+            tracing::warn!(node = name, "take away a node that did not start: {left:#}");
+        }
         return Err(error.context(format!("start node {name}")));
     }
     Ok(name)
+}
+
+/// Takes a node away that did not start. Where its agent runs all the same it is ended first: its folder is what it runs on.
+fn take_back(node: &FurtherNode) -> anyhow::Result<()> {
+    if let Some(agent) = node.agent()? {
+        agent.signal(Signal::TERM)?;
+        agent.wait()?;
+    }
+    take_folder_away(node)
 }
 
 /// Starts a node's agent; `None` when one runs that does as it should.

@@ -1,6 +1,12 @@
 //! What a Node says of itself.
 
+use std::time::Duration;
+
+use anyhow::bail;
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
 
 /// What a node's condition Ready says: True, False, Unknown.
 pub fn readiness(node: &Node) -> Option<&str> {
@@ -9,7 +15,24 @@ pub fn readiness(node: &Node) -> Option<&str> {
     ready.map(|condition| condition.status.as_str())
 }
 
+/// Waits until the API says that a node is Ready.
+///
+/// # Errors
+/// When it does not say so in time.
+pub async fn wait_ready(client: Client, name: &str, within: Duration) -> anyhow::Result<()> {
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let seen = watcher(Api::<Node>::all(client), only).default_backoff().applied_objects();
+    let mut ready = std::pin::pin!(seen.filter(|node| {
+        let is_ready = node.as_ref().is_ok_and(is_ready);
+        async move { is_ready }
+    }));
+    match tokio::time::timeout(within, ready.next()).await {
+        Ok(_) => Ok(()),
+        Err(_elapsed) => bail!("node {name} runs, but is not Ready yet"),
+    }
+}
+
 /// Whether it is Ready.
-pub fn is_ready(node: &Node) -> bool {
+fn is_ready(node: &Node) -> bool {
     readiness(node) == Some("True")
 }

@@ -21,7 +21,7 @@ pub fn refuse_to_lose_volumes(node: &FurtherNode) -> anyhow::Result<()> {
     };
     if volumes > 0 {
         bail!(
-            "{volumes} volumes of class local-path are on node {}, and go with it: delete their claims, or give --force",
+            "{volumes} volumes of class local-path are on node {}, and go with it: delete their claims first",
             node.file.name
         );
     }

@@ -6,13 +6,17 @@
 //!   crowds    how many pods with the same labels are on which node      (spreading, affinity of a pod that comes)
 //!   opinions  how many pods with the same affinity are on which node    (affinity of the pods that are there)
 //!   images    which nodes have an image, and how large it is
+//!   attempts  which waiting pods fitted nowhere, how often, and when last
 //! ```
 //! A pod counts from its binding until it is finished or gone.
 
+mod attempts;
 mod crowds;
 mod images;
 mod node_state;
 mod opinions;
+mod ports;
+mod requests;
 
 #[cfg(test)]
 mod tests;
@@ -22,12 +26,15 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::requests::Requests;
 use crate::{Object, pods};
+pub use attempts::Attempt;
+pub(crate) use attempts::Attempts;
 pub(crate) use crowds::Crowds;
 pub(crate) use images::Images;
-pub(crate) use node_state::{HostPort, NodeState};
+pub(crate) use node_state::{NodeState, is_ready};
 pub(crate) use opinions::Opinions;
+pub(crate) use ports::Ports;
+pub use requests::Requests;
 
 /// The index.
 #[derive(Clone, Debug, Default, PartialEq)]

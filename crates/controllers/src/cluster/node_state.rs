@@ -6,17 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::Shift;
-use crate::scheduler::filter;
-use crate::scheduler::ports::Ports;
-use crate::scheduler::requests::Requests;
-
-/// A port of a node. Ordered so that those which may collide stand together.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct HostPort {
-    pub(crate) port: i32,
-    pub(crate) protocol: String,
-    pub(crate) address: String,
-}
+use super::ports::{HostPort, Ports};
+use super::requests::Requests;
 
 /// The state of one node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,7 +25,7 @@ pub(crate) struct NodeState {
 impl NodeState {
     pub(super) fn appear(&mut self, node: &Arc<Node>) {
         self.allocatable = Requests::allocatable(node);
-        self.is_ready = filter::is_ready(node);
+        self.is_ready = is_ready(node);
         let spec = node.spec.as_ref();
         let is_cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
         let has_taints = spec.is_some_and(|spec| spec.taints.iter().flatten().next().is_some());
@@ -111,4 +102,11 @@ impl NodeState {
             .map(|(port, _)| port)
             .take_while(move |taken| taken.port == number && taken.protocol == protocol)
     }
+}
+
+/// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
+/// controller turns that into a taint; the scheduler looks at the condition itself, so that it holds before the taint is there.
+pub(crate) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.filter(|c| c.type_ == "Ready").all(|c| c.status == "True")
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Affinity, Pod};
 
 use super::Shift;
-use crate::scheduler::neighbours;
+use crate::pods;
 
 /// All opinions, by namespace and by their text.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,7 +22,7 @@ pub(crate) struct Opinion {
 
 impl Opinions {
     pub(super) fn shift(&mut self, pod: &Pod, node: &str, shift: Shift) {
-        if !neighbours::has_terms(pod) {
+        if !pods::has_affinity_to_pods(pod) {
             return;
         }
         let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.clone()).unwrap_or_default();

@@ -2,18 +2,26 @@
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 
-use super::cluster::{HostPort, NodeState};
+use super::NodeState;
 
 /// The address that stands for all of the node.
 const ALL_ADDRESSES: &str = "0.0.0.0";
 
+/// A port of a node. Ordered so that those which may collide stand together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HostPort {
+    pub(crate) port: i32,
+    pub(crate) protocol: String,
+    pub(crate) address: String,
+}
+
 /// The ports of the node that a pod asks for.
 #[derive(Clone)]
-pub(super) struct Ports<'a>(Vec<&'a ContainerPort>);
+pub(crate) struct Ports<'a>(Vec<&'a ContainerPort>);
 
 impl<'a> Ports<'a> {
     /// Those of its containers and sidecars; other init containers are over before anybody else could miss their port.
-    pub(super) fn of(pod: &'a Pod) -> Self {
+    pub(crate) fn of(pod: &'a Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self(Vec::new()) };
         let sidecars = spec
             .init_containers
@@ -35,7 +43,7 @@ impl<'a> Ports<'a> {
     }
 
     /// True when one of the node's pods has one of them. Those that terminate have their ports until they are gone.
-    pub(super) fn are_taken_on(&self, node: &NodeState) -> bool {
+    pub(crate) fn are_taken_on(&self, node: &NodeState) -> bool {
         self.0.iter().any(|port| {
             let mut taken = node.taken_ports(port.host_port.unwrap_or_default(), protocol(port));
             taken.any(|taken| collide(address(port), &taken.address))

@@ -3,8 +3,6 @@
 use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus};
 use rekindle_types::Tick;
 
-use crate::pods;
-
 pub(super) const AVAILABLE: &str = "Available";
 pub(super) const PROGRESSING: &str = "Progressing";
 pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
@@ -51,8 +49,8 @@ pub(super) fn new(
         status: Some(truth.name().to_owned()),
         reason: Some(reason.to_owned()),
         message: Some(message.into()),
-        last_transition_time: Some(pods::whole_seconds(now)),
-        last_update_time: Some(pods::whole_seconds(now)),
+        last_transition_time: Some(now.to_time()),
+        last_update_time: Some(now.to_time()),
     }
 }
 

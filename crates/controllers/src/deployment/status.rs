@@ -6,8 +6,8 @@ use rekindle_types::{Tick, TickDuration};
 use super::conditions::{self, Truth};
 use super::fenceposts;
 use super::rollout::{DeploymentWrite, Rollout};
+use crate::NamespacedName;
 use crate::plan::Write;
-use crate::{NamespacedName, pods};
 
 /// Upstream's "no deadline".
 const NO_DEADLINE: i32 = i32::MAX;
@@ -204,7 +204,7 @@ impl Rollout<'_> {
                 last_update_time: failure
                     .last_transition_time
                     .clone()
-                    .or_else(|| Some(pods::whole_seconds(self.now))),
+                    .or_else(|| Some(self.now.to_time())),
             })
         })
     }

@@ -116,7 +116,7 @@ fn is_relevant(change: &Change) -> bool {
 }
 
 /// The budgets of a namespace whose selector matches the labels.
-fn covering<'a>(
+pub(crate) fn covering<'a>(
     view: &'a View,
     labels: Option<&'a labels::Labels>,
     namespace: &'a str,

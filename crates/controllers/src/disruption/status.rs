@@ -6,7 +6,6 @@ use rekindle_types::Tick;
 
 use super::disrupted::Disrupted;
 use super::expected::Counts;
-use crate::pods;
 
 /// The condition that says whether a pod may be evicted.
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
@@ -99,7 +98,7 @@ fn conditions(
         reason: reason.to_owned(),
         message: message.to_owned(),
         last_transition_time: since
-            .map_or_else(|| pods::whole_seconds(now), |same| same.last_transition_time.clone()),
+            .map_or_else(|| now.to_time(), |same| same.last_transition_time.clone()),
         observed_generation,
     };
     match before {

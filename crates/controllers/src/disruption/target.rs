@@ -43,7 +43,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         condition.status = "False".to_owned();
         condition.reason = None;
         condition.message = None;
-        condition.last_transition_time = Some(pods::whole_seconds(now));
+        condition.last_transition_time = Some(now.to_time());
     }
     plan.then(Write::UpdateStatus(updated.into()));
     plan

@@ -10,8 +10,8 @@ use rekindle_types::{Tick, TickDuration};
 
 use super::tally::{Course, Tally};
 use super::{COMPONENT, number, success};
+use crate::Object;
 use crate::events::{Note, Severity};
-use crate::{Object, pods};
 
 const COMPLETE: &str = "Complete";
 const FAILED: &str = "Failed";
@@ -213,7 +213,7 @@ pub(super) fn write(
         Goal::Failure(why) => (FAILURE_TARGET, FAILED, why),
     };
     let told = (why.reason.as_str(), why.message.as_str());
-    let whole = pods::whole_seconds(now);
+    let whole = now.to_time();
     if !is_true(status, interim) {
         set(status, interim, "True", told, now);
         status.start_time.get_or_insert(whole);
@@ -256,18 +256,18 @@ fn suspend(spec: &JobSpec, status: &mut JobStatus, now: Tick) -> Option<Suspensi
         }
         (false, true) => {
             set(status, SUSPENDED, "False", ("JobResumed", "Job resumed"), now);
-            status.start_time = Some(pods::whole_seconds(now));
+            status.start_time = Some(now.to_time());
             Some(Suspension::Ends)
         }
         (false, false) => {
-            status.start_time.get_or_insert_with(|| pods::whole_seconds(now));
+            status.start_time.get_or_insert_with(|| now.to_time());
             None
         }
     }
 }
 
 fn set(status: &mut JobStatus, type_: &str, is: &str, (reason, message): (&str, &str), now: Tick) {
-    let at = pods::whole_seconds(now);
+    let at = now.to_time();
     let conditions = status.conditions.get_or_insert_default();
     let new = JobCondition {
         type_: type_.to_owned(),

@@ -27,7 +27,7 @@ use zones::Sentence;
 pub use silence::Settings;
 
 use crate::plan::{Part, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, pods};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View};
 
 /// Conditions, what they say, and the taints that follow.
 const TAINTS: [(&str, &str, &str); 5] = [
@@ -136,7 +136,7 @@ fn wanted(view: &View, node: &Node, now: Tick) -> (Vec<Taint>, Option<Tick>) {
                 taints.push(Taint {
                     key: key.to_owned(),
                     effect: NO_EXECUTE.to_owned(),
-                    time_added: Some(pods::whole_seconds(now)),
+                    time_added: Some(now.to_time()),
                     ..Taint::default()
                 });
             }
@@ -170,7 +170,7 @@ fn by_conditions(node: &Node, now: Tick) -> Vec<Taint> {
         }
     }
     for taint in taints.iter_mut().filter(|taint| taint.effect == NO_EXECUTE) {
-        taint.time_added.get_or_insert_with(|| pods::whole_seconds(now));
+        taint.time_added.get_or_insert_with(|| now.to_time());
     }
     taints
 }

@@ -41,7 +41,7 @@ fn conditions(pod: &Pod, now: Tick) -> Vec<PodCondition> {
         pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
     for ready in conditions.iter_mut().filter(|condition| condition.type_ == "Ready") {
         ready.status = "False".to_owned();
-        ready.last_transition_time = Some(pods::whole_seconds(now));
+        ready.last_transition_time = Some(now.to_time());
     }
     conditions
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Write};
-use crate::{Object, Plan, View, pods};
+use crate::{Object, Plan, View};
 
 /// `source.component` of the events.
 const NAME: &str = "node-controller";
@@ -94,7 +94,7 @@ pub(super) fn give_up(node: &Object, spoken: &Node, now: Tick, plan: &mut Plan) 
                 known.status = UNKNOWN.to_owned();
                 known.reason = Some("NodeStatusUnknown".to_owned());
                 known.message = Some("Kubelet stopped posting node status.".to_owned());
-                known.last_transition_time = Some(pods::whole_seconds(now));
+                known.last_transition_time = Some(now.to_time());
             }
             None => conditions.push(NodeCondition {
                 type_: type_.to_owned(),
@@ -102,7 +102,7 @@ pub(super) fn give_up(node: &Object, spoken: &Node, now: Tick, plan: &mut Plan) 
                 reason: Some("NodeStatusNeverUpdated".to_owned()),
                 message: Some("Kubelet never posted node status.".to_owned()),
                 last_heartbeat_time: spoken.metadata.creation_timestamp.clone(),
-                last_transition_time: Some(pods::whole_seconds(now)),
+                last_transition_time: Some(now.to_time()),
             }),
         }
     }

@@ -17,11 +17,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::{NamespacedName, View};
 pub use shrink::{Hold, Need};
+
+/// The annotation of a Node that says whether it may go, and why not.
+pub const SCALE_DOWN: &str = "rekindle.dev/scale-down";
+/// What that says from before a node is cordoned to be removed until it is gone, or is given back.
+pub const BEING_REMOVED: &str = "is being removed";
 
 /// What the user set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +111,11 @@ impl Scaling {
         Self { settings, unneeded: BTreeMap::new() }
     }
 
+    /// What the user set.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Looks at pods and nodes as they are.
     pub fn look(&mut self, view: &View, nodes: Nodes<'_>, now: Tick) -> Outlook {
         let count = nodes.further.len() + 1;
@@ -171,6 +181,23 @@ impl Scaling {
         };
         needs.into_iter().map(standing).collect()
     }
+}
+
+/// What a Node says of whether it may go.
+pub fn shown(node: &Node) -> Option<&str> {
+    node.metadata.annotations.as_ref()?.get(SCALE_DOWN).map(String::as_str)
+}
+
+/// The further nodes whose removal was broken off: they say that they are being removed, and it is not they that are. They are to
+/// be given back, cordon and all, before they are looked at: what is cordoned takes no pods and never goes. The removal does not
+/// just go on, since by now they may be needed.
+pub fn broken_off(view: &View, nodes: Nodes<'_>, removing: Option<&str>) -> Vec<Arc<Node>> {
+    let others = nodes.further.iter().map(String::as_str).filter(|name| removing != Some(*name));
+    others
+        .filter_map(|name| view.node(&NamespacedName::new("", name)))
+        .filter(|node| shown(node) == Some(BEING_REMOVED))
+        .cloned()
+        .collect()
 }
 
 impl fmt::Display for Standing {

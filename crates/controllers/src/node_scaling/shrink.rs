@@ -6,8 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
 
 use super::{name_of, placed};
-use crate::scheduler::requests::Requests;
-use crate::{Kind, NamespacedName, Object, View, owners, pods, scheduler};
+use crate::cluster::{self, Requests};
+use crate::{Kind, NamespacedName, Object, View, disruption, owners, pods, scheduler};
 
 /// `"true"` on a Node keeps it.
 const DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
@@ -15,8 +15,6 @@ const DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 const SAFE: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 /// On a Pod: the names of local volumes that may be lost.
 const SAFE_VOLUMES: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
-/// The annotation of a pod that stands for a static one.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Why a node stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +83,7 @@ fn of_node(view: &View, node: &Node, used_percent: i64) -> Option<Need> {
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
         return Some(Need::Cordoned);
     }
-    if !scheduler::is_ready(node) {
+    if !cluster::is_ready(node) {
         return Some(Need::NotReady);
     }
     let used = used(&view.requested_on(name), &Requests::allocatable(node));
@@ -115,9 +113,8 @@ fn volume_of(view: &View, node: &Node) -> Option<String> {
 
 /// Pods of a DaemonSet, and those that stand for the node's own files, go with it.
 fn belongs_to_node(pod: &Pod) -> bool {
-    let is_mirror = annotation(pod, MIRROR).is_some();
     let owner = owners::controller_of(&pod.metadata);
-    is_mirror || owner.is_some_and(|owner| owner.kind == "DaemonSet")
+    pods::is_mirror(pod) || owner.is_some_and(|owner| owner.kind == "DaemonSet")
 }
 
 fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
@@ -133,9 +130,10 @@ fn hold(view: &View, pod: &Pod) -> Option<Hold> {
     if owners::controller_of(&pod.metadata).is_none() {
         return Some(Hold::Naked);
     }
-    if pod.metadata.namespace.as_deref() == Some("kube-system")
-        && !scheduler::has_a_budget(view, pod)
-    {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let labels = pod.metadata.labels.as_ref();
+    let has_a_budget = || disruption::covering(view, labels, namespace).next().is_some();
+    if namespace == "kube-system" && !has_a_budget() {
         return Some(Hold::System);
     }
     local_storage(pod).map(Hold::LocalStorage)

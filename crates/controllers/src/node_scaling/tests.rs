@@ -218,7 +218,7 @@ fn while_a_node_is_to_be_added_none_is_removed() {
     case.node(elsewhere);
     case.pod(pod("there", Some("n1"), "3"));
     case.pod(pod("new", None, "3"));
-    // a new node is as the newest one: too small for it
+    // a new node is as the oldest further one: too small for it
     assert_eq!(case.look(&mut scaling, at(600)).deed, Deed::Remove("n2".to_owned()));
     let mut large = node("n2");
     large["metadata"]["resourceVersion"] = "3".into();
@@ -339,6 +339,23 @@ fn what_keeps_a_node_whatever_its_pods_are() {
     missing.further = vec!["n2".to_owned(), "n9".to_owned()];
     let outlook = missing.look(&mut Scaling::new(Settings::between(1, 3)), NOW);
     assert_eq!(outlook.nodes["n9"], Standing::Needed(Need::Absent));
+}
+
+#[test]
+fn a_node_whose_removal_was_broken_off_is_known_by_what_it_says() {
+    let mut case = Case::new(&["n1", "n2", "n3"]);
+    let mut left = node("n2");
+    left["metadata"]["resourceVersion"] = "2".into();
+    left["metadata"]["annotations"] = json!({ (SCALE_DOWN): BEING_REMOVED });
+    left["spec"] = json!({"unschedulable": true});
+    case.node(left);
+    let found = |removing| {
+        let nodes = broken_off(&case.view, case.nodes(), removing);
+        nodes.iter().filter_map(|node| node.metadata.name.clone()).collect::<Vec<String>>()
+    };
+    assert_eq!(found(None), ["n2"]);
+    assert_eq!(found(Some("n3")), ["n2"]);
+    assert!(found(Some("n2")).is_empty(), "it is being removed");
 }
 
 #[test]

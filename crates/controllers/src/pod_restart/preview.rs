@@ -10,7 +10,7 @@ use rekindle_types::v1alpha1::{
 };
 
 use super::{carried_out_by, is_finished, pod_of, reconcile};
-use crate::{Kind, NamespacedName, Object, View, Write, pods};
+use crate::{Kind, NamespacedName, Object, View, Write, cluster, pods};
 
 /// What would become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,9 +103,7 @@ fn under_way(view: &View, restart: &PodRestart) -> Option<String> {
 fn silent_node(view: &View, pod: &Pod) -> Option<String> {
     let name = pods::node(pod)?;
     let node = view.node(&NamespacedName::new("", name))?;
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready")?;
-    (ready.status != "True").then(|| name.to_owned())
+    (!cluster::is_ready(node)).then(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -101,11 +101,10 @@ impl Job<'_> {
     fn refusal(&self, pod: &Pod) -> Option<String> {
         let name = NamespacedName::of(&pod.metadata);
         let controller = owners::controller_of(&pod.metadata);
-        let annotations = pod.metadata.annotations.as_ref();
         if pods::is_terminating(pod) {
             return Some(format!("pod {name} is terminating"));
         }
-        if annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")) {
+        if pods::is_mirror(pod) {
             return Some(format!("pod {name} is a static pod: its node alone can replace it"));
         }
         match controller {
@@ -156,11 +155,11 @@ impl Job<'_> {
         };
         PodReplacement {
             step,
-            since: pods::whole_seconds(self.now),
+            since: self.now.to_time(),
             pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
             node_name: pods::node(pod).unwrap_or_default().to_owned(),
             workload_uid: workload,
-            avoid_node_until: avoid_until.map(pods::whole_seconds),
+            avoid_node_until: avoid_until.map(Tick::to_time),
             pod: naked,
             new_pod_name: None,
             new_pod_uid: None,
@@ -354,7 +353,7 @@ impl Job<'_> {
     }
 
     fn evicting(&self, replacement: PodReplacement) -> Write {
-        let started = pods::whole_seconds(self.now);
+        let started = self.now.to_time();
         again(self.restart, doing(self.rung).to_owned(), Some(started), replacement, self.now)
     }
 
@@ -362,7 +361,7 @@ impl Job<'_> {
         let name = pod.metadata.name.clone().unwrap_or_default();
         let replacement = PodReplacement {
             step: ReplacementStep::Starting,
-            since: pods::whole_seconds(self.now),
+            since: self.now.to_time(),
             pod: None,
             new_pod_name: Some(name.clone()),
             new_pod_uid: pod.metadata.uid.clone(),

@@ -15,7 +15,7 @@ use super::{finish, pod_of};
 use crate::deployment::rollback;
 use crate::events::{Note, Severity};
 use crate::plan::{Report, Step, Write};
-use crate::{NamespacedName, Object, Plan, View, owners, pods};
+use crate::{NamespacedName, Object, Plan, View, owners};
 
 /// The event about a Deployment that goes back, as kubectl's users know it.
 const ROLLED_BACK: &str = "DeploymentRollback";
@@ -58,7 +58,7 @@ fn take_up(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
         target.revision()
     );
     status.go_on(PodRestartPhase::Running, message, now.to_micro_time());
-    status.started_at = Some(pods::whole_seconds(now));
+    status.started_at = Some(now.to_time());
     status.rollback = Some(RollbackStatus {
         deployment_name: text(&target.deployment.metadata.name),
         from_replica_set: text(&from.metadata.name),

@@ -102,7 +102,7 @@ fn conditions(view: &View, set: &Replicas, now: Tick) -> Option<Vec<ReplicaSetCo
             status: Some("True".to_owned()),
             reason: Some(failure.reason.to_owned()),
             message: Some(failure.message.clone()),
-            last_transition_time: Some(pods::whole_seconds(now)),
+            last_transition_time: Some(now.to_time()),
         }));
     }
     Some(conditions).filter(|conditions| !conditions.is_empty())

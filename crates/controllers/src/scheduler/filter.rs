@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::cluster::NodeState;
+use super::candidate::SCORE_MAX;
 use super::refusal::{Cure, Refusal};
-use super::requests::Requests;
-use super::scores::SCORE_MAX;
 use super::{affinity, taints};
+use crate::cluster::{NodeState, Requests};
 
 /// Taints are not named, so that nodes with different ones are counted together (upstream since 1.34).
 const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
@@ -33,13 +32,6 @@ fn closed(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
         return Some(Refusal::final_for(UNTOLERATED));
     }
     taints::first_untolerated(pod, node).map(|_| Refusal::final_for(UNTOLERATED))
-}
-
-/// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
-/// controller turns that into a taint; the scheduler looks at the condition itself, so that it holds before the taint is there.
-pub(crate) fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.filter(|c| c.type_ == "Ready").all(|c| c.status == "True")
 }
 
 /// Every resource that is short. One of which the node has too little for the pod alone is short whatever ends there.

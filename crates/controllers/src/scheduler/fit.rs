@@ -6,14 +6,12 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::claims::Claims;
-use super::cluster::{NodeState, Shift};
 use super::neighbours::Neighbours;
-use super::ports::Ports;
 use super::refusal::Refusal;
-use super::requests::Requests;
 use super::spread::Spread;
 use super::{filter, priority};
 use crate::View;
+use crate::cluster::{NodeState, Ports, Requests, Shift};
 
 /// A pod that looks for a node.
 #[derive(Clone)]

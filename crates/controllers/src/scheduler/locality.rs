@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::cluster::Cluster;
-use super::scores::{Candidate, SCORE_MAX};
+use super::candidate::{Candidate, SCORE_MAX};
+use crate::cluster::Cluster;
 
 /// Images that are smaller do not count.
 const COUNTS_FROM_BYTES: i64 = 23 << 20;

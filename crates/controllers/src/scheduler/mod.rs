@@ -5,16 +5,13 @@
 //! the one with the best score is taken (`scores`), then the first by name. Where none does, pods of lower priority may have to go
 //! (`preemption`).
 
-pub mod requests;
-
 mod affinity;
+mod candidate;
 mod claims;
-pub(crate) mod cluster;
 mod filter;
 mod fit;
 mod locality;
-pub(crate) mod neighbours;
-mod ports;
+mod neighbours;
 mod preemption;
 mod queue;
 mod refusal;
@@ -31,21 +28,18 @@ use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
+use crate::cluster::{Attempt, NodeState, Ports};
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
 pub(crate) use affinity::{fits_volume, matches as matches_node};
+use candidate::Candidate;
 use claims::Claims;
-use cluster::NodeState;
-pub(crate) use filter::is_ready;
 use fit::Fit;
 use preemption::Answer;
-pub(crate) use preemption::{breaking_a_budget, has_a_budget};
-pub use queue::Attempt;
-pub(crate) use queue::Attempts;
+pub(crate) use preemption::breaking_a_budget;
 use queue::Standing;
 use refusal::{Cure, Refusals};
-use scores::Candidate;
 pub(crate) use wake::affected;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
@@ -58,11 +52,6 @@ pub(crate) fn is_waiting(pod: &Pod) -> bool {
         && pods::is_active(pod)
         && spec.scheduler_name.as_deref().is_none_or(|name| name == NAME)
         && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
-}
-
-/// True when its place depends on other pods.
-pub(crate) fn looks_at_others(pod: &Pod) -> bool {
-    neighbours::has_terms(pod) || spread::has_constraints(pod)
 }
 
 /// Where a waiting pod stands in the queue: those that do not back off, then the higher priority first, then the older pod
@@ -179,7 +168,7 @@ pub(crate) fn fits_on(view: &View, pod: &Pod, node: &str) -> Result<(), String> 
 
 /// True when a pod on any node has a port of its node that this one asks for.
 pub(crate) fn ports_are_taken(view: &View, pod: &Pod) -> bool {
-    let ports = ports::Ports::of(pod);
+    let ports = Ports::of(pod);
     view.cluster().nodes().any(|(_, _, state)| ports.are_taken_on(state))
 }
 
@@ -296,7 +285,7 @@ fn refuse(pod: &Arc<Pod>, message: &str, nomination: Nomination<'_>, now: Tick, 
     let since = current
         .filter(|c| c.status == "False")
         .and_then(|c| c.last_transition_time.clone())
-        .unwrap_or_else(|| pods::whole_seconds(now));
+        .unwrap_or_else(|| now.to_time());
     let mut conditions: Vec<PodCondition> =
         pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
     conditions.retain(|c| c.type_ != "PodScheduled");

@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedP
 use rekindle_types::labels::{self, Labels};
 
 use super::affinity::label;
-use super::cluster::Shift;
 use super::refusal::Refusal;
+use crate::cluster::Shift;
 use crate::{NamespacedName, View, pods};
 
 /// What the required affinity of a pod that is there counts for one that comes (upstream's hardPodAffinityWeight).
@@ -79,7 +79,7 @@ impl<'a> Neighbours<'a> {
             let nodes = places.filter_map(|(name, count)| Some((node_named(view, name)?, count)));
             this.heed(opinion.namespace(), Some(opinion.affinity()), nodes);
         }
-        if has_terms(pod) {
+        if pods::has_affinity_to_pods(pod) {
             for namespace in this.reached() {
                 for (labels, crowd) in view.cluster().crowds().of_namespace(namespace) {
                     let places = crowd.places();
@@ -213,12 +213,6 @@ impl<'a> Neighbours<'a> {
             self.preferences.iter().filter(|((key, value), _)| label(node, key) == Some(value));
         here.map(|(_, count)| count).sum()
     }
-}
-
-/// True when the pod must be near others or away from them.
-pub(crate) fn has_terms(pod: &Pod) -> bool {
-    let terms = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-    terms.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some())
 }
 
 fn terms_of(pod: &Pod) -> Option<&Affinity> {

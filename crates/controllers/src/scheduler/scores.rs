@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use super::cluster::NodeState;
+use super::candidate::{Candidate, SCORE_MAX};
 use super::fit::Fit;
 use super::{affinity, locality, spread, taints};
 use crate::View;
@@ -26,19 +26,6 @@ const NEIGHBOUR_WEIGHT: i64 = 2;
 const SPREAD_WEIGHT: i64 = 2;
 /// Upstream's weight of TaintToleration.
 const TAINT_WEIGHT: i64 = 3;
-/// The best score of one plugin.
-pub(super) const SCORE_MAX: i64 = 100;
-
-/// A node that can take the pod.
-pub(super) struct Candidate<'v> {
-    pub name: &'v str,
-    pub node: &'v Arc<Node>,
-    pub state: &'v NodeState,
-    /// As `filter::free_share` counts it.
-    pub free_share: i64,
-    /// As `filter::balance` counts it.
-    pub balance: i64,
-}
 
 /// The best of them, which are in the order of their names.
 pub(super) fn best<'v>(

@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 use rekindle_types::labels::{self, Labels};
 
 use super::affinity::label;
-use super::cluster::Shift;
+use super::candidate::SCORE_MAX;
 use super::refusal::Refusal;
-use super::scores::SCORE_MAX;
 use super::{affinity, taints};
+use crate::cluster::Shift;
 use crate::{View, pods};
 
 /// The constraints of a pod that must hold, with the pods that are there.
@@ -129,12 +129,6 @@ fn weight(
     values.sort_unstable();
     values.dedup();
     (as_float(i64::try_from(values.len()).unwrap_or(i64::MAX)) + 2.0).ln()
-}
-
-/// True when the pod asks to be spread.
-pub(super) fn has_constraints(pod: &Pod) -> bool {
-    let constraints = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_ref());
-    constraints.is_some_and(|constraints| !constraints.is_empty())
 }
 
 fn of_pod<'a>(pod: &'a Pod, when_unsatisfiable: &str) -> Vec<&'a TopologySpreadConstraint> {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
-use super::requests::Requests;
+use crate::cluster::Requests;
 
 /// The taint that stands for `spec.unschedulable`.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";

@@ -7,10 +7,8 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::cluster::NodeState;
-use super::ports::Ports;
-use super::requests::Requests;
-use super::{filter, is_waiting, looks_at_others, preemption, priority};
+use super::{filter, is_waiting, preemption, priority};
+use crate::cluster::{self, NodeState, Ports, Requests};
 use crate::{Change, Key, NamespacedName, Object, View, avoidance, pods, volumes};
 
 /// The pods that a change may give a node.
@@ -116,7 +114,7 @@ fn helped_by_room<'a>(view: &'a View, node: &str) -> impl Iterator<Item = Key> +
             (None, _) => true,
             (Some(_), None) => false,
             (Some(requests), Some((node, state))) => {
-                looks_at_others(pod) || is_helped(view, pod, requests, (node, state), weakest)
+                pods::looks_at_others(pod) || is_helped(view, pod, requests, (node, state), weakest)
             }
         })
         .map(|(_, name)| Key::Schedule(name))
@@ -173,7 +171,7 @@ fn asks_for_something_else(view: &View, before: &Pod, after: &Pod) -> bool {
 fn looks_alike(a: &Node, b: &Node) -> bool {
     a.spec == b.spec
         && a.metadata.labels == b.metadata.labels
-        && filter::is_ready(a) == filter::is_ready(b)
+        && cluster::is_ready(a) == cluster::is_ready(b)
         && a.metadata.deletion_timestamp == b.metadata.deletion_timestamp
         && Requests::allocatable(a) == Requests::allocatable(b)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::scheduler::looks_at_others;
 use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
 
 /// Names remembered per owner after their pods are gone.
@@ -39,7 +38,7 @@ impl Index {
                 }
                 None if pods::is_active(pod) => {
                     self.unscheduled.insert(id.clone());
-                    if looks_at_others(pod) {
+                    if pods::looks_at_others(pod) {
                         self.looking_around.insert(id.clone());
                     }
                     if let Some(node) = pods::nominated_node(pod) {

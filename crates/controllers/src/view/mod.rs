@@ -24,10 +24,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
+use crate::cluster::{Attempt, Attempts, Cluster, Requests};
 use crate::node_lifecycle::Settings;
-use crate::scheduler::cluster::Cluster;
-use crate::scheduler::requests::Requests;
-use crate::scheduler::{Attempt, Attempts};
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
 use covered::Covered;
 use daemon_failures::DaemonFailures;

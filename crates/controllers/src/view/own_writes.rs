@@ -118,7 +118,7 @@ impl OwnWrites {
         }
         let Some(at) = self.evicted.get(object.uid()) else { return object };
         let mut pod = pod.as_ref().clone();
-        pod.metadata.deletion_timestamp = Some(pods::whole_seconds(*at));
+        pod.metadata.deletion_timestamp = Some(at.to_time());
         Object::from(pod)
     }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::events::{Note, Severity};
 use crate::garbage::without_finalizer;
 use crate::plan::{Part, Write};
-use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners, pods};
+use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 
 /// Keeps a volume until no claim is bound to it.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -114,7 +114,7 @@ fn status(volume: &Object, phase: &str, message: Option<&str>, now: Tick) -> Wri
             "metadata": decided_on(volume),
             "status": {
                 "phase": phase, "message": message, "reason": null,
-                "lastPhaseTransitionTime": pods::whole_seconds(now),
+                "lastPhaseTransitionTime": now.to_time(),
             },
         }),
     }

@@ -268,7 +268,7 @@ fn refuse(refusal: Refusal, message: &str) -> Outcome {
 }
 
 fn seconds(tick: Tick) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
-    rekindle_controllers::pods::whole_seconds(tick)
+    tick.to_time()
 }
 
 /// True when nothing holds an object that is being deleted.

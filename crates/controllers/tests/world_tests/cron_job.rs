@@ -79,7 +79,7 @@ fn end(world: &mut World, condition: &str) {
         .filter(|job| job.status.iter().all(|status| status.conditions.is_none()))
         .map(|job| id(Kind::Job, job.metadata.name.as_deref().unwrap()))
         .collect();
-    let now = rekindle_controllers::pods::whole_seconds(world.api.now);
+    let now = world.api.now.to_time();
     for job in running {
         world.api.change(&job, |job| {
             job["status"]["startTime"] = json!(now);

@@ -45,8 +45,7 @@ fn grant(world: &mut World, budget: &str, pod: &str) {
     world.api.change(&id(Kind::PodDisruptionBudget, budget), |budget| {
         let left = budget["status"]["disruptionsAllowed"].as_i64().unwrap();
         budget["status"]["disruptionsAllowed"] = json!(left - 1);
-        budget["status"]["disruptedPods"][pod] =
-            json!(rekindle_controllers::pods::whole_seconds(at));
+        budget["status"]["disruptedPods"][pod] = json!(at.to_time());
     });
 }
 
@@ -247,7 +246,7 @@ fn a_condition_that_a_pod_goes_is_taken_back_when_it_stays() {
     let mut world = World::with_node();
     for (name, reason) in [("evicted", "EvictionByEvictionAPI"), ("node", "TerminationByKubelet")] {
         world.create(pod(name, json!({})));
-        let since = rekindle_controllers::pods::whole_seconds(world.api.now);
+        let since = world.api.now.to_time();
         world.api.change(&id(Kind::Pod, name), |pod| {
             pod["status"]["phase"] = json!("Running");
             pod["status"]["conditions"] = json!([

@@ -40,7 +40,7 @@ fn end(world: &mut World, phase: &str, which: impl Fn(&Pod) -> bool) {
         .filter(|pod| pods::is_active(pod) && which(pod))
         .map(|pod| id(Kind::Pod, pod.metadata.name.as_deref().unwrap()))
         .collect();
-    let at = pods::whole_seconds(world.api.now);
+    let at = world.api.now.to_time();
     for pod in picked {
         world.api.change(&pod, |pod| {
             pod["status"]["phase"] = json!(phase);

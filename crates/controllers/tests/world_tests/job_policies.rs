@@ -23,7 +23,7 @@ fn exit(world: &mut World, code: i32, condition: Option<&str>, which: impl Fn(&P
         .filter(|pod| pods::is_active(pod) && which(pod))
         .map(|pod| id(Kind::Pod, pod.metadata.name.as_deref().unwrap()))
         .collect();
-    let at = pods::whole_seconds(world.api.now);
+    let at = world.api.now.to_time();
     let phase = if code == 0 { "Succeeded" } else { "Failed" };
     for pod in picked {
         world.api.change(&pod, |pod| {
@@ -262,7 +262,7 @@ fn a_job_of_another_controller_is_left_alone_but_for_its_time() {
     let mut world = start(ttl);
     assert_eq!(world.api.pods().len(), 0);
     assert_eq!(status(&world, "sum"), Default::default());
-    let now = pods::whole_seconds(world.api.now);
+    let now = world.api.now.to_time();
     world.api.change(&id(Kind::Job, "sum"), |job| {
         job["status"]["conditions"] =
             json!([{"type": "Complete", "status": "True", "lastTransitionTime": now}]);

@@ -205,7 +205,7 @@ impl World {
     }
 
     pub(crate) fn set_ready(&mut self, id: &ObjectId, ready: &str) {
-        let since = pods::whole_seconds(self.api.now);
+        let since = self.api.now.to_time();
         self.api.change(id, |pod| {
             pod["status"]["phase"] = json!("Running");
             pod["status"]["conditions"] =

@@ -109,7 +109,8 @@ impl Hooks {
     }
 }
 
-fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+/// The pod's containers and init containers.
+pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     let spec = pod.spec.iter();
     spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()))
 }

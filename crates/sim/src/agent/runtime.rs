@@ -6,6 +6,7 @@ use rekindle_pod::{
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
+use super::hooks::containers;
 use super::{Effect, Life, PodOnNode, SIGKILL, SIGTERM};
 use crate::behaviour::{Behaviour, Start};
 use crate::faults::Faults;
@@ -34,13 +35,9 @@ impl PodOnNode {
 
     /// What the spec allows a container.
     fn privileges_of(&self, name: &ContainerName) -> String {
-        let spec = self.pod.spec.as_ref();
-        let all = spec
-            .into_iter()
-            .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-        let container = all.into_iter().find(|container| container.name == name.0);
+        let container = containers(&self.pod).find(|container| container.name == name.0);
         let container = container.and_then(|container| container.security_context.as_ref());
-        let of_pod = spec.and_then(|spec| spec.security_context.as_ref());
+        let of_pod = self.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
         format!("{container:?} {of_pod:?}")
     }
 
@@ -177,12 +174,8 @@ impl PodOnNode {
     }
 
     pub(super) fn image(&self, container: &ContainerName) -> String {
-        let spec = self.pod.spec.as_ref();
-        let all = spec
-            .into_iter()
-            .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-        let mut of_that_name = all.filter(|found| found.name == container.0);
-        of_that_name.next().and_then(|found| found.image.clone()).unwrap_or_default()
+        let found = containers(&self.pod).find(|found| found.name == container.0);
+        found.and_then(|found| found.image.clone()).unwrap_or_default()
     }
 
     /// What stands in the runtime.

@@ -168,7 +168,11 @@ impl World {
             Deed::EndContainer(pick, status) => self.end_container(pick, status),
             Deed::EndSandbox(pick) => self.end_sandbox(pick),
             Deed::ClockStep(step) => {
-                self.trace.add(self.now, &format!("the machine sleeps for {} s", step.as_secs()));
+                let seconds = step.as_secs();
+                self.trace.add(
+                    self.now,
+                    &format!("everything stands still for {seconds} s, and the clocks go on"),
+                );
                 self.hold(self.now + step);
                 self.now = self.now + step;
                 self.server.set_time(self.api_now())?;

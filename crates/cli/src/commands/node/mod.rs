@@ -8,10 +8,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::Node;
-use kube::api::Api;
-use kube::runtime::{WatchStreamExt, watcher};
 use rekindle_api::auth::Pki;
 use rekindle_api::http::SystemClock;
 use rekindle_types::Tick;
@@ -22,7 +18,7 @@ use crate::client;
 use crate::engine::PKI;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::holder::Holder;
-use crate::nodes::{self, Common, Folder, FurtherNode, is_ready};
+use crate::nodes::{self, Common, Folder, FurtherNode};
 
 /// How long a node may take to be Ready in the API.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -88,16 +84,7 @@ impl Engine {
     fn wait_ready(&self, name: &str) -> anyhow::Result<()> {
         client::block_on(async {
             let client = client::connect_with(&self.path().join("kubeconfig")).await?;
-            let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-            let seen = watcher(Api::<Node>::all(client), only).default_backoff().applied_objects();
-            let mut ready = std::pin::pin!(seen.filter(|node| {
-                let is_ready = node.as_ref().is_ok_and(is_ready);
-                async move { is_ready }
-            }));
-            match tokio::time::timeout(READY_WITHIN, ready.next()).await {
-                Ok(_) => Ok(()),
-                Err(_elapsed) => bail!("node {name} runs, but is not Ready yet"),
-            }
+            nodes::wait_ready(client, name, READY_WITHIN).await
         })
     }
 }

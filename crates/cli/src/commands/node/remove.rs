@@ -17,7 +17,8 @@ pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
     let unmanaged = match args.force {
         true => Unmanaged::Delete,
         false => {
-            nodes::refuse_to_lose_volumes(&node)?;
+            let refused = nodes::refuse_to_lose_volumes(&node);
+            refused.with_context(|| format!("node {name} is not removed without --force"))?;
             Unmanaged::Refuse
         }
     };

@@ -43,12 +43,3 @@ pub(super) fn split<'a>(view: &View, pods: Vec<&'a Arc<Pod>>) -> Split<'a> {
 pub(crate) fn breaking_a_budget<'a>(view: &View, pods: Vec<&'a Arc<Pod>>) -> Option<&'a Arc<Pod>> {
     split(view, pods).breaking.into_iter().next()
 }
-
-/// True when a budget selects the pod.
-pub(crate) fn has_a_budget(view: &View, pod: &Pod) -> bool {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    view.in_namespace(Kind::PodDisruptionBudget, namespace).any(|object| {
-        matches!(object, Object::PodDisruptionBudget(budget)
-            if disruption::selects(budget, pod.metadata.labels.as_ref()))
-    })
-}

@@ -20,7 +20,7 @@ use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
-pub(crate) use budgets::{breaking_a_budget, has_a_budget};
+pub(crate) use budgets::breaking_a_budget;
 
 use super::fit::Fit;
 use super::refusal::{Refusal, Refusals};
@@ -146,7 +146,7 @@ fn told(victim: &Arc<Pod>, preemptor: &Pod, now: Tick) -> Write {
             "{}: preempting to accommodate a higher priority pod",
             scheduler.unwrap_or(NAME)
         )),
-        last_transition_time: Some(pods::whole_seconds(now)),
+        last_transition_time: Some(now.to_time()),
         observed_generation: victim.metadata.generation,
         ..Default::default()
     };

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use rekindle_types::Tick;
 
 use super::budgets::{self, Split};
-use crate::scheduler::cluster::{NodeState, Shift};
+use crate::cluster::{NodeState, Shift};
 use crate::scheduler::fit::Fit;
 use crate::scheduler::priority;
 use crate::scheduler::refusal::Refusal;

@@ -1,0 +1,77 @@
+//! Whether nodes may still be added. A thread that starts a node's agent runs on when who asked for it is gone: without this, an
+//! agent could begin after the engine has ended all that it found.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::bail;
+
+/// What stands between whoever adds nodes and an engine that stops. Clones are one.
+#[derive(Clone)]
+pub struct Gate(Arc<Mutex<Adding>>);
+
+/// Whether nodes are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Adding {
+    Open,
+    Closed,
+}
+
+impl Gate {
+    /// Nodes are added.
+    pub fn open() -> Self {
+        Self(Arc::new(Mutex::new(Adding::Open)))
+    }
+
+    /// Adds a node, unless the engine stops. Blocks while another one is added.
+    pub fn pass<T>(&self, add: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        // held until it is there: who closes the gate finds it
+        let adding = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *adding {
+            Adding::Open => add(),
+            Adding::Closed => bail!("the engine stops"),
+        }
+    }
+
+    /// From now on none is added. Blocks until the one that is being added is there.
+    pub fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Adding::Closed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_being_added_is_waited_for_and_none_begins_after_that() {
+        let gate = Gate::open();
+        let (begun, seen) = std::sync::mpsc::channel();
+        let (go_on, told) = std::sync::mpsc::channel::<()>();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let say = |what: &'static str| {
+            let order = Arc::clone(&order);
+            move || order.lock().unwrap().push(what)
+        };
+        let (adder, added) = (gate.clone(), say("added"));
+        let adding = std::thread::spawn(move || {
+            adder.pass(|| {
+                begun.send(()).unwrap();
+                told.recv().unwrap();
+                added();
+                Ok(())
+            })
+        });
+        seen.recv().unwrap();
+        let (closer, closed) = (gate.clone(), say("closed"));
+        let closing = std::thread::spawn(move || {
+            closer.close();
+            closed();
+        });
+        go_on.send(()).unwrap();
+        adding.join().unwrap().unwrap();
+        closing.join().unwrap();
+        assert_eq!(*order.lock().unwrap(), ["added", "closed"]);
+        let error = gate.pass(|| -> anyhow::Result<()> { panic!("it was added") }).unwrap_err();
+        assert_eq!(error.to_string(), "the engine stops");
+    }
+}

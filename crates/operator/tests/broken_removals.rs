@@ -1,0 +1,190 @@
+//! A node whose removal is broken off takes pods again, whether it failed or nobody is left who goes on with it; and a node that
+//! somebody adds is looked at although no pod waits for one.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    unreachable_pub,
+    reason = "a test drives a whole API, and keeps real time"
+)]
+
+mod world;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use rekindle_operator::{NodeSupply, SCALE_DOWN, Scaler, ScalingSettings, SupplyError};
+use rekindle_types::TickDuration;
+use serde_json::{Value, json};
+use tokio::sync::watch::Sender;
+use tokio::time::timeout;
+use world::{PATIENCE, World, watch};
+
+/// What a node says that is to go.
+const BEING_REMOVED: &str = "is being removed";
+
+/// Nodes that are nothing but their objects. One that is to go is cordoned, and stays.
+#[derive(Clone)]
+struct Supply {
+    client: Client,
+    further: Arc<Mutex<Vec<String>>>,
+    /// How often it was asked for them: once in each look.
+    looks: Arc<Sender<usize>>,
+}
+
+impl Supply {
+    fn new(world: &World, further: &[&str]) -> Self {
+        let further = further.iter().map(|name| (*name).to_owned()).collect();
+        Self {
+            client: world.client(),
+            further: Arc::new(Mutex::new(further)),
+            looks: Arc::new(Sender::new(0)),
+        }
+    }
+
+    /// Until there were so many more looks.
+    async fn look_on(&self, more: usize) {
+        let mut looks = self.looks.subscribe();
+        let seen = *looks.borrow();
+        looks.wait_for(|count| *count >= seen + more).await.expect("it is not dropped");
+    }
+}
+
+impl NodeSupply for Supply {
+    fn first(&self) -> String {
+        "n1".to_owned()
+    }
+
+    fn further(&self) -> Result<Vec<String>, SupplyError> {
+        self.looks.send_modify(|count| *count += 1);
+        Ok(self.further.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    async fn add(&self) -> Result<String, SupplyError> {
+        Err("nobody waits for a node".into())
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), SupplyError> {
+        patch(&self.client, name, &json!({"spec": {"unschedulable": true}})).await;
+        // long enough for others to say something about the node
+        self.look_on(3).await;
+        Err("its pods could not be evicted in time".into())
+    }
+}
+
+async fn patch(client: &Client, node: &str, patch: &Value) {
+    let nodes: Api<Node> = Api::all(client.clone());
+    nodes.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await.expect("it is there");
+}
+
+fn is_cordoned(node: &Node) -> bool {
+    node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
+}
+
+fn says(node: &Node) -> Option<&str> {
+    node.annotations().get(SCALE_DOWN).map(String::as_str)
+}
+
+/// Runs a scaler while this goes on.
+async fn play(world: &World, supply: &Supply, unneeded_secs: u64, story: impl Future<Output = ()>) {
+    let parts = world.parts();
+    let settings = ScalingSettings {
+        unneeded_time: TickDuration::from_secs(unneeded_secs),
+        ..ScalingSettings::between(1, 2)
+    };
+    let scaler = Scaler::new(parts.client, parts.clock, supply.clone(), settings);
+    let scaler = tokio::spawn(scaler.run());
+    timeout(PATIENCE, story).await.expect("the story");
+    scaler.abort();
+}
+
+#[tokio::test]
+async fn a_node_that_could_not_be_removed_says_so_meanwhile_and_takes_pods_again() {
+    let world = World::new().await;
+    world.add_node("n2").await;
+    let supply = Supply::new(&world, &["n2"]);
+    let story = async {
+        let nodes: Api<Node> = Api::all(world.client());
+        let mut seen = watch(&nodes);
+        let mut was_cordoned = false;
+        while let Some(node) = seen.next().await {
+            match (node.name_any().as_str(), is_cordoned(&node)) {
+                ("n2", true) => {
+                    assert_eq!(says(&node), Some(BEING_REMOVED));
+                    was_cordoned = true;
+                }
+                ("n2", false) if was_cordoned => {
+                    assert_ne!(says(&node), Some(BEING_REMOVED));
+                    return;
+                }
+                (_, true | false) => {}
+            }
+        }
+    };
+    play(&world, &supply, 1, story).await;
+}
+
+#[tokio::test]
+async fn a_node_whose_removal_nobody_goes_on_with_takes_pods_again() {
+    let world = World::new().await;
+    world.add_node("n2").await;
+    let left = json!({
+        "spec": {"unschedulable": true},
+        "metadata": {"annotations": { (SCALE_DOWN): BEING_REMOVED }},
+    });
+    patch(&world.client(), "n2", &left).await;
+    let supply = Supply::new(&world, &["n2"]);
+    let story = async {
+        let nodes: Api<Node> = Api::all(world.client());
+        let mut seen = watch(&nodes);
+        while let Some(node) = seen.next().await {
+            if node.name_any() == "n2" && !is_cordoned(&node) {
+                assert_ne!(says(&node), Some(BEING_REMOVED));
+                return;
+            }
+        }
+    };
+    play(&world, &supply, 600, story).await;
+}
+
+#[tokio::test]
+async fn a_node_that_a_user_cordoned_is_left_alone() {
+    let world = World::new().await;
+    world.add_node("n2").await;
+    patch(&world.client(), "n2", &json!({"spec": {"unschedulable": true}})).await;
+    let supply = Supply::new(&world, &["n2"]);
+    let story = async {
+        let nodes: Api<Node> = Api::all(world.client());
+        let mut seen = watch(&nodes);
+        while let Some(node) = seen.next().await {
+            if node.name_any() == "n2" && says(&node) == Some("stays: it is cordoned") {
+                assert!(is_cordoned(&node));
+                return;
+            }
+        }
+    };
+    play(&world, &supply, 1, story).await;
+}
+
+#[tokio::test]
+async fn a_node_that_somebody_adds_is_looked_at_although_nobody_waits_for_one() {
+    let world = World::new().await;
+    let supply = Supply::new(&world, &[]);
+    let story = async {
+        // at the start, and when the watches have shown what is there; then there is nothing to wait for
+        supply.look_on(2).await;
+        supply.further.lock().unwrap_or_else(PoisonError::into_inner).push("n2".to_owned());
+        world.add_node("n2").await;
+        let nodes: Api<Node> = Api::all(world.client());
+        let mut seen = watch(&nodes);
+        while let Some(node) = seen.next().await {
+            if says(&node).is_some_and(|said| said.starts_with("unneeded")) {
+                assert_eq!(node.name_any(), "n2");
+                return;
+            }
+        }
+    };
+    play(&world, &supply, 600, story).await;
+}

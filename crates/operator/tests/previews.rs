@@ -1,0 +1,66 @@
+//! What would become of a restart is told from all that its scheduler would look at.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    unreachable_pub,
+    reason = "a test drives a whole API, and keeps real time"
+)]
+
+mod world;
+
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use rekindle_operator::{Preview, preview};
+use rekindle_types::v1alpha1::PodRestart;
+use serde_json::json;
+use world::{World, create};
+
+#[tokio::test]
+async fn a_pod_that_shuns_the_pods_of_namespaces_with_a_label_has_no_other_node_where_one_is() {
+    let world = World::new().await;
+    world.add_node("n2").await;
+    let labels =
+        |key: &str, value: &str| Patch::Merge(json!({"metadata": {"labels": { (key): value }}}));
+    let (nodes, namespaces) =
+        (Api::<Node>::all(world.client()), Api::<Namespace>::all(world.client()));
+    let usual = PatchParams::default();
+    for node in ["n1", "n2"] {
+        let named = labels("kubernetes.io/hostname", node);
+        nodes.patch(node, &usual, &named).await.expect("it is there");
+    }
+    let loud = labels("team", "loud");
+    namespaces.patch("default", &usual, &loud).await.expect("it is there");
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    let containers = json!([{"name": "app", "image": "localhost/demo"}]);
+    let noisy = json!({
+        "metadata": {"name": "noisy", "labels": {"app": "noisy"}},
+        "spec": {"nodeName": "n2", "containers": containers},
+    });
+    create(&pods, noisy).await;
+    let shunned = json!({
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "noisy"}},
+        "namespaceSelector": {"matchLabels": {"team": "loud"}},
+    });
+    let affinity =
+        json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [shunned]}});
+    let web = json!({
+        "metadata": {
+            "name": "web",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+                "uid": "rs", "controller": true}],
+        },
+        "spec": {"nodeName": "n1", "containers": containers, "affinity": affinity},
+    });
+    create(&pods, web).await;
+    let restart: PodRestart = serde_json::from_value(json!({
+        "metadata": {"name": "by-hand", "namespace": "default"},
+        "spec": {"podName": "web", "rung": "Reschedule"},
+    }))
+    .expect("a PodRestart");
+    let parts = world.parts();
+    let told = preview(&parts.client, &restart, (parts.clock)()).await.expect("it may be read");
+    let Preview::Waits(why) = &told else { panic!("{told:?}") };
+    assert!(why.contains("no node but n1 can take the pod"), "{why}");
+}
