@@ -293,7 +293,7 @@ pub struct Restart {
     #[arg(short = 'A', long, hide = true)]
     pub all_namespaces: bool,
     /// How much of a pod: its containers, the whole pod in place with a fresh network, cgroup and emptyDir, or a new pod
-    #[arg(long, value_enum, default_value_t = RungArg::Pod)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t = RungArg::Pod)]
     pub rung: RungArg,
     /// Seconds the containers get to end [default: the pod's own]
     #[arg(long, value_name = "SECONDS")]

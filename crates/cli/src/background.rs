@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
+use rekindle_types::causes;
 
 /// The report of a process that is ready; anything else is the error that ended it.
 const READY: &str = "ready";
@@ -94,7 +95,7 @@ impl Report {
 
     /// Says why it ends.
     pub fn failed(mut self, error: &anyhow::Error) {
-        let _nobody_listens = writeln!(self.0, "{}", format!("{error:#}").replace('\n', " "));
+        let _nobody_listens = writeln!(self.0, "{}", causes(&**error).replace('\n', " "));
     }
 }
 

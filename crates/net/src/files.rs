@@ -2,14 +2,14 @@
 //! them: pure, but for [`host_resolver`]. What the text is made of may come from a manifest, so it is checked and capped.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of a file at most.
 const FILE_MAX_BYTES: usize = 256 * 1024;
 /// Bytes of the host's own /etc/hosts that a pod on its network gets at most.
 pub const HOST_HOSTS_MAX_BYTES: usize = 128 * 1024;
 /// Name servers that resolvers read (resolv.conf(5), and the kubelet's limit).
-const NAMESERVERS_MAX: usize = 3;
+pub(crate) const NAMESERVERS_MAX: usize = 3;
 /// Search domains, and bytes of them together, at most (the kubelet's limits).
 const SEARCHES_MAX: usize = 32;
 const SEARCHES_MAX_BYTES: usize = 2048;
@@ -253,9 +253,14 @@ pub fn host_resolver() -> Result<Resolver, crate::NetError> {
 
 /// The resolver that this file of the host describes: empty when there is none.
 pub fn resolver_of(file: &Path) -> Result<Resolver, crate::NetError> {
+    Ok(read_resolver(file)?.unwrap_or_default())
+}
+
+/// `None`: there is no such file.
+fn read_resolver(file: &Path) -> Result<Option<Resolver>, crate::NetError> {
     match std::fs::read_to_string(file) {
-        Ok(text) => Ok(parse_resolv_conf(&text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Resolver::default()),
+        Ok(text) => Ok(Some(parse_resolv_conf(&text))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => {
             Err(crate::NetError::Io { operation: "read", path: file.to_owned(), source })
         }
@@ -264,15 +269,10 @@ pub fn resolver_of(file: &Path) -> Result<Resolver, crate::NetError> {
 
 fn resolver_below(root: &Path) -> Result<Resolver, crate::NetError> {
     const BEHIND_THE_STUB: &str = "run/systemd/resolve/resolv.conf";
-    let read = |path: PathBuf| match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(parse_resolv_conf(&text))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(crate::NetError::Io { operation: "read", path, source }),
-    };
-    let resolver = read(root.join("etc/resolv.conf"))?.unwrap_or_default();
+    let resolver = resolver_of(&root.join("etc/resolv.conf"))?;
     let on_loopback = |server: &String| server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     if !resolver.nameservers.is_empty() && resolver.nameservers.iter().all(on_loopback) {
-        return Ok(read(root.join(BEHIND_THE_STUB))?.unwrap_or(resolver));
+        return Ok(read_resolver(&root.join(BEHIND_THE_STUB))?.unwrap_or(resolver));
     }
     Ok(resolver)
 }

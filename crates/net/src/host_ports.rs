@@ -12,7 +12,7 @@
 //! for all: whoever comes then waits to be accepted.
 //!
 //! A pod that starts gets all of its ports or waits. One that runs already goes on without a port that somebody else has taken
-//! meanwhile: `reopen` opens it as soon as it is free.
+//! meanwhile, and so does its next sandbox: `reopen` opens it within ten seconds of being free.
 
 mod tcp;
 #[cfg(test)]
@@ -96,12 +96,13 @@ impl HostPorts {
             return Ok(());
         }
         let listening: Result<Vec<_>, _> = ports.iter().map(|port| listen(*port)).collect();
-        let listening = listening?.into_iter().map(Ok).collect();
+        let listening = listening?.into_iter().map(Some).collect();
         self.serve(pod, sandbox, target, ports, listening).await;
         Ok(())
     }
 
-    /// The same for a pod that runs already: what can be opened is open now, the rest as soon as it is free. Answers why it is not.
+    /// The same for a pod that runs already: what can be opened is open now, the rest within [`AGAIN_AFTER_MAX`] of being free. Answers
+    /// why it is not.
     pub(crate) async fn reopen(
         &self,
         pod: &str,
@@ -114,40 +115,44 @@ impl HostPorts {
         }
         self.close_of(pod).await;
         let mut refused = Vec::new();
-        let mut attempts = Vec::with_capacity(ports.len());
+        let mut listening = Vec::with_capacity(ports.len());
         for port in ports {
-            attempts.push(listen(*port).map_err(|error| {
-                refused.push(error);
-                *port
-            }));
+            match listen(*port) {
+                Ok(socket) => listening.push(Some(socket)),
+                Err(error) => {
+                    refused.push(error);
+                    listening.push(None);
+                }
+            }
         }
-        self.serve(pod, sandbox, target, ports, attempts).await;
+        self.serve(pod, sandbox, target, ports, listening).await;
         refused
     }
 
-    /// Serves what listens, and waits for those ports that do not.
+    /// Serves what listens, and waits for those ports that do not: there is a place for each.
     async fn serve(
         &self,
         pod: &str,
         sandbox: &str,
         target: IpAddr,
         ports: &[HostPort],
-        attempts: Vec<Result<Listening, HostPort>>,
+        listening: Vec<Option<Listening>>,
     ) {
         let (target, _) = watch::channel(target);
-        let tasks = ports.iter().zip(attempts).map(|(port, attempt)| {
-            let (pod_port, target, places) =
-                (port.pod_port, target.subscribe(), self.connections.clone());
+        let tasks = ports.iter().copied().zip(listening).map(|(port, listening)| {
+            let (target, places) = (target.subscribe(), self.connections.clone());
             tokio::spawn(async move {
-                let socket = match attempt {
-                    Ok(socket) => socket,
-                    Err(taken) => listen_when_free(taken).await,
+                let socket = match listening {
+                    Some(socket) => socket,
+                    None => listen_when_free(port).await,
                 };
                 match socket {
                     Listening::Tcp(listener) => {
-                        tcp::serve(listener, pod_port, target, places).await;
+                        tcp::serve(listener, port.pod_port, target, places).await;
                     }
-                    Listening::Udp(socket) => udp::serve(socket, pod_port, target, places).await,
+                    Listening::Udp(socket) => {
+                        udp::serve(socket, port.pod_port, target, places).await;
+                    }
                 }
             })
         });

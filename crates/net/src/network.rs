@@ -270,7 +270,8 @@ impl Network {
         self.host_ports.open(pod, id, target, ports).await
     }
 
-    /// The same for a pod that runs already: what can be opened is open now, the rest as soon as it is free. Answers why it is not.
+    /// The same for a pod that runs already: what can be opened is open now, the rest within ten seconds of being free. Answers why it is
+    /// not.
     pub async fn reopen_ports(
         &self,
         pod: &str,

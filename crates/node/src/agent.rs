@@ -112,43 +112,19 @@ impl Node {
         let dirs = make_folders(&config)?;
         let found = take_stock(&config.name, runtime.as_ref(), network.as_ref()).await?;
         let machine = MachineFacts::read(&config);
-        let index = PodIndex::default();
-        let sandbox_taken = Arc::new(Notify::new());
+        let node = context(&config, &client, runtime, network, &machine, &dirs, &found);
+        let node = Arc::new(node);
+        let (runtime, network) = (&node.runtime, &node.network);
         let spares = match config.duty {
             Duty::Serve => {
-                Some(SpareKeeper::start(runtime.clone(), network.clone(), sandbox_taken.clone()))
+                let taken = node.sandbox_taken.clone();
+                Some(SpareKeeper::start(runtime.clone(), network.clone(), taken))
             }
             Duty::EndPods => None,
         };
-        let streams = PodStreams::new(Arc::clone(&runtime), index.clone());
-        let counters = Arc::new(Counters::default());
-        let (usage, node_api) = figures(&config, &runtime, &index, &dirs, &counters);
-        let node = Arc::new(NodeContext {
-            name: config.name.clone(),
-            clock: config.clock,
-            objects: ObjectCache::new(client.clone()),
-            recorder: Recorder::start(client.clone(), &config.name, config.clock),
-            index: index.clone(),
-            counters,
-            images: NodeImages::new(config.max_parallel_image_pulls),
-            allocatable: machine.allocatable(),
-            room: NodeRoom::new(&machine.allocatable),
-            pod_pids_limit: config.pod_pids_limit,
-            users: PodUsers::restore(config.user_ids, &dirs, &found),
-            host_ips: config.addresses.clone(),
-            api: config.api,
-            core_config: rekindle_pod::Config {
-                max_container_restart_period: config.max_container_restart_period,
-                host_ips: config.addresses.clone(),
-            },
-            cluster_domain: config.cluster_domain.clone(),
-            resolvers: Resolvers::of(&config),
-            sandbox_taken: sandbox_taken.clone(),
-            client: client.clone(),
-            runtime,
-            network,
-            dirs: dirs.clone(),
-        });
+        let streams = PodStreams::new(runtime.clone(), node.index.clone());
+        let (usage, node_api) = figures(&config, &node);
+        let logs = Logs::new(node.index.clone(), dirs, config.clock);
         let (shown, images) = watch::channel(Vec::new());
         let keeper = Keeper::start(node.clone(), config.image_gc, shown);
         let (under, pressures) = watch::channel(BTreeSet::new());
@@ -170,7 +146,6 @@ impl Node {
         let rules = Rules { shutdown: config.shutdown.clone(), pressures, ordered };
         let manager = Manager::new(node, found, statics, config.duty, rules);
         let manager = tokio::spawn(manager.run(stop_receiver, listings));
-        let logs = Logs::new(index, dirs, config.clock);
         Ok(Handle {
             name: config.name,
             logs,
@@ -190,21 +165,57 @@ impl Node {
     }
 }
 
-/// What reads the node's figures, and what tells them.
-fn figures<R: Runtime>(
+/// What the tasks of the agent share: nothing of it is in use yet.
+fn context<R: Runtime, N: PodNetwork>(
     config: &Config,
-    runtime: &Arc<R>,
-    index: &PodIndex,
+    client: &Client,
+    runtime: Arc<R>,
+    network: Arc<N>,
+    machine: &MachineFacts,
     dirs: &NodeDirs,
-    counters: &Arc<Counters>,
+    found: &[SandboxSnapshot],
+) -> NodeContext<R, N> {
+    NodeContext {
+        name: config.name.clone(),
+        clock: config.clock,
+        objects: ObjectCache::new(client.clone()),
+        recorder: Recorder::start(client.clone(), &config.name, config.clock),
+        index: PodIndex::default(),
+        counters: Arc::new(Counters::default()),
+        images: NodeImages::new(config.max_parallel_image_pulls),
+        allocatable: machine.allocatable(),
+        room: NodeRoom::new(&machine.allocatable),
+        pod_pids_limit: config.pod_pids_limit,
+        users: PodUsers::restore(config.user_ids, dirs, found),
+        host_ips: config.addresses.clone(),
+        api: config.api,
+        core_config: rekindle_pod::Config {
+            max_container_restart_period: config.max_container_restart_period,
+            host_ips: config.addresses.clone(),
+        },
+        cluster_domain: config.cluster_domain.clone(),
+        resolvers: Resolvers::of(config),
+        sandbox_taken: Arc::new(Notify::new()),
+        client: client.clone(),
+        runtime,
+        network,
+        dirs: dirs.clone(),
+    }
+}
+
+/// What reads the node's figures, and what tells them.
+fn figures<R: Runtime, N: PodNetwork>(
+    config: &Config,
+    node: &NodeContext<R, N>,
 ) -> (UsageReader, NodeApi) {
-    let usage = UsageReader::new(runtime.clone(), index.clone(), dirs.clone(), config.clock);
+    let (runtime, index) = (&node.runtime, &node.index);
+    let usage = UsageReader::new(runtime.clone(), index.clone(), node.dirs.clone(), config.clock);
     let node_api = NodeApi::new(NodeApiParts {
         config: config.clone(),
         runtime: runtime.clone(),
         index: index.clone(),
         usage: usage.clone(),
-        counters: counters.clone(),
+        counters: node.counters.clone(),
     });
     (usage, node_api)
 }

@@ -1,6 +1,6 @@
 //! The agent's clock: the one place where ticks come from.
 
-use rekindle_types::Tick;
+use rekindle_types::{Tick, TickDuration};
 use tokio::time::Instant;
 
 /// Reads the wall clock once and adds what the monotonic clock says has passed, so that ticks never jump when somebody
@@ -16,8 +16,7 @@ impl Clock {
     pub fn system() -> Self {
         let since_epoch =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let micros = u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX);
-        Self::starting_at(Tick::from_micros(micros))
+        Self::starting_at(Tick::ZERO + TickDuration::from(since_epoch))
     }
 
     /// A clock that shows `tick` now.
@@ -28,8 +27,7 @@ impl Clock {
     /// The tick now.
     pub fn now(&self) -> Tick {
         let passed = self.monotonic_at_start.elapsed();
-        let micros = u64::try_from(passed.as_micros()).unwrap_or(u64::MAX);
-        self.wall_at_start + rekindle_types::TickDuration::from_micros(micros)
+        self.wall_at_start + TickDuration::from(passed)
     }
 
     /// The instant at which this clock will show `tick`; not before now.

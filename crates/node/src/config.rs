@@ -58,7 +58,7 @@ pub struct Config {
     pub eviction: EvictionPolicy,
     /// The time that pods get when the node is shut down; none: its end is no shutdown, and the pods come back with it.
     pub shutdown: ShutdownPolicy,
-    /// The domain of services, for /etc/hosts: `cluster.local`.
+    /// The domain of Services and pods (the kubelet's `clusterDomain`), for /etc/hosts and /etc/resolv.conf: `cluster.local`.
     pub cluster_domain: String,
     /// Where cluster DNS is (the kubelet's `clusterDNS`); without it pods use the node's resolvers.
     pub cluster_dns: Option<IpAddr>,

@@ -53,12 +53,12 @@ fn host_port(port: &ContainerPort) -> Option<HostPort> {
 /// network counts, too: the ports that it names are those that its containers open.
 pub(crate) fn holder(pod: &Pod, machine: &[IpAddr], others: &[Pod]) -> Option<String> {
     let wanted = host_ports(pod);
-    let status = |pod: &Pod| pod.status.clone().unwrap_or_default();
     let holds = |other: &&Pod| {
-        let status = status(other);
-        let here =
-            status.host_ip.is_some_and(|ip| ip.parse().is_ok_and(|ip| machine.contains(&ip)));
-        let ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        let status = other.status.as_ref();
+        let address = status.and_then(|status| status.host_ip.as_deref());
+        let here = address.is_some_and(|ip| ip.parse().is_ok_and(|ip| machine.contains(&ip)));
+        let phase = status.and_then(|status| status.phase.as_deref());
+        let ended = matches!(phase, Some("Succeeded" | "Failed"));
         let clashes = |port: HostPort| wanted.iter().any(|wanted| clash(*wanted, port));
         other.metadata.uid != pod.metadata.uid
             && here
@@ -66,9 +66,9 @@ pub(crate) fn holder(pod: &Pod, machine: &[IpAddr], others: &[Pod]) -> Option<St
             && named_ports(other).filter_map(host_port).any(clashes)
     };
     let other = others.iter().find(holds)?;
-    let of = |text: &Option<String>| text.clone().unwrap_or_default();
-    let node = of(&other.spec.as_ref()?.node_name);
-    let (namespace, name) = (of(&other.metadata.namespace), of(&other.metadata.name));
+    let node = other.spec.as_ref()?.node_name.as_deref().unwrap_or_default();
+    let namespace = other.metadata.namespace.as_deref().unwrap_or_default();
+    let name = other.metadata.name.as_deref().unwrap_or_default();
     Some(format!("pod {namespace}/{name} of node {node}"))
 }
 

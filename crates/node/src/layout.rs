@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! <data_dir>/node/                    0700
-//!   pods/<uid>/journal.json           the pod core's durable state
-//!             /users.json           the range of user ids that is the pod's, if it has its own
+//!   pods/<uid>/journal                the pod core's durable state
+//!             /users.json             the range of user ids that is the pod's, if it has its own
 //!             /pod.json               the pod as last seen, so that it can be ended when the API has forgotten it
 //!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files, links to volumes of claims
 //!             /files/                 a small tmpfs: /etc/hosts and its like, termination messages

@@ -9,7 +9,7 @@
 //! ```
 //! Everything that must survive kill -9 of the agent is on disk before the action that depends on it is begun (see
 //! `layout`), and containers do not depend on the agent to live. Nothing polls: the only timers of an idle node are the
-//! heartbeat's and that of the look at what is left.
+//! heartbeat's and that of the look at what is left, and while somebody else has a port of its pods that of the next attempt.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,
@@ -24,6 +24,7 @@ mod config;
 mod container_spec;
 mod context;
 mod counters;
+mod durable;
 mod env;
 pub mod eviction;
 mod folder_watch;

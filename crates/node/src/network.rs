@@ -42,7 +42,8 @@ pub trait PodNetwork: Send + Sync + 'static {
         ports: &[HostPort],
     ) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
-    /// The same for a pod that runs already: what can be opened is open now, the rest as soon as it is free. Answers why it is not.
+    /// The same for a pod that runs already: what can be opened is open now, the rest within ten seconds of being free. Answers why it is
+    /// not.
     fn reopen_ports(
         &self,
         pod: &PodUid,

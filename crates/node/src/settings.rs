@@ -26,7 +26,7 @@ pub struct NodeSettings {
     pub image_gc: ImageGcPolicy,
     /// Pods that the node takes at most; none: the kubelet's default.
     pub max_pods: Option<u32>,
-    /// The node's resolver; none: `/etc/resolv.conf`.
+    /// The node's resolver; none: `/etc/resolv.conf`, and for pods what is behind a stub on the loopback.
     pub resolv_conf: Option<PathBuf>,
     /// The user ids that pods with users of their own get, on the machine's first node.
     pub user_ids: UserIds,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use rekindle_operator::{Candidacy, NamespacedName, Timing};
-use rekindle_types::TickDuration;
 
 /// The Lease that whoever acts holds.
 const LEASE: (&str, &str) = ("kube-system", "rekindle-controllers");
@@ -31,18 +30,14 @@ impl LeaderElection {
     /// When the periods do not fit together.
     pub fn candidacy(&self, identity: String) -> anyhow::Result<Candidacy> {
         let timing = Timing {
-            lease_duration: span(self.leader_elect_lease_duration),
-            renew_deadline: span(self.leader_elect_renew_deadline),
-            retry_period: span(self.leader_elect_retry_period),
+            lease_duration: self.leader_elect_lease_duration.into(),
+            renew_deadline: self.leader_elect_renew_deadline.into(),
+            retry_period: self.leader_elect_retry_period.into(),
         };
         let timing = timing.check().context("--leader-elect-...")?;
         let (namespace, name) = LEASE;
         Ok(Candidacy { lease: NamespacedName::new(namespace, name), identity, timing })
     }
-}
-
-fn span(duration: Duration) -> TickDuration {
-    TickDuration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

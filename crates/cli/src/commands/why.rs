@@ -109,28 +109,21 @@ impl Reader {
             namespace,
             name: name.to_owned(),
         };
-        if left.is_empty() { Err(absent) } else { Ok(of_gone(&left, now)) }
+        if left.is_empty() { Err(absent) } else { Ok(of_gone(&left)) }
     }
 
     /// What there is about an object that makes pods, about what it made, and about its pods.
     async fn workload(&self, workload: Workload) -> anyhow::Result<WorkloadEvidence> {
-        let (owner, makers) = makers(&workload);
+        let (owner, made) = makers(&workload);
         let mut events = self.events(owner).await?;
-        for maker in &makers {
+        for maker in made.iter().flatten() {
             events.extend(self.events(maker).await?);
         }
-        let owners = if makers.is_empty() { vec![owner] } else { makers };
-        let pods = match &workload {
-            // without replica sets or Jobs there are no pods
-            Workload::Deployment(_, sets) if sets.is_empty() => Vec::new(),
-            Workload::CronJob(_, jobs) if jobs.is_empty() => Vec::new(),
-            Workload::CronJob(..)
-            | Workload::DaemonSet(_)
-            | Workload::Deployment(..)
-            | Workload::Job(_)
-            | Workload::ReplicaSet(_)
-            | Workload::ReplicationController(_)
-            | Workload::StatefulSet(_) => self.lookup.pods_of(owners).await?,
+        let owners = made.unwrap_or_else(|| vec![owner]);
+        // without replica sets or Jobs there are no pods
+        let pods = match owners.is_empty() {
+            true => Vec::new(),
+            false => self.lookup.pods_of(owners).await?,
         };
         let pods = self.about(pods, &Restarts::OfNamespace).await?;
         Ok(WorkloadEvidence { workload, events, pods })
@@ -238,20 +231,20 @@ async fn own_ledger(
     ledgers.get_opt(pod).await
 }
 
-/// The object itself, and what makes its pods when it does not do so itself.
-fn makers(workload: &Workload) -> (&ObjectMeta, Vec<&ObjectMeta>) {
+/// The object itself, and what it made to make its pods; `None`: it makes them itself.
+fn makers(workload: &Workload) -> (&ObjectMeta, Option<Vec<&ObjectMeta>>) {
     match workload {
         Workload::CronJob(cron_job, jobs) => {
-            (&cron_job.metadata, jobs.iter().map(|job| &job.metadata).collect())
+            (&cron_job.metadata, Some(jobs.iter().map(|job| &job.metadata).collect()))
         }
-        Workload::DaemonSet(set) => (&set.metadata, Vec::new()),
+        Workload::DaemonSet(set) => (&set.metadata, None),
         Workload::Deployment(deployment, sets) => {
-            (&deployment.metadata, sets.iter().map(|set| &set.metadata).collect())
+            (&deployment.metadata, Some(sets.iter().map(|set| &set.metadata).collect()))
         }
-        Workload::Job(job) => (&job.metadata, Vec::new()),
-        Workload::ReplicaSet(set) => (&set.metadata, Vec::new()),
-        Workload::ReplicationController(controller) => (&controller.metadata, Vec::new()),
-        Workload::StatefulSet(set) => (&set.metadata, Vec::new()),
+        Workload::Job(job) => (&job.metadata, None),
+        Workload::ReplicaSet(set) => (&set.metadata, None),
+        Workload::ReplicationController(controller) => (&controller.metadata, None),
+        Workload::StatefulSet(set) => (&set.metadata, None),
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use kube::Client;
 use rekindle_net::Network;
 use rekindle_node::{ClusterDns, NodeSettings, RESOLV_CONF};
+use rekindle_types::causes;
 
 /// Serves until `stop` resolves, and answers where. A machine on which something else has the port does without: pods use the node's
 /// resolvers, and are told.
@@ -27,10 +28,8 @@ pub async fn start(
             Some(address)
         }
         Err(error) => {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(
-                %error,
-                cause,
+                error = causes(&error),
                 "there is no cluster DNS: new pods resolve names with the node's resolvers, and find no Service by its name"
             );
             None

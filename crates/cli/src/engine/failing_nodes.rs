@@ -21,16 +21,12 @@ impl FailingNodes {
     pub fn settings(&self) -> NodeSettings {
         let default = NodeSettings::default();
         let interval = std::time::Duration::from_secs_f64(1.0 / self.node_eviction_rate);
-        NodeSettings { grace: self.grace(), eviction_interval: span(interval), ..default }
+        NodeSettings { grace: self.grace(), eviction_interval: interval.into(), ..default }
     }
 
     fn grace(&self) -> TickDuration {
-        span(self.node_monitor_grace_period)
+        self.node_monitor_grace_period.into()
     }
-}
-
-fn span(duration: std::time::Duration) -> TickDuration {
-    TickDuration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use anyhow::{Context, ensure};
-use rekindle_operator::Webhook;
+use rekindle_operator::{Webhook, WebhookError};
 
 use crate::args::Up;
 
@@ -24,5 +24,51 @@ pub(super) fn webhook(args: &Up) -> anyhow::Result<Option<Webhook>> {
         "{}: certificates of an authority take less than 1 MiB",
         path.display()
     );
-    Ok(Some(Webhook::new(url, Some(&pem)).with_context(reading)?))
+    match Webhook::new(url, Some(&pem)) {
+        Ok(webhook) => Ok(Some(webhook)),
+        Err(error @ WebhookError::NoAuthority(_)) => Err(error).with_context(reading),
+        // what is wrong with the URL, or with TLS here, has nothing to do with the file
+        Err(
+            error @ (WebhookError::NotAUrl(_)
+            | WebhookError::NotHttp
+            | WebhookError::Credentials
+            | WebhookError::TooLong
+            | WebhookError::AuthorityWithoutTls
+            | WebhookError::Tls(_)),
+        ) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use rekindle_types::causes;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn a_wrong_url_is_not_blamed_on_the_file_of_certificates() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ca.pem");
+        std::fs::write(&file, "no certificate").unwrap();
+        let path = file.to_str().unwrap();
+        for (url, blames_file) in [
+            ("hooks.example", false),
+            ("ftp://hooks.example/", false),
+            ("https://me:secret@hooks.example/", false),
+            ("http://hooks.example/", false),
+            ("https://hooks.example/", true),
+        ] {
+            let words =
+                ["rekindle", "up", "--exhausted-webhook", url, "--exhausted-webhook-ca", path];
+            let Command::Up(up) = Cli::try_parse_from(words).unwrap().command else {
+                panic!("it is up");
+            };
+            let Err(error) = webhook(&up) else { panic!("{url}: there is no certificate") };
+            let text = causes(&*error);
+            let blamed = text.starts_with("read the certificates of the webhook's authority");
+            assert_eq!(blamed, blames_file, "{url}: {text}");
+        }
+    }
 }

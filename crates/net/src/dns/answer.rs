@@ -63,6 +63,30 @@ pub(super) enum Wanted {
     Other,
 }
 
+/// Kinds of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Wanted {
+    /// Which addresses are asked for, if addresses are.
+    const fn family(self) -> Option<Family> {
+        match self {
+            Self::A => Some(Family::V4),
+            Self::Aaaa => Some(Family::V6),
+            Self::Srv
+            | Self::Ptr
+            | Self::Txt
+            | Self::Cname
+            | Self::Soa
+            | Self::Ns
+            | Self::Other => None,
+        }
+    }
+}
+
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Question {
@@ -228,14 +252,12 @@ fn in_zone(view: &View, zone: &Zone, below: &[String], wanted: Wanted, turn: u16
     let below: Vec<&str> = below.iter().map(String::as_str).collect();
     match below.as_slice() {
         [] => of_zone(view, zone, wanted),
-        ["dns-version"] => match wanted {
-            Wanted::Txt => {
-                let data = Data::Text(VERSION);
-                let version = Record { owner: Owner::Asked, ttl_s: VERSION_TTL_S, data };
-                Found::Records(vec![version], Vec::new())
-            }
-            _ => Found::NoData,
-        },
+        ["dns-version"] if wanted == Wanted::Txt => {
+            let data = Data::Text(VERSION);
+            let version = Record { owner: Owner::Asked, ttl_s: VERSION_TTL_S, data };
+            Found::Records(vec![version], Vec::new())
+        }
+        ["dns-version"] => Found::NoData,
         name if name == SERVER => addresses(&[IpAddr::V4(zone.server)], wanted, turn),
         ["dns" | "svc" | "pod"] => Found::NoData,
         [namespace, "svc" | "pod"] if view.has_namespace(namespace) => Found::NoData,
@@ -269,7 +291,13 @@ fn of_zone(view: &View, zone: &Zone, wanted: Wanted) -> Found {
             let glue = record(Owner::Name(server(zone)), glue);
             Found::Records(vec![own(Data::NameServer(server(zone)))], vec![glue])
         }
-        _ => Found::NoData,
+        Wanted::A
+        | Wanted::Aaaa
+        | Wanted::Srv
+        | Wanted::Ptr
+        | Wanted::Txt
+        | Wanted::Cname
+        | Wanted::Other => Found::NoData,
     }
 }
 
@@ -295,12 +323,10 @@ fn of_service(
         (None, _) | (Some(Service::External(_)), Part::Host(_) | Part::Port(..)) => {
             return Found::NoName;
         }
+        // no port is known of it
+        (Some(Service::External(_)), Part::All) if wanted == Wanted::Srv => return Found::NoData,
         (Some(Service::External(target)), Part::All) => {
-            return match wanted {
-                // no port is known of it
-                Wanted::Srv => Found::NoData,
-                _ => Found::Alias(target.trim_end_matches('.').to_owned()),
-            };
+            return Found::Alias(target.trim_end_matches('.').to_owned());
         }
         (Some(Service::Endpoints), _) => {}
     }
@@ -322,14 +348,11 @@ fn of_service(
     if meant.is_empty() {
         return Found::NoName;
     }
-    match wanted {
-        Wanted::Srv => hosts(zone, &key, &meant),
-        _ => {
-            let all: BTreeSet<IpAddr> =
-                meant.iter().map(|(endpoint, _)| endpoint.address).collect();
-            addresses(&all.into_iter().collect::<Vec<_>>(), wanted, turn)
-        }
+    if wanted == Wanted::Srv {
+        return hosts(zone, &key, &meant);
     }
+    let all: BTreeSet<IpAddr> = meant.iter().map(|(endpoint, _)| endpoint.address).collect();
+    addresses(&all.into_iter().collect::<Vec<_>>(), wanted, turn)
 }
 
 /// Each endpoint with each of its ports, and where they are.
@@ -357,10 +380,10 @@ fn hosts(zone: &Zone, service: &Key, meant: &[(&Endpoint, Vec<&Port>)]) -> Found
 
 /// Those of the family that is asked for, another one first each time.
 fn addresses(all: &[IpAddr], wanted: Wanted, turn: u16) -> Found {
-    let of_family = |address: &&IpAddr| match wanted {
-        Wanted::A => address.is_ipv4(),
-        Wanted::Aaaa => address.is_ipv6(),
-        _ => false,
+    let Some(family) = wanted.family() else { return Found::NoData };
+    let of_family = |address: &&IpAddr| match family {
+        Family::V4 => address.is_ipv4(),
+        Family::V6 => address.is_ipv6(),
     };
     let mut records: Vec<Record> = all
         .iter()
@@ -435,11 +458,9 @@ fn of_address(view: &View, zone: &Zone, address: IpAddr, wanted: Wanted) -> Opti
         };
         return ours.then_some(Found::NoName);
     }
-    Some(match wanted {
-        Wanted::Ptr => {
-            let records = names.into_iter().map(|name| record(Owner::Asked, Data::Pointer(name)));
-            Found::Records(records.collect(), Vec::new())
-        }
-        _ => Found::NoData,
-    })
+    if wanted != Wanted::Ptr {
+        return Some(Found::NoData);
+    }
+    let records = names.into_iter().map(|name| record(Owner::Asked, Data::Pointer(name)));
+    Some(Found::Records(records.collect(), Vec::new()))
 }

@@ -13,13 +13,11 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::Instant;
 
 use super::message::{Query, Transport};
-use crate::files::resolver_of;
+use crate::files::{NAMESERVERS_MAX, resolver_of};
 
 const PORT: u16 = 53;
 /// How long one resolver is waited for. A client asks again after 5 s.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Resolvers that are tried for one question (resolv.conf(5)).
-const RESOLVERS_MAX: usize = 3;
 /// How long the node's resolv.conf is believed: a laptop changes networks.
 const FILE_BELIEVED_FOR: Duration = Duration::from_secs(5);
 /// Bytes of an answer over UDP: no more is asked for.
@@ -79,7 +77,7 @@ impl Upstream {
         let resolvers = match resolver_of(&self.file) {
             Ok(found) => {
                 let addresses = found.nameservers.iter().filter_map(|text| text.parse().ok());
-                addresses.filter(|address| *address != self.own).take(RESOLVERS_MAX).collect()
+                addresses.filter(|address| *address != self.own).take(NAMESERVERS_MAX).collect()
             }
             Err(error) => {
                 tracing::warn!(%error, "the node's resolvers are not known");

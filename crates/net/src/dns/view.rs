@@ -98,6 +98,9 @@ pub struct View {
 impl View {
     /// A Service is as given, or gone.
     pub fn set_service(&mut self, key: Key, service: Option<Service>) {
+        if self.services.get(&key) == service.as_ref() {
+            return;
+        }
         self.serial = self.serial.wrapping_add(1);
         match service {
             Some(service) => drop(self.services.insert(key, service)),
@@ -107,6 +110,9 @@ impl View {
 
     /// An EndpointSlice is as given, or gone.
     pub fn set_slice(&mut self, key: Key, slice: Option<Slice>) {
+        if self.slices.get(&key) == slice.as_ref() {
+            return;
+        }
         self.serial = self.serial.wrapping_add(1);
         if let Some(before) = self.slices.remove(&key) {
             let service = Key::new(key.namespace.as_str(), before.service);
@@ -141,35 +147,23 @@ impl View {
 
     /// The Services are these, and no others.
     pub fn set_services(&mut self, services: BTreeMap<Key, Service>) {
-        let gone: Vec<Key> =
-            self.services.keys().filter(|key| !services.contains_key(key)).cloned().collect();
-        let all = services.into_iter().map(|(key, service)| (key, Some(service)));
-        gone.into_iter()
-            .map(|key| (key, None))
-            .chain(all)
-            .for_each(|(key, service)| self.set_service(key, service));
+        for (key, service) in changes(&self.services, services) {
+            self.set_service(key, service);
+        }
     }
 
     /// The slices are these, and no others.
     pub fn set_slices(&mut self, slices: BTreeMap<Key, Slice>) {
-        let gone: Vec<Key> =
-            self.slices.keys().filter(|key| !slices.contains_key(key)).cloned().collect();
-        let all = slices.into_iter().map(|(key, slice)| (key, Some(slice)));
-        gone.into_iter()
-            .map(|key| (key, None))
-            .chain(all)
-            .for_each(|(key, slice)| self.set_slice(key, slice));
+        for (key, slice) in changes(&self.slices, slices) {
+            self.set_slice(key, slice);
+        }
     }
 
     /// The pods with an address are these, and no others.
     pub fn set_pods(&mut self, pods: BTreeMap<Key, Pod>) {
-        let gone: Vec<Key> =
-            self.pods.keys().filter(|key| !pods.contains_key(key)).cloned().collect();
-        let all = pods.into_iter().map(|(key, pod)| (key, Some(pod)));
-        gone.into_iter()
-            .map(|key| (key, None))
-            .chain(all)
-            .for_each(|(key, pod)| self.set_pod(key, pod));
+        for (key, pod) in changes(&self.pods, pods) {
+            self.set_pod(key, pod);
+        }
     }
 
     pub(super) fn serial(&self) -> u32 {
@@ -212,6 +206,15 @@ impl View {
         here(self.services.range(&first..).next().map(|(key, _)| key))
             || here(self.pods.range(&first..).next().map(|(key, _)| key))
     }
+}
+
+/// What makes `now` of what is known.
+fn changes<T: PartialEq>(known: &BTreeMap<Key, T>, now: BTreeMap<Key, T>) -> Vec<(Key, Option<T>)> {
+    let gone = known.keys().filter(|key| !now.contains_key(key));
+    let mut changes: Vec<_> = gone.map(|key| (key.clone(), None)).collect();
+    let set = now.into_iter().filter(|(key, value)| known.get(key) != Some(value));
+    changes.extend(set.map(|(key, value)| (key, Some(value))));
+    changes
 }
 
 fn remove_from<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {

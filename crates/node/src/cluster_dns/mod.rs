@@ -134,12 +134,13 @@ fn key<K: Resource>(object: &K) -> Key {
     Key::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
-/// What a pod's resolver is told of cluster DNS.
+/// What a pod's resolver is told of cluster DNS, which has the names below `domain`.
 pub(crate) fn of_pods(
     address: Option<std::net::IpAddr>,
+    domain: &str,
 ) -> Option<rekindle_net::files::ClusterDns> {
     let nameservers = vec![address?.to_string()];
-    Some(rekindle_net::files::ClusterDns { nameservers, domain: CLUSTER_DOMAIN.to_owned() })
+    Some(rekindle_net::files::ClusterDns { nameservers, domain: domain.to_owned() })
 }
 
 #[cfg(test)]

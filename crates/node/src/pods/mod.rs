@@ -5,14 +5,14 @@
 //!  PodRestarts┼─► Manager ── inbox ───┤     │        │         │                                      volumes
 //!  runtime ───┘   (one task)          └► …  │        │         └► Recorder (one task): Events
 //!  events                                   │        └► StatusWriter: newest status wins, one write in flight
-//!                                           └► journal.json, written before the next action
+//!                                           └► the journal, written before the next action
 //! ```
 
 mod actions;
 mod asked;
 mod etc_files;
 mod index;
-pub(crate) mod journal_file;
+mod journal_file;
 mod latest;
 mod manager;
 mod recorder;

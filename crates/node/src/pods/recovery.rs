@@ -11,8 +11,8 @@ use kube::{Api, Client};
 use rekindle_runtime::{Runtime, SandboxSnapshot};
 use rekindle_types::{PodRef, PodUid};
 
-use super::journal_file::read_json;
 use crate::context::NodeContext;
+use crate::durable::read_json;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::volumes::{Contents, remove_tree, unmount_volumes};

@@ -27,7 +27,7 @@ pub(crate) struct Resolvers {
 impl Resolvers {
     pub(crate) fn of(config: &Config) -> Self {
         Self {
-            cluster: cluster_dns::of_pods(config.cluster_dns),
+            cluster: cluster_dns::of_pods(config.cluster_dns, &config.cluster_domain),
             resolv_conf: config.resolv_conf.clone(),
         }
     }
@@ -105,6 +105,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::config::CLUSTER_DOMAIN;
 
     fn conf_of(spec: Value, cluster: Option<&str>) -> PodResolvConf {
         let dir = tempfile::tempdir().expect("a folder");
@@ -117,8 +118,8 @@ mod tests {
             uid: rekindle_types::PodUid("u".into()),
         };
         let cluster = cluster.map(|address| address.parse().expect("an address"));
-        let resolvers =
-            Resolvers { cluster: crate::cluster_dns::of_pods(cluster), resolv_conf: Some(file) };
+        let cluster = cluster_dns::of_pods(cluster, CLUSTER_DOMAIN);
+        let resolvers = Resolvers { cluster, resolv_conf: Some(file) };
         of_pod(&pod, &pod_ref, &resolvers).expect("a resolv.conf")
     }
 
@@ -146,6 +147,16 @@ mod tests {
             assert_eq!(conf.text, expected, "{spec}");
             assert_eq!(conf.notices, [], "{spec}");
         }
+    }
+
+    #[test]
+    fn short_names_are_looked_for_in_the_nodes_own_domain() {
+        let folder = std::path::Path::new("/nowhere");
+        let mut config = Config::new("n", folder, folder);
+        config.cluster_dns = Some("10.88.0.1".parse().expect("an address"));
+        config.cluster_domain = "example.org".to_owned();
+        let cluster = Resolvers::of(&config).cluster.expect("there is cluster DNS");
+        assert_eq!(cluster.domain, "example.org");
     }
 
     #[test]

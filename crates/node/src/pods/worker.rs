@@ -19,14 +19,14 @@ use rekindle_pod::{
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
-use rekindle_types::{PodRef, Tick, TickDuration};
+use rekindle_types::{PodRef, Tick, TickDuration, causes};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
 use super::asked::AskedContainers;
 use super::index::PodView;
-use super::journal_file::{BackgroundSync, JournalFile, write_json};
+use super::journal_file::{BackgroundSync, JournalFile};
 use super::latest::Urgency;
 use super::restarts::{RestartReporter, is_settled};
 use super::shown_by::{Existence, ShownBy, Source};
@@ -36,6 +36,7 @@ use super::termination_message::read_message;
 use crate::config::Duty;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
+use crate::durable::write_json;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
@@ -234,10 +235,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     fn keep_pod(&self) {
         let path = self.dirs.pod();
         let made = std::fs::create_dir_all(self.dirs.root());
-        if let Err(error) = made.map_err(|e| e.to_string()).and_then(|()| {
-            write_json(&path, self.pod.as_ref())
-                .map_err(|e| format!("{e}: {:?}", std::error::Error::source(&e)))
-        }) {
+        if let Err(error) = made
+            .map_err(|e| e.to_string())
+            .and_then(|()| write_json(&path, self.pod.as_ref()).map_err(|e| causes(&e)))
+        {
             tracing::warn!(pod = %self.pod_ref, error, "cannot keep the pod's spec beside its journal");
         }
     }
@@ -385,8 +386,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 true
             }
             Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(pod = %self.pod_ref, %error, ?cause, "the journal cannot be written; the pod waits");
+                let error = causes(&error);
+                tracing::warn!(pod = %self.pod_ref, error, "the journal cannot be written; the pod waits");
                 self.unwritten = Some(journal);
                 false
             }

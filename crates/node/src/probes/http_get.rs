@@ -26,7 +26,6 @@ const REDIRECTS_MAX: usize = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct HttpGet {
     scheme: Scheme,
-    protocol: Protocol,
     host: String,
     port: u16,
     /// Path and query.
@@ -34,18 +33,15 @@ pub(crate) struct HttpGet {
     headers: HeaderMap,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scheme {
-    Http,
-    Https,
-}
-
 /// What is spoken on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocol {
-    Http1,
-    /// Without TLS only, and without being asked for by HTTP/1.1 (KEP-5999).
+enum Scheme {
+    /// HTTP/1.1.
+    Http,
+    /// HTTP/2, without TLS only, and without being asked for by HTTP/1.1 (KEP-5999).
     Http2,
+    /// HTTP/1.1 over TLS.
+    Https,
 }
 
 /// Why no request can be made of a spec.
@@ -106,10 +102,10 @@ impl HttpGet {
             Some("https") => Scheme::Https,
             Some(other) => return Err(RequestError::Scheme(other.to_owned())),
         };
-        let protocol = match (action.protocol.as_deref(), scheme) {
-            (None | Some("" | "HTTP1"), _) => Protocol::Http1,
-            (Some("HTTP2"), Scheme::Http) => Protocol::Http2,
-            (Some(other), _) => {
+        let scheme = match (action.protocol.as_deref(), scheme) {
+            (None | Some("" | "HTTP1"), scheme) => scheme,
+            (Some("HTTP2"), Scheme::Http) => Scheme::Http2,
+            (Some(other), scheme) => {
                 return Err(RequestError::Protocol(other.to_owned(), scheme.name()));
             }
         };
@@ -119,7 +115,6 @@ impl HttpGet {
         };
         Ok(Self {
             scheme,
-            protocol,
             host,
             port: port::resolve(&action.port, container)?,
             target: target(action.path.as_deref().unwrap_or_default()),
@@ -176,10 +171,11 @@ impl HttpGet {
 
     /// The request at an address that is given in full, if it is on the same host.
     fn sent_to(&self, uri: &Uri) -> Option<Self> {
-        let (scheme, usual_port) = match (uri.scheme_str(), self.protocol) {
-            (Some("http"), _) => (Scheme::Http, 80),
-            (Some("https"), Protocol::Http1) => (Scheme::Https, 443),
-            (Some(_) | None, _) => return None,
+        let (scheme, usual_port) = match (uri.scheme_str(), self.scheme) {
+            (Some("http"), Scheme::Http | Scheme::Https) => (Scheme::Http, 80),
+            (Some("http"), Scheme::Http2) => (Scheme::Http2, 80),
+            (Some("https"), Scheme::Http | Scheme::Https) => (Scheme::Https, 443),
+            (Some("https"), Scheme::Http2) | (Some(_) | None, _) => return None,
         };
         let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
         if host != self.host {
@@ -187,7 +183,6 @@ impl HttpGet {
         }
         Some(Self {
             scheme,
-            protocol: self.protocol,
             host: host.to_owned(),
             port: uri.port_u16().unwrap_or(usual_port),
             target: target(uri.path_and_query().map_or("/", |path| path.as_str())),
@@ -199,7 +194,7 @@ impl HttpGet {
 impl Scheme {
     const fn name(self) -> &'static str {
         match self {
-            Self::Http => "http",
+            Self::Http | Self::Http2 => "http",
             Self::Https => "https",
         }
     }
@@ -301,10 +296,10 @@ impl From<String> for Broken {
 async fn exchange(request: &HttpGet, timeout: Duration) -> Result<Exchange, Broken> {
     let stream = tcp::connect(&request.host, request.port, timeout).await;
     let stream = stream.map_err(|error| error.to_string())?;
-    match (request.scheme, request.protocol) {
-        (Scheme::Http, Protocol::Http1) => Ok(send(request, stream).await?),
-        (Scheme::Http, Protocol::Http2) => Ok(http2::send(request, stream).await?),
-        (Scheme::Https, _) => match tls::connect(&request.host, stream, tls::Speaks::Http1).await {
+    match request.scheme {
+        Scheme::Http => Ok(send(request, stream).await?),
+        Scheme::Http2 => Ok(http2::send(request, stream).await?),
+        Scheme::Https => match tls::connect(&request.host, stream, tls::Speaks::Http1).await {
             Ok(stream) => Ok(send(request, stream).await?),
             Err(error) if error.met_no_tls() => Err(Broken::NoTls),
             Err(error) => Err(Broken::Other(error.to_string())),

@@ -1,16 +1,15 @@
 //! The ranges of a node's pods, kept on the disk: a file in the pod's folder, written before there is a sandbox with that range.
 
-use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_runtime::{SandboxSnapshot, UserRange, Users};
-use rekindle_types::{PodRef, PodUid};
+use rekindle_types::{PodRef, PodUid, causes};
 
 use super::ids::UserIds;
 use super::ranges::Ranges;
+use crate::durable::{self, read_json, write_json};
 use crate::layout::{NodeDirs, PodDirs};
-use crate::pods::journal_file::{self, read_json, write_json};
 
 /// Why a pod gets no users of its own.
 #[derive(Debug, thiserror::Error)]
@@ -61,15 +60,14 @@ impl PodUsers {
             Ok(()) => Ok(Users::Own(range)),
             Err(error) => {
                 ranges.release(&name.uid);
-                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-                Err(UsersError::Keep(format!("{error}{cause}")))
+                Err(UsersError::Keep(causes(&error)))
             }
         }
     }
 
     /// The pod has no sandbox any more and gets none.
     pub(crate) fn forget(&self, pod: &PodRef, dirs: &PodDirs) {
-        match journal_file::remove(&dirs.users()) {
+        match durable::remove(&dirs.users()) {
             Ok(()) => self.ranges().release(&pod.uid),
             // It stays the pod's: the next agent would take it for that, too.
             Err(error) => tracing::warn!(%pod, %error, "the user ids of an ended pod stay given"),

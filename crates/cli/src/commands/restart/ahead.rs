@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use rekindle_api::http::SystemClock;
 use rekindle_operator::Preview;
-use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
+use rekindle_types::{Tick, causes};
 
 use crate::target::Lookup;
 
@@ -16,7 +17,7 @@ pub(super) fn show(request: &PodRestart) {
     println!("{} would be asked for (client dry run)", words(request));
 }
 
-/// Tells what would become of each; fails when one would be refused.
+/// Tells what would become of each; fails when one would be refused, or cannot be asked about.
 pub(super) async fn look(
     lookup: &Lookup,
     requests: impl Iterator<Item = PodRestart>,
@@ -25,7 +26,7 @@ pub(super) async fn look(
     let mut code = ExitCode::SUCCESS;
     for request in requests {
         let what = words(&request);
-        match ahead(&lookup.client, &request, now).await {
+        match ahead(&lookup.client, &request, now).await? {
             Ahead::Known(Preview::Goes) => {
                 println!("{what} would be carried out (server dry run)");
             }
@@ -60,7 +61,8 @@ enum Ahead {
     Unknown(String),
 }
 
-async fn ahead(client: &Client, request: &PodRestart, now: Tick) -> Ahead {
+/// Fails when the API cannot be asked: then nothing is known of the request, not even whether it would be taken.
+async fn ahead(client: &Client, request: &PodRestart, now: Tick) -> anyhow::Result<Ahead> {
     let namespace = request.namespace().unwrap_or_default();
     let restarts: Api<PodRestart> = Api::namespaced(client.clone(), &namespace);
     let dry = PostParams { dry_run: true, ..PostParams::default() };
@@ -70,26 +72,107 @@ async fn ahead(client: &Client, request: &PodRestart, now: Tick) -> Ahead {
             return there_already(&restarts, request).await;
         }
         // rights, and what the API finds wrong with it
-        Err(kube::Error::Api(answer)) => return Ahead::Known(Preview::Refused(answer.message)),
-        Err(error) => return Ahead::Unknown(error.to_string()),
+        Err(kube::Error::Api(answer)) => {
+            return Ok(Ahead::Known(Preview::Refused(answer.message)));
+        }
+        Err(error) => return Err(error).with_context(|| asking(request)),
     }
-    match rekindle_operator::preview(client, request, now).await {
+    Ok(match rekindle_operator::preview(client, request, now).await {
         Ok(preview) => Ahead::Known(preview),
-        Err(error) => Ahead::Unknown(format!("{:#}", anyhow::Error::from(error))),
+        Err(error) => Ahead::Unknown(causes(&error)),
+    })
+}
+
+async fn there_already(restarts: &Api<PodRestart>, request: &PodRestart) -> anyhow::Result<Ahead> {
+    let name = request.name_any();
+    match restarts.get(&name).await {
+        Ok(there) if super::asks_for_the_same(&there, request) => Ok(Ahead::Done(name)),
+        Ok(_) => Ok(Ahead::Known(Preview::Refused(super::other_there(&name)))),
+        Err(error) => Err(error).with_context(|| asking(request)),
     }
 }
 
-async fn there_already(restarts: &Api<PodRestart>, request: &PodRestart) -> Ahead {
-    let name = request.name_any();
-    match restarts.get(&name).await {
-        Ok(there) if super::asks_for_the_same(&there, request) => Ahead::Done(name),
-        Ok(_) => Ahead::Known(Preview::Refused(super::other_there(&name))),
-        Err(error) => Ahead::Unknown(error.to_string()),
-    }
+fn asking(request: &PodRestart) -> String {
+    format!("ask for a restart of pod {:?}", request.spec.pod_name)
 }
 
 /// `pod/web-0: a restart of rung Pod`.
 fn words(request: &PodRestart) -> String {
     let rung = request.spec.rung.unwrap_or(Rung::Pod);
     format!("pod/{}: a restart of rung {rung}", request.spec.pod_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use rekindle_types::v1alpha1::PodRestartSpec;
+
+    use super::*;
+
+    /// An API that gives these answers, one to a connection, and then is gone.
+    fn api(answers: Vec<String>) -> kube::Config {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let (mut line, mut length) = (String::new(), 0);
+                while reader.read_line(&mut line).unwrap() > 2 {
+                    if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    line.clear();
+                }
+                reader.read_exact(&mut vec![0; length]).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        let mut config = kube::Config::new(url.parse().unwrap());
+        config.default_retry = false;
+        // none are needed, and the machine's are not looked for
+        config.root_cert = Some(Vec::new());
+        config
+    }
+
+    fn there_already() -> String {
+        let status = serde_json::json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "reason": "AlreadyExists",
+            "message": "it is there",
+            "code": 409,
+        });
+        let body = status.to_string();
+        let length = body.len();
+        format!(
+            "HTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )
+    }
+
+    #[test]
+    fn of_what_could_not_be_asked_nothing_is_said() {
+        let metadata = ObjectMeta {
+            name: Some("again".to_owned()),
+            namespace: Some("shop".to_owned()),
+            ..ObjectMeta::default()
+        };
+        let spec = PodRestartSpec { pod_name: "web-0".to_owned(), ..PodRestartSpec::default() };
+        let request = PodRestart { metadata, spec, ..PodRestart::default() };
+        for (case, answers) in [("asked", vec![]), ("looked for", vec![there_already()])] {
+            let config = api(answers);
+            let said = crate::client::block_on(async {
+                let client = Client::try_from(config)?;
+                ahead(&client, &request, Tick::ZERO).await
+            });
+            let Err(error) = said else { panic!("{case}: there is no API") };
+            let text = format!("{error:#}");
+            assert!(text.starts_with("ask for a restart of pod \"web-0\": "), "{case}: {text}");
+        }
+    }
 }

@@ -258,6 +258,28 @@ fn what_changes_or_goes_is_answered_so() {
     assert_eq!(ask(&view, Wanted::A, "shop.svc.cluster.local"), "no name");
 }
 
+#[test]
+fn what_is_listed_again_unchanged_is_no_change_of_the_zone() {
+    let web = Key::new("shop", "web");
+    let endpoints = vec![endpoint("10.88.0.2", None)];
+    let slice = Slice { service: "web".to_owned(), endpoints, ports: Vec::new() };
+    let services = BTreeMap::from([(web.clone(), Service::Endpoints)]);
+    let slices = BTreeMap::from([(web.clone(), slice.clone())]);
+    let pods = BTreeMap::from([(web.clone(), Pod { address: "10.88.0.2".parse().unwrap() })]);
+    let mut view = View::default();
+    for _list in 0..2 {
+        view.set_services(services.clone());
+        view.set_slices(slices.clone());
+        view.set_pods(pods.clone());
+        assert_eq!(view.serial(), 3, "one change of each kind");
+    }
+    view.set_service(web.clone(), Some(Service::Endpoints));
+    view.set_slice(web, Some(slice));
+    assert_eq!(view.serial(), 3);
+    view.set_slices(BTreeMap::new());
+    assert_eq!(view.serial(), 4);
+}
+
 proptest! {
     /// Whatever is asked: an answer, of bounded size, and nothing that is not in the view.
     #[test]

@@ -8,11 +8,11 @@ use rekindle_types::ContainerAttempt;
 
 use super::{ActionResult, PodActions, config, container_id, other, runtime_error};
 use crate::container_spec::{ContainerInputs, MountPaths, container_spec, find_container};
+use crate::durable;
 use crate::env::{EnvFiles, EnvInputs, build_environment};
 use crate::network::PodNetwork;
 use crate::objects::container_references;
 use crate::pods::etc_files;
-use crate::pods::journal_file;
 use crate::pods::termination_message::create_file;
 use crate::volumes::{ensure_sub_path, volume_paths};
 
@@ -102,7 +102,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         // the message before the last is in no status any more
         if let Some(old) = attempt.0.checked_sub(2) {
             let path = self.dirs.termination_log(container, ContainerAttempt(old));
-            journal_file::remove(&path).map_err(|error| other(error.to_string()))?;
+            durable::remove(&path).map_err(|error| other(error.to_string()))?;
         }
         let message = self.dirs.termination_log(container, attempt);
         create_file(&message).map_err(|e| failed("create the termination message file", e))?;

@@ -13,8 +13,8 @@ use rekindle_runtime::Runtime;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 
 use super::{Departure, Existence, Flow, Input, Mode, Worker, deletion_grace};
+use crate::durable;
 use crate::network::PodNetwork;
-use crate::pods::journal_file;
 use crate::pods::recovery::{remove_folder, remove_logs};
 use crate::pods::restarts::is_settled;
 use crate::volumes::{Contents, sweep, unmount_volumes};
@@ -88,7 +88,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
 
     fn forget_journal(&self) {
         for path in [self.dirs.journal(), self.dirs.pod()] {
-            if let Err(error) = journal_file::remove(&path) {
+            if let Err(error) = durable::remove(&path) {
                 tracing::warn!(pod = %self.pod_ref, %error, "the journal of an ended pod is left");
             }
         }
