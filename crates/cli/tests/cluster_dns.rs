@@ -174,64 +174,79 @@ fn pods_of_all_nodes_find_each_other_by_name_whatever_becomes_of_them() {
     let node = |pod: &str| engine.get(&format!("pod/{pod}"))["spec"]["nodeName"].clone();
     assert_ne!(node("db-0"), node("db-1"));
 
-    // each policy
-    let pod = engine.get("pod/db-0");
-    let gateway = pod["status"]["hostIP"].as_str().unwrap();
-    let searches = "search default.svc.cluster.local svc.cluster.local cluster.local";
-    let cluster = format!("{searches}\nnameserver {gateway}\noptions ndots:5\n");
-    for pod in ["db-0", "db-1", "with-node"] {
-        assert_eq!(resolv_conf(&engine, pod), cluster, "{pod}");
-    }
-    assert_eq!(resolv_conf(&engine, "by-node"), format!("nameserver {resolver}\n"));
-    let own = "search a.example\nnameserver 192.0.2.7\noptions ndots:2\n";
-    assert_eq!(resolv_conf(&engine, "by-pod"), own);
-
-    // names of the cluster, and of elsewhere
-    let both = [first.as_str(), second.as_str()];
-    finds(&engine, "db-0", "db", &both);
-    finds(&engine, "db-1", "plain.default.svc.cluster.local", &both);
-    finds(&engine, "db-0", "db-1.db", &[&second]);
-    finds(&engine, "db-1", "db-0.db", &[&first]);
-    finds(&engine, "with-node", "db-0.db", &[&first]);
-    finds(&engine, "db-1", "outside.example", &["192.0.2.53"]);
-    finds(&engine, "db-0", "elsewhere", &["192.0.2.53"]);
-    finds(&engine, "db-0", "nowhere.example", &[]);
-    let name = engine.kubectl(&["exec", "db-0", "--", "getent", "hosts", &second]);
-    // it is an endpoint of two Services, and the C library may show either
-    assert!(name.contains(".default.svc.cluster.local"), "{name}");
-    assert_eq!(hosts_of_port(gateway, &["_sql", "_tcp", "db"]), 2);
-    assert_eq!(hosts_of_port(gateway, &["_sql", "_udp", "db"]), 0);
-
-    // readiness
-    engine.kubectl(&["exec", "db-1", "--", "rm", "/tmp/ready"]);
-    engine.kubectl(&["wait", "--for=condition=Ready=false", "pod/db-1", TIMEOUT]);
-    finds(&engine, "db-0", "db", &[&first]);
-    finds(&engine, "db-0", "db-1.db", &[]);
-    engine.kubectl(&["exec", "db-1", "--", "touch", "/tmp/ready"]);
-    engine.wait_ready("db-1");
-    finds(&engine, "db-0", "db-1.db", &[&second]);
-
-    // a new pod, and a new sandbox
-    let mut addresses = vec![first.clone(), second];
-    for rung in ["recreate", "pod"] {
-        let output = engine.rekindle(&["restart", "pod/db-1", "--rung", rung, "--wait"]);
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-        engine.wait_for("statefulset/db", ".status.readyReplicas", "2");
-        engine.wait_ready("db-1");
-        let now = address(&engine, "db-1");
-        assert!(!addresses.contains(&now), "{now} again after {rung}");
-        finds(&engine, "db-0", "db-1.db", &[&now]);
-        addresses.push(now);
-    }
+    each_policy_has_its_resolv_conf(&engine, resolver);
+    names_of_the_cluster_and_of_elsewhere_are_found(&engine, &first, &second);
+    only_what_is_ready_is_found(&engine, &first, &second);
+    let newest = a_new_pod_and_a_new_sandbox_are_found(&engine, first, second);
 
     // the next engine knows what this one knew, and runs what ran
     let before = engine.get("pod/db-0")["status"]["containerStatuses"].clone();
     engine.kill();
     engine.launch(&arguments);
     engine.kubectl(&["wait", "--for=condition=Ready", "node/node-1-2", TIMEOUT]);
-    finds(&engine, "db-0", "db-1.db", &[addresses.last().unwrap()]);
+    finds(&engine, "db-0", "db-1.db", &[&newest]);
     finds(&engine, "db-1", "outside.example", &["192.0.2.53"]);
     assert_eq!(restarts(&engine.get("pod/db-0")["status"]["containerStatuses"]), restarts(&before));
+}
+
+/// The address of the server of the first node.
+fn gateway(engine: &Engine) -> String {
+    engine.get("pod/db-0")["status"]["hostIP"].as_str().expect("an address").to_owned()
+}
+
+fn each_policy_has_its_resolv_conf(engine: &Engine, resolver: Ipv4Addr) {
+    let searches = "search default.svc.cluster.local svc.cluster.local cluster.local";
+    let cluster = format!("{searches}\nnameserver {}\noptions ndots:5\n", gateway(engine));
+    for pod in ["db-0", "db-1", "with-node"] {
+        assert_eq!(resolv_conf(engine, pod), cluster, "{pod}");
+    }
+    assert_eq!(resolv_conf(engine, "by-node"), format!("nameserver {resolver}\n"));
+    let own = "search a.example\nnameserver 192.0.2.7\noptions ndots:2\n";
+    assert_eq!(resolv_conf(engine, "by-pod"), own);
+}
+
+fn names_of_the_cluster_and_of_elsewhere_are_found(engine: &Engine, first: &str, second: &str) {
+    let both = [first, second];
+    finds(engine, "db-0", "db", &both);
+    finds(engine, "db-1", "plain.default.svc.cluster.local", &both);
+    finds(engine, "db-0", "db-1.db", &[second]);
+    finds(engine, "db-1", "db-0.db", &[first]);
+    finds(engine, "with-node", "db-0.db", &[first]);
+    finds(engine, "db-1", "outside.example", &["192.0.2.53"]);
+    finds(engine, "db-0", "elsewhere", &["192.0.2.53"]);
+    finds(engine, "db-0", "nowhere.example", &[]);
+    let name = engine.kubectl(&["exec", "db-0", "--", "getent", "hosts", second]);
+    // it is an endpoint of two Services, and the C library may show either
+    assert!(name.contains(".default.svc.cluster.local"), "{name}");
+    let gateway = gateway(engine);
+    assert_eq!(hosts_of_port(&gateway, &["_sql", "_tcp", "db"]), 2);
+    assert_eq!(hosts_of_port(&gateway, &["_sql", "_udp", "db"]), 0);
+}
+
+fn only_what_is_ready_is_found(engine: &Engine, first: &str, second: &str) {
+    engine.kubectl(&["exec", "db-1", "--", "rm", "/tmp/ready"]);
+    engine.kubectl(&["wait", "--for=condition=Ready=false", "pod/db-1", TIMEOUT]);
+    finds(engine, "db-0", "db", &[first]);
+    finds(engine, "db-0", "db-1.db", &[]);
+    engine.kubectl(&["exec", "db-1", "--", "touch", "/tmp/ready"]);
+    engine.wait_ready("db-1");
+    finds(engine, "db-0", "db-1.db", &[second]);
+}
+
+/// Each time by another address than any before; answers the last one of db-1.
+fn a_new_pod_and_a_new_sandbox_are_found(engine: &Engine, first: String, second: String) -> String {
+    let mut addresses = vec![first, second];
+    for rung in ["recreate", "pod"] {
+        let output = engine.rekindle(&["restart", "pod/db-1", "--rung", rung, "--wait"]);
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        engine.wait_for("statefulset/db", ".status.readyReplicas", "2");
+        engine.wait_ready("db-1");
+        let now = address(engine, "db-1");
+        assert!(!addresses.contains(&now), "{now} again after {rung}");
+        finds(engine, "db-0", "db-1.db", &[&now]);
+        addresses.push(now);
+    }
+    addresses.pop().expect("two at least")
 }
 
 fn restarts(statuses: &Value) -> (Value, Value) {

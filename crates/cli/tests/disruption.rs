@@ -8,10 +8,11 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
+use std::sync::mpsc::Receiver;
 
 use serde_json::json;
+use support::running::Running;
 use support::{Engine, TIMEOUT};
 
 const WEB: &str = "
@@ -62,31 +63,22 @@ fn evict(engine: &Engine, pod: &str) -> String {
 
 /// A kubectl that runs beside the test; ends with it.
 struct Beside {
-    child: Child,
-    lines: Box<dyn Iterator<Item = String>>,
+    child: Running,
+    lines: Receiver<String>,
 }
 
 impl Beside {
     fn start(engine: &Engine, arguments: &[&str]) -> Self {
-        let mut child = engine
-            .kubectl_command(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        let (sender, lines) = std::sync::mpsc::channel();
-        let other = sender.clone();
-        std::thread::spawn(move || pass_on(out, &sender));
-        std::thread::spawn(move || pass_on(err, &other));
-        Self { child, lines: Box::new(lines.into_iter()) }
+        let mut child = Running::start(engine.kubectl_command(arguments).stderr(Stdio::piped()));
+        let lines = child.all_lines();
+        Self { child, lines }
     }
 
     /// Everything it says until a line contains the text.
     #[track_caller]
-    fn until(&mut self, text: &str) -> Vec<String> {
+    fn until(&self, text: &str) -> Vec<String> {
         let mut said = Vec::new();
-        for line in self.lines.by_ref() {
+        for line in &self.lines {
             let found = line.contains(text);
             said.push(line);
             if found {
@@ -99,24 +91,9 @@ impl Beside {
     /// The rest of what it says, once it has ended well.
     #[track_caller]
     fn end(mut self) -> Vec<String> {
-        let said: Vec<String> = self.lines.by_ref().collect();
-        assert!(self.child.wait().unwrap().success(), "{said:?}");
+        let said: Vec<String> = self.lines.iter().collect();
+        assert!(self.child.0.wait().unwrap().success(), "{said:?}");
         said
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn pass_on(from: impl std::io::Read, to: &std::sync::mpsc::Sender<String>) {
-    for line in BufReader::new(from).lines().map_while(Result::ok) {
-        if to.send(line).is_err() {
-            return;
-        }
     }
 }
 
@@ -125,11 +102,11 @@ fn a_drain_goes_pod_by_pod_as_replacements_become_ready() {
     let engine = three_pods_and_a_budget();
     let before = pods(&engine);
     let healthy = "jsonpath={.status.currentHealthy}{.metadata.annotations.seen}{'\\n'}";
-    let mut watch = Beside::start(&engine, &["get", "pdb/web", "--watch", "-o", healthy]);
+    let watch = Beside::start(&engine, &["get", "pdb/web", "--watch", "-o", healthy]);
     watch.until("3");
 
     // The only node is cordoned, so that the first replacement finds no place and the others have to wait.
-    let mut drain = Beside::start(&engine, &["drain", "node-1", TIMEOUT]);
+    let drain = Beside::start(&engine, &["drain", "node-1", TIMEOUT]);
     drain.until("node/node-1 cordoned");
     let said = drain.until("Cannot evict pod as it would violate the pod's disruption budget.");
     assert!(said.iter().any(|line| line.contains("will retry after 5s")), "{said:?}");

@@ -9,13 +9,10 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::process::{Command, Stdio};
-
+use support::ports::{forwarded_port, get};
 use support::registry::{Access, Registry};
 use support::running::Running;
-use support::{Engine, TIMEOUT, is, text};
+use support::{Engine, TIMEOUT, is, on_terminal, text};
 
 const FAR: &str = "node-1-2";
 
@@ -79,15 +76,7 @@ fn a_further_node_pulls_and_streams_as_the_first_and_serves_nobody_when_it_is_st
 fn a_terminal_has_the_size_of_the_users(engine: &Engine) {
     let inside = "until [ \"$(stty size)\" = \"33 77\" ]; do sleep 0.01; done; tty; exit 9";
     let kubectl = engine.kubectl_command(&["exec", "-it", "far", "-c", "main", "--", "sh", "-c"]);
-    let words = std::iter::once(kubectl.get_program()).chain(kubectl.get_args());
-    let quoted: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
-    let mut command = Command::new("script");
-    let line = format!("stty rows 33 cols 77; {} '{inside}'", quoted.join(" "));
-    command.args(["-qec", &line, "/dev/null"]);
-    for (name, value) in kubectl.get_envs() {
-        command.env(name, value.unwrap_or_default());
-    }
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    let output = on_terminal(&kubectl, 33, 77, inside);
     let shown = text(&output.stdout);
     assert!(shown.contains("/dev/pts/0"), "{shown}");
     assert_eq!(output.status.code(), Some(9), "{shown}");
@@ -112,13 +101,8 @@ fn ports_are_forwarded(engine: &Engine) {
     let mut forward =
         Running::start(&mut engine.kubectl_command(&["port-forward", "pod/server", ":8080"]));
     // read on as long as it forwards: it says so with each connection
-    let mut lines = forward.lines().map(Result::unwrap);
-    let told = lines.find(|line| line.contains("127.0.0.1")).unwrap();
-    let local = told.split(['>', ' ']).nth(2).and_then(|at| at.rsplit(':').next()).unwrap();
-    let mut client = TcpStream::connect(("127.0.0.1", local.parse().unwrap())).unwrap();
-    client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
+    let mut lines = forward.lines();
+    let answer = get("127.0.0.1", forwarded_port(&mut lines, 8080)).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop((forward, lines));
 }

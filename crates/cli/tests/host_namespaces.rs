@@ -10,10 +10,9 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::Stdio;
 
+use support::ports::{answers, forwarded_port};
+use support::running::Running;
 use support::{Engine, free_port, process, text};
 
 const UNPRIVILEGED_PORTS: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
@@ -87,18 +86,6 @@ fn restart_whole(engine: &Engine, time: u8) {
     engine.wait_ready("agent");
 }
 
-fn answers(host: &str, port: u16) -> bool {
-    ask(host, port).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
-}
-
-fn ask(host: &str, port: u16) -> std::io::Result<String> {
-    let mut client = TcpStream::connect((host, port))?;
-    client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    client.read_to_string(&mut answer)?;
-    Ok(answer)
-}
-
 fn container_ids(engine: &Engine) -> Vec<String> {
     let pod = engine.get("pod/agent");
     let statuses = pod["status"]["containerStatuses"].as_array().unwrap();
@@ -115,19 +102,12 @@ fn assert_address_is_the_nodes(engine: &Engine) -> String {
 
 /// One answer through `kubectl port-forward`.
 fn assert_port_forward_works(engine: &Engine, port: u16) {
-    let mut forward = engine
-        .kubectl_command(&["port-forward", "pod/agent", &format!(":{port}")])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(forward.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let local = lines.find(|line| line.contains("127.0.0.1"));
-    let local =
-        local.and_then(|line| line.split(['>', ' ']).nth(2)?.rsplit(':').next()?.parse().ok());
-    let answered = local.is_some_and(|local| answers("127.0.0.1", local));
-    forward.kill().unwrap();
-    forward.wait().unwrap();
-    assert!(answered, "{local:?}");
+    let mut forward = engine.kubectl_command(&["port-forward", "pod/agent", &format!(":{port}")]);
+    let mut forward = Running::start(&mut forward);
+    // read on as long as it forwards: it says so with each connection
+    let mut lines = forward.lines();
+    assert!(answers("127.0.0.1", forwarded_port(&mut lines, port)));
+    drop((forward, lines));
 }
 
 #[test]

@@ -8,9 +8,9 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 
+use support::ports::answers;
 use support::{Engine, free_port, text};
 
 fn server(name: &str, ports: &str) -> String {
@@ -30,18 +30,6 @@ spec:
     readinessProbe: {{httpGet: {{port: 8080}}, periodSeconds: 1}}
 "
     )
-}
-
-fn answers(host: &str, port: u16) -> bool {
-    ask(host, port).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
-}
-
-fn ask(host: &str, port: u16) -> std::io::Result<String> {
-    let mut client = TcpStream::connect((host, port))?;
-    client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    client.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 fn restart(engine: &Engine, rung: &str, time: u8) {

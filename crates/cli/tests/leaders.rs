@@ -9,12 +9,12 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::process::Stdio;
+use std::sync::mpsc::Receiver;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Engine, PATIENCE, TIMEOUT, rekindle, until_hung};
+use support::running::Running;
+use support::{Engine, PATIENCE, TIMEOUT, rekindle};
 
 /// Short periods, so that the death of a leader is noticed soon.
 const SHORT: [&str; 3] = [
@@ -43,7 +43,7 @@ spec:
 
 /// A process of `rekindle controllers`; killed when it is dropped.
 struct Candidate {
-    child: Child,
+    child: Running,
     identity: String,
     lines: Receiver<String>,
     /// What it has said and nobody has asked for yet: two pipes have no order between them.
@@ -52,19 +52,10 @@ struct Candidate {
 
 impl Candidate {
     fn start(engine: &Engine) -> Self {
-        let mut child = rekindle()
-            .arg("controllers")
-            .arg("--kubeconfig")
-            .arg(engine.kubeconfig())
-            .args(SHORT)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (sender, lines) = channel();
-        pass_on(child.stdout.take().unwrap(), sender.clone());
-        pass_on(child.stderr.take().unwrap(), sender);
+        let mut command = rekindle();
+        command.arg("controllers").arg("--kubeconfig").arg(engine.kubeconfig()).args(SHORT);
+        let mut child = Running::start(command.stderr(Stdio::piped()));
+        let lines = child.all_lines();
         let mut candidate = Self { child, identity: String::new(), lines, said: Vec::new() };
         let line = candidate.says("is a candidate");
         candidate.identity = line.split_whitespace().next().unwrap().to_owned();
@@ -86,25 +77,9 @@ impl Candidate {
     }
 
     fn stop(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        assert!(self.child.wait().unwrap().success());
+        kill_process(Pid::from_child(&self.child.0), Signal::TERM).unwrap();
+        assert!(self.child.0.wait().unwrap().success());
     }
-}
-
-impl Drop for Candidate {
-    fn drop(&mut self) {
-        let _ended_before = self.child.kill();
-        let _reaped_before = self.child.wait();
-    }
-}
-
-/// Hands lines on to the end, so that nobody blocks on a full pipe.
-fn pass_on(from: impl Read + Send + 'static, to: Sender<String>) {
-    std::thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            let _nobody_listens = to.send(line);
-        }
-    });
 }
 
 #[track_caller]
@@ -120,21 +95,10 @@ fn wait_for_leader(engine: &Engine, identity: &str) {
 #[track_caller]
 fn wait_for_events(engine: &Engine, told: &[String]) {
     let of_lease = "--field-selector=reason=LeaderElection,involvedObject.kind=Lease";
-    let mut watch = engine
-        .kubectl_command(&["get", "events", "--namespace=kube-system", "--watch", of_lease])
-        .args([&until_hung(), "-o", "jsonpath={.message}{'\\n'}"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let mut missing: Vec<&String> = told.iter().collect();
-    let all = lines.into_iter().any(|line| {
-        missing.retain(|told| !line.contains(told.as_str()));
-        missing.is_empty()
+    engine.until(&["events", "--namespace=kube-system", of_lease], |events| {
+        let messages = || events.values().filter_map(|event| event["message"].as_str());
+        told.iter().all(|told| messages().any(|message| message.contains(told.as_str())))
     });
-    let _ended_before = watch.kill();
-    let _reaped_before = watch.wait();
-    assert!(all, "not told: {missing:?}");
 }
 
 fn transitions(engine: &Engine) -> i64 {

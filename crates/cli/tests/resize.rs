@@ -221,6 +221,10 @@ fn a_policy_of_restart_restarts_and_what_cannot_be_is_said() {
         (&"170m".into(), &"localhost/host".into())
     );
 
+    what_no_resize_may_change_is_refused(&engine);
+}
+
+fn what_no_resize_may_change_is_refused(engine: &Engine) {
     let refused = |patch: &str| {
         let arguments = ["patch", "pod", "picky", "--subresource", "resize", "--patch", patch];
         engine.kubectl_fails(&arguments, "")

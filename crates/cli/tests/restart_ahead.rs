@@ -154,7 +154,7 @@ fn what_may_be_named(engine: &Engine) {
     }
 }
 
-/// A kubeconfig with nothing but this token.
+/// A kubeconfig whose context logs in with this token.
 fn kubeconfig_with(engine: &Engine, token: &str, path: &Path) {
     std::fs::copy(engine.kubeconfig(), path).unwrap();
     let file = path.to_str().unwrap();

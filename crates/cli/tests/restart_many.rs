@@ -10,7 +10,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Engine, rekindle, text};
+use support::{Engine, TIMEOUT, rekindle, text};
 
 const SHOP: &str = "
 apiVersion: apps/v1
@@ -58,7 +58,7 @@ fn a_deployment_is_restarted_pod_by_pod_and_once_by_name() {
     }
     assert_eq!(engine.get("podrestarts")["items"].as_array().unwrap().len(), 0);
 
-    let said = run(&engine, &["deployment/shop", "--name", "upgrade", "--timeout", "180s"]);
+    let said = run(&engine, &["deployment/shop", "--name", "upgrade", TIMEOUT]);
     assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [1, 1, 1], "{said}");
     let steps: Vec<&str> = said
         .lines()
@@ -72,7 +72,7 @@ fn a_deployment_is_restarted_pod_by_pod_and_once_by_name() {
         .collect();
     assert_eq!(steps, ["asked", "ready", "asked", "ready", "asked", "ready"], "{said}");
 
-    let again = run(&engine, &["deployment/shop", "--name", "upgrade", "--timeout", "180s"]);
+    let again = run(&engine, &["deployment/shop", "--name", "upgrade", TIMEOUT]);
     assert_eq!(again.matches("unchanged").count(), 3, "{again}");
     assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [1, 1, 1], "done once");
 
@@ -127,6 +127,6 @@ fn kubectl_restart_and_kubectl_why_are_this_binary_by_another_name() {
     };
     let account = said(&[&["why", "deploy/shop", "-n", "default"][..], &kubeconfig].concat());
     assert!(account.contains("all 3 pods are well"), "{account}");
-    said(&["restart", "deploy/shop", "--rung", "container", "--timeout", "180s"]);
+    said(&["restart", "deploy/shop", "--rung", "container", TIMEOUT]);
     assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [1, 1, 1]);
 }

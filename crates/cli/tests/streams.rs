@@ -10,10 +10,11 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use support::ports::{forwarded_port, get};
 use support::running::Running;
-use support::{Engine, text};
+use support::{Engine, on_terminal, text};
 
 /// One container that sleeps, and one that ends when it is told to.
 const PODS: &str = "
@@ -116,17 +117,7 @@ fn exec_on_a_terminal_has_the_size_of_the_users() {
     let inside =
         "until [ \"$(stty size)\" = \"33 77\" ]; do sleep 0.01; done; tty; echo term $TERM; exit 9";
     let kubectl = engine.kubectl_command(&["exec", "-it", "web", "-c", "main", "--", "sh", "-c"]);
-    let mut command = Command::new("script");
-    let quoted: Vec<String> = std::iter::once(kubectl.get_program())
-        .chain(kubectl.get_args())
-        .map(|word| format!("'{}'", word.to_str().unwrap()))
-        .collect();
-    let line = format!("stty rows 33 cols 77; {} '{inside}'", quoted.join(" "));
-    command.args(["-qec", &line, "/dev/null"]);
-    for (name, value) in kubectl.get_envs() {
-        command.env(name, value.unwrap_or_default());
-    }
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    let output = on_terminal(&kubectl, 33, 77, inside);
     let shown = text(&output.stdout);
     assert!(shown.contains("/dev/pts/0") && shown.contains("term xterm"), "{shown}");
     assert_eq!(output.status.code(), Some(9), "{shown}");
@@ -151,21 +142,9 @@ fn port_forward_reaches_the_pods_loopback() {
     let mut forward = engine.kubectl_command(&["port-forward", "pod/server", ":8080", ":9"]);
     let mut forward = Running::start(forward.stderr(Stdio::piped()));
     let mut lines = forward.lines();
-    // One line for each address of each port; the IPv4 ones come first.
-    let mut local = |port: &str| -> u16 {
-        lines
-            .by_ref()
-            .map(Result::unwrap)
-            .find(|line| line.contains("127.0.0.1") && line.ends_with(port))
-            .and_then(|line| line.split(['>', ' ']).nth(2)?.rsplit(':').next()?.parse().ok())
-            .unwrap()
-    };
-    let (open, closed) = (local("8080"), local("9"));
+    let (open, closed) = (forwarded_port(&mut lines, 8080), forwarded_port(&mut lines, 9));
     for _ in 0..3 {
-        let mut client = TcpStream::connect(("127.0.0.1", open)).unwrap();
-        client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
+        let answer = get("127.0.0.1", open).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
     // Nobody listens there: the client is told, and the other port goes on.

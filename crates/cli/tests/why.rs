@@ -25,11 +25,11 @@ fn contains(account: &str, parts: &[&str]) {
     }
 }
 
-#[test]
-fn each_kind_of_trouble_is_told_with_its_evidence_also_when_the_pod_is_gone() {
-    let engine = Engine::start();
-    engine.apply(
-        "
+/// Why the last process of a pod ended.
+const LAST_END: &str = ".status.containerStatuses[0].lastState.terminated.reason";
+
+/// A pod for each kind of trouble, and a CronJob whose Jobs fail.
+const TROUBLES: &str = "
 apiVersion: v1
 kind: Pod
 metadata: {name: crash}
@@ -70,8 +70,12 @@ spec:
         spec:
           restartPolicy: Never
           containers: [{name: app, image: localhost/host, command: [sh, -c, 'echo nothing to import; exit 5']}]
-",
-    );
+";
+
+#[test]
+fn each_kind_of_trouble_is_told_with_its_evidence_also_when_the_pod_is_gone() {
+    let engine = Engine::start();
+    engine.apply(TROUBLES);
     engine.kubectl(&["create", "job", "--from=cronjob/nightly", "import"]);
     let waits = ".status.containerStatuses[0].state.waiting.reason";
     engine.wait_for("pod/crash", ".status.containerStatuses[0].restartCount", "1");
@@ -92,32 +96,14 @@ spec:
     let unconfigured = why(&engine, &["pod/unconfigured", "-n", "default"]);
     contains(&unconfigured, &["blocked", "settings", "create what it refers to"]);
 
-    let ended = ".status.containerStatuses[0].lastState.terminated.reason";
-    engine.wait_for("pod/unstartable", ended, "StartError");
+    engine.wait_for("pod/unstartable", LAST_END, "StartError");
     let account: Value =
         serde_json::from_str(&why(&engine, &["pod/unstartable", "-o", "json"])).unwrap();
     assert_eq!(account["state"], "Failing", "{account}");
     assert_eq!(account["containers"][0]["cause"], "CommandMissing", "{account}");
 
-    engine.wait_for("pod/hungry", ended, "OOMKilled");
-    let account: Value =
-        serde_json::from_str(&why(&engine, &["pod", "hungry", "-o", "json"])).unwrap();
-    let memory = &account["containers"][0]["memory"];
-    assert_eq!(memory["limitBytes"], 32 << 20, "{account:#}");
-    assert!(memory["oomKills"].as_u64().unwrap() >= 1, "{account:#}");
-    contains(
-        &why(&engine, &["pod/hungry"]),
-        &["was killed for lack of memory", "its limit was 32Mi"],
-    );
-
-    engine.kubectl(&["wait", "--for=condition=Failed", "job/import", support::TIMEOUT]);
-    let job = why(&engine, &["job/import"]);
-    contains(&job, &["job default/import: failed", "BackoffLimitExceeded", "| nothing to import"]);
-    let cron_job = why(&engine, &["cj/nightly"]);
-    contains(
-        &cron_job,
-        &["cronjob default/nightly: failing", "its newest Job import", "exited with 5"],
-    );
+    lack_of_memory_is_told(&engine);
+    a_cron_job_is_told(&engine);
 
     let node = why(&engine, &["node/node-1"]);
     let never_ran = ["unconfigured", "unstartable", "pods on it are well", "| nothing to import"];
@@ -131,6 +117,30 @@ spec:
     let absent = engine.rekindle(&["why", "pod/absent"]);
     assert!(!absent.status.success());
     assert!(text(&absent.stderr).contains("absent"), "{}", text(&absent.stderr));
+}
+
+fn lack_of_memory_is_told(engine: &Engine) {
+    engine.wait_for("pod/hungry", LAST_END, "OOMKilled");
+    let account: Value =
+        serde_json::from_str(&why(engine, &["pod", "hungry", "-o", "json"])).unwrap();
+    let memory = &account["containers"][0]["memory"];
+    assert_eq!(memory["limitBytes"], 32 << 20, "{account:#}");
+    assert!(memory["oomKills"].as_u64().unwrap() >= 1, "{account:#}");
+    contains(
+        &why(engine, &["pod/hungry"]),
+        &["was killed for lack of memory", "its limit was 32Mi"],
+    );
+}
+
+fn a_cron_job_is_told(engine: &Engine) {
+    engine.kubectl(&["wait", "--for=condition=Failed", "job/import", support::TIMEOUT]);
+    let job = why(engine, &["job/import"]);
+    contains(&job, &["job default/import: failed", "BackoffLimitExceeded", "| nothing to import"]);
+    let cron_job = why(engine, &["cj/nightly"]);
+    contains(
+        &cron_job,
+        &["cronjob default/nightly: failing", "its newest Job import", "exited with 5"],
+    );
 }
 
 #[test]

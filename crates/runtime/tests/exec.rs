@@ -23,12 +23,6 @@ fn exec_within(
     world.block(world.rt().exec_sync(key, &command, timeout))
 }
 
-fn exec(world: &World, key: &ContainerKey, script: &str) -> (ExecExit, String) {
-    let outcome = exec_within(world, key, &["/bin/sh", "-c", script], LONG);
-    let outcome = outcome.unwrap_or_else(|error| panic!("{}", error.chain()));
-    (outcome.exit, String::from_utf8(outcome.output).unwrap())
-}
-
 /// A world with one container that sleeps.
 fn sleeping(change: impl FnOnce(&mut ContainerSpec)) -> (World, ContainerKey) {
     let world = World::new();
@@ -49,7 +43,7 @@ fn exit_codes_signals_and_output_of_commands_come_back() {
         ("cat", ExecExit::Code(0), ""),
         ("printf x; (sleep 1000 &) ", ExecExit::Code(0), "x"),
     ] {
-        assert_eq!(exec(&world, &key, script), (exit, output.to_owned()), "{script}");
+        assert_eq!(world.exec(&key, script), (exit, output.to_owned()), "{script}");
     }
     let state = world.state_of(&key).unwrap();
     assert!(matches!(state, ContainerState::Running { .. }), "the container goes on: {state:?}");
@@ -58,7 +52,7 @@ fn exit_codes_signals_and_output_of_commands_come_back() {
 #[test]
 fn output_is_kept_up_to_its_limit_and_the_rest_does_not_block() {
     let (world, key) = sleeping(|_| {});
-    let (exit, output) = exec(&world, &key, "yes | head -c 1000000; echo end");
+    let (exit, output) = world.exec(&key, "yes | head -c 1000000; echo end");
     assert_eq!((exit, output.len()), (ExecExit::Code(0), EXEC_OUTPUT_BYTES_MAX));
 }
 
@@ -75,7 +69,7 @@ fn a_command_beyond_its_time_is_killed_with_what_it_started() {
     // The shim serves its calls in order, so this one sees what the kill has left.
     let left =
         "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; done | grep -c 'sleep 471[12]'";
-    while exec(&world, &key, left).1 != "0\n" {
+    while world.exec(&key, left).1 != "0\n" {
         assert!(begun.elapsed() < LONG, "what the command started is still there");
     }
 }
@@ -109,7 +103,7 @@ fn a_container_that_does_not_run_takes_no_commands() {
     world.block(world.rt().create_container(&spec)).unwrap();
     refused("is not running");
     world.block(world.rt().start_container(&spec.key)).unwrap();
-    assert_eq!(exec(&world, &spec.key, "true").0, ExecExit::Code(0));
+    assert_eq!(world.exec(&spec.key, "true").0, ExecExit::Code(0));
     world.block(world.rt().signal_container(&spec.key, StopSignal::Kill)).unwrap();
     world.next_exit();
     refused("is not running");
@@ -170,7 +164,7 @@ fn a_command_has_the_rights_of_its_container_and_no_more() {
             std::thread::yield_now();
         }
         let first = world::read_log(&log).replace("shown\n", "");
-        let (exit, output) = exec(&world, &key, &format!("({SHOW})"));
+        let (exit, output) = world.exec(&key, &format!("({SHOW})"));
         assert_eq!(exit, ExecExit::Code(0));
         assert_eq!(output, first);
     }
@@ -179,7 +173,7 @@ fn a_command_has_the_rights_of_its_container_and_no_more() {
 #[test]
 fn a_command_has_no_descriptor_but_its_three_and_none_leads_out() {
     let (world, key) = sleeping(|spec| spec.security.add_capabilities = vec!["SYS_PTRACE".into()]);
-    let (_, output) = exec(&world, &key, "exec ls -l /proc/self/fd");
+    let (_, output) = world.exec(&key, "exec ls -l /proc/self/fd");
     let open: Vec<&str> = output.lines().filter(|line| line.contains(" -> ")).collect();
     assert_eq!(open.len(), 4, "null, two pipes, and the listing's own: {output}");
 }
@@ -188,8 +182,8 @@ fn a_command_has_no_descriptor_but_its_three_and_none_leads_out() {
 fn what_a_container_made_of_its_files_does_not_mislead_a_command() {
     let (world, key) = sleeping(|spec| spec.working_dir = Some("/tmp/work".to_owned()));
     // A passwd of the container's own making has no say any more.
-    exec(&world, &key, "echo 'root:x:4711:4711::/:/bin/sh' > /etc/passwd");
-    assert_eq!(exec(&world, &key, "id -u").1, "0\n");
+    world.exec(&key, "echo 'root:x:4711:4711::/:/bin/sh' > /etc/passwd");
+    assert_eq!(world.exec(&key, "id -u").1, "0\n");
     // CVE-2024-21626: a working directory that leads to a descriptor of the one who starts the command.
     for fd in 0..20 {
         let link = format!("cd /; rm -rf /tmp/work; ln -s /proc/self/fd/{fd} /tmp/work");
@@ -211,7 +205,7 @@ fn a_null_device_that_is_none_any_more_is_not_opened_as_one() {
     assert_ne!(outcome.exit, ExecExit::Code(0), "it is a mount of its own");
     let (world, key) = sleeping(|spec| spec.security.add_capabilities = vec!["SYS_ADMIN".into()]);
     let made = "umount -l /dev/null && rm /dev/null && mkfifo /dev/null";
-    assert_eq!(exec(&world, &key, made), (ExecExit::Code(0), String::new()));
+    assert_eq!(world.exec(&key, made), (ExecExit::Code(0), String::new()));
     let error = exec_within(&world, &key, &["true"], LONG).unwrap_err();
     assert!(error.chain().ends_with("/dev/null is something else"), "{}", error.chain());
 }
@@ -235,7 +229,7 @@ fn commands_end_with_the_agent_that_asked_for_them() {
     world.reopen();
     let left = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; done | grep -c 'sleep 471[3]'";
     let begun = Instant::now();
-    while exec(&world, &key, left).1 != "0\n" {
+    while world.exec(&key, left).1 != "0\n" {
         assert!(begun.elapsed() < LONG, "the command is still there");
     }
 }

@@ -50,11 +50,8 @@ fn lives(pidfd: &OwnedFd) -> bool {
 }
 
 fn exec(world: &World, key: &ContainerKey, script: &str) -> String {
-    let command = ["/bin/sh", "-c", script].map(str::to_owned);
-    let outcome = world.block(world.rt().exec_sync(key, &command, PATIENCE));
-    let outcome = outcome.unwrap_or_else(|error| panic!("{}", error.chain()));
-    let output = String::from_utf8(outcome.output).unwrap();
-    assert_eq!(outcome.exit, ExecExit::Code(0), "{output}");
+    let (exit, output) = world.exec(key, script);
+    assert_eq!(exit, ExecExit::Code(0), "{output}");
     output
 }
 

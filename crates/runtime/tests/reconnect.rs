@@ -4,12 +4,15 @@
 
 mod world;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_runtime::*;
+use rekindle_shim::frame;
+use rekindle_shim::protocol::{Answer, Call, Message, Request, SandboxPhase, ShimState};
 use rekindle_types::ExitStatus;
 use rustix::process::{Pid, Signal, kill_process};
 use world::{World, config, sandbox_spec};
@@ -237,6 +240,50 @@ fn a_shim_that_died_with_its_agent_is_found_dead() {
         matches!(&state, ContainerState::Exited { exit } if exit.status == ExitStatus::Unknown),
         "{state:?}"
     );
+}
+
+/// In place of a shim: tells once that it has a sandbox without containers, and answers nothing more.
+fn answer_once(listener: &UnixListener) {
+    let (mut agent, _) = listener.accept().unwrap();
+    let (mut buffer, mut input) = ([0; 4096], Vec::new());
+    let call: Call = loop {
+        let count = agent.read(&mut buffer).unwrap();
+        assert_ne!(count, 0, "it is asked");
+        input.extend_from_slice(&buffer[..count]);
+        if let Some(call) = frame::take(&mut input).unwrap() {
+            break call;
+        }
+    };
+    assert_eq!(call.request, Request::State);
+    let (pid, sandbox) = (std::process::id(), SandboxPhase::Ready);
+    let state = ShimState { pid, sandbox, containers: Vec::new() };
+    let answer = Message::Answer { seq: call.seq, result: Ok(Answer::State(state)) };
+    let mut output = Vec::new();
+    frame::write(&answer, &mut output).unwrap();
+    agent.write_all(&output).unwrap();
+    // It stays until the agent leaves it.
+    while agent.read(&mut buffer).is_ok_and(|count| count > 0) {}
+}
+
+/// Neither the removal of a container that was begun is answered, nor what has happened meanwhile.
+#[test]
+fn a_shim_that_is_stuck_while_stock_is_taken_does_not_keep_the_next_agent_from_starting() {
+    let mut world = World::new();
+    let info = world.run_sandbox();
+    let spec = world.shell("web", 0, "sleep 100");
+    let started = world.start(&spec);
+    let (shim, container) = (pidfd(info.pid), pidfd(started.pid));
+    world.runtime = None;
+    kill(info.pid);
+    wait_for_end(&shim);
+    wait_for_end(&container);
+    let socket = world.path("run").join(&info.id);
+    std::fs::remove_file(&socket).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || answer_once(&listener));
+    world.reopen();
+    assert_eq!(world.snapshot().state, SandboxState::Ready);
+    assert_eq!(world.state_of(&spec.key), None, "it was undone");
 }
 
 #[test]

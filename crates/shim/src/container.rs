@@ -15,16 +15,17 @@ use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
 use crate::problem::errno_text;
 use crate::protocol::{
-    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, MemoryFiles, OomRecord, Phase,
-    PidNamespacePlan, StdinPlan,
+    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, OomRecord, Phase, PidNamespacePlan,
+    StdinPlan,
 };
 use crate::sandbox::Sandbox;
 use crate::state_file::StateFile;
 use crate::sys;
 use crate::timestamp;
 
-/// Exit code of a shell whose child died of SIGKILL.
-const SHELL_KILLED: i32 = 128 + 9;
+/// Exit code of a shell whose child died of SIGKILL, which may have been for lack of memory. A first process whose builder died
+/// ends with it for the same reason.
+pub(crate) const SHELL_KILLED: i32 = 128 + libc::SIGKILL;
 
 /// Where a container is.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +67,6 @@ pub(crate) struct Container {
     pub(crate) attachments: Vec<OwnedFd>,
     pub(crate) log: Log,
     pub(crate) state: StateFile,
-    memory: Option<MemoryFiles>,
     leftovers: Leftovers,
     reaped: Reaped,
     /// For further commands in it.
@@ -150,7 +150,6 @@ impl Container {
             attachments: Vec::new(),
             log: files.log,
             state: files.state,
-            memory: plan.cgroup.memory.clone(),
             leftovers: Leftovers::of(&plan.processes),
             reaped: Reaped::No,
             basis: Basis::of(plan),
@@ -320,7 +319,7 @@ impl Container {
     fn oom_kill(&self, cause: ExitCause, sandbox: Option<&Sandbox>) -> Option<OomRecord> {
         let killed =
             matches!(cause, ExitCause::Signal(libc::SIGKILL) | ExitCause::Code(SHELL_KILLED));
-        self.memory.as_ref().filter(|_| killed)?.read(sandbox?)
+        self.basis.cgroup.memory.as_ref().filter(|_| killed)?.read(sandbox?)
     }
 }
 

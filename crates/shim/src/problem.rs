@@ -4,6 +4,9 @@ use rustix::io::Errno;
 
 use crate::protocol::{Failure, FailureKind};
 
+/// What is told of a process that died and could not say why, before it ran the command that it was made for.
+pub(crate) const KILLED_UNREADY: &str = "it was killed while it was being prepared";
+
 /// The kernel's word for an error, in lower case and without its number.
 pub(crate) fn errno_text(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();

@@ -60,23 +60,21 @@ pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
 
 /// Makes them and enters them, but for the user namespace, and makes the kernel settings in them.
 fn make_namespaces(plan: &SandboxPlan, host_root: BorrowedFd<'_>) -> Result<Users, Failure> {
-    let made = match plan.namespaces.users {
-        UsersPlan::Host => made(plan.namespaces),
-        UsersPlan::Own { .. } => UnshareFlags::NEWNS,
-    };
-    let users = match plan.namespaces.users {
-        UsersPlan::Host => Users::Host,
-        UsersPlan::Own { first, length } => {
-            users::found(host_root, (first, length), plan.namespaces, &plan.sysctls)
-                .map(Users::Own)?
+    let what = || "make the sandbox's namespaces".to_owned();
+    match plan.namespaces.users {
+        UsersPlan::Host => {
+            sys::unshare(made(plan.namespaces)).setup(what)?;
+            set_sysctls(host_root, &plan.sysctls)?;
+            Ok(Users::Host)
         }
-    };
-    sys::unshare(made).setup(|| "make the sandbox's namespaces".to_owned())?;
-    match &users {
-        Users::Host => set_sysctls(host_root, &plan.sysctls)?,
-        Users::Own(_) => {} // their founder did
+        UsersPlan::Own { first, length } => {
+            // The founder makes the settings.
+            let range = (first, length);
+            let own = users::found(host_root, range, plan.namespaces, &plan.sysctls)?;
+            sys::unshare(UnshareFlags::NEWNS).setup(what)?;
+            Ok(Users::Own(own))
+        }
     }
-    Ok(users)
 }
 
 /// Makes what its containers need to see each other's processes, or the host's.

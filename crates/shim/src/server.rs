@@ -16,7 +16,7 @@ use crate::container::{Container, Files, Stage, StatusPipe, Terminal};
 use crate::launch::{self, Launched, Report};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
-use crate::problem::{Context, errno_text};
+use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{
     Answer, Call, ClaimPlan, ContainerPlan, ContainerState, ExitCause, ExitRecord, Failure,
     FailureKind, Message, Request, SandboxPhase, SandboxPlan, ShimState,
@@ -622,7 +622,7 @@ fn died_unready(cause: ExitCause) -> &'static str {
     match cause {
         ExitCause::OomKilled => "its memory limit is too small to start anything",
         ExitCause::Signal(_) | ExitCause::Code(_) | ExitCause::StartError | ExitCause::Unknown => {
-            "it was killed while it was being prepared"
+            KILLED_UNREADY
         }
     }
 }

@@ -15,8 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::pipe::PipeFlags;
-use rustix::process::{DumpableBehavior, Gid, Signal, Uid, WaitId, WaitIdOptions};
+use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
 use crate::launch::{self, Links, Report};
@@ -74,9 +73,8 @@ pub(crate) fn found(
     sysctls: &[(String, String)],
 ) -> Result<Own, Failure> {
     refuse_shared(namespaces)?;
-    let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).setup(|| "make a pipe".to_owned());
-    let (go, word) = pipe()?;
-    let (status, report) = pipe()?;
+    let (go, word) = launch::pipe()?;
+    let (status, report) = launch::pipe()?;
     let new =
         UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     match sys::fork_into_new(new).setup(|| "make the sandbox's user namespace".to_owned())? {
@@ -185,9 +183,8 @@ pub(crate) fn become_root() -> Result<(), Failure> {
     rustix::thread::set_thread_groups(&[])
         .and_then(|()| rustix::thread::set_thread_res_gid(gid, gid, gid))
         .and_then(|()| rustix::thread::set_thread_res_uid(uid, uid, uid))
-        .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
-        .and_then(|()| rustix::process::set_parent_process_death_signal(Some(Signal::KILL)))
-        .setup(|| "become root of the user namespace".to_owned())
+        .setup(|| "become root of the user namespace".to_owned())?;
+    launch::close_again()
 }
 
 impl Own {

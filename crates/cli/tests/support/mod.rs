@@ -6,6 +6,7 @@
 
 pub mod archive;
 mod network;
+pub mod ports;
 pub mod process;
 pub mod prometheus;
 pub mod registry;
@@ -24,7 +25,7 @@ use serde_json::Value;
 #[allow(unused_imports, reason = "each test binary uses a part of it")]
 pub use network::free_port;
 #[allow(unused_imports, reason = "each test binary uses a part of it")]
-pub use terminal::Terminal;
+pub use terminal::{Terminal, on_terminal};
 #[allow(unused_imports, reason = "each test binary uses a part of it")]
 pub use watch::{Objects, is, until_hung};
 
@@ -263,28 +264,6 @@ impl Engine {
     #[track_caller]
     pub fn wait_ready(&self, pod: &str) {
         self.until_one(&format!("pod/{pod}"), |pod| is(pod, "Ready"));
-    }
-
-    /// Watches until a pod has an Event of this reason whose message contains the text.
-    #[track_caller]
-    pub fn wait_for_event(&self, pod: &str, reason: &str, text: &str) {
-        let selector = format!("involvedObject.name={pod},reason={reason}");
-        let mut watch = self
-            .kubectl_command(&["get", "events", "--watch", &until_hung()])
-            .args(["--field-selector", &selector, "-o", "jsonpath={.message}{'\\n'}"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start kubectl");
-        let lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
-        let mut seen = Vec::new();
-        let found = lines.map_while(Result::ok).any(|line| {
-            let found = line.contains(text);
-            seen.push(line);
-            found
-        });
-        let _ = watch.kill();
-        let _ = watch.wait();
-        assert!(found, "no event {reason} of {pod} says {text:?}, but {seen:?}");
     }
 
     /// Runs `rekindle` against this engine.

@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 
@@ -12,6 +12,20 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::PATIENCE;
+
+/// Runs this command with one more word on a terminal of this size, which nobody types at, to its end: as a user's shell would.
+pub fn on_terminal(command: &Command, rows: u16, columns: u16, inside: &str) -> Output {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let quoted: Vec<String> =
+        words.map(|word| format!("'{}'", word.to_str().expect("UTF-8"))).collect();
+    let line = format!("stty rows {rows} cols {columns}; {} '{inside}'", quoted.join(" "));
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        script.env(name, value.unwrap_or_default());
+    }
+    script.output().expect("run script of util-linux")
+}
 
 /// A program that runs on a terminal of its own. Dropping it hangs up.
 pub struct Terminal {

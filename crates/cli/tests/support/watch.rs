@@ -75,6 +75,21 @@ impl Engine {
         objects.remove(name).expect("it was wanted")
     }
 
+    /// Watches until a pod has an Event of this reason whose message contains the text.
+    #[track_caller]
+    pub fn wait_for_event(&self, pod: &str, reason: &str, text: &str) {
+        let selector = format!("involvedObject.name={pod},reason={reason}");
+        let mut command = self.kubectl_command(&["get", "events", "--watch", &until_hung()]);
+        command.args(["--field-selector", &selector, "-o", "jsonpath={.message}{'\\n'}"]);
+        let mut seen = Vec::new();
+        let found = Lines::of(&mut command).any(|line| {
+            let found = line.contains(text);
+            seen.push(line);
+            found
+        });
+        assert!(found, "no event {reason} of {pod} says {text:?}, but {seen:?}");
+    }
+
     /// The first lines of a container's log, as soon as they are there: one that has started has not said a word yet.
     /// `arguments` are those of `kubectl logs`.
     #[track_caller]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rekindle_shim::protocol::{Answer, ContainerState, Request, SandboxPhase, ShimState};
 
-use super::link::Link;
+use super::link::{CallError, Link};
 use super::records::{self, ContainerRecord, RecordFile, Records};
 use super::sandbox::{Sandbox, Stage, Traits};
 use super::shim_process::Socket;
@@ -15,7 +15,7 @@ use super::{Shared, blocking, containers, janitor, sandboxes, spares, unavailabl
 use crate::error::RuntimeError;
 use crate::spec::SandboxKey;
 
-/// A shim that does not tell its state in this time is stopped or stuck.
+/// A shim that does not answer in this time is stopped or stuck.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// Finds all that stands.
@@ -113,8 +113,8 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
             sandbox.enter(Stage::Ready { link: link.clone(), pid, child: None });
             adopt(shared, &found, &link, &state.containers).await;
             // What ended after that answer was told of a container that was not known here yet. A link that has failed since
-            // is somebody else's care, who catches up as well.
-            if let Ok(Answer::State(state)) = link.call(Request::State).await {
+            // is somebody else's care, who catches up as well. One that is stuck now does not keep the others waiting.
+            if let Ok(Answer::State(state)) = ask(&link, Request::State).await {
                 sandbox.catch_up(&state.containers);
             }
         }
@@ -155,7 +155,7 @@ async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[Conta
         match states.iter().find(|state| state.slot == *slot) {
             Some(state) => found.sandbox.insert(slot, record.clone(), state.phase.clone()),
             None => {
-                let removed = link.call(Request::Remove { slot: slot.clone() }).await;
+                let removed = ask(link, Request::Remove { slot: slot.clone() }).await;
                 if let Err(error) = removed {
                     tracing::warn!(%error, slot, "an unfinished container could not be removed");
                 }
@@ -163,6 +163,11 @@ async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[Conta
             }
         }
     }
+}
+
+/// Asks a shim that may be stuck.
+async fn ask(link: &Link, request: Request) -> Result<Answer, CallError> {
+    tokio::time::timeout(ANSWER_TIME, link.call(request)).await.unwrap_or(Err(CallError::Gone))
 }
 
 fn take_stock_of_dead(shared: &Arc<Shared>, found: &Found) {

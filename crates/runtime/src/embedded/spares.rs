@@ -31,7 +31,7 @@ use crate::spec::{Namespace, Namespaces, Processes, SandboxInfo, SandboxSpec, Us
 const READY_MAX: usize = 2;
 /// Bytes of a spare's /dev/shm: what every pod has that does not ask for another size.
 pub(crate) const SHM_BYTES: u64 = 64 * 1024 * 1024;
-/// A spare shares nothing.
+/// A spare shares nothing but the host's users.
 const NAMESPACES: Namespaces = Namespaces {
     network: Namespace::Own,
     ipc: Namespace::Own,

@@ -314,7 +314,7 @@ impl ImageStore {
         let stored = self.index()?.index.images.get(&found.id).map(|image| image.size_bytes);
         let size_bytes = match stored {
             Some(size_bytes) => size_bytes,
-            None if reference == builtin::HOST => 0,
+            None if found.id == builtin::host_id() => 0,
             None => self.demo()?.size_bytes,
         };
         Ok(Some(info(found.id, &reference, size_bytes)))

@@ -143,6 +143,14 @@ impl World {
         output
     }
 
+    /// Runs a script in a container that runs; answers how it ended and what it wrote.
+    pub fn exec(&self, key: &ContainerKey, script: &str) -> (ExecExit, String) {
+        let command = ["/bin/sh", "-c", script].map(str::to_owned);
+        let outcome = self.block(self.rt().exec_sync(key, &command, PATIENCE));
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}", error.chain()));
+        (outcome.exit, String::from_utf8(outcome.output).unwrap())
+    }
+
     pub fn snapshot(&self) -> SandboxSnapshot {
         let mut snapshots = self.block(self.rt().snapshot()).unwrap();
         assert_eq!(snapshots.len(), 1, "{snapshots:?}");

@@ -14,19 +14,16 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::Signal;
 use rustix::thread::LinkNameSpaceType;
 
 use super::child::{self, Pipes, Tasks};
 use super::{Birthplace, Cgroups, birth, terminal};
-use crate::problem::Context;
-use crate::protocol::{ContainerPlan, Failure};
+use crate::container::SHELL_KILLED;
+use crate::problem::{Context, KILLED_UNREADY};
+use crate::protocol::{ContainerPlan, Failure, FailureKind};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked};
 use crate::users::Own;
-
-/// Exit code of a first process whose builder died: as of a shell whose child was killed.
-const BUILDER_DIED: i32 = 128 + 9;
 
 /// The two processes.
 pub(super) struct Pair {
@@ -60,8 +57,12 @@ pub(super) fn launch(
         Ok(Forked::Child) => child::run_builder(plan, sandbox, own, &cgroups.tasks, pipes, &giver),
         Ok(Forked::Parent { pidfd: builder, .. }) => Ok(Pair { pid, pidfd, builder }),
         Err(failure) => {
-            birth::end(pidfd.as_fd());
-            Err(failure)
+            birth::end_child(pidfd.as_fd());
+            Err(match failure.kind {
+                // The namespace that has ended is its own: somebody has killed its first process just now.
+                FailureKind::State => Failure::new(FailureKind::Setup, KILLED_UNREADY),
+                FailureKind::Config | FailureKind::Setup | FailureKind::Start => failure,
+            })
         }
     }
 }
@@ -85,17 +86,14 @@ pub(super) fn hand_over(own: &Own, namespaces: &OwnedFd, giver: &OwnedFd) -> Res
 
 /// The first process' first acts, before it touches anything that is the pod's.
 pub(super) fn take_over(tasks: &Tasks, pipes: &Pipes, taker: &OwnedFd) -> Result<(), Failure> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .setup(|| "bind the process to its shim".to_owned())?;
-    sys::reset_signals();
-    rustix::process::setsid().setup(|| "start a session".to_owned())?;
+    child::stand_alone()?;
     let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), taker.as_raw_fd()];
     keep.extend(pipes.stdio.descriptors());
     keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
     sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
     let Ok(mounts) = sys::await_file(taker) else {
-        // It has said why, unless it could not any more.
-        sys::exit_now(BUILDER_DIED);
+        // It has said why, unless it could not any more: then this ends as a shell does whose child was killed.
+        sys::exit_now(SHELL_KILLED);
     };
     let kind = Some(LinkNameSpaceType::Mount);
     rustix::thread::move_into_link_name_space(mounts.as_fd(), kind)

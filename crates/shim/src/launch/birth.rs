@@ -7,11 +7,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType};
 
 use super::JoinReport;
-use crate::problem::{Context, errno_text};
+use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{Failure, FailureKind};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked, PidNamespace, Sibling};
@@ -46,7 +46,7 @@ pub(super) fn fork(
                 Ok(Forked::Parent { pid, pidfd }) => match leave(sandbox) {
                     Ok(()) => Ok(Forked::Parent { pid, pidfd }),
                     Err(errno) => {
-                        end(pidfd.as_fd());
+                        end_child(pidfd.as_fd());
                         Err(stuck(errno))
                     }
                 },
@@ -86,7 +86,9 @@ pub(crate) fn fork_first(
             let heard = hear(&said);
             rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)
                 .setup(what)?;
-            follow(heard?).setup(what)
+            let pid = heard?;
+            let (_, pidfd) = follow_child(pid).setup(what)?;
+            Ok(Forked::Parent { pid, pidfd })
         }
     }
 }
@@ -103,18 +105,23 @@ fn hear(said: &OwnedFd) -> Result<u32, Failure> {
     match JoinReport::decode(&buffer[..count]) {
         Some(JoinReport::Forked(pid)) => Ok(pid),
         Some(JoinReport::Failed(failure)) => Err(failure),
-        None => {
-            let problem = "it was killed while it was being prepared";
-            Err(Failure::new(FailureKind::Setup, problem))
-        }
+        None => Err(Failure::new(FailureKind::Setup, KILLED_UNREADY)),
     }
 }
 
-/// As a child that nobody has reaped, its number is its own.
-fn follow(pid: u32) -> Result<Forked, Errno> {
-    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
-    let pidfd = rustix::process::pidfd_open(raw, PidfdFlags::empty())?;
-    Ok(Forked::Parent { pid, pidfd })
+/// Takes hold of a child that a helper forked: as nobody has reaped it, its number is its own. One that cannot be taken hold of
+/// is ended and reaped, since nobody could do it later.
+pub(crate) fn follow_child(pid: u32) -> Result<(Pid, OwnedFd), Errno> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
+    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(pidfd) => Ok((pid, pidfd)),
+        Err(errno) => {
+            // Nobody is told of it: the launch has failed.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+            Err(errno)
+        }
+    }
 }
 
 fn enter(process: BorrowedFd<'_>) -> Result<(), Failure> {
@@ -139,8 +146,44 @@ fn stuck(errno: Errno) -> Failure {
     )
 }
 
-pub(super) fn end(child: BorrowedFd<'_>) {
+/// Ends a child that nobody will watch over, and reaps it.
+pub(crate) fn end_child(child: BorrowedFd<'_>) {
     // Nobody is told of it: the launch has failed.
     let _ = sys::pidfd_send_signal(child, libc::SIGKILL);
     let _ = rustix::process::waitid(WaitId::PidFd(child), WaitIdOptions::EXITED);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use std::process::Command;
+
+    use rustix::process::{Resource, Rlimit};
+
+    use super::*;
+
+    /// Set in the process that runs one test alone.
+    const ALONE: &str = "REKINDLE_TEST_ALONE";
+
+    #[test]
+    fn a_child_that_cannot_be_followed_is_ended_and_reaped() {
+        if std::env::var_os(ALONE).is_none() {
+            // The limit is the whole process', and other tests run in this one.
+            let name = "launch::birth::tests::a_child_that_cannot_be_followed_is_ended_and_reaped";
+            let mut alone = Command::new(std::env::current_exe().unwrap());
+            let output = alone.args(["--exact", name]).env(ALONE, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let usual = rustix::process::getrlimit(Resource::Nofile);
+        let no_more = Rlimit { current: Some(0), ..usual };
+        rustix::process::setrlimit(Resource::Nofile, no_more).unwrap();
+        let followed = follow_child(child.id());
+        rustix::process::setrlimit(Resource::Nofile, usual).unwrap();
+        assert_eq!(followed.map(drop), Err(Errno::MFILE));
+        let reaped_before = child.wait().unwrap_err();
+        assert_eq!(Errno::from_io_error(&reaped_before), Some(Errno::CHILD));
+    }
 }

@@ -154,9 +154,14 @@ fn prepare(
 }
 
 fn begin(tasks: &Tasks) -> Result<(), Failure> {
+    stand_alone()?;
+    join(&tasks.first)
+}
+
+/// Ends with its shim, and has nothing else of it: neither what it does about signals nor its session.
+pub(super) fn stand_alone() -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
-    join(&tasks.first)?;
     sys::reset_signals();
     rustix::process::setsid().setup(|| "start a session".to_owned()).map(drop)
 }

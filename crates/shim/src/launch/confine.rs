@@ -32,7 +32,7 @@ pub(crate) fn apply(confinement: &Confinement, identity: &Identity) -> Result<()
 }
 
 /// A change of user has undone both: the process ends with its shim, and nobody who is that user can look into it.
-fn close_again() -> Result<(), Failure> {
+pub(crate) fn close_again() -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)

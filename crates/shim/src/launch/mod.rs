@@ -23,7 +23,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
-pub(crate) use birth::{Birthplace, fork_first};
+pub(crate) use birth::{Birthplace, end_child, follow_child, fork_first};
+pub(crate) use confine::close_again;
 pub(crate) use join::{Basis, JoinReport, Target, join, not_running, status_sockets};
 pub(crate) use paths::{Links, open};
 pub(crate) use terminal::send;
@@ -177,7 +178,8 @@ fn open_cgroups(plan: &CgroupPlan, sandbox: &Sandbox) -> Result<Cgroups, Failure
     Ok(Cgroups { tasks, unified: unified.transpose()? })
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
+/// Its reading and its writing end.
+pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).setup(|| "make a pipe".to_owned())
 }
 

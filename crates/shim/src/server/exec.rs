@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{Server, Source};
 use crate::container::{Stage, cause_of};
 use crate::launch::{self, JoinReport, REPORT_BYTES_MAX};
 use crate::notes::note;
-use crate::problem::{Context, errno_text};
+use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{Answer, ExecPlan, ExitCause, Failure, FailureKind, Message};
 use crate::sys;
 
@@ -54,7 +54,7 @@ enum End {
 }
 
 struct Process {
-    pid: Option<Pid>,
+    pid: Pid,
     pidfd: OwnedFd,
     /// How it ended, once it was reaped.
     ended: Option<ExitCause>,
@@ -140,28 +140,24 @@ impl Server {
         }
     }
 
-    /// The command was forked. As a child that nobody has reaped its number is its own.
+    /// The command was forked. One that cannot be watched is ended: nobody could do it later, and unreaped it would keep its
+    /// container from ending.
     fn follow_command(&mut self, number: u32, pid: u32) {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let source = Source::CommandExit(number).pack();
-        let opened = pid
-            .ok_or(Errno::INVAL)
-            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
-            .and_then(|fd| epoll::add(&self.epoll, &fd, source, EventFlags::IN).map(|()| fd));
+        let followed = launch::follow_child(pid).and_then(|(pid, pidfd)| {
+            epoll::add(&self.epoll, &pidfd, source, EventFlags::IN)
+                .inspect_err(|_| launch::end_child(pidfd.as_fd()))?;
+            Ok((pid, pidfd))
+        });
         let Some(command) = self.commands.get_mut(&number) else { return };
-        match opened {
-            Ok(pidfd) => {
+        match followed {
+            Ok((pid, pidfd)) => {
                 command.process = Some(Process { pid, pidfd, ended: None });
                 if command.fate == Fate::Doomed {
                     command.kill();
                 }
             }
             Err(errno) => {
-                if let Some(pid) = pid {
-                    // Nobody could end it later, and unreaped it would keep its container from ending.
-                    let _ = rustix::process::kill_process(pid, Signal::KILL);
-                    let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
-                }
                 let problem = format!("watch the command: {}", errno_text(errno));
                 self.command_failed(number, Failure::new(FailureKind::Setup, problem));
             }
@@ -185,10 +181,7 @@ impl Server {
         if let Some(seq) = command.waiting.take() {
             let result = match command.process {
                 Some(_) => Ok(Answer::Done),
-                None => {
-                    let problem = "it was killed while it was being prepared";
-                    Err(Failure::new(FailureKind::Setup, problem))
-                }
+                None => Err(Failure::new(FailureKind::Setup, KILLED_UNREADY)),
             };
             self.answer(seq, result);
         }
@@ -230,10 +223,8 @@ impl Command {
     /// Whether this child of the shim is its helper or its process; while there is a helper, any child may be its process.
     pub(super) fn may_be(&self, child: u32) -> bool {
         let own = |process: &Process| {
-            process.ended.is_none()
-                && process
-                    .pid
-                    .is_some_and(|pid| pid.as_raw_nonzero().get().cast_unsigned() == child)
+            let number = process.pid.as_raw_nonzero().get().cast_unsigned();
+            process.ended.is_none() && number == child
         };
         self.helper.is_some() || self.process.as_ref().is_some_and(own)
     }
@@ -244,10 +235,8 @@ impl Command {
         if process.ended.is_some() {
             return;
         }
-        if let Some(pid) = process.pid {
-            // Not a group leader yet when it has just been forked.
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-        }
+        // Not a group leader yet when it has just been forked.
+        let _ = rustix::process::kill_process_group(process.pid, Signal::KILL);
         match sys::pidfd_send_signal(process.pidfd.as_fd(), libc::SIGKILL) {
             Ok(()) | Err(Errno::SRCH) => {}
             Err(errno) => note(&format!("kill a command: {}", errno_text(errno))),

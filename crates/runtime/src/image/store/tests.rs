@@ -384,6 +384,20 @@ fn builtin_names_cannot_be_taken() {
 }
 
 #[test]
+fn a_builtin_image_is_the_same_by_its_name_and_by_its_id() {
+    let world = World::new();
+    let store = world.store();
+    let mut sizes = Vec::new();
+    for name in ["localhost/host", "localhost/demo"] {
+        let by_name = store.info(name).unwrap().unwrap();
+        let by_id = store.info(&by_name.id).unwrap().unwrap();
+        assert_eq!((&by_id.id, by_id.size_bytes), (&by_name.id, by_name.size_bytes), "{name}");
+        sizes.push(by_id.size_bytes);
+    }
+    assert!(sizes[0] == 0 && sizes[1] > 0, "{sizes:?}");
+}
+
+#[test]
 fn what_an_interrupted_load_left_is_cleared_and_never_seen() {
     let world = World::new();
     let (archive, id) = simple("x:1", &[("f", "1")]);
