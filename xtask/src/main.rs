@@ -88,8 +88,19 @@ fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {
     run(cargo_command().args(args))
 }
 
+/// Cargo, as a user would call it. The variables that cargo sets for this program are taken away: build scripts look at some of them
+/// (ring's at `CARGO_PKG_NAME`), and would run again, with all that depends on them, at each change between here and a shell.
 fn cargo_command() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let is_of_package = ["CARGO_PKG_", "CARGO_MANIFEST_"]
+            .iter()
+            .any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()));
+        if is_of_package {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Runs a command and fails with its name when it fails.
