@@ -120,35 +120,16 @@ fn orphan_dependents(view: &View, owner: &Object, plan: &mut Plan) {
     plan.then(without_finalizer(owner, ORPHAN));
 }
 
-/// Deletes the dependents, and lets the object go once none is left that blocks it.
+/// Lets the object go once no dependent is left that blocks it. The dependents are deleted one by one, each for itself (`collect`).
 fn await_dependents(view: &View, owner: &Object, plan: &mut Plan) {
     let blocks = |object: &Object| {
         owners::references(object.meta())
             .iter()
             .any(|r| r.uid == owner.uid() && r.block_owner_deletion == Some(true))
     };
-    let mut is_blocked = false;
-    let mut deletes = Vec::new();
-    for dependent in view.dependents(owner.uid()) {
-        is_blocked |= blocks(dependent);
-        if !owners::is_terminating(dependent.meta())
-            && is_without_other_owner(view, dependent, owner)
-        {
-            deletes.push(Step::from(deletion(dependent, Propagation::Foreground)));
-        }
-    }
-    plan.then_all(deletes);
-    if !is_blocked {
+    if !view.dependents(owner.uid()).any(blocks) {
         plan.then(without_finalizer(owner, FOREGROUND));
     }
-}
-
-/// True when no other owner keeps the dependent.
-fn is_without_other_owner(view: &View, dependent: &Object, owner: &Object) -> bool {
-    owners::references(dependent.meta())
-        .iter()
-        .filter(|reference| reference.uid != owner.uid())
-        .all(|reference| matches!(standing(view, dependent, reference), Standing::Absent(_)))
 }
 
 /// What an owner reference is worth.
@@ -202,7 +183,7 @@ fn collect(view: &View, object: &Object, plan: &mut Plan) {
     plan.then_all(checks);
     if !solid.is_empty() {
         plan.then(crate::replica_set::references_patch(object, json!(solid)));
-    } else if waiting > 0 {
+    } else if waiting > 0 && view.dependents(object.uid()).next().is_some() {
         plan.then(deletion(object, Propagation::Foreground));
     } else {
         plan.then(deletion(object, wanted_propagation(object)));

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use rekindle_types::Tick;
 use serde_json::Value;
 
-use crate::events::Note;
 use crate::cluster::Attempt;
+use crate::events::Note;
 use crate::{Change, Object, ObjectId};
 
 /// The answer of a reconcile. Empty when nothing is to be done.
@@ -196,6 +196,19 @@ pub struct Settled {
     pub notes: Vec<Note>,
     /// Whether the rest of the plan may go on.
     pub verdict: Verdict,
+    /// Whether what was written is what is known now.
+    pub place: Place,
+}
+
+/// How what was written stands to what is known of the object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// It is the newest.
+    #[default]
+    Newest,
+    /// Somebody has written since, and that was seen before the answer. The state in between was never seen, so the change back may
+    /// have looked like none: who wrote looks again.
+    Overtaken,
 }
 
 /// Whether the rest of a plan may go on.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rekindle_controllers::events::{EventWrite, Note, Recorder};
-use rekindle_controllers::plan::Verdict;
+use rekindle_controllers::plan::{Place, Verdict};
 use rekindle_controllers::{Change, Key, Kind, Outcome, Plan, Settled, Step, View};
 use rekindle_ladder::{Limits, Register};
 use rekindle_types::Tick;
@@ -213,11 +213,16 @@ impl Desk {
 
     /// A write went so.
     pub fn settle(&mut self, now: Tick, work: &Work, step: &Step, outcome: Outcome) {
-        let Settled { changes, notes, verdict } = self.view.settle(&work.object(), step, outcome);
+        let Settled { changes, notes, verdict, place } =
+            self.view.settle(&work.object(), step, outcome);
         self.record(notes, now);
         self.follow(now, changes, News::Now);
         let Some(under_way) = self.under_way.get_mut(work) else { return };
         under_way.outstanding -= 1;
+        match place {
+            Place::Newest => {}
+            Place::Overtaken => under_way.freshness = Freshness::Stale,
+        }
         under_way.verdict = worse(under_way.verdict, verdict);
         if under_way.outstanding == 0 {
             self.next_batch(now, work);
@@ -259,5 +264,54 @@ fn worse(one: Verdict, other: Verdict) -> Verdict {
         (Verdict::Stop, _) | (_, Verdict::Stop) => Verdict::Stop,
         (Verdict::Retry, _) | (_, Verdict::Retry) => Verdict::Retry,
         (Verdict::Continue, Verdict::Continue) => Verdict::Continue,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_controllers::{Object, Write};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::writer::object_of;
+
+    const NOW: Tick = Tick::from_secs(1_800_000_000);
+
+    /// A pod that is being deleted in the foreground.
+    fn pod(version: u32, finalizers: Value) -> Object {
+        let pod = json!({"metadata": {
+            "name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": version.to_string(),
+            "deletionTimestamp": "2026-11-21T11:00:00Z", "deletionGracePeriodSeconds": 1,
+            "finalizers": finalizers,
+        }});
+        object_of(Kind::Pod, pod).unwrap()
+    }
+
+    /// The collector's next write, if there is one.
+    fn collection(desk: &mut Desk) -> Option<(Work, Step)> {
+        desk.begin_due(NOW);
+        while let Some(task) = desk.poll_task() {
+            if let Task::Write(work @ Work::Controller(Key::Garbage(_)), step) = task {
+                return Some((work, *step));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn what_was_undone_before_its_answer_came_is_done_again() {
+        let mut desk = Desk::new(Limits::default());
+        kinds().for_each(|kind| desk.see(NOW, Seen::List(kind, Vec::new())));
+        let held = || json!(["foregroundDeletion"]);
+        desk.see(NOW, Seen::Applied(pod(5, held())));
+        let (work, step) = collection(&mut desk).unwrap();
+        // somebody puts the finalizer back, and that is seen before the answer of version 6
+        desk.see(NOW, Seen::Applied(pod(7, held())));
+        desk.settle(NOW, &work, &step, Outcome::Stored(pod(6, json!([]))));
+        let (work, step) = collection(&mut desk).unwrap();
+        let Write::Patch { patch, .. } = &step.write else { panic!("{step:?}") };
+        assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        desk.settle(NOW, &work, &step, Outcome::Stored(pod(8, json!([]))));
+        assert!(collection(&mut desk).is_none());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Doubt, View, own_writes};
-use crate::plan::{Refusal, Settled, Step, Verdict, Write};
+use crate::plan::{Place, Refusal, Settled, Step, Verdict, Write};
 use crate::{Change, Kind, Object, ObjectId, Outcome};
 
 /// True for the answer to the write that made an object go: nothing holds it any more.
@@ -50,7 +50,10 @@ impl View {
     pub fn settle(&mut self, key_object: &ObjectId, step: &Step, outcome: Outcome) -> Settled {
         let mut settled = Settled::default();
         match &outcome {
-            Outcome::Stored(object) => settled.changes = self.stored(object),
+            Outcome::Stored(object) => {
+                settled.place = self.place_of(object);
+                settled.changes = self.stored(object);
+            }
             Outcome::Gone => settled.changes = self.gone(&step.write),
             Outcome::Done => self.done(&step.write, &mut settled.changes),
             Outcome::Refused { refusal, .. } => {
@@ -140,6 +143,13 @@ impl View {
     fn touched(&self, id: &ObjectId) -> Option<Change> {
         let object = self.objects.get(id)?.clone();
         Some(Change { id: id.clone(), before: Some(object.clone()), after: Some(object) })
+    }
+
+    fn place_of(&self, written: &Object) -> Place {
+        match self.objects.get(&written.id()) {
+            Some(known) if own_writes::is_newer(known, written) => Place::Overtaken,
+            Some(_) | None => Place::Newest,
+        }
     }
 
     fn stored(&mut self, object: &Object) -> Vec<Change> {

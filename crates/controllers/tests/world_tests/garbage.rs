@@ -45,6 +45,23 @@ fn deleting_a_deployment_takes_its_replica_sets_and_pods_with_it() {
 }
 
 #[test]
+fn in_the_foreground_each_dependent_is_deleted_once_and_waits_only_for_dependents_of_its_own() {
+    let mut world = World::with_node();
+    let web = world.create(deployment("web", 3, "one"));
+    world.converge();
+    world.writes.clear();
+    world.api.user_deletes(&web, Propagation::Foreground);
+    world.converge();
+    let deletions = world.writes.iter().filter_map(|write| match write {
+        Write::Delete(delete) => Some((delete.id.kind, delete.propagation)),
+        _ => None,
+    });
+    let pod = (Kind::Pod, Propagation::Background);
+    let expected = [(Kind::ReplicaSet, Propagation::Foreground), pod, pod, pod];
+    assert_eq!(deletions.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn orphaning_lets_dependents_live() {
     let mut world = World::with_node();
     let web = world.create(replica_set("web", 2));
