@@ -12,8 +12,10 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::Shared;
 use super::cgroup::CgroupError;
+use super::clearing::Pace;
 use super::sandbox::{Sandbox, Stage};
 use super::shim_process::Socket;
+use crate::spec::SandboxKey;
 
 /// A cgroup is busy until the kernel has done with its last process: milliseconds. What is busy longer than this is left
 /// to the next start of the engine.
@@ -30,18 +32,35 @@ pub(crate) fn end_now(shared: &Shared, sandbox: &Sandbox) -> io::Result<()> {
 /// Clears away what is left of a sandbox: shim, cgroups, files. Keeps nobody waiting.
 pub(crate) fn retire(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
     let (owned, sandbox) = (shared.clone(), sandbox.clone());
-    shared.clear_away(move || {
+    shared.clearing.begin(move || {
         let shared = owned;
         reap_shim(&sandbox);
         if let Err(error) = end_now(&shared, &sandbox) {
             tracing::warn!(%error, pod = %sandbox.key.pod, "a sandbox's remains could not be moved");
         }
-        let removed = patiently(|| shared.cgroups.remove_sandbox(&sandbox.key));
-        if let Err(error) = removed {
-            tracing::warn!(%error, pod = %sandbox.key.pod, "a sandbox's cgroup stays");
-        }
         empty_trash(&shared);
+        let (key, held) = (sandbox.key.clone(), Arc::downgrade(&shared));
+        shared.clearing.begin_at_leisure(move |pace| {
+            if let Some(shared) = held.upgrade() {
+                remove_cgroups(&shared, &key, pace);
+            }
+        });
     });
+}
+
+/// Takes a sandbox's cgroups away, unless the same attempt is made again meanwhile: then they are its.
+fn remove_cgroups(shared: &Shared, key: &SandboxKey, pace: Pace) {
+    match pace {
+        Pace::AtLeisure => shared.cgroups.forget_sandbox(key),
+        Pace::AtOnce => {}
+    }
+    let removed = patiently(|| {
+        let sandboxes = shared.sandboxes();
+        if sandboxes.contains_key(key) { Ok(()) } else { shared.cgroups.remove_sandbox(key) }
+    });
+    if let Err(error) = removed {
+        tracing::warn!(%error, pod = %key.pod, "a sandbox's cgroup stays");
+    }
 }
 
 /// Ends the shim, should it still be there, and waits for it.
@@ -76,7 +95,7 @@ fn reap_shim(sandbox: &Sandbox) {
 /// Makes folders for the containers to come.
 pub(crate) fn refill_roots(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
     let sandbox = sandbox.clone();
-    shared.clear_away(move || {
+    shared.clearing.begin(move || {
         // A sandbox on its way out has no use for them, nor the place.
         if let Err(error) = sandbox.roots.refill()
             && !sandbox.is_going()
@@ -98,15 +117,33 @@ pub(crate) fn retire_container(
     {
         tracing::warn!(%error, path = %root.display(), "a container's root could not be moved");
     }
-    let (owned, sandbox, slot) = (shared.clone(), sandbox.clone(), slot.to_owned());
-    shared.clear_away(move || {
-        let shared = owned;
-        let removed = patiently(|| shared.cgroups.remove_container(&sandbox.key, &slot));
-        if let Err(error) = removed {
-            tracing::warn!(%error, pod = %sandbox.key.pod, slot, "a container's cgroup stays");
+    let owned = shared.clone();
+    shared.clearing.begin(move || empty_trash(&owned));
+    // An agent that ends is not held up by it: its links have to go for the next one to be told what happens.
+    let (held, of, slot) = (Arc::downgrade(shared), Arc::downgrade(sandbox), slot.to_owned());
+    shared.clearing.begin_at_leisure(move |pace| {
+        if let (Some(shared), Some(sandbox)) = (held.upgrade(), of.upgrade()) {
+            remove_cgroup(&shared, &sandbox, &slot, pace);
         }
-        empty_trash(&shared);
     });
+}
+
+/// Takes a container's cgroup away, unless the same start of it is made again meanwhile: then it is its.
+fn remove_cgroup(shared: &Shared, sandbox: &Sandbox, slot: &str, pace: Pace) {
+    let gate = sandbox.container_gate(slot);
+    let _gate = gate.blocking_lock();
+    if sandbox.container(slot, |_| ()).is_some() {
+        return;
+    }
+    match pace {
+        Pace::AtLeisure => shared.cgroups.forget_container(&sandbox.key, slot),
+        Pace::AtOnce => {}
+    }
+    let removed = patiently(|| shared.cgroups.remove_container(&sandbox.key, slot));
+    if let Err(error) = removed {
+        tracing::warn!(%error, pod = %sandbox.key.pod, slot, "a container's cgroup stays");
+    }
+    sandbox.forget(slot); // with its gate
 }
 
 /// Moves a folder out of its place in one step; absent is success.

@@ -9,6 +9,7 @@
 
 mod capabilities;
 mod cgroup;
+mod clearing;
 mod containers;
 mod exec;
 mod images;
@@ -38,7 +39,6 @@ use std::time::Duration;
 
 use rekindle_types::Tick;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::blocking::run as blocking;
 use crate::error::RuntimeError;
@@ -58,6 +58,7 @@ use crate::usage::{LayerUsage, RuntimeUsage};
 pub use images::images_in_use;
 
 use cgroup::Cgroups;
+use clearing::Clearing;
 use layout::Layout;
 use sandbox::Sandbox;
 use seccomp::Profiles;
@@ -116,8 +117,7 @@ struct Shared {
     events: mpsc::UnboundedSender<RuntimeEvent>,
     /// Numbers the commands that are run in containers.
     exec_ids: AtomicU64,
-    /// What is being cleared away.
-    clearing: Mutex<Vec<JoinHandle<()>>>,
+    clearing: Clearing,
 }
 
 impl EmbeddedRuntime {
@@ -144,7 +144,7 @@ impl EmbeddedRuntime {
             spares: Spares::default(),
             events,
             exec_ids: AtomicU64::new(0),
-            clearing: Mutex::default(),
+            clearing: Clearing::new(),
         });
         recover::recover(&shared).await?;
         Ok(Self { shared, events: tokio::sync::Mutex::new(receiver) })
@@ -154,11 +154,7 @@ impl EmbeddedRuntime {
     /// processes, files. For an engine that ends; one that does not wait clears the rest away at its next start.
     pub async fn settled(&self) {
         spares::end_all(&self.shared).await;
-        loop {
-            let Some(task) = self.shared.clearing().pop() else { return };
-            // A panic of the task was reported where it happened.
-            let _ = task.await;
-        }
+        self.shared.clearing.settle().await;
     }
 
     /// For an engine that has ended its sandboxes: waits until they are cleared away, and takes the engine's own cgroups and
@@ -203,18 +199,6 @@ impl Shared {
         let mut in_use = images::in_use(&self.layout.sandboxes())?;
         in_use.extend((self.other_users)()?);
         Ok(in_use)
-    }
-
-    fn clearing(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.clearing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Runs clearing work where it keeps nobody waiting.
-    fn clear_away(&self, work: impl FnOnce() + Send + 'static) {
-        let task = tokio::task::spawn_blocking(work);
-        let mut clearing = self.clearing();
-        clearing.retain(|task| !task.is_finished());
-        clearing.push(task);
     }
 
     fn next_exec_id(&self) -> u64 {

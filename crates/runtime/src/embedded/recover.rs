@@ -191,7 +191,7 @@ fn clear_strays(shared: &Arc<Shared>, unclaimed: Vec<Unclaimed>) {
     let known: Vec<SandboxKey> = shared.sandboxes().keys().cloned().collect();
     let strays = shared.cgroups.strays(&known);
     let owned = shared.clone();
-    shared.clear_away(move || {
+    shared.clearing.begin(move || {
         let shared = owned;
         unclaimed.into_iter().for_each(Unclaimed::end);
         for stray in strays {

@@ -3,6 +3,7 @@
 //!
 //! A pod's limits are on its sandbox attempt, so that a whole-pod restart starts with fresh counters.
 
+mod leftovers;
 mod usage;
 mod v1;
 mod v2;
@@ -156,6 +157,23 @@ impl Cgroups {
         match &self.hierarchies {
             Hierarchies::V1(trees) => v1::memory(trees, path),
             Hierarchies::V2(root) => v2::memory(&root.join(path)),
+        }
+    }
+
+    /// Has the kernel forget what little the cgroup of an ended container holds.
+    pub(crate) fn forget_container(&self, key: &SandboxKey, slot: &str) {
+        self.forget(&self.pod_path(key).join(slot));
+    }
+
+    /// The same for an ended sandbox and all that was in it.
+    pub(crate) fn forget_sandbox(&self, key: &SandboxKey) {
+        self.forget(&self.pod_path(key));
+    }
+
+    fn forget(&self, path: &Path) {
+        match &self.hierarchies {
+            Hierarchies::V1(trees) => leftovers::forget(&trees.memory().join(path), &v1::LEFTOVERS),
+            Hierarchies::V2(root) => leftovers::forget(&root.join(path), &v2::LEFTOVERS),
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{CgroupPlan, CgroupView, MemoryFiles};
 
+use super::leftovers::Files;
 use super::{CgroupError, Earlier, changed, make, read, read_number, subfolders, write};
 use crate::spec::{Change, MemoryState, Resources};
 
@@ -200,6 +201,10 @@ fn memory_limit(folder: &Path) -> Result<Option<u64>, CgroupError> {
     let bytes = read_number(folder, "memory.limit_in_bytes")?;
     Ok(Some(bytes).filter(|bytes| *bytes < MEMORY_UNLIMITED))
 }
+
+/// What is written to `force_empty` does not count.
+pub(super) const LEFTOVERS: Files =
+    Files { usage: "memory.usage_in_bytes", forget: "memory.force_empty" };
 
 pub(super) fn memory(trees: &Trees, path: &Path) -> Result<MemoryState, CgroupError> {
     let Some(memory) = &trees.memory else { return Ok(MemoryState::default()) };

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{CgroupPlan, CgroupView, MemoryFiles};
 
+use super::leftovers::Files;
 use super::{CgroupError, Earlier, changed, make, read, read_number, write};
 use crate::spec::{Change, MemoryState, Resources};
 
@@ -106,6 +107,9 @@ fn quota_us(millis: u64) -> u64 {
 fn memory_limit(folder: &Path) -> Result<Option<u64>, CgroupError> {
     Ok(read(folder, "memory.max")?.parse().ok()) // max is none
 }
+
+/// `reclaim` is there since Linux 5.19.
+pub(super) const LEFTOVERS: Files = Files { usage: "memory.current", forget: "memory.reclaim" };
 
 pub(super) fn memory(folder: &Path) -> Result<MemoryState, CgroupError> {
     Ok(MemoryState {
