@@ -1,6 +1,6 @@
 //! Measures the embedded runtime on this machine, as root: medians [min–max] in milliseconds, and the memory of the shims.
 //!
-//! `cargo run --release -p rekindle-runtime --example latency [ROUNDS]`
+//! `cargo run --release -p rekindle-runtime --example runtime_latency [ROUNDS]`
 #![allow(clippy::disallowed_methods, reason = "it measures real processes by the clock")]
 #![allow(clippy::result_large_err, reason = "errors end the program")]
 
