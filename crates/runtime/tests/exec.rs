@@ -355,7 +355,8 @@ fn an_input_that_stays_open_outlives_those_who_attach_and_the_agent() {
 #[test]
 fn a_first_process_on_a_terminal_is_attached_to_and_resized() {
     let (world, key) = sleeping(|spec| {
-        spec.command[2] = "tty; echo $TERM; read line; stty size; echo got $line".to_owned();
+        // The terminal's echo of the line comes before all of this, and not somewhere in it.
+        spec.command[2] = "read line; tty; echo $TERM; stty size; echo got $line".to_owned();
         spec.stdio = Stdio { stdin: Stdin::Open, terminal: TerminalUse::Own };
         spec.security.run_as_user = Some(1234);
     });
@@ -367,7 +368,7 @@ fn a_first_process_on_a_terminal_is_attached_to_and_resized() {
     assert!(out.ends_with("33 77\r\ngot hello\r\n"), "{out:?}");
     assert_eq!(world.next_exit().1.status.code(), 0);
     let log = world::read_log(&world.path("logs/web-0.log"));
-    assert!(log.contains("/dev/pts/0\nxterm\n"), "{log:?}");
+    assert!(log.ends_with("/dev/pts/0\nxterm\n33 77\ngot hello\n"), "{log:?}");
 }
 
 #[test]

@@ -222,9 +222,8 @@ fn the_death_of_a_shim_is_told_and_nothing_of_the_sandbox_lives_on() {
     assert!(world.block(world.rt().snapshot()).unwrap().is_empty());
 }
 
-#[test]
-fn a_shim_that_died_with_its_agent_is_found_dead() {
-    let mut world = World::new();
+/// A container runs, and then its agent and its shim are gone.
+fn die_together(world: &mut World) -> (SandboxInfo, ContainerSpec) {
     let info = world.run_sandbox();
     let spec = world.shell("web", 0, "sleep 100");
     let started = world.start(&spec);
@@ -233,6 +232,13 @@ fn a_shim_that_died_with_its_agent_is_found_dead() {
     kill(info.pid);
     wait_for_end(&shim);
     wait_for_end(&container);
+    (info, spec)
+}
+
+#[test]
+fn a_shim_that_died_with_its_agent_is_found_dead() {
+    let mut world = World::new();
+    let (_, spec) = die_together(&mut world);
     world.reopen();
     assert_eq!(world.snapshot().state, SandboxState::NotReady);
     let state = world.state_of(&spec.key).unwrap();
@@ -269,14 +275,7 @@ fn answer_once(listener: &UnixListener) {
 #[test]
 fn a_shim_that_is_stuck_while_stock_is_taken_does_not_keep_the_next_agent_from_starting() {
     let mut world = World::new();
-    let info = world.run_sandbox();
-    let spec = world.shell("web", 0, "sleep 100");
-    let started = world.start(&spec);
-    let (shim, container) = (pidfd(info.pid), pidfd(started.pid));
-    world.runtime = None;
-    kill(info.pid);
-    wait_for_end(&shim);
-    wait_for_end(&container);
+    let (info, spec) = die_together(&mut world);
     let socket = world.path("run").join(&info.id);
     std::fs::remove_file(&socket).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
