@@ -23,12 +23,6 @@ pub fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
 
-/// True when it stands in the API for a pod of its node's own files.
-pub fn is_mirror(pod: &Pod) -> bool {
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"))
-}
-
 /// The node it is bound to, if any.
 pub fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())

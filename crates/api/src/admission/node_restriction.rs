@@ -3,11 +3,11 @@
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::references::pod_references;
 
 use crate::auth::Identity;
 use crate::call::Call;
-use crate::kinds::pod::is_mirror;
 use crate::node_rights::{account, node_of};
 use crate::registry::AnyObject;
 use crate::status::ApiError;

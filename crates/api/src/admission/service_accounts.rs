@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::{
     ObjectFieldSelector, Pod, PodSpec, ProjectedVolumeSource, ServiceAccount,
     ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
 };
+use rekindle_types::pod_annotations::is_mirror;
 
 use super::namespaces::CA_BUNDLE;
 use crate::call::Call;
 use crate::keys;
-use crate::kinds::pod::is_mirror;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
 use crate::stored::decode_stored;

@@ -9,14 +9,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
+use rekindle_types::pod_annotations::{SAFE_TO_EVICT, is_mirror};
 use serde_json::json;
 
 /// After a budget has said no; also when no pod's end is seen in between.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The annotation of a pod that stands for a static one.
-const MIRROR: &str = "kubernetes.io/config.mirror";
-/// The annotation of a pod that cluster-autoscaler asks; `"true"` lets it be evicted whatever it is.
-const SAFE: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
 /// What becomes of pods that nobody makes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +32,19 @@ impl Unmanaged {
         match self {
             Self::Refuse => is_lost(pod),
             Self::AsAnnotated => {
-                let is_safe = pod.annotations().get(SAFE).is_some_and(|said| said == "true");
+                let is_safe =
+                    pod.annotations().get(SAFE_TO_EVICT).is_some_and(|said| said == "true");
                 is_lost(pod) && !is_safe
             }
             Self::Delete => false,
+        }
+    }
+
+    /// What a user can do who is refused. Nobody reads of a flag where no user has asked.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Refuse => " (give --force to delete them)",
+            Self::AsAnnotated | Self::Delete => "",
         }
     }
 }
@@ -69,10 +75,7 @@ pub async fn drain(
         let lost: Vec<String> =
             movable.iter().filter(|pod| unmanaged.keeps(pod)).map(|pod| full_name(pod)).collect();
         if !lost.is_empty() {
-            bail!(
-                "nobody makes these pods again: {} (give --force to delete them)",
-                lost.join(", ")
-            );
+            bail!("nobody makes these pods again: {}{}", lost.join(", "), unmanaged.advice());
         }
         if movable.is_empty() {
             return Ok(());
@@ -116,7 +119,7 @@ fn full_name(pod: &Pod) -> String {
 /// Pods of a DaemonSet and those of the node's own files run nowhere else.
 fn belongs_to_node(pod: &Pod) -> bool {
     let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
-    pod.annotations().contains_key(MIRROR) || owner.is_some_and(|owner| owner.kind == "DaemonSet")
+    is_mirror(pod) || owner.is_some_and(|owner| owner.kind == "DaemonSet")
 }
 
 /// True for a pod that runs and is made again by nobody.
@@ -134,9 +137,9 @@ mod tests {
     fn a_pod_that_nobody_makes_again_goes_where_it_is_annotated_as_safe_to_evict() {
         let naked = Pod::default();
         let mut safe = Pod::default();
-        safe.metadata.annotations = Some([(SAFE.to_owned(), "true".to_owned())].into());
+        safe.metadata.annotations = Some([(SAFE_TO_EVICT.to_owned(), "true".to_owned())].into());
         let mut kept = Pod::default();
-        kept.metadata.annotations = Some([(SAFE.to_owned(), "false".to_owned())].into());
+        kept.metadata.annotations = Some([(SAFE_TO_EVICT.to_owned(), "false".to_owned())].into());
         for (unmanaged, keeps) in [
             (Unmanaged::Refuse, [true, true, true]),
             (Unmanaged::AsAnnotated, [true, false, true]),

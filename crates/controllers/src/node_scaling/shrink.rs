@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
+use rekindle_types::pod_annotations::{SAFE_TO_EVICT, is_mirror};
 
 use super::{name_of, placed};
 use crate::cluster::{self, Requests};
@@ -11,8 +12,6 @@ use crate::{Kind, NamespacedName, Object, View, disruption, owners, pods, schedu
 
 /// `"true"` on a Node keeps it.
 const DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
-/// On a Pod: `"false"` keeps it where it is, `"true"` lets it be evicted whatever it is.
-const SAFE: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 /// On a Pod: the names of local volumes that may be lost.
 const SAFE_VOLUMES: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
 
@@ -114,7 +113,7 @@ fn volume_of(view: &View, node: &Node) -> Option<String> {
 /// Pods of a DaemonSet, and those that stand for the node's own files, go with it.
 fn belongs_to_node(pod: &Pod) -> bool {
     let owner = owners::controller_of(&pod.metadata);
-    pods::is_mirror(pod) || owner.is_some_and(|owner| owner.kind == "DaemonSet")
+    is_mirror(pod) || owner.is_some_and(|owner| owner.kind == "DaemonSet")
 }
 
 fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
@@ -122,7 +121,7 @@ fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
 }
 
 fn hold(view: &View, pod: &Pod) -> Option<Hold> {
-    match annotation(pod, SAFE) {
+    match annotation(pod, SAFE_TO_EVICT) {
         Some("true") => return None,
         Some("false") => return Some(Hold::Annotated),
         Some(_) | None => {}

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{
     PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, ReplacementStep, Rung,
@@ -104,7 +105,7 @@ impl Job<'_> {
         if pods::is_terminating(pod) {
             return Some(format!("pod {name} is terminating"));
         }
-        if pods::is_mirror(pod) {
+        if is_mirror(pod) {
             return Some(format!("pod {name} is a static pod: its node alone can replace it"));
         }
         match controller {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::PodUid;
+use rekindle_types::pod_annotations::is_mirror;
 
 use super::signal::{Resource, Signal};
 use crate::shutdown::CRITICAL_PRIORITY;
@@ -143,7 +144,6 @@ pub(crate) fn is_critical(pod: &Pod) -> bool {
     let annotation = |name: &str| annotations.and_then(|annotations| annotations.get(name));
     let is_static =
         annotation("kubernetes.io/config.source").is_some_and(|source| source.as_str() != "api");
-    let is_mirror = annotation("kubernetes.io/config.mirror").is_some();
     let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default();
-    is_static || is_mirror || priority >= CRITICAL_PRIORITY
+    is_static || is_mirror(pod) || priority >= CRITICAL_PRIORITY
 }

@@ -16,6 +16,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use rekindle_pod::Eviction;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung};
 use rekindle_types::{PodRef, PodUid};
 use tokio::sync::{mpsc, watch};
@@ -31,7 +32,7 @@ use crate::context::NodeContext;
 use crate::eviction::{Order, Standing};
 use crate::network::PodNetwork;
 use crate::shutdown::{Shutdown, ShutdownPolicy};
-use crate::static_pods::{Listing, StaticPods, disown, is_mirror};
+use crate::static_pods::{Listing, StaticPods, disown};
 
 /// How long a pod whose worker failed inside waits for a new one; doubled each time.
 const WORKER_RETRY_MIN: Duration = Duration::from_secs(1);

@@ -5,6 +5,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rekindle_types::PodUid;
+use rekindle_types::pod_annotations::MIRROR;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -14,8 +15,6 @@ use crate::objects::pod_references;
 const SOURCE: &str = "kubernetes.io/config.source";
 /// The UID of the static pod, which is made from its manifest.
 const HASH: &str = "kubernetes.io/config.hash";
-/// On a mirror: the hash of the static pod that it shows.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The namespace of a manifest that names none.
 const NAMESPACE_DEFAULT: &str = "default";
 /// Hexadecimal digits of a UID that is made from a manifest.
@@ -157,11 +156,6 @@ pub(crate) fn disown(pod: &mut Pod) {
     if let Some(annotations) = &mut pod.metadata.annotations {
         annotations.remove(SOURCE);
     }
-}
-
-/// True of an object that shows a static pod.
-pub(crate) fn is_mirror(pod: &Pod) -> bool {
-    hash_of_mirror(pod).is_some()
 }
 
 /// The UID of the static pod that a mirror shows.

@@ -20,6 +20,6 @@ mod set;
 mod tests;
 
 pub(crate) use folder::Folder;
-pub(crate) use manifest::{disown, hash_of_mirror, is_mirror};
+pub(crate) use manifest::{disown, hash_of_mirror};
 pub(crate) use mirror::MirrorKeeper;
 pub(crate) use set::{Listing, MirrorView, StaticPods};

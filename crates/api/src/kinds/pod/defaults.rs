@@ -10,9 +10,10 @@ use k8s_openapi::api::core::v1::{
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_types::ephemeral;
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::resources::{self, Amounts};
 
-use super::{image, is_mirror};
+use super::image;
 use crate::kinds::fill;
 use crate::validation::{quantities, text};
 

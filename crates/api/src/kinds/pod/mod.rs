@@ -23,14 +23,6 @@ use crate::validation::{Path, items, text};
 const DEFAULT_TOLERATION_KEYS: [&str; 2] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// Set on the pods by which a node shows its static pods (API reference, "Well-Known Annotations").
-const MIRROR: &str = "kubernetes.io/config.mirror";
-
-/// True of an object by which a node shows a static pod: it runs already, and acts for no service account.
-pub(crate) fn is_mirror(pod: &Pod) -> bool {
-    pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR))
-}
-
 impl ApiKind for Pod {
     const NAMES: Names = Names {
         singular: "pod",

@@ -2,9 +2,9 @@
 //! changes is dropped, as upstream's strategy does; what it changes of the resources beyond the two is refused.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::resources::{is_sidecar, qos_class};
 
-use super::is_mirror;
 use crate::registry::field_error::FieldError;
 use crate::validation::quantities::ResourceList;
 use crate::validation::{Path, items};

@@ -6,6 +6,7 @@ use anyhow::bail;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
+use rekindle_types::pod_annotations::is_mirror;
 
 use crate::args::{Restart, RungArg};
 use crate::target::{self, Lookup, Named, Target, TargetKind};
@@ -94,9 +95,7 @@ fn passed_over(rung: RungArg, pod: &Pod) -> Option<&'static str> {
     if pod.metadata.deletion_timestamp.is_some() {
         return Some("it is being deleted");
     }
-    let is_mirror =
-        pod.annotations().contains_key("kubernetes.io/config.mirror") && makes_a_new_pod(rung);
-    if is_mirror {
+    if is_mirror(pod) && makes_a_new_pod(rung) {
         return Some("it is a static pod: its node alone can replace it");
     }
     if rung == RungArg::Reschedule && controlled_by(pod, "DaemonSet") {
