@@ -13,6 +13,7 @@ use crate::cgroup;
 use crate::launch::{self, Basis, Launched, REPORT_BYTES_MAX, Report};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
+use crate::oom::SHELL_KILLED;
 use crate::problem::errno_text;
 use crate::protocol::{
     ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, OomRecord, Phase, PidNamespacePlan,
@@ -22,10 +23,6 @@ use crate::sandbox::Sandbox;
 use crate::state_file::StateFile;
 use crate::sys;
 use crate::timestamp;
-
-/// Exit code of a shell whose child died of SIGKILL, which may have been for lack of memory. A first process whose builder died
-/// ends with it for the same reason.
-pub(crate) const SHELL_KILLED: i32 = 128 + libc::SIGKILL;
 
 /// Where a container is.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Sandbox;
 
+/// Exit code of a shell whose child died of SIGKILL, which may have been for lack of memory. A first process whose builder died
+/// ends with it for the same reason.
+pub(crate) const SHELL_KILLED: i32 = 128 + libc::SIGKILL;
 /// Bytes that are read of a file of a cgroup.
 const FILE_BYTES_MAX: u64 = 4096;
 /// Version 1 has no word for "no limit": it is a number past all memory, the largest multiple of a page.

@@ -51,8 +51,12 @@ impl View {
         let mut settled = Settled::default();
         match &outcome {
             Outcome::Stored(object) => {
+                self.doubts.resolved(&object.id());
                 settled.place = self.place_of(object);
-                settled.changes = self.stored(object);
+                match settled.place {
+                    Place::Newest => settled.changes = self.stored(object),
+                    Place::Overtaken => {} // a watch was faster
+                }
             }
             Outcome::Gone => settled.changes = self.gone(&step.write),
             Outcome::Done => self.done(&step.write, &mut settled.changes),
@@ -154,10 +158,6 @@ impl View {
 
     fn stored(&mut self, object: &Object) -> Vec<Change> {
         let id = object.id();
-        self.doubts.resolved(&id);
-        if self.objects.get(&id).is_some_and(|known| own_writes::is_newer(known, object)) {
-            return Vec::new(); // a watch was faster
-        }
         if self.own.is_deleted(object.uid()) || self.own.has_departed(object.uid()) {
             return Vec::new();
         }

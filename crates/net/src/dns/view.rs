@@ -147,21 +147,21 @@ impl View {
 
     /// The Services are these, and no others.
     pub fn set_services(&mut self, services: BTreeMap<Key, Service>) {
-        for (key, service) in changes(&self.services, services) {
+        for (key, service) in told(&self.services, services) {
             self.set_service(key, service);
         }
     }
 
     /// The slices are these, and no others.
     pub fn set_slices(&mut self, slices: BTreeMap<Key, Slice>) {
-        for (key, slice) in changes(&self.slices, slices) {
+        for (key, slice) in told(&self.slices, slices) {
             self.set_slice(key, slice);
         }
     }
 
     /// The pods with an address are these, and no others.
     pub fn set_pods(&mut self, pods: BTreeMap<Key, Pod>) {
-        for (key, pod) in changes(&self.pods, pods) {
+        for (key, pod) in told(&self.pods, pods) {
             self.set_pod(key, pod);
         }
     }
@@ -208,13 +208,11 @@ impl View {
     }
 }
 
-/// What makes `now` of what is known.
-fn changes<T: PartialEq>(known: &BTreeMap<Key, T>, now: BTreeMap<Key, T>) -> Vec<(Key, Option<T>)> {
-    let gone = known.keys().filter(|key| !now.contains_key(key));
-    let mut changes: Vec<_> = gone.map(|key| (key.clone(), None)).collect();
-    let set = now.into_iter().filter(|(key, value)| known.get(key) != Some(value));
-    changes.extend(set.map(|(key, value)| (key, Some(value))));
-    changes
+/// What a list says: that what is known and not in it is gone, and how everything in it is.
+fn told<T>(known: &BTreeMap<Key, T>, listed: BTreeMap<Key, T>) -> Vec<(Key, Option<T>)> {
+    let gone = known.keys().filter(|key| !listed.contains_key(key));
+    let gone: Vec<_> = gone.map(|key| (key.clone(), None)).collect();
+    gone.into_iter().chain(listed.into_iter().map(|(key, value)| (key, Some(value)))).collect()
 }
 
 fn remove_from<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {

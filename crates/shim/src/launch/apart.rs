@@ -18,7 +18,7 @@ use rustix::thread::LinkNameSpaceType;
 
 use super::child::{self, Pipes, Tasks};
 use super::{Birthplace, Cgroups, birth, terminal};
-use crate::container::SHELL_KILLED;
+use crate::oom::SHELL_KILLED;
 use crate::problem::{Context, KILLED_UNREADY};
 use crate::protocol::{ContainerPlan, Failure, FailureKind};
 use crate::sandbox::Sandbox;
