@@ -26,6 +26,9 @@ use crate::kinds::Kinds;
 
 /// So many objects are held beside their texts at least: more than the pods of the largest world. The controllers hold the same.
 const REMEMBERED: usize = 40_000;
+/// All pods of the largest world may write at once, when their nodes have their network again.
+const LIMITS: Limits =
+    Limits { history_events_max: 1 << 17, history_bytes_max: 256 << 20, ..Limits::DEFAULT };
 
 /// The API. Clones are the same.
 #[derive(Clone)]
@@ -91,7 +94,7 @@ impl Server {
         opened: u64,
         now: Tick,
     ) -> Result<(Self, Watch, u64), SimError> {
-        let (store, mut committer) = Store::open(disk.clone(), Limits::default())?;
+        let (store, mut committer) = Store::open(disk.clone(), LIMITS)?;
         let found = store.revision();
         let watch = store.watch("/", found)?;
         // what is drawn after another start must not be drawn again
@@ -163,6 +166,11 @@ impl Server {
         self.inner().acknowledged
     }
 
+    /// The newest revision there is.
+    pub(crate) fn revision(&self) -> u64 {
+        self.api.store().revision().0
+    }
+
     pub(crate) fn figures(&self) -> Figures {
         self.inner().figures
     }
@@ -175,12 +183,16 @@ impl Server {
     pub(crate) fn set_time(&self, now: Tick) -> Result<(), SimError> {
         let mut inner = self.inner();
         inner.now = now;
-        if self.api.next_expiry().is_some_and(|due| due <= now) {
-            self.api.prune(now)?;
+        while self.api.next_expiry().is_some_and(|due| due <= now) {
+            let _answered_by_the_commit = self.api.prune(now)?;
             match inner.committer.commit_pending() {
+                Ok(_) => {}
                 // what was to go stays
-                Ok(_) | Err(DiskError::Full { .. }) => {}
-                Err(_) if inner.power == Power::Failing => inner.power = Power::Lost,
+                Err(DiskError::Full { .. }) => break,
+                Err(_) if inner.power == Power::Failing => {
+                    inner.power = Power::Lost;
+                    break;
+                }
                 Err(error) => return Err(SimError::Disk(error.to_string())),
             }
         }
@@ -301,7 +313,7 @@ impl Server {
         let code = answer.code.as_u16();
         let is_write = request.method != Method::GET;
         if code < 300 {
-            let revision = self.api.store().revision().0;
+            let revision = self.revision();
             inner.acknowledged = inner.acknowledged.max(revision);
             inner.evicted.extend(evicted);
         }

@@ -46,6 +46,9 @@ use faults::Hearing;
 pub const BEGIN: Tick = Tick::from_secs(1_767_225_600);
 /// More rounds than anything needs at one moment.
 const ROUNDS_MAX: usize = 20_000;
+/// So far the controllers and nodes may be behind the API in one moment. More than any seed's world writes at once, and far less than
+/// the API remembers for those who are behind.
+const BEHIND_MAX: u64 = 1_024;
 /// A timeline is divided for this length unless told.
 const MEASURED: TickDuration = TickDuration::from_secs(3_600);
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -249,6 +252,7 @@ impl World {
             {
                 let happening = entry.remove();
                 self.happen(happening)?;
+                self.keep_up()?;
             }
             self.rest()?;
         }
@@ -400,6 +404,7 @@ impl World {
             while let Some(task) = self.desk.poll_task() {
                 moved = true;
                 self.carry_out(task);
+                self.keep_up()?;
             }
             if !moved {
                 return Ok(());
@@ -407,6 +412,17 @@ impl World {
         }
         let last = self.trace.last_lines().last().unwrap_or_default().to_owned();
         Err(SimError::Circle { steps: ROUNDS_MAX, last })
+    }
+
+    /// Looks at what was written when that is much: what thousands of pods do in one moment must not outrun the API's memory of it.
+    fn keep_up(&mut self) -> Result<(), SimError> {
+        if self.server.revision().saturating_sub(self.last_revision) <= BEHIND_MAX {
+            return Ok(());
+        }
+        while let Some(event) = self.watch.try_next() {
+            self.see(&event?);
+        }
+        Ok(())
     }
 
     fn carry_out(&mut self, task: Task) {

@@ -15,16 +15,20 @@ pub struct Limits {
     pub queue_bytes_max: usize,
 }
 
-impl Default for Limits {
+impl Limits {
     /// Sized for one machine. An object may have 3 MiB, the most that a Kubernetes API server reads of a request body;
     /// a batch always fits into the history, so that no watcher that keeps up is ever cut off.
+    pub const DEFAULT: Self = Self {
+        history_events_max: 16_384,
+        history_bytes_max: 16 << 20,
+        object_bytes_max: 3 << 20,
+        queue_writes_max: 4_096,
+        queue_bytes_max: 64 << 20,
+    };
+}
+
+impl Default for Limits {
     fn default() -> Self {
-        Self {
-            history_events_max: 16_384,
-            history_bytes_max: 16 << 20,
-            object_bytes_max: 3 << 20,
-            queue_writes_max: 4_096,
-            queue_bytes_max: 64 << 20,
-        }
+        Self::DEFAULT
     }
 }
