@@ -1,7 +1,7 @@
 //! The API itself: routes a request to what serves it. Synchronous and free of IO.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use http::Method;
 use rekindle_store::{Object, Pending, Store, StoreError};
@@ -12,6 +12,7 @@ use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Identity};
 use crate::call::{Call, Part};
 use crate::discovery::Discovery;
+use crate::expiry::EventExpiry;
 use crate::impersonation::{self, Impersonation};
 use crate::keys;
 use crate::outcome::Outcome;
@@ -93,19 +94,29 @@ impl Api {
         self.route(request).unwrap_or_else(|error| Outcome::Answer(error.into()))
     }
 
-    /// Removes Events whose hour is over. Call it at [`Api::next_expiry`].
+    /// Removes some of the Events whose hour is over. Call it at [`Api::next_expiry`], again when what it returned is durable; when
+    /// that fails, [`Api::reread_expiry`].
     ///
     /// # Errors
-    /// When the store refuses; what is left is due again at once.
-    pub fn prune(&self, now: Tick) -> Result<(), StoreError> {
-        let mut expiry = self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner);
-        expiry.prune(&self.shared.store, now)
+    /// When the store refuses; what is left is due at once.
+    pub fn prune(&self, now: Tick) -> Result<Option<Pending>, StoreError> {
+        self.expiry().prune(&self.shared.store, now)
+    }
+
+    /// Events whose removal did not become durable are due again.
+    pub fn reread_expiry(&self) {
+        let mut expiry = self.expiry();
+        *expiry = EventExpiry::of(&self.shared.registry, &self.shared.store);
+    }
+
+    fn expiry(&self) -> MutexGuard<'_, EventExpiry> {
+        self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When [`Api::prune`] has something to do; none when there is no Event. A new Event never lives shorter than those
     /// before it, so nobody needs to be woken for it.
     pub fn next_expiry(&self) -> Option<Tick> {
-        self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner).next()
+        self.expiry().next()
     }
 
     /// How long pods that are created from now on stay on a node that is not ready or not reachable, where they do not say so

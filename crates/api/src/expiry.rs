@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_store::{Expect, Mutation, RangeQuery, Store, StoreError};
+use rekindle_store::{Expect, Mutation, Pending, RangeQuery, Store, StoreError};
 use rekindle_types::{Tick, TickDuration};
 use serde::Deserialize;
 
 use crate::keys;
 use crate::registry::{KindEntry, Registry};
 
+/// So many are removed at once: a thousand pods that began together must not fill the store's queue an hour later.
+const REMOVED_MAX: usize = 256;
 /// How long an Event lives after its last write.
 const EVENT_LIFETIME: TickDuration = TickDuration::from_secs(3600);
 
@@ -62,22 +64,27 @@ impl EventExpiry {
         self.keys_by_due.first().map(|(due, _)| *due)
     }
 
-    /// Removes those that are due.
-    pub(crate) fn prune(&mut self, store: &Store, now: Tick) -> Result<(), StoreError> {
-        while let Some((due, key)) = self.keys_by_due.first().cloned() {
+    /// Removes those that are due, as many as may go at once. When the last removal is durable, all of them are.
+    pub(crate) fn prune(
+        &mut self,
+        store: &Store,
+        now: Tick,
+    ) -> Result<Option<Pending>, StoreError> {
+        let mut last = None;
+        for _ in 0..REMOVED_MAX {
+            let Some((due, key)) = self.keys_by_due.first().cloned() else { break };
             if due > now {
                 break;
             }
             match store.write(&key, Expect::Any, Mutation::Delete) {
-                // Whoever reads Events does not care whether their removal is durable yet, so nobody waits for it.
-                Ok(pending) => drop(pending),
+                Ok(pending) => last = Some(pending),
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
             self.due_by_key.remove(&key);
             self.keys_by_due.remove(&(due, key));
         }
-        Ok(())
+        Ok(last)
     }
 }
 

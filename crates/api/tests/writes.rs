@@ -599,11 +599,58 @@ fn events_go_an_hour_after_their_last_write() {
     bench.patch("merge-patch+json", &format!("{target}/e"), r#"{"count":2}"#).ok();
     let due = bench.api.next_expiry().unwrap();
     assert_eq!(due, bench.now + rekindle_types::TickDuration::from_secs(3600));
-    bench.api.prune(due - rekindle_types::TickDuration::from_secs(1)).unwrap();
+    assert!(bench.api.prune(due - rekindle_types::TickDuration::from_secs(1)).unwrap().is_none());
     bench.committer.commit_pending().unwrap();
     bench.get(&format!("{target}/e"));
-    bench.api.prune(due).unwrap();
+    assert!(bench.api.prune(due).unwrap().is_some());
     bench.committer.commit_pending().unwrap();
     assert_eq!(bench.call("GET", &format!("{target}/e"), "").code(), 404);
     assert_eq!(bench.api.next_expiry(), None);
+}
+
+/// What many pods wrote in one moment is due in one moment, and must leave the others room in the store's queue.
+#[test]
+fn events_that_expire_together_go_in_parts() {
+    const EVENTS: usize = 600;
+    let mut bench = Bench::new();
+    for number in 0..EVENTS {
+        let event = json!({
+            "metadata": {"name": format!("e-{number}")}, "reason": "Started", "message": "m", "type": "Normal",
+            "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        });
+        bench.create("/api/v1/namespaces/default/events", event);
+    }
+    let due = bench.now + rekindle_types::TickDuration::from_secs(3600);
+    let mut left = vec![EVENTS];
+    while bench.api.next_expiry().is_some() {
+        let last = bench.api.prune(due).unwrap().unwrap();
+        bench.committer.commit_pending().unwrap();
+        assert!(last.try_get().unwrap().is_ok());
+        let list = bench.get("/api/v1/namespaces/default/events");
+        left.push(list["items"].as_array().unwrap().len());
+    }
+    assert_eq!(left, [600, 344, 88, 0]);
+}
+
+/// On a full disk they stay, and go when there is room.
+#[test]
+fn events_whose_removal_failed_are_due_again() {
+    let mut bench = Bench::new();
+    let event = json!({
+        "metadata": {"name": "e"}, "reason": "Started", "message": "m", "type": "Normal",
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+    });
+    bench.create("/api/v1/namespaces/default/events", event);
+    let due = bench.api.next_expiry().unwrap();
+    bench.disk.set_capacity_bytes(Some(0));
+    let last = bench.api.prune(due).unwrap().unwrap();
+    assert!(bench.committer.commit_pending().is_err());
+    assert!(last.try_get().unwrap().is_err());
+    assert_eq!(bench.api.next_expiry(), None, "its removal was accepted");
+    bench.api.reread_expiry();
+    assert_eq!(bench.api.next_expiry(), Some(due));
+    bench.disk.set_capacity_bytes(None);
+    let last = bench.api.prune(due).unwrap().unwrap();
+    bench.committer.commit_pending().unwrap();
+    assert!(last.try_get().unwrap().is_ok());
 }

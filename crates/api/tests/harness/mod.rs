@@ -33,6 +33,7 @@ impl Entropy for Counting {
 pub struct Bench {
     pub api: Api,
     pub committer: Committer<MemoryDisk>,
+    pub disk: MemoryDisk,
     pub now: Tick,
     pub identity: Identity,
 }
@@ -47,7 +48,8 @@ impl Bench {
     }
 
     pub fn with_limits(limits: Limits) -> Self {
-        let (store, mut committer) = Store::open(MemoryDisk::new(), limits).unwrap();
+        let disk = MemoryDisk::new();
+        let (store, mut committer) = Store::open(disk.clone(), limits).unwrap();
         let parts = ApiParts {
             registry: kinds::all(),
             store,
@@ -61,7 +63,8 @@ impl Bench {
         for write in pending {
             write.try_get().unwrap().unwrap();
         }
-        Self { api, committer, now: START, identity: Identity::User(UserInfo::internal("tester")) }
+        let identity = Identity::User(UserInfo::internal("tester"));
+        Self { api, committer, disk, now: START, identity }
     }
 
     /// The same API for somebody else.

@@ -125,8 +125,17 @@ async fn prune_events(front: Front, stopped: impl Future<Output = ()>) {
             () = &mut stopped => return,
             () = tokio::time::sleep(wait) => {}
         }
-        if let Err(error) = front.api().prune(front.now()) {
+        let gone = async {
+            match front.api().prune(front.now())? {
+                Some(last) => last.await.map(drop),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = gone.await {
             tracing::warn!(%error, "take expired events away");
+            front.api().reread_expiry();
+            // they are due: without this it would ask in a circle
+            tokio::time::sleep(EXPIRY_LOOK).await;
         }
     }
 }
