@@ -19,6 +19,7 @@ pub mod reasons;
 pub mod references;
 pub mod resources;
 pub mod span;
+pub mod taints;
 pub mod term;
 pub mod tick;
 pub mod user;

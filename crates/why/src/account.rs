@@ -22,6 +22,9 @@ pub struct Account {
     /// The containers of a pod that have something to tell.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerAccount>,
+    /// Of a pod that no node has taken: the nodes that are closed to it, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<ClosedNodes>,
     /// What happened, oldest first, repeats folded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Entry>,
@@ -52,6 +55,8 @@ pub enum State {
     Starting,
     /// It is being deleted.
     Terminating,
+    /// A node that is ready and does not take all pods: it is cordoned, tainted, or short of something.
+    Restricted,
     /// It runs and does not take traffic: a readiness probe or gate says no.
     NotReady,
     /// It cannot begin: no node takes it, its sandbox, a volume, an image or its configuration is missing.
@@ -130,6 +135,18 @@ pub struct ContainerAccount {
     /// The last lines that the dead container wrote.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
+}
+
+/// Nodes that are closed to a pod for the same reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClosedNodes {
+    /// Why.
+    pub why: String,
+    /// Their names in order; at most three.
+    pub names: Vec<String>,
+    /// How many they are.
+    pub count: usize,
 }
 
 /// The memory of a container when it was killed for lack of it.
@@ -243,6 +260,9 @@ pub struct Example {
     /// Its containers that have something to tell.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerAccount>,
+    /// The nodes that are closed to it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<ClosedNodes>,
     /// Where it is on its ladder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ladder: Option<LadderAccount>,

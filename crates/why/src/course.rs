@@ -79,6 +79,19 @@ fn is_the_end_itself(seen: &Seen, findings: &[(Subject<'_>, Finding)]) -> bool {
             .any(|(subject, finding)| seen.is_of(subject.name) && is_killed_by_probe(finding))
 }
 
+/// The ends of all containers of a pod that have something to tell.
+pub(crate) fn ends_of(evidence: &PodEvidence, now: Tick) -> When {
+    let seen = events::read(&evidence.events);
+    let findings = findings(&subjects(&evidence.pod), evidence, &seen);
+    let ends = findings.iter().map(|(subject, _)| ends(*subject, &evidence.pod, now));
+    let none = When { first: now, last: Tick::ZERO, count: 0 };
+    ends.filter(|ends| ends.count > 0).fold(none, |all, one| When {
+        first: all.first.min(one.first),
+        last: all.last.max(one.last),
+        count: all.count.saturating_add(one.count),
+    })
+}
+
 /// The ends of a container: the last is known, the first was after the pod's start.
 pub(crate) fn ends(subject: Subject<'_>, pod: &Pod, now: Tick) -> When {
     let end = subject.last_end();

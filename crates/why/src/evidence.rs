@@ -1,11 +1,14 @@
 //! What an account is made from: the caller reads it through the API.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ReplicationController};
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
+
+use crate::pod::{GATED, condition};
 
 /// What there is about one pod.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +21,19 @@ pub struct PodEvidence {
     pub ledger: Option<RestartLedger>,
     /// The restarts that were asked for it.
     pub restarts: Vec<PodRestart>,
+    /// The nodes there are, when none has taken it; shared by all such pods.
+    pub nodes: Arc<Vec<Node>>,
     /// The last lines of its dead containers, by container. Foreign bytes: the text shows no control characters of them.
     pub last_lines: BTreeMap<String, Vec<String>>,
+}
+
+impl PodEvidence {
+    /// True while no node has taken the pod, and one may.
+    pub fn waits_for_node(&self) -> bool {
+        condition(&self.pod, "PodScheduled").is_some_and(|scheduled| {
+            scheduled.status == "False" && scheduled.reason.as_deref() != Some(GATED)
+        })
+    }
 }
 
 /// What is left of a pod that is not there any more.

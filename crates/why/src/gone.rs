@@ -39,6 +39,7 @@ pub fn of_gone(evidence: &GoneEvidence) -> Account {
         state: State::Gone,
         summary,
         containers: Vec::new(),
+        nodes: Vec::new(),
         history: history.finish(),
         ladder: evidence.ledger.as_ref().and_then(climb::ladder),
         next: None,

@@ -54,6 +54,7 @@ pub(crate) fn group(pods: &[PodEvidence], now: Tick) -> Groups {
             State::Gone
             | State::Starting
             | State::Terminating
+            | State::Restricted
             | State::NotReady
             | State::Blocked
             | State::Failing
@@ -93,11 +94,12 @@ fn reason(account: &Account) -> String {
 
 /// What there is to show of a pod beyond its summary; none when there is nothing.
 fn example(account: &Account) -> Option<Example> {
-    let Account { containers, ladder, next, .. } = account;
-    let is_empty = containers.is_empty() && ladder.is_none() && next.is_none();
+    let Account { containers, nodes, ladder, next, .. } = account;
+    let is_empty = containers.is_empty() && nodes.is_empty() && ladder.is_none() && next.is_none();
     (!is_empty).then(|| Example {
         name: account.name.clone(),
         containers: containers.clone(),
+        nodes: nodes.clone(),
         ladder: ladder.clone(),
         next: next.clone(),
     })

@@ -83,6 +83,7 @@ pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
         | State::Gone
         | State::Starting
         | State::Terminating
+        | State::Restricted
         | State::NotReady
         | State::Blocked => (state, String::new()),
     };

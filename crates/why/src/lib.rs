@@ -5,6 +5,7 @@
 //!   objects, events, log lines ──► pod │ gone │ workload │ node ──► Account ──┬── its JSON (`-o json`)
 //!                                      │                                        └── render: the text
 //!                 container: what ended it, what keeps it from starting
+//!                 placement: what closes nodes to a pod
 //!                 course:    how often it ended, over one pod or many
 //!                 history:   what happened in order, repeats folded into one entry
 //!                 climb:     what the ladder decided, and what is next
@@ -26,14 +27,15 @@ mod groups;
 mod history;
 mod job;
 mod node;
+mod placement;
 mod pod;
 mod render;
 mod words;
 mod workload;
 
 pub use account::{
-    Account, Cause, ContainerAccount, Entry, Example, LadderAccount, MemoryAccount, Next, PodGroup,
-    Source, State,
+    Account, Cause, ClosedNodes, ContainerAccount, Entry, Example, LadderAccount, MemoryAccount,
+    Next, PodGroup, Source, State,
 };
 pub use evidence::{GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence};
 pub use gone::of_gone;

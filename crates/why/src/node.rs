@@ -19,11 +19,13 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let mut advice: Vec<String> = Vec::new();
     let mut history = History::default();
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let mut is_ready = true;
     for condition in conditions.into_iter().flatten() {
         let is_well = match condition.type_.as_str() {
             "Ready" => condition.status == "True",
             _ => condition.status == "False",
         };
+        is_ready &= is_well || condition.type_ != "Ready";
         let message = line(condition.message.as_deref().unwrap_or_default());
         let reason = condition.reason.as_deref().unwrap_or_default();
         if let Some(since) = condition.last_transition_time.as_ref().map(Tick::from) {
@@ -61,7 +63,10 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let (state, summary) = match troubles.as_slice() {
         [] if unwell == 0 => (State::Healthy, format!("it is ready; {counted}")),
         [] => (worst, format!("it is ready; {counted}")),
-        list => (State::NotReady, format!("{}; {counted}", list.join("; "))),
+        list => {
+            let state = if is_ready { State::Restricted } else { State::NotReady };
+            (state, format!("{}; {counted}", list.join("; ")))
+        }
     };
     history.add_events(&events::read(&evidence.events));
     Account {
@@ -71,6 +76,7 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
         state,
         summary,
         containers: Vec::new(),
+        nodes: Vec::new(),
         history: history.finish(),
         ladder: None,
         next: None,
@@ -79,7 +85,8 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     }
 }
 
-fn advice_of(condition: &str, status: &str) -> &'static str {
+/// What helps a node of which this condition says this.
+pub(crate) fn advice_of(condition: &str, status: &str) -> &'static str {
     match (condition, status) {
         ("Ready", "Unknown") => {
             "its agent has stopped reporting: look whether machine, network and agent are there"

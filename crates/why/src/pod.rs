@@ -12,6 +12,7 @@ use crate::course::{self, ends};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
 use crate::history::average;
+use crate::placement;
 use crate::words::{line, show_span, times};
 
 /// Events of what keeps a pod from beginning although a node has it.
@@ -22,6 +23,9 @@ const OBSTACLES: [&str; 4] = [
     "NetworkNotReady",
 ];
 
+/// Why the scheduler does not look at a pod yet.
+pub(crate) const GATED: &str = "SchedulingGated";
+
 /// Why the pod is as it is.
 pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     let pod = &evidence.pod;
@@ -29,7 +33,9 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     let subjects = subjects(pod);
     let findings = findings(&subjects, evidence, &seen);
     let verdict = judge(evidence, &findings, &seen, now);
-    let mut advice = verdict.advice;
+    let closed = placement::closed(evidence);
+    // what opens a node that is there helps more than what opens any
+    let mut advice = if closed.advice.is_empty() { verdict.advice } else { closed.advice };
     if verdict.state > State::Terminating {
         for (subject, finding) in &findings {
             let is_well = subject.is_running() && subject.status.ready;
@@ -46,6 +52,7 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
         summary: verdict.summary,
         history: course::of_pod(evidence, &findings, &seen, now),
         containers: findings.into_iter().map(|(_, finding)| finding.account).collect(),
+        nodes: closed.nodes,
         ladder: evidence.ledger.as_ref().and_then(climb::ladder),
         next: climb::next(evidence, &subjects, now),
         advice,
@@ -147,7 +154,7 @@ fn unscheduled(pod: &Pod) -> Option<Verdict> {
         return None;
     }
     let message = line(condition.message.as_deref().unwrap_or_default());
-    let advice = if condition.reason.as_deref() == Some("SchedulingGated") {
+    let advice = if condition.reason.as_deref() == Some(GATED) {
         "take its scheduling gates away"
     } else if message.contains("Insufficient") || message.contains("Too many pods") {
         "make room: lower its requests or those of others, end what is not needed, or add a node"

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::account::{
-    Account, ContainerAccount, Entry, Example, LadderAccount, Next, PodGroup, State,
+    Account, ClosedNodes, ContainerAccount, Entry, Example, LadderAccount, Next, PodGroup, State,
 };
-use crate::words::{show_span, show_time, times};
+use crate::words::{and_more, show_span, show_time, times};
 
 /// Writes the account for a person; `now` is what times to come are measured from.
 pub fn render(account: &Account, now: Tick) -> String {
@@ -23,6 +23,10 @@ fn put(text: &mut String, account: &Account, now: Tick) -> std::fmt::Result {
     writeln!(text, "  {}", account.summary)?;
     for container in account.containers.iter().filter(|container| has_details(container)) {
         put_container(text, container)?;
+    }
+    if !account.nodes.is_empty() {
+        writeln!(text, "\nNodes that are closed to it")?;
+        account.nodes.iter().try_for_each(|nodes| writeln!(text, "  {}", closed_words(nodes)))?;
     }
     if !account.pods.is_empty() {
         writeln!(text, "\nPods that are not well")?;
@@ -63,6 +67,7 @@ fn word(state: State) -> &'static str {
         State::Gone => "gone",
         State::Starting => "starting",
         State::Terminating => "terminating",
+        State::Restricted => "restricted",
         State::NotReady => "not ready",
         State::Blocked => "blocked",
         State::Failing => "failing",
@@ -85,16 +90,18 @@ fn put_container(text: &mut String, container: &ContainerAccount) -> std::fmt::R
 }
 
 fn put_group(text: &mut String, group: &PodGroup, now: Tick) -> std::fmt::Result {
-    let more = match group.count - group.names.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = and_more(group.count - group.names.len());
     writeln!(text, "  {} {}: {}", group.count, word(group.state), group.summary)?;
     writeln!(text, "      {}{more}", group.names.join(", "))?;
     match &group.example {
         Some(example) => put_example(text, example, group.count, now),
         None => Ok(()),
     }
+}
+
+fn closed_words(nodes: &ClosedNodes) -> String {
+    let more = and_more(nodes.count - nodes.names.len());
+    format!("{}{more}: {}", nodes.names.join(", "), nodes.why)
 }
 
 /// The evidence of one pod, as far as the group's summary does not hold it.
@@ -106,6 +113,7 @@ fn put_example(text: &mut String, example: &Example, of: usize, now: Tick) -> st
         lines
             .extend(container.last_lines.iter().map(|line| format!("{} | {line}", container.name)));
     }
+    lines.extend(example.nodes.iter().map(closed_words));
     if let Some(ladder) = &example.ladder {
         let phase = ladder.phase.map_or_else(String::new, |phase| format!(", {phase:?}"));
         let words = ladder.message.as_deref().map_or_else(String::new, |m| format!(": {m}"));

@@ -31,6 +31,11 @@ pub(crate) fn times(count: u32) -> String {
     }
 }
 
+/// ` and 37 more`, and nothing for none.
+pub(crate) fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" and {more} more") }
+}
+
 /// `64Mi`, `63.9Mi`, `512 bytes`.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];

@@ -6,11 +6,11 @@ use crate::account::{Account, PodGroup, Source, State};
 use crate::condition::{Condition, conditions, identity};
 use crate::course;
 use crate::events;
-use crate::evidence::{Workload, WorkloadEvidence};
+use crate::evidence::{PodEvidence, Workload, WorkloadEvidence};
 use crate::groups::{Groups, group};
 use crate::history::{History, When};
 use crate::job;
-use crate::words::line;
+use crate::words::{line, show_span, times};
 
 /// Why the workload is as it is.
 pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
@@ -28,7 +28,7 @@ pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
         | Workload::Deployment(..)
         | Workload::ReplicaSet(_)
         | Workload::ReplicationController(_)
-        | Workload::StatefulSet(_) => replicas(evidence, failed, &groups),
+        | Workload::StatefulSet(_) => replicas(evidence, failed, &groups, now),
     };
     Account {
         kind: kind.to_owned(),
@@ -37,6 +37,7 @@ pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
         state,
         summary,
         containers: Vec::new(),
+        nodes: Vec::new(),
         history: tell(evidence, &conditions, &groups, now).finish(),
         ladder: None,
         next: match workload {
@@ -58,6 +59,7 @@ fn replicas(
     evidence: &WorkloadEvidence,
     failed: Option<&Condition<'_>>,
     groups: &Groups,
+    now: Tick,
 ) -> (State, String) {
     let worst = groups.state();
     let (unwell, well) = (groups.unwell(), groups.well);
@@ -71,7 +73,8 @@ fn replicas(
             (State::Healthy, "it is scaled to 0: there are no pods".to_owned())
         }
         (None, wanted) if unwell == 0 && well >= wanted => {
-            (State::Healthy, format!("all {wanted} pods are well"))
+            let recovered = recovered(&evidence.pods, now);
+            (State::Healthy, format!("all {wanted} pods are well{recovered}"))
         }
         (None, wanted) if unwell == 0 => {
             (State::Starting, format!("{well} of {wanted} pods are there so far"))
@@ -80,7 +83,21 @@ fn replicas(
     }
 }
 
-/// What happened to it, and to its pods that are not well.
+/// How often their containers ended before they were well; nothing when none did.
+fn recovered(pods: &[PodEvidence], now: Tick) -> String {
+    let ends = pods.iter().map(|pod| course::ends_of(pod, now)).filter(|ends| ends.count > 0);
+    let (count, last) =
+        ends.fold((0_u32, Tick::ZERO), |(n, t), e| (n.saturating_add(e.count), t.max(e.last)));
+    match count {
+        0 => String::new(),
+        _ => {
+            let ago = show_span(now.since(last));
+            format!("; their containers ended {}, the last time {ago} ago", times(count))
+        }
+    }
+}
+
+/// What happened to it, and to its pods: those that are not well, or all when they all are.
 fn tell(
     evidence: &WorkloadEvidence,
     conditions: &[Condition<'_>],
@@ -101,9 +118,10 @@ fn tell(
         job::tell_jobs(jobs, &mut history);
     }
     history.add_events(&events::read(&evidence.events));
-    for place in &groups.places {
-        course::tell_together(&evidence.pods[*place], now, &mut history);
-    }
+    let unwell = groups.places.iter().map(|place| &evidence.pods[*place]);
+    // when nobody has trouble now, what they had is worth telling
+    let recovered = evidence.pods.iter().filter(|_| groups.places.is_empty());
+    unwell.chain(recovered).for_each(|pod| course::tell_together(pod, now, &mut history));
     history
 }
 

@@ -3,11 +3,14 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use expect_test::expect;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::Node;
 use rekindle_why::{
     GoneEvidence, NodeEvidence, PodEvidence, State, Workload, WorkloadEvidence, of_gone, of_node,
-    of_workload, render,
+    of_pod, of_workload, render,
 };
 use serde_json::{Value, json};
 use support::{NOW, crashed, event, evidence, ledger, pod};
@@ -338,4 +341,130 @@ fn the_page_of_examples_shows_these_accounts() {
             assert!(page.contains(line), "docs/why.md lacks {line:?}");
         }
     }
+}
+
+#[test]
+fn nodes_that_are_closed_to_a_pod_are_named_alike_ones_together() {
+    let node = |name: &str, spec: Value, conditions: Value| {
+        let node =
+            json!({"metadata": {"name": name}, "spec": spec, "status": {"conditions": conditions}});
+        serde_json::from_value::<Node>(node).unwrap()
+    };
+    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
+    let full = json!([
+        {"type": "DiskPressure", "status": "True", "message": "kubelet has disk pressure"},
+        {"type": "Ready", "status": "True"},
+    ]);
+    let silent = json!([{"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}]);
+    let mut nodes: Vec<Node> = (0..5)
+        .map(|number| {
+            let taints = [taint("node.kubernetes.io/disk-pressure", "NoSchedule")];
+            node(&format!("full-{number}"), json!({"taints": taints}), full.clone())
+        })
+        .collect();
+    let cordon = taint("node.kubernetes.io/unschedulable", "NoSchedule");
+    nodes.push(node("cordoned", json!({"unschedulable": true, "taints": [cordon]}), json!([])));
+    let taints =
+        ["NoSchedule", "NoExecute"].map(|effect| taint("node.kubernetes.io/unreachable", effect));
+    nodes.push(node("silent", json!({"taints": taints}), silent));
+    let gpu = json!([
+        {"key": "gpu", "value": "a100", "effect": "NoSchedule"},
+        {"key": "team", "effect": "PreferNoSchedule"},
+        {"key": "tolerated", "effect": "NoSchedule"},
+    ]);
+    nodes.push(node("gpu", json!({"taints": gpu}), json!([])));
+    // want of memory closes a node to pods that ask for nothing only
+    let memory = taint("node.kubernetes.io/memory-pressure", "NoSchedule");
+    nodes.push(node("small", json!({"taints": [memory]}), json!([])));
+    let mut waiting = pod(json!({}));
+    waiting["spec"]["tolerations"] = json!([{"key": "tolerated", "operator": "Exists"}]);
+    waiting["status"] = json!({"phase": "Pending", "qosClass": "Burstable", "conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0/9 nodes are available: 8 node(s) had untolerated taint(s), 1 node(s) didn't match"},
+    ]});
+    let mut evidence = evidence(waiting, vec![]);
+    evidence.nodes = Arc::new(nodes);
+    expect![[r#"
+        pod shop/web: blocked
+          no node takes it: 0/9 nodes are available: 8 node(s) had untolerated taint(s), 1 node(s) didn't match
+
+        Nodes that are closed to it
+          full-0, full-1, full-2 and 2 more: DiskPressure is True: kubelet has disk pressure
+          silent: Ready is Unknown: Kubelet stopped posting node status.
+          cordoned: cordoned
+          gpu: taint gpu=a100:NoSchedule
+
+        What would help
+          - full-0, full-1, full-2 and 2 more: free disk space on it: images, logs, emptyDir volumes
+          - silent: its agent has stopped reporting: look whether machine, network and agent are there
+          - cordoned: kubectl uncordon it, when it may take pods again
+          - gpu: take the taint gpu=a100:NoSchedule away, or give the pod a toleration of it
+    "#]].assert_eq(&render(&of_pod(&evidence, NOW), NOW));
+
+    let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 1, "selector": {}, "template": {}}});
+    let deployment = serde_json::from_value(deployment).unwrap();
+    let workload = Workload::Deployment(Box::new(deployment), Vec::new());
+    let of_one = WorkloadEvidence { workload, events: Vec::new(), pods: vec![evidence] };
+    expect![[r#"
+        deployment shop/web: blocked
+          0 of 1 pods are well, 1 not
+
+        Pods that are not well
+          1 blocked: no node takes it: 0/9 nodes are available: 8 node(s) had untolerated taint(s), 1 node(s) didn't match
+              web
+                full-0, full-1, full-2 and 2 more: DiskPressure is True: kubelet has disk pressure
+                silent: Ready is Unknown: Kubelet stopped posting node status.
+                cordoned: cordoned
+                gpu: taint gpu=a100:NoSchedule
+
+        What would help
+          - full-0, full-1, full-2 and 2 more: free disk space on it: images, logs, emptyDir volumes
+          - silent: its agent has stopped reporting: look whether machine, network and agent are there
+          - cordoned: kubectl uncordon it, when it may take pods again
+          - gpu: take the taint gpu=a100:NoSchedule away, or give the pod a toleration of it
+    "#]].assert_eq(&render(&of_workload(&of_one, NOW), NOW));
+}
+
+#[test]
+fn a_node_under_pressure_is_ready_and_restricted() {
+    let node = json!({"metadata": {"name": "node-1"},
+    "spec": {"taints": [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]},
+    "status": {"conditions": [
+        {"type": "DiskPressure", "status": "True", "reason": "KubeletHasDiskPressure",
+            "message": "kubelet has disk pressure", "lastTransitionTime": "2026-11-21T11:55:00Z"},
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T11:00:00Z"},
+    ]}});
+    let node = serde_json::from_value(node).unwrap();
+    let account = of_node(&NodeEvidence { node, ..NodeEvidence::default() }, NOW);
+    assert_eq!(account.state, State::Restricted);
+    expect!["DiskPressure is True for 5m (KubeletHasDiskPressure); 0 of 0 pods on it are well"]
+        .assert_eq(&account.summary);
+}
+
+#[test]
+fn a_workload_that_is_well_again_tells_what_was() {
+    let back = json!({"ready": true, "restartCount": 3, "state": {"running": {"startedAt": "2026-11-21T11:58:10Z"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": "2026-11-21T11:57:58Z",
+            "finishedAt": "2026-11-21T11:58:00Z"}}});
+    let mut first = evidence(pod(back), vec![]);
+    first.ledger = Some(ledger(json!({"phase": "Healthy", "failuresTotal": 3,
+        "decisions": [{"at": "2026-11-21T11:58:01Z", "rung": "Pod", "reason": "container \"app\" exited with 1", "count": 1}]})));
+    let mut second =
+        pod(json!({"ready": true, "state": {"running": {"startedAt": "2026-11-01T12:00:00Z"}}}));
+    second["metadata"]["name"] = json!("web-b");
+    let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 2, "selector": {}, "template": {}}});
+    let deployment = serde_json::from_value(deployment).unwrap();
+    let workload = Workload::Deployment(Box::new(deployment), Vec::new());
+    let pods = vec![first, evidence(second, vec![])];
+    let of_two = WorkloadEvidence { workload, events: Vec::new(), pods };
+    expect![[r#"
+        deployment shop/web: healthy
+          all 2 pods are well; their containers ended 3 times, the last time 2m ago
+
+        What happened
+          2026-11-01 12:00:00Z  container "app" ended; last it exited with 1 (3 times until 2026-11-21 11:58:00Z)
+          2026-11-21 11:58:01Z  Pod: container "app" exited with 1
+    "#]].assert_eq(&render(&of_workload(&of_two, NOW), NOW));
 }

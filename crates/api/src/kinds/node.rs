@@ -1,7 +1,7 @@
 //! Node (core/v1).
 
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Taint};
-use rekindle_types::Tick;
+use rekindle_types::{Tick, taints};
 
 use super::fill;
 use crate::registry::field_error::FieldError;
@@ -9,7 +9,7 @@ use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Su
 use crate::table::{AGE, NAME, age, column, list_or_none, wide};
 use crate::validation::{Path, invalid_each, items, names, quantities, text};
 
-const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const EFFECTS: [&str; 3] = [taints::NO_SCHEDULE, taints::PREFER_NO_SCHEDULE, taints::NO_EXECUTE];
 const ROLE_LABEL_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";
 

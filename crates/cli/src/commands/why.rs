@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, LogParams};
 use kube::{Client, ResourceExt};
@@ -28,6 +29,8 @@ const LINES_MAX: i64 = 10;
 const LINE_BYTES_MAX: i64 = 8 * 1024;
 /// Containers of one target whose logs are read.
 const LOGS_MAX: usize = 10;
+/// Nodes that are looked at for pods that none has taken.
+const NODES_MAX: u32 = 500;
 /// Pods whose events are read at once.
 const AT_ONCE: usize = 8;
 
@@ -156,7 +159,25 @@ impl Reader {
         // `buffered` keeps the order
         let reads: Vec<_> = reads.collect();
         let read = futures::stream::iter(reads).buffered(AT_ONCE).collect::<Vec<_>>().await;
-        read.into_iter().collect()
+        let mut read = read.into_iter().collect::<anyhow::Result<Vec<PodEvidence>>>()?;
+        if read.iter().any(PodEvidence::waits_for_node) {
+            let nodes = Arc::new(self.nodes().await);
+            let waiting = read.iter_mut().filter(|evidence| evidence.waits_for_node());
+            waiting.for_each(|evidence| evidence.nodes = Arc::clone(&nodes));
+        }
+        Ok(read)
+    }
+
+    /// The nodes; none for who may not read them, which is no reason to tell nothing else.
+    async fn nodes(&self) -> Vec<Node> {
+        let api: Api<Node> = Api::all(self.client().clone());
+        match api.list(&ListParams::default().limit(NODES_MAX)).await {
+            Ok(list) => list.items,
+            Err(error) => {
+                tracing::debug!(%error, "the nodes cannot be read");
+                Vec::new()
+            }
+        }
     }
 
     async fn about_one(
@@ -175,7 +196,7 @@ impl Reader {
             let lines = last_lines_of(&api, &pod.name_any(), &container).await;
             last_lines.insert(container.name, lines);
         }
-        Ok(PodEvidence { pod, events, ledger, restarts, last_lines })
+        Ok(PodEvidence { pod, events, ledger, restarts, last_lines, nodes: Arc::default() })
     }
 
     async fn restarts(&self, of: &Restarts) -> anyhow::Result<Vec<PodRestart>> {

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
     NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::taints;
 
 use super::COMPONENT;
 use crate::events::{Note, Severity};
@@ -23,15 +24,15 @@ const SET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation"
 /// What every daemon bears: trouble of its node, which it may be there to look after, and a cordon [documentation of DaemonSets,
 /// "Taints and tolerations"].
 const TOLERATED: [(&str, &str); 6] = [
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    (taints::NOT_READY, taints::NO_EXECUTE),
+    (taints::UNREACHABLE, taints::NO_EXECUTE),
+    (taints::DISK_PRESSURE, taints::NO_SCHEDULE),
+    (taints::MEMORY_PRESSURE, taints::NO_SCHEDULE),
+    (taints::PID_PRESSURE, taints::NO_SCHEDULE),
+    (taints::UNSCHEDULABLE, taints::NO_SCHEDULE),
 ];
 /// What a daemon on the node's network bears besides: it may be there to set that up.
-const NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
+const NETWORK: (&str, &str) = (taints::NETWORK_UNAVAILABLE, taints::NO_SCHEDULE);
 
 /// A pod of the set that is of no node yet: the template with what every daemon tolerates.
 pub(super) fn model(set: &DaemonSet) -> Pod {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use rekindle_types::taints;
 
 use super::make;
-use crate::scheduler::{self, taints};
-use crate::{Kind, Object, View, pods};
+use crate::{Kind, Object, View, pods, scheduler};
 
 /// What a node is to the pods of a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,18 +76,14 @@ pub(super) fn fit(pod: &Pod, node: &Node) -> Fit {
     {
         return Fit::Unfit;
     }
-    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
-    let tolerates = |taint: &Taint| tolerations.iter().any(|t| taints::tolerates(t, taint));
-    let node_taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
-    let untolerated: Vec<&str> = node_taints
-        .unwrap_or_default()
+    let untolerated: Vec<&str> = taints::of_node(node)
         .iter()
-        .filter(|taint| !tolerates(taint))
+        .filter(|taint| !taints::is_tolerated(taints::tolerations(pod), taint))
         .map(|taint| taint.effect.as_str())
         .collect();
-    if untolerated.contains(&"NoExecute") {
+    if untolerated.contains(&taints::NO_EXECUTE) {
         Fit::Unfit
-    } else if untolerated.contains(&"NoSchedule") {
+    } else if untolerated.contains(&taints::NO_SCHEDULE) {
         Fit::Tolerated
     } else {
         Fit::Wanted

@@ -14,13 +14,11 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{Tick, TickDuration, taints};
 use serde_json::json;
 
-use super::{NO_EXECUTE, taints_of};
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Propagation, Write};
-use crate::scheduler::taints;
 use crate::{Change, Key, NamespacedName, Object, Plan, View, pods};
 
 /// `source.component` of the events.
@@ -75,7 +73,7 @@ fn node_of<'a>(view: &'a View, pod: &Pod) -> Option<&'a Node> {
 }
 
 fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
-    taints_of(node).iter().filter(|taint| taint.effect == NO_EXECUTE)
+    taints::of_node(node).iter().filter(|taint| taint.effect == taints::NO_EXECUTE)
 }
 
 /// The shortest stay that the node's taints leave the pod.
@@ -85,9 +83,8 @@ fn stay(pod: &Pod, node: &Node) -> Stay {
 }
 
 fn stay_under(pod: &Pod, taint: &Taint) -> Stay {
-    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref());
     // upstream: of several tolerations of one taint the first counts
-    let first = tolerations.unwrap_or_default().iter().find(|t| taints::tolerates(t, taint));
+    let first = taints::tolerations(pod).iter().find(|t| taints::tolerates(t, taint));
     let Some(toleration) = first else { return Stay::Until(Tick::ZERO) };
     let Some(seconds) = toleration.toleration_seconds else { return Stay::Unlimited };
     let Ok(seconds @ 1..) = u64::try_from(seconds) else { return Stay::Until(Tick::ZERO) };

@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use rekindle_types::Tick;
+use rekindle_types::taints::{self, NO_EXECUTE, NO_SCHEDULE, OUT_OF_SERVICE, UNSCHEDULABLE};
 use serde_json::json;
 use silence::Hearing;
 use zones::Sentence;
@@ -29,22 +30,6 @@ pub use silence::Settings;
 use crate::plan::{Part, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View};
 
-/// Conditions, what they say, and the taints that follow.
-const TAINTS: [(&str, &str, &str); 5] = [
-    ("Ready", "False", "node.kubernetes.io/not-ready"),
-    ("Ready", "Unknown", "node.kubernetes.io/unreachable"),
-    ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
-    ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
-    ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
-];
-/// The taint of a cordoned node.
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// The taint by which somebody vouches that a node is down. Source: documentation, "Non-graceful node shutdown".
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-const EFFECT: &str = "NoSchedule";
-/// The effect that ends pods.
-const NO_EXECUTE: &str = "NoExecute";
-
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     let key = || Key::NodeLifecycle(change.id.name.name.clone());
     match (&change.before, &change.after) {
@@ -53,7 +38,9 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             keys.insert(key());
         }
         // at whatever time: only whether something is to be changed matters here
-        (_, Some(Object::Node(node))) if by_conditions(node, Tick::ZERO) != taints_of(node) => {
+        (_, Some(Object::Node(node)))
+            if by_conditions(node, Tick::ZERO) != taints::of_node(node) =>
+        {
             keys.insert(key());
         }
         _ => {}
@@ -98,7 +85,7 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
     if let Some(at) = look {
         plan.look_again(at);
     }
-    if taints != taints_of(node) {
+    if taints != taints::of_node(node) {
         plan.then(Write::Patch {
             id: ObjectId::new(Kind::Node, name),
             part: Part::Whole,
@@ -114,11 +101,7 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
 /// True for a node that is not ready and that somebody has declared out of service, by a taint: nothing of it runs any more.
 pub(crate) fn is_out_of_service(node: &Node) -> bool {
     zones::asked_for(node).is_some()
-        && taints_of(node).iter().any(|taint| taint.key == OUT_OF_SERVICE)
-}
-
-fn taints_of(node: &Node) -> &[Taint] {
-    node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
+        && taints::of_node(node).iter().any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
 /// The taints as they should be, and when another look at them is due.
@@ -154,15 +137,16 @@ fn by_conditions(node: &Node, now: Tick) -> Vec<Taint> {
         conditions.clone().any(|c| c.type_ == type_ && c.status == status)
     };
     let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-    let of_conditions = TAINTS.map(|(type_, status, key)| (says(type_, status), key));
-    let present = taints_of(node);
+    let of_conditions =
+        taints::OF_CONDITIONS.map(|(type_, status, key)| (says(type_, status), key));
+    let present = taints::of_node(node);
     let mut taints = present.to_vec();
     for (applies, key) in of_conditions.into_iter().chain([(is_cordoned, UNSCHEDULABLE)]) {
-        let is_this = |taint: &Taint| taint.key == key && taint.effect == EFFECT;
+        let is_this = |taint: &Taint| taint.key == key && taint.effect == NO_SCHEDULE;
         match (applies, present.iter().any(is_this)) {
             (true, false) => taints.push(Taint {
                 key: key.to_owned(),
-                effect: EFFECT.to_owned(),
+                effect: NO_SCHEDULE.to_owned(),
                 ..Taint::default()
             }),
             (false, true) => taints.retain(|taint| !is_this(taint)),

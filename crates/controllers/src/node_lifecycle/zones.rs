@@ -14,14 +14,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use rekindle_types::Tick;
+use rekindle_types::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
 
-use super::{NO_EXECUTE, Settings, taints_of};
+use super::Settings;
 use crate::{Kind, Object, View};
 
 /// Taints of nodes whose pods have to go, one at a time.
 pub(super) const KEYS: [&str; 2] = [NOT_READY, UNREACHABLE];
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
-const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// So many nodes of a zone may be down together without it being called disrupted.
 const ALWAYS_NORMAL: usize = 2;
 const REGION: &str = "topology.kubernetes.io/region";
@@ -103,7 +102,7 @@ pub(super) fn zone_of(node: &Node) -> (&str, &str) {
 
 /// The taint of these two that the node has.
 pub(super) fn present(node: &Node) -> Option<&Taint> {
-    taints_of(node)
+    taints::of_node(node)
         .iter()
         .find(|taint| taint.effect == NO_EXECUTE && KEYS.contains(&taint.key.as_str()))
 }

@@ -17,7 +17,7 @@ mod queue;
 mod refusal;
 mod scores;
 mod spread;
-pub(crate) mod taints;
+mod taints;
 mod wake;
 
 use std::cmp::Reverse;

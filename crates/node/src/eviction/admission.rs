@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Taint};
 use rekindle_pod::{Eviction, EvictionCause};
-use rekindle_types::TickDuration;
 use rekindle_types::resources::qos_class_of;
+use rekindle_types::{TickDuration, taints};
 
 use super::figures::is_critical;
 use super::messages;
 use super::signal::Pressure;
 
 const REASON: &str = "Evicted";
-const MEMORY_TAINT: &str = "node.kubernetes.io/memory-pressure";
 
 /// What the node is under.
 pub(crate) type Standing = BTreeSet<Pressure>;
@@ -34,13 +33,10 @@ pub(crate) fn refusal(pod: &Pod, pressures: &Standing) -> Option<Eviction> {
 }
 
 fn tolerates_memory(pod: &Pod) -> bool {
-    let tolerations = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
-    tolerations.into_iter().any(|toleration| {
-        let key = toleration.key.as_deref().unwrap_or_default();
-        let effect = toleration.effect.as_deref().unwrap_or_default();
-        let exists = toleration.operator.as_deref() == Some("Exists");
-        let value = toleration.value.as_deref().unwrap_or_default();
-        (effect.is_empty() || effect == "NoSchedule")
-            && ((key.is_empty() && exists) || (key == MEMORY_TAINT && (exists || value.is_empty())))
-    })
+    let taint = Taint {
+        key: taints::MEMORY_PRESSURE.to_owned(),
+        effect: taints::NO_SCHEDULE.to_owned(),
+        ..Taint::default()
+    };
+    taints::is_tolerated(taints::tolerations(pod), &taint)
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use rekindle_types::PodUid;
 use rekindle_types::pod_annotations::MIRROR;
+use rekindle_types::{PodUid, taints};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -166,7 +166,7 @@ pub(crate) fn hash_of_mirror(pod: &Pod) -> Option<&str> {
 /// A taint does not end a static pod: nobody could place it elsewhere (`pkg/kubelet/config/common.go`).
 fn tolerate_everything(spec: &mut k8s_openapi::api::core::v1::PodSpec) {
     let everything = k8s_openapi::api::core::v1::Toleration {
-        effect: Some("NoExecute".to_owned()),
+        effect: Some(taints::NO_EXECUTE.to_owned()),
         operator: Some("Exists".to_owned()),
         ..Default::default()
     };

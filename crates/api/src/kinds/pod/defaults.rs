@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::{
 };
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use rekindle_types::ephemeral;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::resources::{self, Amounts};
+use rekindle_types::{ephemeral, taints};
 
 use super::image;
 use crate::kinds::fill;
@@ -259,13 +259,13 @@ pub(crate) fn default_tolerations(tolerations: &mut Option<Vec<Toleration>>, sec
         let tolerated = tolerations.iter().flatten().any(|toleration| {
             let named = text(toleration.key.as_ref());
             (named.is_empty() || named == key)
-                && matches!(text(toleration.effect.as_ref()), "" | "NoExecute")
+                && matches!(text(toleration.effect.as_ref()), "" | taints::NO_EXECUTE)
         });
         if !tolerated {
             tolerations.get_or_insert_default().push(Toleration {
                 key: Some(key.to_owned()),
                 operator: Some("Exists".to_owned()),
-                effect: Some("NoExecute".to_owned()),
+                effect: Some(taints::NO_EXECUTE.to_owned()),
                 toleration_seconds: Some(seconds),
                 value: None,
             });

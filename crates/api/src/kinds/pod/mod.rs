@@ -11,7 +11,7 @@ pub(crate) mod validate;
 mod volumes;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
-use rekindle_types::{Tick, resources};
+use rekindle_types::{Tick, resources, taints};
 
 use super::fill::{self, Desired};
 use super::ladder_annotations;
@@ -20,8 +20,7 @@ use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Su
 use crate::validation::{Path, items, text};
 
 /// The taints that every pod tolerates for 300 s unless it says otherwise.
-const DEFAULT_TOLERATION_KEYS: [&str; 2] =
-    ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const DEFAULT_TOLERATION_KEYS: [&str; 2] = [taints::NOT_READY, taints::UNREACHABLE];
 
 impl ApiKind for Pod {
     const NAMES: Names = Names {

@@ -6,12 +6,13 @@ use k8s_openapi::api::core::v1::{
     Affinity, NodeSelectorTerm, PodAffinityTerm, PodSpec, Toleration, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rekindle_types::taints;
 
 use super::one_of;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, selector, text};
 
-const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "PreferNoSchedule"];
+const EFFECTS: [&str; 3] = [taints::NO_EXECUTE, taints::NO_SCHEDULE, taints::PREFER_NO_SCHEDULE];
 
 /// Checks all of it.
 pub(super) fn check(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
@@ -50,7 +51,7 @@ pub(super) fn tolerations(tolerations: &[Toleration], field: &Path) -> Vec<Field
                 "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
             ));
         }
-        if toleration.toleration_seconds.is_some() && effect != "NoExecute" {
+        if toleration.toleration_seconds.is_some() && effect != taints::NO_EXECUTE {
             errors.push(FieldError::invalid(
                 field.child("effect"),
                 effect,
