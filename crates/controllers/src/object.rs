@@ -196,6 +196,14 @@ impl Object {
         ObjectId::new(self.kind(), NamespacedName::of(self.meta()))
     }
 
+    /// True when that is what it is called.
+    pub(crate) fn is_called(&self, id: &ObjectId) -> bool {
+        let meta = self.meta();
+        self.kind() == id.kind
+            && meta.name.as_deref().unwrap_or_default() == id.name.name
+            && meta.namespace.as_deref().unwrap_or_default() == id.name.namespace
+    }
+
     /// Its UID; empty when the server has not given one.
     pub fn uid(&self) -> &str {
         self.meta().uid.as_deref().unwrap_or_default()

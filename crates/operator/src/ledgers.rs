@@ -95,7 +95,7 @@ pub(crate) fn heirs_of<'a>(
 ) -> impl Iterator<Item = NamespacedName> + 'a {
     let controller = owners::controller_of(&pod.metadata).filter(|_| !pods::is_active(pod));
     let left_one = controller.filter(|controller| {
-        view.dependents(&controller.uid)
+        view.dependents_of(&controller.uid, Kind::RestartLedger)
             .any(|object| matches!(object, Object::RestartLedger(ledger) if is_of(ledger, pod)))
     });
     left_one
@@ -108,7 +108,7 @@ pub(crate) fn heirs_of<'a>(
 fn inherited<'a>(view: &'a View, pod: &'a Pod) -> Option<&'a Arc<RestartLedger>> {
     let controller = owners::controller_of(&pod.metadata)?;
     let ledgers: Vec<&Arc<RestartLedger>> = view
-        .dependents(&controller.uid)
+        .dependents_of(&controller.uid, Kind::RestartLedger)
         .filter_map(|object| match object {
             Object::RestartLedger(ledger) => Some(ledger),
             _ => None,

@@ -48,10 +48,11 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
 
 /// The ledgers of a controller's pods, by the UIDs of those.
 fn ledgers_by_pod<'a>(view: &'a View, controller: &'a str) -> BTreeMap<&'a str, &'a RestartLedger> {
-    let all = view.dependents(controller).filter_map(|object| match object {
-        Object::RestartLedger(ledger) => Some((ledger.spec.pod_uid.as_str(), ledger.as_ref())),
-        _ => None,
-    });
+    let all =
+        view.dependents_of(controller, Kind::RestartLedger).filter_map(|object| match object {
+            Object::RestartLedger(ledger) => Some((ledger.spec.pod_uid.as_str(), ledger.as_ref())),
+            _ => None,
+        });
     all.collect()
 }
 

@@ -35,10 +35,11 @@ pub(crate) fn prove(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         return plan;
     };
     let uid = set.metadata.uid.as_deref().unwrap_or_default();
-    let active: Vec<&Arc<Pod>> = view.pods_of(uid).filter(|pod| pods::is_active(pod)).collect();
-    let Some(window) = active.first().and_then(|pod| rollback_window(view, pod)) else {
-        return plan;
-    };
+    // first whether anybody will want to know: of a thousand pods one tells that
+    let mut all = view.pods_of(uid).filter(|pod| pods::is_active(pod));
+    let Some(first) = all.next() else { return plan };
+    let Some(window) = rollback_window(view, first) else { return plan };
+    let active: Vec<&Arc<Pod>> = std::iter::once(first).chain(all).collect();
     let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
     let Some(since) = ready_since(&active).filter(|_| active.len() == wanted) else { return plan };
     if now.since(since) < window {

@@ -1,19 +1,22 @@
 //! The index after any changes equals one that is made anew from what is there.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::node_lifecycle::Zones;
 use crate::view::View;
-use crate::{Kind, NamespacedName, ObjectId};
+use crate::{Kind, NamespacedName, Object, ObjectId};
 
 /// One thing that happens; the numbers choose among a few of each.
 #[derive(Clone, Debug)]
 enum Happening {
     Pod { number: u8, node: u8, looks: u8, state: u8 },
     PodGoes(u8),
-    Node { number: u8, cpu: u8, images: u8 },
+    Node { number: u8, cpu: u8, images: u8, health: u8 },
     NodeGoes(u8),
 }
 
@@ -22,8 +25,9 @@ fn happening() -> impl Strategy<Value = Happening> {
         6 => (0..6u8, 0..4u8, 0..4u8, 0..4u8)
             .prop_map(|(number, node, looks, state)| Happening::Pod { number, node, looks, state }),
         2 => (0..6u8).prop_map(Happening::PodGoes),
-        2 => (0..3u8, 1..4u8, 0..4u8)
-            .prop_map(|(number, cpu, images)| Happening::Node { number, cpu, images }),
+        2 => (0..3u8, 1..4u8, 0..4u8, 0..12u8).prop_map(|(number, cpu, images, health)| {
+            Happening::Node { number, cpu, images, health }
+        }),
         1 => (0..3u8).prop_map(Happening::NodeGoes),
     ]
 }
@@ -36,27 +40,40 @@ fn pod(number: u8, node: u8, looks: u8, state: u8) -> Pod {
         1 => json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}),
         _ => json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}),
     };
+    let owners = match looks {
+        3 => json!([]),
+        looks => json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner",
+            "uid": format!("o{}", looks % 2), "controller": state != 3}]),
+    };
     let deleted = (state == 1).then_some("2026-11-21T12:00:00Z");
     let phase = if state == 2 { "Failed" } else { "Running" };
     serde_json::from_value(json!({
         "metadata": {"name": format!("p{number}"), "namespace": if number < 4 { "shop" } else { "other" },
             "uid": format!("u{number}"), "deletionTimestamp": deleted,
-            "labels": {"app": if looks == 1 { "a" } else { "b" }}},
+            "labels": {"app": if looks == 1 { "a" } else { "b" }}, "ownerReferences": owners},
         "spec": {"nodeName": node, "affinity": affinity, "containers": [{"name": "main",
             "resources": {"requests": {"cpu": format!("{state}00m"), "example.com/gpu": "1"}},
             "ports": [{"containerPort": 80, "hostPort": 8000 + u16::from(looks)}]}]},
-        "status": {"phase": phase},
+        "status": {"phase": phase, "nominatedNodeName": (looks == 2).then_some("n1")},
     }))
     .unwrap()
 }
 
-fn node(number: u8, cpu: u8, images: u8) -> Node {
+/// `health`: three states of Ready, two zones, with and without the taint that ends pods.
+fn node(number: u8, cpu: u8, images: u8, health: u8) -> Node {
+    let ready = ["True", "False", "Unknown"][usize::from(health % 3)];
+    let taint = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute",
+        "timeAdded": format!("2026-11-21T12:00:0{}Z", health % 5)}]);
     let images: Vec<Value> = (0..images)
         .map(|image| json!({"names": [format!("i{image}"), "same"], "sizeBytes": 100 + i64::from(image)}))
         .collect();
     serde_json::from_value(json!({
-        "metadata": {"name": format!("n{number}"), "uid": format!("node{number}")},
-        "status": {"allocatable": {"cpu": cpu.to_string(), "pods": "10"}, "images": images},
+        "metadata": {"name": format!("n{number}"), "uid": format!("node{number}"),
+            "labels": {"topology.kubernetes.io/zone": if health < 6 { "a" } else { "b" }}},
+        "spec": {"taints": if health.is_multiple_of(2) { taint } else { Value::Null }},
+        "status": {"conditions": [{"type": "Ready", "status": ready,
+                "lastTransitionTime": format!("2026-11-21T11:00:0{}Z", health % 7)}],
+            "allocatable": {"cpu": cpu.to_string(), "pods": "10"}, "images": images},
     }))
     .unwrap()
 }
@@ -76,13 +93,29 @@ fn happens(view: &mut View, happening: &Happening) {
             let namespace = if *number < 4 { "shop" } else { "other" };
             gone(view, Kind::Pod, NamespacedName::new(namespace, format!("p{number}")));
         }
-        Happening::Node { number, cpu, images } => {
-            view.apply(node(*number, *cpu, *images).into());
+        Happening::Node { number, cpu, images, health } => {
+            view.apply(node(*number, *cpu, *images, *health).into());
         }
         Happening::NodeGoes(number) => {
             gone(view, Kind::Node, NamespacedName::new("", format!("n{number}")));
         }
     }
+}
+
+/// What the indexes find, each pod as it is now.
+fn found(view: &View) -> Vec<Vec<Object>> {
+    let pods = |pods: Vec<&Arc<Pod>>| pods.into_iter().cloned().map(Object::Pod).collect();
+    let mut found: Vec<Vec<Object>> = vec![pods(view.unscheduled().collect())];
+    for node in ["n0", "n1", "n2"] {
+        found.push(pods(view.pods_on(node).collect()));
+        found.push(pods(view.nominated_to(node).collect()));
+    }
+    for owner in ["o0", "o1"] {
+        found.push(view.dependents(owner).cloned().collect());
+        found.push(pods(view.pods_of(owner).collect()));
+    }
+    found.extend(["shop", "other"].map(|name| view.unmanaged(Kind::Pod, name).cloned().collect()));
+    found
 }
 
 proptest! {
@@ -100,11 +133,19 @@ proptest! {
                 view.of_kind(kind).for_each(|(_, object)| anew.insert(object));
             }
             prop_assert_eq!(view.cluster(), &anew);
+            let mut again = View::new();
+            for kind in [Kind::Pod, Kind::Node] {
+                view.of_kind(kind).for_each(|(_, object)| drop(again.apply(object.clone())));
+            }
+            prop_assert_eq!(view.zones(), again.zones());
+            prop_assert_eq!(found(&view), found(&again));
         }
         for number in 0..6 {
             happens(&mut view, &Happening::PodGoes(number));
             happens(&mut view, &Happening::NodeGoes(number));
         }
         prop_assert_eq!(view.cluster(), &Cluster::default(), "nothing is left of what went");
+        prop_assert_eq!(view.zones(), &Zones::default());
+        prop_assert_eq!(found(&view), found(&View::new()));
     }
 }

@@ -66,7 +66,7 @@ struct Look<'a> {
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let Some(cron) = view.cron_job(name) else { return Plan::default() };
     let uid = cron.metadata.uid.as_deref().unwrap_or_default();
-    let jobs = view.dependents(uid).filter_map(|object| match object {
+    let jobs = view.dependents_of(uid, Kind::Job).filter_map(|object| match object {
         Object::Job(job) if jobs::is_of(job, uid) => Some(job),
         _ => None,
     });

@@ -131,7 +131,8 @@ fn claim_sets(view: &View, deployment: &Deployment, plan: &mut Plan) -> Vec<Arc<
     let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
     let mut own = Vec::new();
     let mut patches = Vec::new();
-    for object in view.dependents(uid).chain(view.unmanaged(Kind::ReplicaSet, namespace)) {
+    let managed = view.dependents_of(uid, Kind::ReplicaSet);
+    for object in managed.chain(view.unmanaged(Kind::ReplicaSet, namespace)) {
         let Object::ReplicaSet(set) = object else { continue };
         let is_selected = selects(deployment, object);
         match claim(Kind::Deployment, &deployment.metadata, object, is_selected) {

@@ -38,7 +38,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
     };
     let families = Family::of(service);
     for family in Family::ALL {
-        let own = view.dependents(uid).filter_map(|object| match object {
+        let own = view.dependents_of(uid, Kind::EndpointSlice).filter_map(|object| match object {
             Object::EndpointSlice(slice) if is_made_here(slice, uid, family) => Some(slice),
             _ => None,
         });

@@ -30,7 +30,7 @@ pub(super) fn claim_pods<'a>(view: &'a View, job: &'a Job, plan: &mut Plan) -> V
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
     let mut own = Vec::new();
     let mut patches = Vec::new();
-    for object in view.dependents(uid).chain(view.unmanaged(Kind::Pod, namespace)) {
+    for object in view.dependents_of(uid, Kind::Pod).chain(view.unmanaged(Kind::Pod, namespace)) {
         let Object::Pod(pod) = object else { continue };
         match claim(Kind::Job, &job.metadata, object, selects(job, &pod.metadata)) {
             Claim::Own => own.push(pod),

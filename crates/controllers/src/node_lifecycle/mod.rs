@@ -26,6 +26,7 @@ use silence::Hearing;
 use zones::Sentence;
 
 pub use silence::Settings;
+pub(crate) use zones::Zones;
 
 use crate::plan::{Part, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View};

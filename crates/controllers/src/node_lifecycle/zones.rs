@@ -10,14 +10,14 @@
 //! Source: Kubernetes documentation, "Nodes", "Rate limits on eviction"; upstream's node lifecycle controller. The rate follows from
 //! the times in the taints themselves, so that an engine that is started again does not begin anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use rekindle_types::Tick;
 use rekindle_types::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
 
 use super::Settings;
-use crate::{Kind, Object, View};
+use crate::View;
 
 /// Taints of nodes whose pods have to go, one at a time.
 pub(super) const KEYS: [&str; 2] = [NOT_READY, UNREACHABLE];
@@ -45,19 +45,63 @@ enum State {
     Full,
 }
 
-/// A zone's nodes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Zone<'a> {
-    ready: usize,
-    not_ready: usize,
-    /// When one of them got its taint last.
-    tainted_at: Option<Tick>,
-    /// Who gets it next: of those that are down and have none, the one that went down first. Nodes that go down together are
-    /// looked at together, before the taint of the first is seen.
-    next: Option<(Option<Tick>, &'a str)>,
+/// The zones and what of their nodes counts here, kept up to date node by node: when hundreds go down together each of them asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Zones {
+    by_name: BTreeMap<(String, String), Zone>,
 }
 
-impl Zone<'_> {
+/// A zone's nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Zone {
+    ready: usize,
+    not_ready: usize,
+    /// When those that have their taint got it.
+    tainted: BTreeSet<(Tick, String)>,
+    /// Those that are down and have none, the one that went down first before the others: it gets its taint next. Nodes that go down
+    /// together are looked at together, before the taint of the first is seen.
+    waiting: BTreeSet<Turn>,
+}
+
+/// When a node went down, and its name.
+type Turn = (Option<Tick>, String);
+
+impl Zones {
+    /// A node is there.
+    pub(crate) fn insert(&mut self, node: &Node) {
+        let (region, zone) = zone_of(node);
+        let zone = self.by_name.entry((region.to_owned(), zone.to_owned())).or_default();
+        *zone.count_of(node) += 1;
+        zone.tainted.extend(tainted(node));
+        zone.waiting.extend(waits(node));
+    }
+
+    /// A node is there no more, or not as it was here.
+    pub(crate) fn remove(&mut self, node: &Node) {
+        let (region, zone) = zone_of(node);
+        let name = (region.to_owned(), zone.to_owned());
+        let Some(zone) = self.by_name.get_mut(&name) else { return };
+        *zone.count_of(node) -= 1;
+        if let Some(tainted) = tainted(node) {
+            zone.tainted.remove(&tainted);
+        }
+        if let Some(turn) = waits(node) {
+            zone.waiting.remove(&turn);
+        }
+        if zone.ready + zone.not_ready == 0 {
+            self.by_name.remove(&name);
+        }
+    }
+}
+
+impl Zone {
+    fn count_of(&mut self, node: &Node) -> &mut usize {
+        match readiness(node) {
+            Some("True") => &mut self.ready,
+            Some(_) | None => &mut self.not_ready,
+        }
+    }
+
     fn state(&self, settings: &Settings) -> State {
         let all = self.ready + self.not_ready;
         if self.ready == 0 && self.not_ready > 0 {
@@ -111,14 +155,17 @@ pub(super) fn present(node: &Node) -> Option<&Taint> {
 pub(super) fn sentence(view: &View, node: &Node, now: Tick) -> Sentence {
     let Some(key) = asked_for(node) else { return Sentence::None };
     let settings = view.node_settings();
-    let zones = zones(view);
+    let zones = &view.zones().by_name;
     if zones.values().all(|zone| zone.state(settings) == State::Full) {
         return Sentence::None;
     }
     if present(node).is_some() {
         return Sentence::Taint(key); // it changes its name at most
     }
-    let zone = zones.get(&zone_of(node)).copied().unwrap_or_default();
+    let (region, zone) = zone_of(node);
+    let Some(zone) = zones.get(&(region.to_owned(), zone.to_owned())) else {
+        return Sentence::Waits(None);
+    };
     let interval = match zone.state(settings) {
         State::Normal | State::Full => settings.eviction_interval,
         State::Partial if zone.ready + zone.not_ready > settings.large_zone_nodes => {
@@ -126,34 +173,24 @@ pub(super) fn sentence(view: &View, node: &Node, now: Tick) -> Sentence {
         }
         State::Partial => return Sentence::Waits(None),
     };
-    match zone.tainted_at.map(|at| at + interval) {
+    match zone.tainted.last().map(|(at, _)| *at + interval) {
         Some(next) if next > now => Sentence::Waits(Some(next)),
-        Some(_) | None if zone.next == Some(turn(node)) => Sentence::Taint(key),
+        Some(_) | None if zone.waiting.first() == waits(node).as_ref() => Sentence::Taint(key),
         Some(_) | None => Sentence::Waits(None),
     }
 }
 
-/// In which order nodes of a zone that are down get their taints.
-fn turn(node: &Node) -> (Option<Tick>, &str) {
-    let since = ready_condition(node).and_then(|ready| ready.last_transition_time.as_ref());
-    (since.map(Tick::from), node.metadata.name.as_deref().unwrap_or_default())
+/// When the node got its taint.
+fn tainted(node: &Node) -> Option<(Tick, String)> {
+    let at = present(node)?.time_added.as_ref()?;
+    Some((Tick::from(at), node.metadata.name.clone().unwrap_or_default()))
 }
 
-fn zones(view: &View) -> BTreeMap<(&str, &str), Zone<'_>> {
-    let mut zones: BTreeMap<(&str, &str), Zone<'_>> = BTreeMap::new();
-    for (_, object) in view.of_kind(Kind::Node) {
-        let Object::Node(node) = object else { continue };
-        let zone = zones.entry(zone_of(node)).or_default();
-        match readiness(node) {
-            Some("True") => zone.ready += 1,
-            Some(_) | None => zone.not_ready += 1,
-        }
-        let tainted_at = present(node).and_then(|t| t.time_added.as_ref()).map(Tick::from);
-        zone.tainted_at = zone.tainted_at.max(tainted_at);
-        if asked_for(node).is_some() && present(node).is_none() {
-            let turn = turn(node);
-            zone.next = Some(zone.next.map_or(turn, |next| next.min(turn)));
-        }
+/// The turn of a node that is down and has no taint.
+fn waits(node: &Node) -> Option<Turn> {
+    if asked_for(node).is_none() || present(node).is_some() {
+        return None;
     }
-    zones
+    let since = ready_condition(node).and_then(|ready| ready.last_transition_time.as_ref());
+    Some((since.map(Tick::from), node.metadata.name.clone().unwrap_or_default()))
 }

@@ -53,7 +53,7 @@ pub(crate) fn claim_pods<'a>(
     let namespace = owner.namespace.as_deref().unwrap_or_default();
     let mut own = Vec::new();
     let mut patches = Vec::new();
-    for object in view.dependents(uid).chain(view.unmanaged(Kind::Pod, namespace)) {
+    for object in view.dependents_of(uid, Kind::Pod).chain(view.unmanaged(Kind::Pod, namespace)) {
         let Object::Pod(pod) = object else { continue };
         match claim(kind, owner, object, selects(&pod.metadata)) {
             Claim::Own => own.push(pod),

@@ -81,10 +81,11 @@ pub(crate) fn holdings<'a>(
 fn claim_history(view: &View, of: Workload<'_>, plan: &mut Plan) -> History {
     let uid = of.meta.uid.as_deref().unwrap_or_default();
     let namespace = of.meta.namespace.as_deref().unwrap_or_default();
+    let managed = view.dependents_of(uid, Kind::ControllerRevision);
     let unmanaged = view.unmanaged(Kind::ControllerRevision, namespace);
     let mut revisions = Vec::new();
     let mut patches = Vec::new();
-    for object in view.dependents(uid).chain(unmanaged) {
+    for object in managed.chain(unmanaged) {
         let Object::ControllerRevision(revision) = object else { continue };
         let is_selected = !labels::is_empty(of.selector)
             && labels::matches(of.selector, revision.metadata.labels.as_ref());

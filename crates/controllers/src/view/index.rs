@@ -1,74 +1,81 @@
-//! The secondary indexes, each kept up to date object by object.
+//! The secondary indexes, each kept up to date object by object. They hold the objects themselves, which are shared: whoever goes
+//! through a thousand pods of an owner does not look each of them up by its name.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
 
 use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
 
 /// Names remembered per owner after their pods are gone.
 const RETIRED_NAMES_MAX: usize = 64;
 
+/// Objects by what they are called.
+type Objects = BTreeMap<ObjectId, Object>;
+/// Pods by their names.
+type Pods = BTreeMap<NamespacedName, Arc<Pod>>;
+
 /// The indexes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    by_uid: BTreeMap<String, ObjectId>,
-    dependents: BTreeMap<String, BTreeSet<ObjectId>>,
-    unmanaged: BTreeSet<ObjectId>,
-    by_node: BTreeMap<String, BTreeSet<ObjectId>>,
-    unscheduled: BTreeSet<ObjectId>,
+    by_uid: BTreeMap<String, Object>,
+    dependents: BTreeMap<String, Objects>,
+    unmanaged: Objects,
+    by_node: BTreeMap<String, Pods>,
+    unscheduled: Pods,
     /// Those of `unscheduled` whose place depends on other pods.
-    looking_around: BTreeSet<ObjectId>,
+    looking_around: BTreeSet<NamespacedName>,
     /// Those of `unscheduled` for which room is made, by node.
-    nominated: BTreeMap<String, BTreeSet<ObjectId>>,
+    nominated: BTreeMap<String, Pods>,
     retired_names: BTreeMap<String, VecDeque<String>>,
 }
 
 impl Index {
     pub(super) fn insert(&mut self, id: &ObjectId, object: &Object) {
-        self.by_uid.insert(object.uid().to_owned(), id.clone());
+        self.by_uid.insert(object.uid().to_owned(), object.clone());
         for reference in owners::references(object.meta()) {
-            self.dependents.entry(reference.uid.clone()).or_default().insert(id.clone());
+            let dependents = self.dependents.entry(reference.uid.clone()).or_default();
+            dependents.insert(id.clone(), object.clone());
         }
         if is_manageable(id.kind) && owners::controller_of(object.meta()).is_none() {
-            self.unmanaged.insert(id.clone());
+            self.unmanaged.insert(id.clone(), object.clone());
         }
-        if let Object::Pod(pod) = object {
-            match pods::node(pod) {
-                Some(node) => {
-                    self.by_node.entry(node.to_owned()).or_default().insert(id.clone());
+        let Object::Pod(pod) = object else { return };
+        let put = |map: &mut BTreeMap<String, Pods>, node: &str| {
+            map.entry(node.to_owned()).or_default().insert(id.name.clone(), pod.clone());
+        };
+        match pods::node(pod) {
+            Some(node) => put(&mut self.by_node, node),
+            None if pods::is_active(pod) => {
+                self.unscheduled.insert(id.name.clone(), pod.clone());
+                if pods::looks_at_others(pod) {
+                    self.looking_around.insert(id.name.clone());
                 }
-                None if pods::is_active(pod) => {
-                    self.unscheduled.insert(id.clone());
-                    if pods::looks_at_others(pod) {
-                        self.looking_around.insert(id.clone());
-                    }
-                    if let Some(node) = pods::nominated_node(pod) {
-                        self.nominated.entry(node.to_owned()).or_default().insert(id.clone());
-                    }
+                if let Some(node) = pods::nominated_node(pod) {
+                    put(&mut self.nominated, node);
                 }
-                None => {}
             }
+            None => {}
         }
     }
 
     pub(super) fn remove(&mut self, id: &ObjectId, object: &Object) {
-        if self.by_uid.get(object.uid()) == Some(id) {
+        if self.by_uid.get(object.uid()).is_some_and(|known| known.is_called(id)) {
             self.by_uid.remove(object.uid());
         }
         for reference in owners::references(object.meta()) {
             remove_from(&mut self.dependents, &reference.uid, id);
         }
         self.unmanaged.remove(id);
-        self.unscheduled.remove(id);
-        self.looking_around.remove(id);
-        if let Object::Pod(pod) = object
-            && let Some(node) = pods::node(pod)
-        {
-            remove_from(&mut self.by_node, node, id);
+        let Object::Pod(pod) = object else { return };
+        self.unscheduled.remove(&id.name);
+        self.looking_around.remove(&id.name);
+        if let Some(node) = pods::node(pod) {
+            remove_from(&mut self.by_node, node, &id.name);
         }
-        if let Object::Pod(pod) = object
-            && let Some(node) = pods::nominated_node(pod)
-        {
-            remove_from(&mut self.nominated, node, id);
+        if let Some(node) = pods::nominated_node(pod) {
+            remove_from(&mut self.nominated, node, &id.name);
         }
     }
 
@@ -93,39 +100,51 @@ impl Index {
         self.retired_names.get(owner_uid).is_some_and(|names| names.iter().any(|n| n == name))
     }
 
-    pub(super) fn by_uid(&self, uid: &str) -> Option<&ObjectId> {
+    pub(super) fn by_uid(&self, uid: &str) -> Option<&Object> {
         self.by_uid.get(uid)
     }
 
-    pub(super) fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &ObjectId> {
-        self.dependents.get(owner_uid).into_iter().flatten()
+    pub(super) fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &Object> {
+        self.dependents.get(owner_uid).into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub(super) fn dependents_of(
+        &self,
+        owner_uid: &str,
+        kind: Kind,
+    ) -> impl Iterator<Item = &Object> {
+        let first = ObjectId::new(kind, NamespacedName::default());
+        let all = self.dependents.get(owner_uid).into_iter();
+        let from = all.flat_map(move |dependents| dependents.range(first.clone()..));
+        from.take_while(move |(id, _)| id.kind == kind).map(|(_, object)| object)
     }
 
     pub(super) fn unmanaged<'a>(
         &'a self,
         kind: Kind,
         namespace: &'a str,
-    ) -> impl Iterator<Item = &'a ObjectId> {
+    ) -> impl Iterator<Item = &'a Object> {
         let first = ObjectId::new(kind, NamespacedName::new(namespace, ""));
         self.unmanaged
             .range(first..)
-            .take_while(move |id| id.kind == kind && id.name.namespace == namespace)
+            .take_while(move |(id, _)| id.kind == kind && id.name.namespace == namespace)
+            .map(|(_, object)| object)
     }
 
-    pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &ObjectId> {
-        self.by_node.get(node).into_iter().flatten()
+    pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+        self.by_node.get(node).into_iter().flat_map(BTreeMap::values)
     }
 
-    pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &ObjectId> {
-        self.nominated.get(node).into_iter().flatten()
+    pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+        self.nominated.get(node).into_iter().flat_map(BTreeMap::values)
     }
 
-    pub(super) fn looking_around(&self) -> impl Iterator<Item = &ObjectId> {
+    pub(super) fn looking_around(&self) -> impl Iterator<Item = &NamespacedName> {
         self.looking_around.iter()
     }
 
-    pub(super) fn unscheduled(&self) -> impl ExactSizeIterator<Item = &ObjectId> {
-        self.unscheduled.iter()
+    pub(super) fn unscheduled(&self) -> impl ExactSizeIterator<Item = &Arc<Pod>> {
+        self.unscheduled.values()
     }
 }
 
@@ -134,11 +153,11 @@ const fn is_manageable(kind: Kind) -> bool {
     matches!(kind, Kind::Pod | Kind::ReplicaSet | Kind::ControllerRevision)
 }
 
-fn remove_from(map: &mut BTreeMap<String, BTreeSet<ObjectId>>, key: &str, id: &ObjectId) {
-    if let Some(set) = map.get_mut(key) {
-        set.remove(id);
-        if set.is_empty() {
-            map.remove(key);
+fn remove_from<K: Ord, V>(map: &mut BTreeMap<String, BTreeMap<K, V>>, under: &str, key: &K) {
+    if let Some(inner) = map.get_mut(under) {
+        inner.remove(key);
+        if inner.is_empty() {
+            map.remove(under);
         }
     }
 }

@@ -25,7 +25,7 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::cluster::{Attempt, Attempts, Cluster, Requests};
-use crate::node_lifecycle::Settings;
+use crate::node_lifecycle::{Settings, Zones};
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
 use covered::Covered;
 use daemon_failures::DaemonFailures;
@@ -50,6 +50,7 @@ pub struct View {
     /// Nodes that pods are bound to and that do not exist, and when that was first noticed.
     lost_nodes: BTreeMap<String, Tick>,
     heartbeats: Heartbeats,
+    zones: Zones,
     daemon_failures: DaemonFailures,
     node_settings: Settings,
     now: Tick,
@@ -128,16 +129,19 @@ impl View {
 
     /// Puts an object in, whatever was there.
     fn put(&mut self, id: ObjectId, object: Object) -> Option<Change> {
-        let before = self.objects.insert(id.clone(), object.clone());
-        if before.as_ref().is_some_and(|before| before.is_same(&object) || *before == object) {
+        let known = self.objects.get(&id);
+        if known.is_some_and(|known| known.is_same(&object) || *known == object) {
             return None;
         }
+        let before = self.objects.insert(id.clone(), object.clone());
         if let Some(before) = &before {
-            self.index.remove(&id, before);
-            self.cluster.remove(before);
+            self.take_out(&id, before);
         }
         self.index.insert(&id, &object);
         self.cluster.insert(&object);
+        if let Object::Node(node) = &object {
+            self.zones.insert(node);
+        }
         if matches!(&object, Object::Pod(pod) if pods::node(pod).is_some()) {
             self.attempts.forget(&id.name);
         }
@@ -177,10 +181,18 @@ impl View {
         }
     }
 
+    /// Takes an object out of what is known of all together.
+    fn take_out(&mut self, id: &ObjectId, object: &Object) {
+        self.index.remove(id, object);
+        self.cluster.remove(object);
+        if let Object::Node(node) = object {
+            self.zones.remove(node);
+        }
+    }
+
     fn remove(&mut self, id: &ObjectId) -> Option<Change> {
         let before = self.objects.remove(id)?;
-        self.index.remove(id, &before);
-        self.cluster.remove(&before);
+        self.take_out(id, &before);
         if id.kind == Kind::Pod {
             self.attempts.forget(&id.name);
         }
@@ -219,12 +231,17 @@ impl View {
 
     /// The object with this UID.
     pub fn by_uid(&self, uid: &str) -> Option<&Object> {
-        self.index.by_uid(uid).and_then(|id| self.objects.get(id))
+        self.index.by_uid(uid)
     }
 
     /// The objects that name this UID as an owner.
     pub fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &Object> {
-        self.index.dependents(owner_uid).filter_map(|id| self.objects.get(id))
+        self.index.dependents(owner_uid)
+    }
+
+    /// Those of them that are of a kind, without a look at the others.
+    pub fn dependents_of(&self, owner_uid: &str, kind: Kind) -> impl Iterator<Item = &Object> {
+        self.index.dependents_of(owner_uid, kind)
     }
 
     /// All objects of a kind.
@@ -252,15 +269,12 @@ impl View {
         kind: Kind,
         namespace: &'a str,
     ) -> impl Iterator<Item = &'a Object> {
-        self.index.unmanaged(kind, namespace).filter_map(|id| self.objects.get(id))
+        self.index.unmanaged(kind, namespace)
     }
 
     /// The pods bound to a node, or assumed to be.
-    pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.index.pods_on(node).filter_map(|id| match self.objects.get(id) {
-            Some(Object::Pod(pod)) => Some(pod),
-            _ => None,
-        })
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.pods_on(node)
     }
 
     /// What the pods of a node ask for, all together; finished pods ask for nothing.
@@ -270,10 +284,7 @@ impl View {
 
     /// The pods that wait for a node.
     pub fn unscheduled(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.index.unscheduled().filter_map(|id| match self.objects.get(id) {
-            Some(Object::Pod(pod)) => Some(pod),
-            _ => None,
-        })
+        self.index.unscheduled()
     }
 
     /// How many they are.
@@ -283,15 +294,12 @@ impl View {
 
     /// The names of those of them whose place depends on other pods.
     pub(crate) fn looking_around(&self) -> impl Iterator<Item = &NamespacedName> {
-        self.index.looking_around().map(|id| &id.name)
+        self.index.looking_around()
     }
 
     /// The pods without a node for which room is made on this one.
     pub(crate) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
-        self.index.nominated_to(node).filter_map(|id| match self.objects.get(id) {
-            Some(Object::Pod(pod)) => Some(pod),
-            _ => None,
-        })
+        self.index.nominated_to(node)
     }
 
     /// What the scheduler knows of nodes and of the pods on them.
@@ -320,6 +328,11 @@ impl View {
     /// Until when a DaemonSet leaves a failed pod on a node alone, because pods before it failed there.
     pub(crate) fn daemon_held_until(&self, set_uid: &str, node: &str) -> Option<Tick> {
         self.daemon_failures.held_until(set_uid, node, self.now)
+    }
+
+    /// How the nodes of each zone do.
+    pub(crate) fn zones(&self) -> &Zones {
+        &self.zones
     }
 
     /// How the node lifecycle controller is set.
@@ -357,7 +370,7 @@ impl View {
 
     /// The pods that a controller with this UID manages.
     pub fn pods_of<'a>(&'a self, owner_uid: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.dependents(owner_uid).filter_map(move |object| match object {
+        self.dependents_of(owner_uid, Kind::Pod).filter_map(move |object| match object {
             Object::Pod(pod) if is_controlled_by(&pod.metadata, owner_uid) => Some(pod),
             _ => None,
         })
@@ -368,7 +381,7 @@ impl View {
         &'a self,
         owner_uid: &'a str,
     ) -> impl Iterator<Item = &'a Arc<ReplicaSet>> {
-        self.dependents(owner_uid).filter_map(move |object| match object {
+        self.dependents_of(owner_uid, Kind::ReplicaSet).filter_map(move |object| match object {
             Object::ReplicaSet(rs) if is_controlled_by(&rs.metadata, owner_uid) => Some(rs),
             _ => None,
         })
