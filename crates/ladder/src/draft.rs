@@ -113,11 +113,19 @@ impl Draft {
             Some(last)
                 if last.rung == rung && last.reason == reason && last.pod_restart.is_none() =>
             {
-                last.at = at;
+                let before = std::mem::replace(&mut last.at, at);
+                last.first_at.get_or_insert(before);
                 last.count = last.count.saturating_add(1);
             }
             Some(_) | None => {
-                decisions.push(LedgerDecision { at, rung, reason, count: 1, pod_restart: None });
+                decisions.push(LedgerDecision {
+                    at,
+                    first_at: None,
+                    rung,
+                    reason,
+                    count: 1,
+                    pod_restart: None,
+                });
             }
         }
         let surplus = decisions.len().saturating_sub(DECISIONS_MAX);
@@ -188,4 +196,26 @@ impl Draft {
 /// At a letter's border.
 pub(crate) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_decision_again_keeps_when_it_was_taken_first() {
+        let mut ledger = None;
+        let at = |secs| Tick::from_secs(secs).to_micro_time();
+        for secs in [10, 20, 40] {
+            let mut draft = Draft::of(ledger.as_ref(), Tick::from_secs(secs));
+            draft.hold(HoldReason::Futile, "no restart helps");
+            ledger = Some(draft.ledger);
+        }
+        let mut draft = Draft::of(ledger.as_ref(), Tick::from_secs(50));
+        draft.decide(LedgerPhase::Climbing, Some(Rung::Pod), "it may help now");
+        let decisions = draft.ledger.decisions.unwrap();
+        let told: Vec<_> = decisions.into_iter().map(|d| (d.first_at, d.at, d.count)).collect();
+        assert_eq!(told, [(Some(at(10)), at(40), 3), (None, at(50), 1)]);
+    }
 }

@@ -302,6 +302,9 @@ impl Play {
         let decisions = ledger.decisions.as_deref().unwrap_or_default();
         prop_assert!(decisions.len() <= 32);
         prop_assert!(decisions.iter().all(|d| d.reason.len() <= 1024 && d.count > 0));
+        prop_assert!(
+            decisions.iter().all(|d| d.first_at.as_ref().is_none_or(|first| *first <= d.at))
+        );
         prop_assert!(ledger.message.as_deref().unwrap_or_default().len() <= 1024);
         prop_assert!(ledger.observed.as_deref().unwrap_or_default().len() <= self.names.len());
         for attempts in ledger.attempts.iter().flatten() {

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::{
-    HoldReason, LedgerPhase, PodRestart, PodRestartPhase, RestartLedger,
+    HoldReason, LedgerPhase, PodRestart, PodRestartPhase, RestartLedger, Rung,
 };
 use rekindle_types::{Tick, span};
 
@@ -43,9 +43,10 @@ pub(crate) fn tell(
 ) {
     let status = ledger.and_then(|ledger| ledger.status.as_ref());
     for decision in status.and_then(|status| status.decisions.as_ref()).into_iter().flatten() {
-        let at = Tick::from(&decision.at);
-        let when = When { first: at, last: at, count: decision.count.max(1) };
-        let rung = decision.rung.map_or("held", |rung| rung.name());
+        let last = Tick::from(&decision.at);
+        let first = decision.first_at.as_ref().map_or(last, Tick::from);
+        let when = When { first, last, count: decision.count.max(1) };
+        let rung = decision.rung.map_or("ladder", |rung| rung.name());
         history.add(Source::Ladder, when, &format!("{rung}: {}", decision.reason));
     }
     for restart in restarts {
@@ -95,9 +96,15 @@ pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) 
     let backoff = subjects.iter().find_map(|subject| backoff_ends(*subject));
     let due = status.and_then(|status| status.next_attempt_at.as_ref()).map(Tick::from);
     if let Some((status, due)) = status.zip(due.filter(|due| *due > now)) {
-        let what = match status.held_rung {
-            Some(rung) => format!("the ladder looks again whether there is room for rung {rung}"),
-            None => "the ladder's next attempt".to_owned(),
+        let own = "the container's own back-off ends and it is started again";
+        let what = match (status.held_rung, status.phase, status.rung) {
+            (Some(rung), _, _) => {
+                format!("the ladder looks again whether there is room for rung {rung}")
+            }
+            (None, Some(LedgerPhase::Exhausted), _) => format!("{own}; the ladder tries no more"),
+            (None, Some(LedgerPhase::Holding), _) => format!("{own}; the ladder holds"),
+            (None, _, Some(Rung::Container)) => own.to_owned(),
+            (None, _, _) => "the ladder's next attempt".to_owned(),
         };
         return Some(Next { at: Some(due.to_time()), what });
     }

@@ -273,7 +273,7 @@ fn an_exhausted_ladder_says_what_it_tried() {
         "decisions": [
             {"at": "2026-11-21T11:51:00.000000Z", "rung": "Container", "count": 2, "reason": "container \"app\" exited with 1: left to the container's own restart (2 of 2)"},
             {"at": "2026-11-21T11:55:00.000000Z", "rung": "Pod", "count": 1, "reason": "restarting the whole pod (1 of 1)", "podRestart": "web-1"},
-            {"at": "2026-11-21T11:58:00.000000Z", "count": 3, "reason": "container \"app\" exited with 1 again; every rung was tried (Container 2, Pod 1)"}
+            {"at": "2026-11-21T11:58:00.000000Z", "count": 3, "firstAt": "2026-11-21T11:57:00.000000Z", "reason": "container \"app\" exited with 1 again; every rung was tried (Container 2, Pod 1)"}
         ]
     })));
     evidence.restarts = vec![
@@ -296,7 +296,7 @@ fn an_exhausted_ladder_says_what_it_tried() {
               2026-11-21 11:51:00Z  Container: container "app" exited with 1: left to the container's own restart (2 of 2) (twice until 2026-11-21 11:51:00Z)
               2026-11-21 11:55:00Z  Pod: restarting the whole pod (1 of 1)
               2026-11-21 11:55:00Z  PodRestart web-1, rung Pod, succeeded: Restarted the whole pod in place
-              2026-11-21 11:58:00Z  held: container "app" exited with 1 again; every rung was tried (Container 2, Pod 1) (3 times until 2026-11-21 11:58:00Z)
+              2026-11-21 11:57:00Z  ladder: container "app" exited with 1 again; every rung was tried (Container 2, Pod 1) (3 times until 2026-11-21 11:58:00Z, every 30s)
 
             Ladder "web", Exhausted, on rung Pod
               container "app" exited with 1 again; every rung was tried (Container 2, Pod 1)

@@ -318,7 +318,7 @@ fn replicas_that_run_out_of_memory_show_the_cgroup_and_the_ladder_of_one_of_them
 
         What happened
           2026-11-01 12:00:00Z  container "app" ended; last it was killed for lack of memory (OOMKilled): its limit is 64Mi (8 times until 2026-11-21 11:58:00Z)
-          2026-11-21 11:58:00Z  held: no restart helps (8 times until 2026-11-21 11:58:00Z)
+          2026-11-21 11:58:00Z  ladder: no restart helps (8 times until 2026-11-21 11:58:00Z)
 
         What would help
           - raise resources.limits.memory above 64Mi, or make it use less; no restart helps

@@ -66,6 +66,7 @@ fn ledger(name: &str, secs: u64, last: u64) -> RestartLedger {
     let at = Tick::from_secs(last) + TickDuration::from_millis(500);
     let decision = rekindle_types::v1alpha1::LedgerDecision {
         at: at.to_micro_time(),
+        first_at: None,
         rung: None,
         reason: String::new(),
         count: 1,

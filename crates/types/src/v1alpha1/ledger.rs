@@ -207,6 +207,9 @@ pub struct ObservedContainer {
 pub struct LedgerDecision {
     /// When it was taken last.
     pub at: MicroTime,
+    /// When it was taken first in this row; absent when it was taken once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_at: Option<MicroTime>,
     /// The rung it chose; absent for a decision to hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rung: Option<Rung>,
