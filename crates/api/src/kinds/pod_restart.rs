@@ -1,11 +1,13 @@
 //! PodRestart (rekindle.dev/v1alpha1).
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{API_VERSION, PodRestart, PodRestartSpec, RESTART_STEPS_MAX, Rung};
+use rekindle_types::v1alpha1::{
+    API_VERSION, AVOID_NODE_DEFAULT, PodRestart, RESTART_STEPS_MAX, Rung, avoidance_faults,
+    refresh_faults,
+};
 
 use super::fill;
 use super::refresh;
-use super::restart_ladder::{AVOID_NODE_DEFAULT, span_error};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, wide};
@@ -40,7 +42,7 @@ impl ApiKind for PodRestart {
         fill::drop_empty_text(&mut self.spec.pod_uid);
         let rung = *self.spec.rung.get_or_insert(Rung::Pod);
         if rung == Rung::Reschedule {
-            fill::text(&mut self.spec.avoid_node_for, AVOID_NODE_DEFAULT);
+            self.spec.avoid_node_for.get_or_insert_with(|| AVOID_NODE_DEFAULT.to_owned());
         }
     }
 
@@ -65,7 +67,7 @@ impl ApiKind for PodRestart {
             errors.push(FieldError::too_long(field.child("podUID"), UID_BYTES_MAX));
         }
         let rung = spec.rung.unwrap_or(Rung::Pod);
-        errors.extend(refresh::check(rung, spec.refresh.as_deref(), &field.child("refresh")));
+        errors.extend(refresh_faults(rung, spec.refresh.as_deref(), &field.child("refresh")));
         if text(spec.reason.as_ref()).len() > REASON_BYTES_MAX {
             errors.push(FieldError::too_long(field.child("reason"), REASON_BYTES_MAX));
         }
@@ -79,7 +81,8 @@ impl ApiKind for PodRestart {
                 numbers::in_range(seconds, min, SECONDS_MAX, &field.child(name))
             }));
         }
-        errors.extend(replacement_errors(spec, rung, &field));
+        let avoid = field.child("avoidNodeFor");
+        errors.extend(avoidance_faults(rung, spec.avoid_node_for.as_ref(), &avoid));
         let message = self.status.as_ref().and_then(|status| status.message.as_ref());
         if text(message).len() > MESSAGE_BYTES_MAX {
             errors.push(FieldError::too_long("status.message", MESSAGE_BYTES_MAX));
@@ -122,17 +125,6 @@ impl ApiKind for PodRestart {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
-}
-
-/// What belongs to a rung that makes a new pod.
-fn replacement_errors(spec: &PodRestartSpec, rung: Rung, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let avoid = field.child("avoidNodeFor");
-    if spec.avoid_node_for.is_some() && rung != Rung::Reschedule {
-        errors.push(FieldError::forbidden(&avoid, "may only be set on the rung Reschedule"));
-    }
-    errors.extend(span_error(spec.avoid_node_for.as_ref(), &avoid));
-    errors
 }
 
 /// The phase as text; empty while nobody has taken the request up.

@@ -180,6 +180,16 @@ pub enum CarriedOutBy {
 }
 
 impl Rung {
+    /// All of them, the mildest first.
+    pub const ALL: [Rung; 6] = [
+        Rung::Container,
+        Rung::Containers,
+        Rung::Pod,
+        Rung::Recreate,
+        Rung::Reschedule,
+        Rung::Rollback,
+    ];
+
     /// Who carries it out.
     pub const fn carried_out_by(self) -> CarriedOutBy {
         match self {
