@@ -13,8 +13,9 @@ use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Su
 use crate::table::{AGE, NAME, age, column, wide};
 use crate::validation::{Path, invalid_each, names, numbers, text};
 
-const REASON_BYTES_MAX: usize = 1024;
-const UID_BYTES_MAX: usize = 128;
+/// Counted as a schema counts `maxLength`.
+const REASON_CHARACTERS_MAX: usize = 1024;
+const UID_CHARACTERS_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 4096;
 const SECONDS_MAX: i64 = i32::MAX as i64;
 
@@ -63,14 +64,16 @@ impl ApiKind for PodRestart {
             let messages = names::dns_subdomain(&spec.pod_name);
             errors.extend(invalid_each(&field.child("podName"), &spec.pod_name, messages));
         }
-        if text(spec.pod_uid.as_ref()).len() > UID_BYTES_MAX {
-            errors.push(FieldError::too_long(field.child("podUID"), UID_BYTES_MAX));
+        for (name, said, max) in [
+            ("podUID", spec.pod_uid.as_ref(), UID_CHARACTERS_MAX),
+            ("reason", spec.reason.as_ref(), REASON_CHARACTERS_MAX),
+        ] {
+            if text(said).chars().count() > max {
+                errors.push(FieldError::too_many_characters(field.child(name), max));
+            }
         }
         let rung = spec.rung.unwrap_or(Rung::Pod);
         errors.extend(refresh_faults(rung, spec.refresh.as_deref(), &field.child("refresh")));
-        if text(spec.reason.as_ref()).len() > REASON_BYTES_MAX {
-            errors.push(FieldError::too_long(field.child("reason"), REASON_BYTES_MAX));
-        }
         for (name, seconds, min) in [
             ("gracePeriodSeconds", spec.grace_period_seconds, 0),
             ("deadlineSeconds", spec.deadline_seconds, 1),
