@@ -7,6 +7,7 @@ mod ladder_rules;
 mod ledger;
 mod restart;
 mod restart_steps;
+mod schema_rules;
 
 pub use annotations::*;
 pub use ladder::*;
