@@ -1,6 +1,6 @@
 //! Looks after PodRestarts that no node will answer, carries out those that replace the pod, and clears away old ones.
 //!
-//! A request for a pod that does not exist, has another UID or is on no node is Refused here. Restarts in place are the node's
+//! A request that names no pod, or one that does not exist, has another UID or is on no node is Refused here. Restarts in place are the node's
 //! to answer; Recreate, Reschedule ([`replace`]) and Rollback ([`rollback`]) are carried out here. A request that is not finished by its
 //! deadline is Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it says nothing else), unless
 //! a ledger still has to read it or a node is avoided because of it.
@@ -21,6 +21,7 @@ use rekindle_types::v1alpha1::{
     CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
     ReplacementStep, Rung,
 };
+use rekindle_types::validation::names;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::plan::{Propagation, Write};
@@ -236,6 +237,8 @@ fn is_awaited(view: &View, restart: &PodRestart) -> bool {
 
 /// Why no node will ever take a request up.
 enum Impossible {
+    /// The name it gives is none that a pod can have. Nothing is to be asked: the server would answer something else.
+    NoName(String),
     /// There is no such pod: to be checked at the server, for the view may be behind.
     NoPod,
     /// The pod of that name is another one.
@@ -245,6 +248,14 @@ enum Impossible {
 }
 
 fn impossible(restart: &PodRestart, pod: Option<&Arc<Pod>>) -> Option<Impossible> {
+    let name = restart.spec.pod_name.as_str();
+    if name.is_empty() {
+        return Some(Impossible::NoName("spec.podName is empty".to_owned()));
+    }
+    let wrong = names::dns_subdomain(name);
+    if !wrong.is_empty() {
+        return Some(Impossible::NoName(format!("spec.podName: {name:?}: {}", wrong.join("; "))));
+    }
     let Some(pod) = pod else { return Some(Impossible::NoPod) };
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     match &restart.spec.pod_uid {
@@ -259,6 +270,7 @@ fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &m
     let pod_name = pod_of(restart);
     let Some(why) = impossible(restart, view.pod(&pod_name)) else { return false };
     let message = match why {
+        Impossible::NoName(message) => message,
         Impossible::NoPod => {
             let id = ObjectId::new(Kind::Pod, pod_name.clone());
             plan.then(Write::CheckAbsent { id, uid: None });

@@ -103,6 +103,7 @@ fn policy() -> Policy {
         refresh: None,
         avoid_node_for: None,
     };
+    ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
     ladder.spec.rungs = vec![rung(Rung::Container, 3), rung(Rung::Pod, 2)];
     Policy::of(&ladder).expect("a valid ladder")
 }

@@ -133,6 +133,7 @@ mod tests {
                 avoid_node_for: None,
             })
             .collect();
+        ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
         Policy::of(&ladder).expect("a valid ladder")
     }
 

@@ -1,10 +1,7 @@
 //! By what a pod's restarts go: a RestartLadder that selects it, else the ladder of its annotations, else Kubernetes' own rules.
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_types::v1alpha1::{
-    LADDER, LADDER_ANNOTATIONS, LADDER_WINDOW, LadderAnnotationError, RestartLadder,
-    annotated_ladder,
-};
+use rekindle_types::v1alpha1::{LADDER_ANNOTATIONS, RestartLadder, annotated_ladder};
 
 use crate::decide::fold;
 use crate::{Policy, PolicyError, select};
@@ -28,36 +25,11 @@ pub fn policy_of<'a>(
 /// `replicaset/web-5d8f`, `pod/web`.
 fn of_annotations(pod: &Pod) -> Result<Option<Policy>, PolicyError> {
     let annotations = pod.metadata.annotations.as_ref();
-    let invalid = |annotation: &'static str, problem: String| PolicyError::Annotation {
+    let spec = annotated_ladder(annotations).map_err(|broken| PolicyError::Annotations {
         pod: pod.metadata.name.clone().unwrap_or_default(),
-        annotation,
-        problem,
-    };
-    let first = |mut errors: Vec<LadderAnnotationError>| {
-        let error = errors.swap_remove(0);
-        invalid(error.annotation, format!("{:?}: {}", error.value, error.problem))
-    };
-    let Some(spec) = annotated_ladder(annotations).map_err(first)? else { return Ok(None) };
-    let mut ladder = RestartLadder { spec, ..RestartLadder::default() };
-    ladder.metadata.name = Some(name_of(pod));
-    ladder.metadata.generation = Some(generation_of(pod));
-    let policy = Policy::of(&ladder).map_err(|error| {
-        let (annotation, problem) = match &error {
-            PolicyError::Window { text, .. } => {
-                (LADDER_WINDOW, format!("{text:?} is not a duration such as 90s, 10m or 1h30m"))
-            }
-            PolicyError::NoRungs { .. } => (LADDER, "a ladder needs a rung".to_owned()),
-            PolicyError::Order { rung, .. } => {
-                (LADDER, format!("{rung} must come once, after every milder rung"))
-            }
-            PolicyError::Attempts { rung, .. } => {
-                (LADDER, format!("{rung}: attempts must be at least 1"))
-            }
-            PolicyError::Annotation { annotation, problem, .. } => (*annotation, problem.clone()),
-        };
-        invalid(annotation, problem)
+        broken,
     })?;
-    Ok(Some(policy))
+    Ok(spec.map(|spec| Policy::of_spec(name_of(pod), Some(generation_of(pod)), &spec)))
 }
 
 fn name_of(pod: &Pod) -> String {

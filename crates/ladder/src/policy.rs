@@ -1,10 +1,11 @@
 //! A RestartLadder, read and completed with its defaults.
 
-use rekindle_types::v1alpha1::{LadderRung, OnExhausted, Refresh, RestartLadder, Rung};
+use rekindle_types::v1alpha1::{
+    LADDER_WINDOW_DEFAULT, LadderAnnotationError, LadderRung, OnExhausted, RUNG_ATTEMPTS_DEFAULT,
+    Refresh, RestartLadder, RestartLadderSpec, Rung,
+};
+use rekindle_types::validation::FieldError;
 use rekindle_types::{TickDuration, span};
-
-/// Attempts count inside this window unless the ladder says otherwise.
-const WINDOW_DEFAULT: TickDuration = TickDuration::from_secs(600);
 
 /// A ladder that can be decided by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,85 +42,60 @@ pub struct Step {
 /// Why a ladder cannot be decided by. The API refuses such a spec; on another cluster it may have got in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// The window is not a span of time, or is none.
-    #[error(
-        "RestartLadder {ladder:?}: spec.window: {text:?} is not a duration such as 90s, 10m or 1h30m"
-    )]
-    Window {
+    /// The object's spec breaks the rules.
+    #[error("RestartLadder {ladder:?}: {}", in_words(faults))]
+    Ladder {
         /// The ladder.
         ladder: String,
-        /// What it says.
-        text: String,
-    },
-    /// There is nothing to try.
-    #[error("RestartLadder {ladder:?}: spec.rungs: a ladder needs a rung")]
-    NoRungs {
-        /// The ladder.
-        ladder: String,
-    },
-    /// A rung stands twice, or below a milder one.
-    #[error("RestartLadder {ladder:?}: spec.rungs: {rung} must come once, after every milder rung")]
-    Order {
-        /// The ladder.
-        ladder: String,
-        /// The rung.
-        rung: Rung,
-    },
-    /// A rung that is never tried.
-    #[error("RestartLadder {ladder:?}: spec.rungs: {rung}: attempts must be at least 1")]
-    Attempts {
-        /// The ladder.
-        ladder: String,
-        /// The rung.
-        rung: Rung,
+        /// What is wrong with it; at least one.
+        faults: Vec<FieldError>,
     },
     /// The pod's own annotations make no ladder.
-    #[error("pod {pod:?}: annotation {annotation}: {problem}")]
-    Annotation {
+    #[error("pod {pod:?}: {}", in_words(broken))]
+    Annotations {
         /// The pod.
         pod: String,
-        /// Which of them.
-        annotation: &'static str,
-        /// What is wrong with it.
-        problem: String,
+        /// What is wrong with them; at least one.
+        broken: Vec<LadderAnnotationError>,
     },
+}
+
+fn in_words(faults: &[impl ToString]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl Policy {
     /// Reads a ladder.
     ///
     /// # Errors
-    /// When the window is no span of time, or the rungs are absent, out of order, repeated or without an attempt.
+    /// When its spec breaks a rule that the API holds ladders to.
     pub fn of(ladder: &RestartLadder) -> Result<Policy, PolicyError> {
+        let faults = ladder.spec.faults();
         let name = ladder.metadata.name.clone().unwrap_or_default();
-        let spec = &ladder.spec;
-        let window = match &spec.window {
-            None => WINDOW_DEFAULT,
-            Some(text) => span::parse(text)
-                .ok()
-                .filter(|window| *window > TickDuration::ZERO)
-                .ok_or_else(|| PolicyError::Window { ladder: name.clone(), text: text.clone() })?,
-        };
-        if spec.rungs.is_empty() {
-            return Err(PolicyError::NoRungs { ladder: name });
+        if faults.is_empty() {
+            Ok(Policy::of_spec(name, ladder.metadata.generation, &ladder.spec))
+        } else {
+            Err(PolicyError::Ladder { ladder: name, faults })
         }
-        let mut steps: Vec<Step> = Vec::with_capacity(spec.rungs.len());
-        for rung in &spec.rungs {
-            if steps.last().is_some_and(|before| before.rung >= rung.rung) {
-                return Err(PolicyError::Order { ladder: name, rung: rung.rung });
-            }
-            steps.push(step(rung, &name)?);
-        }
+    }
+
+    /// Completes what keeps the rules.
+    pub(crate) fn of_spec(
+        name: String,
+        generation: Option<i64>,
+        spec: &RestartLadderSpec,
+    ) -> Policy {
+        let window = spec.window.as_deref().unwrap_or(LADDER_WINDOW_DEFAULT);
         let budget = spec.budget.clone().unwrap_or_default();
-        Ok(Policy {
+        Policy {
             name,
-            generation: ladder.metadata.generation,
-            window,
-            steps,
+            generation,
+            window: span::parse(window).expect("the rules ask for a span of time"),
+            steps: spec.rungs.iter().map(step).collect(),
             max_concurrent: budget.max_concurrent,
             per_minute: budget.per_minute,
             on_exhausted: spec.on_exhausted.unwrap_or_default(),
-        })
+        }
     }
 
     /// A rung of this ladder.
@@ -128,11 +104,8 @@ impl Policy {
     }
 }
 
-fn step(rung: &LadderRung, ladder: &str) -> Result<Step, PolicyError> {
-    let attempts = rung.attempts.unwrap_or(1);
-    if attempts == 0 {
-        return Err(PolicyError::Attempts { ladder: ladder.to_owned(), rung: rung.rung });
-    }
+fn step(rung: &LadderRung) -> Step {
+    let attempts = rung.attempts.unwrap_or(RUNG_ATTEMPTS_DEFAULT);
     let refresh = match (rung.rung, &rung.refresh) {
         (Rung::Pod, Some(refresh)) => refresh.clone(),
         (Rung::Pod, None) => Refresh::ALL.to_vec(),
@@ -142,7 +115,7 @@ fn step(rung: &LadderRung, ladder: &str) -> Result<Step, PolicyError> {
         ) => Vec::new(),
     };
     let avoid_node_for = rung.avoid_node_for.clone();
-    Ok(Step { rung: rung.rung, attempts, refresh, avoid_node_for })
+    Step { rung: rung.rung, attempts, refresh, avoid_node_for }
 }
 
 #[cfg(test)]

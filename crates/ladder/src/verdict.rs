@@ -7,6 +7,8 @@ use rekindle_types::v1alpha1::{RestartLadder, RestartLadderStatus};
 use crate::Policy;
 
 const ACCEPTED: &str = "Accepted";
+/// A message quotes what a person wrote, which may be of any length.
+const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// The status to write; equal to the present one when nothing changed.
 pub fn ladder_status(ladder: &RestartLadder, now: Tick) -> RestartLadderStatus {
@@ -35,8 +37,16 @@ pub fn ladder_status(ladder: &RestartLadder, now: Tick) -> RestartLadderStatus {
 fn verdict(ladder: &RestartLadder) -> (&'static str, &'static str, String) {
     match Policy::of(ladder) {
         Ok(_) => ("True", "Accepted", "every rung is carried out".to_owned()),
-        Err(error) => ("False", "Invalid", error.to_string()),
+        Err(error) => ("False", "Invalid", cut(error.to_string())),
     }
+}
+
+fn cut(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        message.push('…');
+    }
+    message
 }
 
 #[cfg(test)]

@@ -91,6 +91,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             };
             let mut ladder = RestartLadder::default();
             ladder.metadata.generation = Some(1);
+            ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
             ladder.spec.window = Some(format!("{window}s"));
             ladder.spec.rungs = [
                 rung(Rung::Container, container),

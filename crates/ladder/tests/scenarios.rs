@@ -193,6 +193,7 @@ impl Player {
         ladder.metadata.generation =
             Some(options.get("generation").map_or(1, |n| n.parse().expect("a number")));
         let spec = &mut ladder.spec;
+        spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
         spec.window = options.get("window").cloned();
         spec.rungs = options["rungs"].split(',').map(rung_of).collect();
         let number = |key: &str| options.get(key).map(|n| n.parse().expect("a number"));

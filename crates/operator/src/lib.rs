@@ -54,7 +54,7 @@ pub use scaling::{NodeSupply, Scaler, SupplyError, say_being_removed};
 pub use webhook::{Webhook, WebhookError, notify};
 pub use work::Work;
 pub use writer::{
-    Answer, Transport, Writer, collection, object_from_json, object_of, path, refused,
+    Answer, NoPath, Transport, Writer, collection, object_from_json, object_of, path, refused,
     stored_from_json,
 };
 

@@ -25,16 +25,13 @@ pub(crate) fn of_ledger(view: &View, ledger: &RestartLedger) -> Option<Policy> {
 /// refuses such annotations; on another cluster they get in.
 pub(crate) fn complaint(pod: &Arc<Pod>, error: &PolicyError) -> Option<Note> {
     match error {
-        PolicyError::Annotation { .. } => {
+        PolicyError::Annotations { .. } => {
             let about = Object::Pod(Arc::clone(pod));
             let component = crate::around::COMPONENT;
             let message = error.to_string();
             Some(Note::new(&about, Severity::Warning, LADDER_INVALID, message, component))
         }
-        PolicyError::Window { .. }
-        | PolicyError::NoRungs { .. }
-        | PolicyError::Order { .. }
-        | PolicyError::Attempts { .. } => None,
+        PolicyError::Ladder { .. } => None,
     }
 }
 

@@ -22,6 +22,7 @@ use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
 use rekindle_types::term::TERM_OVER;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
+use rekindle_types::validation::names;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -95,37 +96,45 @@ impl<T: Transport> Writer<T> {
 
     /// Carries the write out.
     pub async fn carry_out(&self, write: &Write) -> Outcome {
-        match write {
+        self.ask_for(write).await.unwrap_or_else(|no_path| Outcome::Refused {
+            refusal: Refusal::Other,
+            message: no_path.to_string(),
+        })
+    }
+
+    async fn ask_for(&self, write: &Write) -> Result<Outcome, NoPath> {
+        let outcome = match write {
             Write::Create(object) => {
                 let path = collection(&object.id());
                 self.store(object.kind(), Method::POST, &path, JSON, &Sent(object)).await
             }
             Write::Update(object) => {
-                let path = path(&object.id(), "");
+                let path = path(&object.id(), "")?;
                 self.store(object.kind(), Method::PUT, &path, JSON, &Sent(object)).await
             }
             Write::UpdateStatus(object) => {
-                let path = path(&object.id(), "/status");
+                let path = path(&object.id(), "/status")?;
                 self.store(object.kind(), Method::PUT, &path, JSON, &Sent(object)).await
             }
             Write::Patch { id, part, patch } => {
                 let path = match part {
-                    Part::Whole => path(id, ""),
-                    Part::Status => path(id, "/status"),
+                    Part::Whole => path(id, "")?,
+                    Part::Status => path(id, "/status")?,
                 };
                 self.store(id.kind, Method::PATCH, &path, MERGE_PATCH, patch).await
             }
-            Write::Delete(delete) => self.delete(delete).await,
+            Write::Delete(delete) => self.delete(delete).await?,
             Write::DeleteAll { of } => {
                 let options = json!({"propagationPolicy": "Background"});
                 done(self.send(Method::DELETE, &collection(of), JSON, &options).await)
             }
-            Write::Bind { pod, uid, node } => self.bind(pod, uid, node).await,
-            Write::Evict(evict) => self.evict(evict).await,
-            Write::Finalize(namespace) => self.finalize(namespace).await,
-            Write::CheckAbsent { id, uid } => self.check_absent(id, uid.as_deref()).await,
+            Write::Bind { pod, uid, node } => self.bind(pod, uid, node).await?,
+            Write::Evict(evict) => self.evict(evict).await?,
+            Write::Finalize(namespace) => self.finalize(namespace).await?,
+            Write::CheckAbsent { id, uid } => self.check_absent(id, uid.as_deref()).await?,
             Write::CheckEmpty { of } => self.check_empty(of).await,
-        }
+        };
+        Ok(outcome)
     }
 
     /// Writes an event; one that cannot be written is lost, and said in the log.
@@ -143,7 +152,10 @@ impl<T: Transport> Writer<T> {
                     "lastTimestamp": event.last_timestamp,
                     "message": event.message,
                 });
-                let answer = self.send(Method::PATCH, &path(&id, ""), MERGE_PATCH, &repeat).await;
+                let answer = match path(&id, "") {
+                    Ok(path) => self.send(Method::PATCH, &path, MERGE_PATCH, &repeat).await,
+                    Err(no_path) => Answer::Unknown(no_path.to_string()),
+                };
                 let answer = match answer {
                     Answer::Refused(status) if status.code == 404 => {
                         self.send(Method::POST, &collection(&id), JSON, &*event).await
@@ -169,7 +181,7 @@ impl<T: Transport> Writer<T> {
         }
     }
 
-    async fn delete(&self, delete: &Delete) -> Outcome {
+    async fn delete(&self, delete: &Delete) -> Result<Outcome, NoPath> {
         let mut options = json!({"preconditions": {"uid": delete.uid}});
         let policy = match delete.propagation {
             Propagation::Default => None,
@@ -184,25 +196,25 @@ impl<T: Transport> Writer<T> {
             Grace::Own => {}
             Grace::Now => options["gracePeriodSeconds"] = 0.into(),
         }
-        let answer = self.send(Method::DELETE, &path(&delete.id, ""), JSON, &options).await;
-        match answer {
+        let answer = self.send(Method::DELETE, &path(&delete.id, "")?, JSON, &options).await;
+        Ok(match answer {
             // A Status, or an object that nothing holds any more, is the last that is heard of it.
             Answer::Object(object) if is_last_word(&object) => Outcome::Gone,
             answer => stored(delete.id.kind, answer),
-        }
+        })
     }
 
-    async fn bind(&self, pod: &ObjectId, uid: &str, node: &str) -> Outcome {
+    async fn bind(&self, pod: &ObjectId, uid: &str, node: &str) -> Result<Outcome, NoPath> {
         let binding = json!({
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {"name": pod.name.name, "namespace": pod.name.namespace, "uid": uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
-        done(self.send(Method::POST, &path(pod, "/binding"), JSON, &binding).await)
+        Ok(done(self.send(Method::POST, &path(pod, "/binding")?, JSON, &binding).await))
     }
 
-    async fn evict(&self, evict: &Evict) -> Outcome {
+    async fn evict(&self, evict: &Evict) -> Result<Outcome, NoPath> {
         let mut options = json!({"preconditions": {"uid": evict.uid}});
         if let Some(seconds) = evict.grace_seconds {
             options["gracePeriodSeconds"] = seconds.into();
@@ -213,36 +225,36 @@ impl<T: Transport> Writer<T> {
             "metadata": {"name": evict.pod.name.name, "namespace": evict.pod.name.namespace},
             "deleteOptions": options,
         });
-        done(self.send(Method::POST, &path(&evict.pod, "/eviction"), JSON, &eviction).await)
+        Ok(done(self.send(Method::POST, &path(&evict.pod, "/eviction")?, JSON, &eviction).await))
     }
 
-    async fn finalize(&self, namespace: &Namespace) -> Outcome {
+    async fn finalize(&self, namespace: &Namespace) -> Result<Outcome, NoPath> {
         let object = Object::from(namespace.clone());
-        let path = path(&object.id(), "/finalize");
+        let path = path(&object.id(), "/finalize")?;
         let answer = self.send(Method::PUT, &path, JSON, &Sent(&object)).await;
         let holds = |object: &Value| {
             let finalizers = [&object["spec"]["finalizers"], &object["metadata"]["finalizers"]];
             finalizers.iter().any(|list| list.as_array().is_some_and(|list| !list.is_empty()))
         };
-        match answer {
+        Ok(match answer {
             Answer::Object(left) if !holds(&left) && is_being_deleted(&left) => Outcome::Gone,
             answer => stored(Kind::Namespace, answer),
-        }
+        })
     }
 
-    async fn check_absent(&self, id: &ObjectId, uid: Option<&str>) -> Outcome {
+    async fn check_absent(&self, id: &ObjectId, uid: Option<&str>) -> Result<Outcome, NoPath> {
         let still_there = || Outcome::Refused {
             refusal: Refusal::StillThere,
             message: format!("{id} is still there"),
         };
-        match self.read(&path(id, "")).await {
+        Ok(match self.read(&path(id, "")?).await {
             Answer::Object(found) => match uid {
                 Some(uid) if found["metadata"]["uid"] != uid => Outcome::Done,
                 Some(_) | None => still_there(),
             },
             Answer::Refused(status) if status.code == 404 => Outcome::Done,
             answer => done(answer),
-        }
+        })
     }
 
     async fn check_empty(&self, of: &ObjectId) -> Outcome {
@@ -338,9 +350,27 @@ pub fn collection(id: &ObjectId) -> String {
     }
 }
 
+/// An object whose name cannot stand in a path. A request for it would be one for something else: without a name, for all objects of the
+/// kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ask for {} {:?}: that is no name of an object", kind.info().kind, name.to_string())]
+pub struct NoPath {
+    /// The kind.
+    kind: Kind,
+    /// What it is called.
+    name: NamespacedName,
+}
+
 /// The path of an object, followed by that of a subresource (`/status`).
-pub fn path(id: &ObjectId, subresource: &str) -> String {
-    format!("{}/{}{subresource}", collection(id), id.name.name)
+///
+/// # Errors
+/// When the object has no name, or one that is more or less than a segment of a path.
+pub fn path(id: &ObjectId, subresource: &str) -> Result<String, NoPath> {
+    let name = id.name.name.as_str();
+    if name.is_empty() || name.contains(['?', '#']) || !names::path_segment(name).is_empty() {
+        return Err(NoPath { kind: id.kind, name: id.name.clone() });
+    }
+    Ok(format!("{}/{name}{subresource}", collection(id)))
 }
 
 /// The object with its apiVersion and kind, as it is sent.
@@ -522,3 +552,6 @@ pub fn refused(status: Status) -> Outcome {
     };
     Outcome::Refused { refusal, message }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use http::Method;
 use rekindle_controllers::leader_election::{Ask, Candidacy, Candidate, Timing, Unanswered};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Step};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, InTerm, Seen, Task, Work, Writer, kinds, object_from_json, path};
+use rekindle_operator::{Desk, InTerm, Seen, Task, Work, Writer, kinds, object_from_json};
 use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::{Term, Tick, TickDuration};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::entropy::Seeded;
 use crate::error::SimError;
 use crate::server::Server;
-use crate::world::BEGIN;
+use crate::world::{BEGIN, path};
 
 const STEP: TickDuration = TickDuration::from_millis(200);
 /// More rounds than anything needs at one moment.

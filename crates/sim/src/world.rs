@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Refusal};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, Seen, Task, Writer, kinds, path};
+use rekindle_operator::{Desk, Seen, Task, Writer, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
@@ -505,12 +505,13 @@ impl World {
         match change {
             Change::Apply(object) => self.apply(&object),
             Change::Patch(id, patch) => {
-                let answer = self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, &patch);
+                let path = named_path(&id, "change")?;
+                let answer = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
                 self.accepted(&id, "change", answer)
             }
             Change::Delete(id) => {
-                let answer =
-                    self.call(Method::DELETE, &path(&id, ""), "application/json", &json!({}));
+                let path = named_path(&id, "delete")?;
+                let answer = self.call(Method::DELETE, &path, "application/json", &json!({}));
                 self.accepted(&id, "delete", answer)
             }
             Change::Cut(nodes) => {
@@ -548,6 +549,20 @@ impl World {
             _ => (code, serde_json::from_slice(&answer).unwrap_or(Value::Null)),
         }
     }
+}
+
+/// The path of an object that the API holds.
+pub(crate) fn path(id: &ObjectId, subresource: &str) -> String {
+    rekindle_operator::path(id, subresource).expect("the API takes nothing without a name")
+}
+
+/// The path of what a script names.
+fn named_path(id: &ObjectId, operation: &'static str) -> Result<String, SimError> {
+    rekindle_operator::path(id, "").map_err(|no_path| SimError::Refused {
+        operation,
+        object: id.to_string(),
+        message: no_path.to_string(),
+    })
 }
 
 fn name_of(pod: &Pod) -> NamespacedName {

@@ -24,6 +24,7 @@ pub mod term;
 pub mod tick;
 pub mod user;
 pub mod v1alpha1;
+pub mod validation;
 
 pub use causes::causes;
 pub use exit::{Exit, ExitStatus};

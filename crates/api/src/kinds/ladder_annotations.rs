@@ -2,12 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::v1alpha1::{
-    LADDER, LADDER_ANNOTATIONS, LADDER_AVOID_NODE_FOR, LADDER_REFRESH, LADDER_WINDOW,
-    RestartLadderSpec, annotated_ladder,
-};
+use rekindle_types::v1alpha1::{LADDER, LADDER_ANNOTATIONS, annotated_ladder};
 
-use super::restart_ladder;
 use crate::registry::AnyObject;
 use crate::registry::field_error::FieldError;
 use crate::validation::Path;
@@ -23,9 +19,8 @@ pub(super) fn check(
         .map(|(name, _)| FieldError::not_supported(field, name, &LADDER_ANNOTATIONS))
         .collect();
     match annotated_ladder(annotations) {
-        Ok(None) => {}
-        Ok(Some(spec)) => errors.extend(check_spec(&spec, annotations, field)),
-        Err(unread) => errors.extend(unread.into_iter().map(|error| {
+        Ok(None | Some(_)) => {}
+        Err(broken) => errors.extend(broken.into_iter().map(|error| {
             let field = field.key(error.annotation);
             match error.value.as_str() {
                 "" if annotations.is_none_or(|all| !all.contains_key(error.annotation)) => {
@@ -36,36 +31,6 @@ pub(super) fn check(
         })),
     }
     errors
-}
-
-/// The rules of a RestartLadder, told with the annotation that breaks them.
-fn check_spec(
-    spec: &RestartLadderSpec,
-    annotations: Option<&BTreeMap<String, String>>,
-    field: &Path,
-) -> Vec<FieldError> {
-    let root = Path::new("spec");
-    let mut broken = restart_ladder::climb_errors(spec, &root);
-    for error in &mut broken {
-        let annotation = annotation_of(&error.field);
-        let said = annotations.and_then(|all| all.get(annotation)).map_or("", String::as_str);
-        let detail = match error.field.rsplit('.').next() {
-            Some("rung" | "attempts") => error.body(),
-            Some(_) | None => error.detail.clone(),
-        };
-        *error = FieldError::invalid(field.key(annotation), said, detail);
-    }
-    broken
-}
-
-/// The annotation that a field of the spec was read from.
-fn annotation_of(field: &str) -> &'static str {
-    match field {
-        "spec.window" => LADDER_WINDOW,
-        _ if field.ends_with(".avoidNodeFor") => LADDER_AVOID_NODE_FOR,
-        _ if field.contains(".refresh") => LADDER_REFRESH,
-        _ => LADDER,
-    }
 }
 
 /// A word about a ladder on an object that has no pod's annotations: there it does nothing.

@@ -1,18 +1,21 @@
 //! PodRestart (rekindle.dev/v1alpha1).
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{API_VERSION, PodRestart, PodRestartSpec, RESTART_STEPS_MAX, Rung};
+use rekindle_types::v1alpha1::{
+    API_VERSION, AVOID_NODE_DEFAULT, PodRestart, RESTART_STEPS_MAX, Rung, avoidance_faults,
+    refresh_faults,
+};
 
 use super::fill;
 use super::refresh;
-use super::restart_ladder::{AVOID_NODE_DEFAULT, span_error};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, wide};
 use crate::validation::{Path, invalid_each, names, numbers, text};
 
-const REASON_BYTES_MAX: usize = 1024;
-const UID_BYTES_MAX: usize = 128;
+/// Counted as a schema counts `maxLength`.
+const REASON_CHARACTERS_MAX: usize = 1024;
+const UID_CHARACTERS_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 4096;
 const SECONDS_MAX: i64 = i32::MAX as i64;
 
@@ -40,7 +43,7 @@ impl ApiKind for PodRestart {
         fill::drop_empty_text(&mut self.spec.pod_uid);
         let rung = *self.spec.rung.get_or_insert(Rung::Pod);
         if rung == Rung::Reschedule {
-            fill::text(&mut self.spec.avoid_node_for, AVOID_NODE_DEFAULT);
+            self.spec.avoid_node_for.get_or_insert_with(|| AVOID_NODE_DEFAULT.to_owned());
         }
     }
 
@@ -61,14 +64,16 @@ impl ApiKind for PodRestart {
             let messages = names::dns_subdomain(&spec.pod_name);
             errors.extend(invalid_each(&field.child("podName"), &spec.pod_name, messages));
         }
-        if text(spec.pod_uid.as_ref()).len() > UID_BYTES_MAX {
-            errors.push(FieldError::too_long(field.child("podUID"), UID_BYTES_MAX));
+        for (name, said, max) in [
+            ("podUID", spec.pod_uid.as_ref(), UID_CHARACTERS_MAX),
+            ("reason", spec.reason.as_ref(), REASON_CHARACTERS_MAX),
+        ] {
+            if text(said).chars().count() > max {
+                errors.push(FieldError::too_many_characters(field.child(name), max));
+            }
         }
         let rung = spec.rung.unwrap_or(Rung::Pod);
-        errors.extend(refresh::check(rung, spec.refresh.as_deref(), &field.child("refresh")));
-        if text(spec.reason.as_ref()).len() > REASON_BYTES_MAX {
-            errors.push(FieldError::too_long(field.child("reason"), REASON_BYTES_MAX));
-        }
+        errors.extend(refresh_faults(rung, spec.refresh.as_deref(), &field.child("refresh")));
         for (name, seconds, min) in [
             ("gracePeriodSeconds", spec.grace_period_seconds, 0),
             ("deadlineSeconds", spec.deadline_seconds, 1),
@@ -79,7 +84,8 @@ impl ApiKind for PodRestart {
                 numbers::in_range(seconds, min, SECONDS_MAX, &field.child(name))
             }));
         }
-        errors.extend(replacement_errors(spec, rung, &field));
+        let avoid = field.child("avoidNodeFor");
+        errors.extend(avoidance_faults(rung, spec.avoid_node_for.as_ref(), &avoid));
         let message = self.status.as_ref().and_then(|status| status.message.as_ref());
         if text(message).len() > MESSAGE_BYTES_MAX {
             errors.push(FieldError::too_long("status.message", MESSAGE_BYTES_MAX));
@@ -122,17 +128,6 @@ impl ApiKind for PodRestart {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
-}
-
-/// What belongs to a rung that makes a new pod.
-fn replacement_errors(spec: &PodRestartSpec, rung: Rung, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let avoid = field.child("avoidNodeFor");
-    if spec.avoid_node_for.is_some() && rung != Rung::Reschedule {
-        errors.push(FieldError::forbidden(&avoid, "may only be set on the rung Reschedule"));
-    }
-    errors.extend(span_error(spec.avoid_node_for.as_ref(), &avoid));
-    errors
 }
 
 /// The phase as text; empty while nobody has taken the request up.

@@ -14,6 +14,9 @@ use super::{LIST_META, PATCH, list_schema, reference};
 use crate::patch::merge_keys::{ListMerge, MergeField, RetainKeys, SCHEMAS};
 use crate::registry::{KindEntry, Subresource};
 
+/// What the names of our own schemas begin with.
+const OURS: &str = "dev.rekindle.";
+
 /// The schemas that these kinds need.
 pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
@@ -38,8 +41,11 @@ pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
     generator.subschema_for::<ListMeta>();
     generator.subschema_for::<Status>();
     let mut schemas = generator.take_definitions(true);
-    for schema in schemas.values_mut() {
+    for (name, schema) in &mut schemas {
         clean(schema);
+        if name.starts_with(OURS) {
+            join_lines(schema);
+        }
     }
     inline_enums(&mut schemas);
     for entry in kinds {
@@ -70,6 +76,22 @@ fn clean(schema: &mut Value) {
         Value::Object(map) => {
             clean_object(map);
             map.values_mut().for_each(clean);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Joins the lines of descriptions: ours are broken where the source is, and kubectl explain breaks them again where the terminal ends. An
+/// empty line stays.
+fn join_lines(schema: &mut Value) {
+    match schema {
+        Value::Array(list) => list.iter_mut().for_each(join_lines),
+        Value::Object(map) => {
+            if let Some(Value::String(text)) = map.get_mut("description") {
+                let paragraphs = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
+                *text = paragraphs.collect::<Vec<_>>().join("\n\n");
+            }
+            map.values_mut().for_each(join_lines);
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }

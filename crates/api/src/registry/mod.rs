@@ -2,7 +2,6 @@
 
 pub mod decode_error;
 pub mod erased;
-pub mod field_error;
 pub mod resource;
 pub(crate) mod strict;
 
@@ -10,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub use decode_error::DecodeError;
 pub use erased::{AnyObject, KindEntry};
-pub use field_error::{FieldError, Problem};
+pub use rekindle_types::validation::field_error::{self, FieldError, Problem};
 pub use resource::{ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource};
 
 /// The served kinds. Built once at start; adding a kind is one [`Registry::register`] line.

@@ -2,21 +2,13 @@
 
 use std::collections::BTreeMap;
 
+pub use rekindle_types::validation::labels::labels;
+
 use super::{Path, invalid_each, names};
 use crate::registry::field_error::FieldError;
 
 /// All annotations of an object together, keys and values.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-
-/// Checks the keys and values of labels or of a node selector.
-pub fn labels(labels: Option<&BTreeMap<String, String>>, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    for (key, value) in labels.into_iter().flatten() {
-        errors.extend(invalid_each(field, key, names::qualified(key)));
-        errors.extend(invalid_each(&field.key(key), value, names::label_value(value)));
-    }
-    errors
-}
 
 /// Checks the keys of annotations and their size together.
 pub fn annotations(

@@ -1,6 +1,6 @@
 //! Numbers within bounds.
 
-use std::fmt;
+pub use rekindle_types::validation::numbers::in_range;
 
 use super::Path;
 use crate::registry::field_error::FieldError;
@@ -12,16 +12,6 @@ const ID_MAX: i64 = 0xffff_ffff;
 pub fn non_negative(value: impl Into<i64>, field: &Path) -> Option<FieldError> {
     let value = value.into();
     (value < 0).then(|| FieldError::invalid(field, value, "must be greater than or equal to 0"))
-}
-
-/// Inside a range, both ends included.
-pub fn in_range<N>(value: N, min: N, max: N, field: &Path) -> Option<FieldError>
-where
-    N: Copy + PartialOrd + fmt::Display + fmt::Debug,
-{
-    (value < min || value > max).then(|| {
-        FieldError::invalid(field, value, format!("must be between {min} and {max}, inclusive"))
-    })
 }
 
 /// A user or group id.

@@ -46,6 +46,31 @@ fn a_request_that_no_node_can_answer_is_refused_with_the_reason() {
     }
 }
 
+/// On a cluster whose API server does not look at names. To ask for a pod without a name is to ask for all pods.
+#[test]
+fn a_request_that_names_no_pod_is_refused_and_nothing_is_asked_for() {
+    let mut world = World::new();
+    for (name, spec, message) in [
+        ("empty", json!({"podName": ""}), "spec.podName is empty"),
+        ("absent", json!({}), "spec.podName is empty"),
+        ("operator", json!({"podName": "", "rung": "Recreate"}), "spec.podName is empty"),
+        (
+            "path",
+            json!({"podName": "A_b/../c"}),
+            "spec.podName: \"A_b/../c\": a lowercase RFC 1123",
+        ),
+        ("long", json!({"podName": "a".repeat(254)}), "must be no more than 253 characters"),
+    ] {
+        let request = world.create(restart(name, spec));
+        world.settle();
+        let status = status(&world, &request);
+        assert_eq!(status.phase, Some(PodRestartPhase::Refused), "{name}");
+        let told = status.message.unwrap_or_default();
+        assert!(told.contains(message), "{name}: {told}");
+        assert!(told.len() < 700, "{name}: {told}");
+    }
+}
+
 #[test]
 fn a_request_for_a_pod_on_a_node_is_the_nodes_until_the_pod_goes() {
     let mut world = World::with_node();

@@ -1,5 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use rekindle_types::v1alpha1::{LadderRung, Rung};
+use rekindle_types::v1alpha1::{LADDER, LADDER_WINDOW, LadderRung, Rung};
 
 use super::*;
 
@@ -75,15 +75,15 @@ fn annotations_that_make_no_ladder_are_named_with_their_pod() {
     for (pairs, says) in [
         (
             [(LADDER, "Pod"), (LADDER_WINDOW, "soon")],
-            "pod \"web-0\": annotation rekindle.dev/ladder-window: \"soon\" is not a duration",
+            "pod \"web-0\": annotation rekindle.dev/ladder-window: \"soon\": \"soon\" is not a duration",
         ),
         (
             [(LADDER, "Pod, Container"), (LADDER_WINDOW, "1m")],
-            "pod \"web-0\": annotation rekindle.dev/ladder: Container must come once, after every milder rung",
+            "pod \"web-0\": annotation rekindle.dev/ladder: \"Pod, Container\": Invalid value: \"Container\": must stand before Pod",
         ),
         (
             [(LADDER, "Pod:0"), (LADDER_WINDOW, "1m")],
-            "pod \"web-0\": annotation rekindle.dev/ladder: Pod: attempts must be at least 1",
+            "pod \"web-0\": annotation rekindle.dev/ladder: \"Pod:0\": Invalid value: 0: must be between 1 and 1000",
         ),
         (
             [(LADDER, "Pods"), (LADDER_WINDOW, "1m")],

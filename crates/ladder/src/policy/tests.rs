@@ -1,3 +1,4 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::v1alpha1::{LadderBudget, RestartLadderSpec};
 
 use super::*;
@@ -5,6 +6,10 @@ use super::*;
 fn ladder(window: Option<&str>, rungs: &[(Rung, Option<u32>)]) -> RestartLadder {
     let mut ladder = RestartLadder::default();
     ladder.metadata.name = Some("web".to_owned());
+    let selector = LabelSelector {
+        match_labels: Some([("app".to_owned(), "web".to_owned())].into()),
+        match_expressions: None,
+    };
     let rung = |(rung, attempts): &(Rung, Option<u32>)| LadderRung {
         rung: *rung,
         attempts: *attempts,
@@ -12,6 +17,7 @@ fn ladder(window: Option<&str>, rungs: &[(Rung, Option<u32>)]) -> RestartLadder 
         avoid_node_for: None,
     };
     ladder.spec = RestartLadderSpec {
+        selector,
         window: window.map(str::to_owned),
         rungs: rungs.iter().map(rung).collect(),
         ..RestartLadderSpec::default()
@@ -52,26 +58,17 @@ fn a_ladder_that_cannot_be_decided_by_is_refused_with_its_field() {
     for (ladder, message) in [
         (
             ladder(Some("ten minutes"), &one),
-            "RestartLadder \"web\": spec.window: \"ten minutes\" is not a duration such as 90s, 10m or 1h30m",
+            "spec.window: Invalid value: \"ten minutes\": \"ten minutes\" is not a duration such as 90s, 10m or 1h30m",
         ),
+        (ladder(Some("0s"), &one), "spec.window: Invalid value: \"0s\": must be greater than zero"),
+        (ladder(None, &[]), "spec.rungs: Required value: a ladder needs a rung"),
         (
-            ladder(Some("0s"), &one),
-            "RestartLadder \"web\": spec.window: \"0s\" is not a duration such as 90s, 10m or 1h30m",
-        ),
-        (ladder(None, &[]), "RestartLadder \"web\": spec.rungs: a ladder needs a rung"),
-        (
-            ladder(None, &[(Rung::Pod, None), (Rung::Container, None)]),
-            "RestartLadder \"web\": spec.rungs: Container must come once, after every milder rung",
-        ),
-        (
-            ladder(None, &[(Rung::Pod, None), (Rung::Pod, None)]),
-            "RestartLadder \"web\": spec.rungs: Pod must come once, after every milder rung",
-        ),
-        (
-            ladder(None, &[(Rung::Pod, Some(0))]),
-            "RestartLadder \"web\": spec.rungs: Pod: attempts must be at least 1",
+            ladder(None, &[(Rung::Pod, None), (Rung::Pod, Some(0))]),
+            "spec.rungs[1].rung: Duplicate value: \"Pod\"; spec.rungs[1].attempts: Invalid value: 0: must be between 1 and 1000, \
+             inclusive",
         ),
     ] {
-        assert_eq!(Policy::of(&ladder).map_err(|e| e.to_string()), Err(message.to_owned()));
+        let told = Policy::of(&ladder).map_err(|error| error.to_string());
+        assert_eq!(told, Err(format!("RestartLadder \"web\": {message}")));
     }
 }

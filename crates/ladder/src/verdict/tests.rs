@@ -1,3 +1,4 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use rekindle_types::v1alpha1::{LadderRung, Rung};
 
 use super::*;
@@ -6,6 +7,7 @@ fn ladder(rungs: &[Rung]) -> RestartLadder {
     let mut ladder = RestartLadder::default();
     ladder.metadata.name = Some("web".to_owned());
     ladder.metadata.generation = Some(3);
+    ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
     let rung = |rung: &Rung| LadderRung {
         rung: *rung,
         attempts: None,
@@ -43,12 +45,81 @@ fn a_ladder_that_cannot_be_decided_by_is_not_accepted() {
             invalid,
             "False",
             "Invalid",
-            "RestartLadder \"web\": spec.window: \"soon\" is not a duration such as 90s, 10m or 1h30m",
+            "RestartLadder \"web\": spec.window: Invalid value: \"soon\": \"soon\" is not a duration such as 90s, 10m or 1h30m",
         ),
     ] {
         let expected = (status.to_owned(), reason.to_owned(), message.to_owned());
         assert_eq!(accepted(&ladder), expected);
     }
+}
+
+/// On a cluster whose API server does not look (one older than 1.25 knows no rules between fields) such a ladder gets in.
+#[test]
+fn a_ladder_that_can_never_act_is_not_accepted() {
+    let requirement = |operator: &str, values: &[&str]| LabelSelectorRequirement {
+        key: "app".to_owned(),
+        operator: operator.to_owned(),
+        values: Some(values.iter().map(ToString::to_string).collect()),
+    };
+    let by = |requirement: LabelSelectorRequirement| {
+        let mut ladder = ladder(&[Rung::Pod]);
+        ladder.spec.selector =
+            LabelSelector { match_expressions: Some(vec![requirement]), match_labels: None };
+        ladder
+    };
+    let mut everything = ladder(&[Rung::Pod]);
+    everything.spec.selector = LabelSelector::default();
+    let mut no_label = ladder(&[Rung::Pod]);
+    no_label.spec.selector.match_labels = Some([("a b".to_owned(), "c!d".to_owned())].into());
+    let mut for_ever = ladder(&[Rung::Pod]);
+    for_ever.spec.window = Some("9999999h".to_owned());
+    let mut at_odds = ladder(&[Rung::Pod]);
+    at_odds.spec.rungs[0].refresh = Some(Vec::new());
+    at_odds.spec.rungs[0].avoid_node_for = Some("5m".to_owned());
+    for (ladder, faults) in [
+        (everything, vec!["spec.selector: Required value: a ladder must say which pods it is for"]),
+        (
+            by(requirement("Is", &["web"])),
+            vec!["spec.selector.matchExpressions[0].operator: Invalid value: \"Is\": not a valid"],
+        ),
+        (
+            by(requirement("In", &[])),
+            vec!["spec.selector.matchExpressions[0].values: Required value: must be specified"],
+        ),
+        (
+            no_label,
+            vec![
+                "spec.selector.matchLabels: Invalid value: \"a b\": name part must consist",
+                "spec.selector.matchLabels[a b]: Invalid value: \"c!d\": a valid label must",
+            ],
+        ),
+        (for_ever, vec!["spec.window: Invalid value: \"9999999h\": must be no more than 720h"]),
+        (
+            at_odds,
+            vec![
+                "spec.rungs[0].refresh: Required value: name what is made new",
+                "spec.rungs[0].avoidNodeFor: Forbidden: may only be set on the rung Reschedule",
+            ],
+        ),
+    ] {
+        let (status, reason, message) = accepted(&ladder);
+        assert_eq!((status.as_str(), reason.as_str()), ("False", "Invalid"), "{message}");
+        for fault in faults {
+            assert!(message.contains(fault), "{fault}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_message_stays_short_whatever_the_spec_says() {
+    let mut ladder = ladder(&[Rung::Pod]);
+    ladder.spec.window = Some("é".repeat(100_000));
+    let labels = (0..1000).map(|n| (format!("{n}!"), "é".repeat(100)));
+    ladder.spec.selector.match_labels = Some(labels.collect());
+    let (status, _, message) = accepted(&ladder);
+    assert_eq!(status, "False");
+    assert!(message.len() <= MESSAGE_BYTES_MAX + '…'.len_utf8(), "{}", message.len());
+    assert!(message.ends_with('…'), "{message}");
 }
 
 #[test]

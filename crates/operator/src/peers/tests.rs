@@ -65,10 +65,11 @@ fn ledger(pod: &str, set: &str, tried: u64) -> RestartLedger {
 
 fn policy(rungs: &[&str]) -> Policy {
     let rungs: Vec<Value> = rungs.iter().map(|rung| json!({"rung": rung})).collect();
-    let ladder: RestartLadder = typed(json!({
+    let mut ladder: RestartLadder = typed(json!({
         "metadata": {"name": "web"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "window": "20m", "rungs": rungs},
     }));
+    ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
     Policy::of(&ladder).unwrap()
 }
 

@@ -7,13 +7,13 @@ use http::Method;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
-use rekindle_operator::{Task, collection, path};
+use rekindle_operator::{Task, collection};
 use rekindle_pod::{PodEvent, RestartRequest, StatusWrite};
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Rung};
 use serde_json::{Value, json};
 
-use super::{BEGIN, Happening, MERGE_PATCH, World, name_of};
+use super::{BEGIN, Happening, MERGE_PATCH, World, name_of, path};
 use crate::agent::{Backlog, Effect, PodOnNode, Report};
 use crate::error::SimError;
 use crate::faults::WriteFate;
@@ -88,7 +88,7 @@ impl World {
             let patch = json!({"status": self.node_ready()});
             let path = format!("/api/v1/nodes/{name}/status");
             self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
-            let lease = rekindle_operator::path(&lease_of(name), "");
+            let lease = super::path(&lease_of(name), "");
             self.call(Method::DELETE, &lease, "application/json", &json!({}));
         }
         // while nobody heard of them their pods were made not ready

@@ -6,12 +6,12 @@
 //!     rekindle.dev/ladder: "Container:3, Pod:2, Recreate"
 //!     rekindle.dev/ladder-window: 5m
 //! ```
-//! What is read here becomes a [`RestartLadderSpec`], so that the same rules hold for both. Whether the rungs make a ladder (their
-//! order, their attempts) is for whoever reads such a spec to say.
+//! What is read here becomes a [`RestartLadderSpec`], and the same rules hold for both. What breaks them is told with its annotation.
 
 use std::collections::BTreeMap;
 
 use super::{LadderRung, OnExhausted, Refresh, RestartLadderSpec, Rung};
+use crate::validation::FieldError;
 
 /// Makes a ladder: the rungs, each with its attempts: `Container:3, Pod:2, Recreate`. The others need it.
 pub const LADDER: &str = "rekindle.dev/ladder";
@@ -35,14 +35,14 @@ pub struct LadderAnnotationError {
     pub annotation: &'static str,
     /// What it says; empty when it is missing.
     pub value: String,
-    /// Why that cannot be read, and what can.
+    /// Why that makes no ladder, and what does.
     pub problem: String,
 }
 
 /// The ladder that these annotations make; none when none of them is there.
 ///
 /// # Errors
-/// Everything that cannot be read, each with its annotation.
+/// Everything that cannot be read, or else everything that makes no ladder, each with its annotation.
 pub fn annotated_ladder(
     annotations: Option<&BTreeMap<String, String>>,
 ) -> Result<Option<RestartLadderSpec>, Vec<LadderAnnotationError>> {
@@ -84,7 +84,28 @@ pub fn annotated_ladder(
             step.avoid_node_for = Some(text.to_owned());
         }
     }
+    if errors.is_empty() {
+        errors.extend(spec.climb_faults().into_iter().map(|fault| told(&fault, &get)));
+    }
     if errors.is_empty() { Ok(Some(spec)) } else { Err(errors) }
+}
+
+/// A broken rule of a ladder with the annotation that breaks it.
+fn told<'a>(fault: &FieldError, get: &impl Fn(&str) -> Option<&'a str>) -> LadderAnnotationError {
+    let annotation = match fault.field.as_str() {
+        "spec.window" => LADDER_WINDOW,
+        field if field.ends_with(".avoidNodeFor") => LADDER_AVOID_NODE_FOR,
+        field if field.contains(".refresh") => LADDER_REFRESH,
+        _ => LADDER,
+    };
+    // of several rungs in one text, it has to be said which is meant
+    let problem = match fault.field.rsplit('.').next() {
+        Some("rung" | "attempts") => fault.body(),
+        Some(_) | None if fault.detail.is_empty() => fault.body(),
+        Some(_) | None => fault.detail.clone(),
+    };
+    let value = get(annotation).unwrap_or_default().to_owned();
+    LadderAnnotationError { annotation, value, problem }
 }
 
 /// The rungs that are the pod's own business. Who may write a pod may not change its Deployment.

@@ -4,13 +4,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, O
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::api_object;
+use super::{LADDER_WINDOW_DEFAULT, api_object, schema_rules};
 
 /// RestartLadder says, for the pods that its selector matches, which restarts to try one after the other, how often, and
 /// what to do when none helps. A pod that no ladder selects behaves exactly as Kubernetes says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadder")]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadder", extend("required" = ["spec"]))]
 pub struct RestartLadder {
     /// APIVersion is rekindle.dev/v1alpha1.
     #[serde(default)]
@@ -37,17 +37,28 @@ api_object!(RestartLadder, "RestartLadder", "RestartLadderList", "restartladders
 pub struct RestartLadderSpec {
     /// The pods, in the ladder's own namespace. It may not be empty: a ladder never selects everything by mistake. When
     /// several ladders select a pod, the oldest counts, then the first by name.
+    // One selector is one thing: of two that apply a part of it each, neither would get the pods it meant.
     #[serde(default)]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"), extend("x-kubernetes-validations" = [
+        {"rule": schema_rules::SELECTOR_RULE, "message": schema_rules::SELECTOR_MESSAGE, "reason": "FieldValueRequired"}
+    ]))]
     pub selector: LabelSelector,
     /// Attempts count inside this window, and running stably this long clears them. A duration such as 90s, 10m or 1h30m.
     /// Default 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^([0-9]+(h|m|s|ms))+$"))]
+    #[schemars(regex(pattern = schema_rules::SPAN), length(max = 32), extend("default" = LADDER_WINDOW_DEFAULT), extend("x-kubernetes-validations" = [
+        {"rule": schema_rules::SPAN_RULE, "message": schema_rules::SPAN_MESSAGE}
+    ]))]
     pub window: Option<String>,
     /// The rungs from the mildest on: each rung at most once, in the order Container, Containers, Pod, Recreate, Reschedule,
     /// Rollback.
     #[serde(default)]
-    #[schemars(length(min = 1, max = 6))]
+    // A rung is its own key and not a part of an atomic list: then no server takes it twice, also one that knows no expressions, and what
+    // somebody else applies to one rung (its attempts, say) leaves the others alone. Where two that apply rungs make a list that is out of
+    // order, the rule refuses it.
+    #[schemars(length(min = 1, max = 6), extend("x-kubernetes-validations" = [
+        {"rule": schema_rules::ORDER_RULE, "message": schema_rules::ORDER_MESSAGE}
+    ]))]
     pub rungs: Vec<LadderRung>,
     /// How many pods of this ladder may be on a voluntary rung at once, and how often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,26 +66,37 @@ pub struct RestartLadderSpec {
     /// What to do when every rung was tried: Hold leaves the pod to Kubernetes' own backoff, Fail ends it as Failed.
     /// Default Hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = OnExhausted::default()))]
     pub on_exhausted: Option<OnExhausted>,
 }
 
 /// One rung with its attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.LadderRung")]
+#[schemars(rename = "dev.rekindle.v1alpha1.LadderRung", extend("x-kubernetes-validations" = [
+    {"rule": schema_rules::REFRESH_RULE, "message": schema_rules::REFRESH_MESSAGE,
+      "fieldPath": ".refresh", "reason": "FieldValueForbidden"},
+    {"rule": schema_rules::AVOIDANCE_RULE, "message": schema_rules::AVOIDANCE_MESSAGE,
+      "fieldPath": ".avoidNodeFor", "reason": "FieldValueForbidden"}
+]))]
 pub struct LadderRung {
     /// What is restarted.
     pub rung: Rung,
     /// How often it is tried inside the window before the next rung's turn; 1..=1000. Default 1.
+    // No default in the schema: what a server fills in inside a list looks like a change to a client that compares the lists, and a file
+    // that leaves it out would be a change each time it is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub attempts: Option<u32>,
     /// Of a Pod rung: what is made new. Default: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), extend("x-kubernetes-list-type" = "set"))]
     pub refresh: Option<Vec<Refresh>>,
     /// Of a Reschedule rung: how long the node is avoided. A duration; default 30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^([0-9]+(h|m|s|ms))+$"))]
+    #[schemars(regex(pattern = schema_rules::SPAN), length(max = 32), extend("x-kubernetes-validations" = [
+        {"rule": schema_rules::SPAN_RULE, "message": schema_rules::SPAN_MESSAGE}
+    ]))]
     pub avoid_node_for: Option<String>,
 }
 
@@ -180,6 +202,16 @@ pub enum CarriedOutBy {
 }
 
 impl Rung {
+    /// All of them, the mildest first.
+    pub const ALL: [Rung; 6] = [
+        Rung::Container,
+        Rung::Containers,
+        Rung::Pod,
+        Rung::Recreate,
+        Rung::Reschedule,
+        Rung::Rollback,
+    ];
+
     /// Who carries it out.
     pub const fn carried_out_by(self) -> CarriedOutBy {
         match self {

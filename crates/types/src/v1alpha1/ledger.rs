@@ -216,6 +216,7 @@ pub struct LedgerDecision {
     /// Why.
     pub reason: String,
     /// How often in a row.
+    #[schemars(range(min = 1))]
     pub count: u32,
     /// The PodRestart it created, when it created one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,12 +3,15 @@
 
 mod annotations;
 mod ladder;
+mod ladder_rules;
 mod ledger;
 mod restart;
 mod restart_steps;
+mod schema_rules;
 
 pub use annotations::*;
 pub use ladder::*;
+pub use ladder_rules::*;
 pub use ledger::*;
 pub use restart::*;
 pub use restart_steps::*;

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::TickDuration;
 
-use super::{PodRestartStep, Refresh, Rung, api_object};
+use super::{PodRestartStep, Refresh, Rung, api_object, schema_rules};
 
 /// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and so does the ladder. It is
 /// carried out once: Container, Containers and Pod by the node that runs the pod, Recreate, Reschedule and Rollback by the
 /// operator. Status tells how it went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.PodRestart")]
+#[schemars(rename = "dev.rekindle.v1alpha1.PodRestart", extend("required" = ["spec"]))]
 pub struct PodRestart {
     /// APIVersion is rekindle.dev/v1alpha1.
     #[serde(default)]
@@ -40,11 +40,16 @@ api_object!(PodRestart, "PodRestart", "PodRestartList", "podrestarts");
 /// Which pod, what of it, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.PodRestartSpec", extend("required" = ["podName"]))]
+#[schemars(rename = "dev.rekindle.v1alpha1.PodRestartSpec", extend("required" = ["podName"]), extend("x-kubernetes-validations" = [
+    {"rule": schema_rules::REFRESH_RULE, "message": schema_rules::REFRESH_MESSAGE,
+      "fieldPath": ".refresh", "reason": "FieldValueForbidden"},
+    {"rule": schema_rules::AVOIDANCE_RULE, "message": schema_rules::AVOIDANCE_MESSAGE,
+      "fieldPath": ".avoidNodeFor", "reason": "FieldValueForbidden"}
+]))]
 pub struct PodRestartSpec {
     /// The pod's name, in the request's own namespace.
     #[serde(default)]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = schema_rules::POD_NAME))]
     pub pod_name: String,
     /// When given, only the pod with this UID is restarted: a re-created one of the same name is left alone.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
@@ -52,9 +57,11 @@ pub struct PodRestartSpec {
     pub pod_uid: Option<String>,
     /// What is restarted. Default Pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = Rung::Pod))]
     pub rung: Option<Rung>,
     /// Of a Pod restart: what is made new. Default: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), extend("x-kubernetes-list-type" = "set"))]
     pub refresh: Option<Vec<Refresh>>,
     /// Why, in words for people; shown in the pod's events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +84,9 @@ pub struct PodRestartSpec {
     pub ttl_seconds_after_finished: Option<i64>,
     /// Of Reschedule: how long the node is avoided. A duration; default 30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^([0-9]+(h|m|s|ms))+$"))]
+    #[schemars(regex(pattern = schema_rules::SPAN), length(max = 32), extend("x-kubernetes-validations" = [
+        {"rule": schema_rules::SPAN_RULE, "message": schema_rules::SPAN_MESSAGE}
+    ]))]
     pub avoid_node_for: Option<String>,
     /// The ladder that asks; absent for a person's request. A ladder's request to replace a pod is withdrawn when the pod is well
     /// again before it was evicted.

@@ -22,6 +22,7 @@ pub struct PodRestartStep {
     /// What was done or what held it back, for people.
     pub message: String,
     /// How often it was taken: a request that a budget holds back is tried again and again. At least 1.
+    #[schemars(range(min = 1))]
     pub count: i32,
     /// When it began for the last time; absent when that is `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

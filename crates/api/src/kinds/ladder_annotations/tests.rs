@@ -1,3 +1,5 @@
+use rekindle_types::v1alpha1::{LADDER_AVOID_NODE_FOR, LADDER_REFRESH, LADDER_WINDOW};
+
 use super::*;
 
 fn told(pairs: &[(&str, &str)]) -> Vec<String> {

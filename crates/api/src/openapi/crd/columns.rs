@@ -48,9 +48,13 @@ pub(super) fn of(kind: &str) -> Vec<Value> {
         _ => &[],
     };
     let column = |(name, type_, path, priority, description): &Shown| {
-        json!({
-            "name": name, "type": type_, "jsonPath": path, "priority": priority, "description": description,
-        })
+        let mut column =
+            json!({"name": name, "type": type_, "jsonPath": path, "description": description});
+        // A server keeps no priority of 0, and would call the same file a change when it is applied again.
+        if *priority != 0 {
+            column["priority"] = json!(priority);
+        }
+        column
     };
     shown.iter().map(column).collect()
 }

@@ -88,6 +88,36 @@ fn what_cannot_be_read_is_named_with_what_can() {
 }
 
 #[test]
+fn what_makes_no_ladder_is_told_with_the_annotation_that_is_to_blame() {
+    for (pairs, says) in [
+        (
+            vec![(LADDER, "Pod, Container")],
+            "ladder: \"Pod, Container\": Invalid value: \"Container\"",
+        ),
+        (
+            vec![(LADDER, "Pod:0")],
+            "ladder: \"Pod:0\": Invalid value: 0: must be between 1 and 1000",
+        ),
+        (
+            vec![(LADDER, "Pod"), (LADDER_WINDOW, "721h")],
+            "ladder-window: \"721h\": must be no more",
+        ),
+        (
+            vec![(LADDER, "Pod"), (LADDER_REFRESH, "IPC, IPC")],
+            "ladder-refresh: \"IPC, IPC\": Duplicate value: \"IPC\"",
+        ),
+        (
+            vec![(LADDER, "Reschedule"), (LADDER_AVOID_NODE_FOR, "0s")],
+            "ladder-avoid-node-for: \"0s\": must be greater than zero",
+        ),
+    ] {
+        let errors = read_all(&pairs).expect_err(says);
+        let starts = errors[0].starts_with(&format!("annotation rekindle.dev/{says}"));
+        assert!(errors.len() == 1 && starts, "{pairs:?}: {errors:?}");
+    }
+}
+
+#[test]
 fn all_mistakes_are_told_at_once() {
     let pairs = [(LADDER, "Pod"), (LADDER_ON_EXHAUSTED, "Stop"), (LADDER_AVOID_NODE_FOR, "1h")];
     assert_eq!(read_all(&pairs).expect_err("two mistakes").len(), 2);

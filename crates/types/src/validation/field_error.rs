@@ -28,7 +28,7 @@ pub enum Problem {
     NotSupported(String),
     /// It may not be set (here, or in this combination).
     Forbidden,
-    /// It is longer than this many bytes.
+    /// It is longer than this many bytes, or characters; the detail says which.
     TooLong(usize),
     /// It has more than this many entries.
     TooMany(usize),
@@ -96,6 +96,15 @@ impl FieldError {
             field: field.into(),
             problem: Problem::TooLong(max_bytes),
             detail: format!("may not be more than {max_bytes} bytes"),
+        }
+    }
+
+    /// A text beyond its limit in characters.
+    pub fn too_many_characters(field: impl Into<String>, max_characters: usize) -> Self {
+        Self {
+            field: field.into(),
+            problem: Problem::TooLong(max_characters),
+            detail: format!("may not be more than {max_characters} characters"),
         }
     }
 

@@ -1,0 +1,133 @@
+//! What a ladder must hold to beyond its types. The API refuses one that does not; another API server may know less, and then whoever acts by
+//! the ladder has to say what is wrong with it. So the rules stand here once, for both.
+
+use super::{LadderBudget, LadderRung, Refresh, RestartLadderSpec, Rung};
+use crate::validation::{FieldError, Path, numbers, selector};
+use crate::{TickDuration, labels, span};
+
+/// The window of a ladder that names none.
+pub const LADDER_WINDOW_DEFAULT: &str = "10m";
+/// How long a node is avoided when nothing else is said.
+pub const AVOID_NODE_DEFAULT: &str = "30m";
+/// The attempts of a rung that names none.
+pub const RUNG_ATTEMPTS_DEFAULT: u32 = 1;
+
+const ATTEMPTS_MAX: u32 = 1000;
+/// Neither a window nor an avoidance makes sense beyond this.
+const SPAN_MAX: TickDuration = TickDuration::from_secs(30 * 24 * 3600);
+/// A span of time takes no more than this to write.
+const SPAN_BYTES_MAX: usize = 32;
+
+impl RestartLadderSpec {
+    /// Everything wrong with it; nothing when it can be carried out.
+    pub fn faults(&self) -> Vec<FieldError> {
+        let field = Path::new("spec");
+        let mut errors = Vec::new();
+        if labels::is_empty(&self.selector) {
+            let detail = "a ladder must say which pods it is for";
+            errors.push(FieldError::required(field.child("selector"), detail));
+        } else {
+            errors.extend(selector::check(&self.selector, &field.child("selector")));
+        }
+        errors.extend(self.climb_faults());
+        if let Some(budget) = &self.budget {
+            errors.extend(budget_faults(budget, &field.child("budget")));
+        }
+        errors
+    }
+
+    /// Everything wrong with what is tried, and for how long it counts: all that a ladder in annotations has.
+    pub fn climb_faults(&self) -> Vec<FieldError> {
+        let field = Path::new("spec");
+        let window = span_fault(self.window.as_ref(), &field.child("window"));
+        let mut errors: Vec<FieldError> = window.into_iter().collect();
+        let rungs_field = field.child("rungs");
+        if self.rungs.is_empty() {
+            errors.push(FieldError::required(&rungs_field, "a ladder needs a rung"));
+        }
+        for (index, rung) in self.rungs.iter().enumerate() {
+            let before = &self.rungs[..index];
+            errors.extend(rung_faults(rung, before, &rungs_field.index(index)));
+        }
+        errors
+    }
+}
+
+fn budget_faults(budget: &LadderBudget, field: &Path) -> Vec<FieldError> {
+    let limits = [("maxConcurrent", budget.max_concurrent), ("perMinute", budget.per_minute)];
+    let nothing = limits.into_iter().filter(|(_, limit)| *limit == Some(0));
+    let detail = "must be at least 1; leave it out for no limit";
+    nothing.map(|(name, _)| FieldError::invalid(field.child(name), 0, detail)).collect()
+}
+
+fn rung_faults(rung: &LadderRung, before: &[LadderRung], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if before.iter().any(|other| other.rung == rung.rung) {
+        errors.push(FieldError::duplicate(field.child("rung"), rung.rung.name()));
+    } else if let Some(higher) = before.iter().find(|other| other.rung > rung.rung) {
+        errors.push(FieldError::invalid(
+            field.child("rung"),
+            rung.rung.name(),
+            format!(
+                "must stand before {}: the order is Container, Containers, Pod, Recreate, Reschedule, Rollback",
+                higher.rung
+            ),
+        ));
+    }
+    if let Some(attempts) = rung.attempts {
+        errors.extend(numbers::in_range(attempts, 1, ATTEMPTS_MAX, &field.child("attempts")));
+    }
+    errors.extend(refresh_faults(rung.rung, rung.refresh.as_deref(), &field.child("refresh")));
+    errors.extend(avoidance_faults(
+        rung.rung,
+        rung.avoid_node_for.as_ref(),
+        &field.child("avoidNodeFor"),
+    ));
+    errors
+}
+
+/// Only the rung Pod throws a shared context away; what it refreshes is named once, and is not nothing.
+pub fn refresh_faults(rung: Rung, refresh: Option<&[Refresh]>, field: &Path) -> Vec<FieldError> {
+    let Some(refresh) = refresh else { return Vec::new() };
+    if rung != Rung::Pod {
+        return vec![FieldError::forbidden(field, "may only be set on the rung Pod")];
+    }
+    if refresh.is_empty() {
+        return vec![FieldError::required(
+            field,
+            "name what is made new, or leave it out for all of it",
+        )];
+    }
+    let twice = refresh.iter().enumerate().filter(|(index, item)| refresh[..*index].contains(item));
+    twice.map(|(index, item)| FieldError::duplicate(field.index(index), item.name())).collect()
+}
+
+/// Only the rung Reschedule avoids a node, for a span of time.
+pub fn avoidance_faults(rung: Rung, span: Option<&String>, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if span.is_some() && rung != Rung::Reschedule {
+        errors.push(FieldError::forbidden(field, "may only be set on the rung Reschedule"));
+    }
+    errors.extend(span_fault(span, field));
+    errors
+}
+
+fn span_fault(text: Option<&String>, field: &Path) -> Option<FieldError> {
+    let text = text?;
+    if text.len() > SPAN_BYTES_MAX {
+        return Some(FieldError::too_long(field, SPAN_BYTES_MAX));
+    }
+    match span::parse(text) {
+        Err(error) => Some(FieldError::invalid(field, text, error.to_string())),
+        Ok(span) if span == TickDuration::ZERO => {
+            Some(FieldError::invalid(field, text, "must be greater than zero"))
+        }
+        Ok(span) if span > SPAN_MAX => {
+            Some(FieldError::invalid(field, text, "must be no more than 720h"))
+        }
+        Ok(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

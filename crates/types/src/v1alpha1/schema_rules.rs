@@ -1,0 +1,64 @@
+//! The rules of [`super::ladder_rules`] in the words of a schema: patterns, and expressions of CEL (`x-kubernetes-validations`) for a cluster
+//! whose API server is another one. What cannot be said so, the syntax of labels, is in the ladder's condition Accepted.
+
+/// A name as pods have them: RFC 1123 subdomain. Its length is limited beside it.
+pub(super) const POD_NAME: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// What looks like a span of time.
+pub(super) const SPAN: &str = r"^([0-9]+(h|m|s|ms))+$";
+/// How long a span may be. What does not look like one is left to the pattern. CEL counts in nanoseconds and fails beyond 292 years, so no
+/// part may have more digits than thirty days have in its unit.
+pub(super) const SPAN_RULE: &str = "!self.matches('^([0-9]+(h|m|s|ms))+$') || \
+    (self.matches('^(0*([0-9]{1,3}h|[0-9]{1,5}m|[0-9]{1,7}s|[0-9]{1,10}ms))+$') \
+    && duration(self) > duration('0s') && duration(self) <= duration('720h'))";
+/// What it says.
+pub(super) const SPAN_MESSAGE: &str = "must be greater than zero and no more than 720h";
+
+/// A selector that selects something.
+pub(super) const SELECTOR_RULE: &str = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
+    (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
+/// What it says.
+pub(super) const SELECTOR_MESSAGE: &str = "a ladder must say which pods it is for";
+
+/// The order of the rungs. They are at most six and none stands twice, so that each has to be compared with the next; all pairs would be
+/// beyond what a server lets an expression cost.
+pub(super) const ORDER_RULE: &str = "[0, 1, 2, 3, 4].all(i, i + 1 >= size(self) || \
+    {'Container': 0, 'Containers': 1, 'Pod': 2, 'Recreate': 3, 'Reschedule': 4, 'Rollback': 5}[self[i].rung] <= \
+    {'Container': 0, 'Containers': 1, 'Pod': 2, 'Recreate': 3, 'Reschedule': 4, 'Rollback': 5}[self[i + 1].rung])";
+/// What it says.
+pub(super) const ORDER_MESSAGE: &str =
+    "the order is Container, Containers, Pod, Recreate, Reschedule, Rollback";
+
+/// Of a rung of a ladder, and of a request whose rung may be left out (Pod): what is made new.
+pub(super) const REFRESH_RULE: &str = "!has(self.refresh) || !has(self.rung) || self.rung == 'Pod'";
+/// What it says.
+pub(super) const REFRESH_MESSAGE: &str = "may only be set on the rung Pod";
+/// The same: how long the node is avoided.
+pub(super) const AVOIDANCE_RULE: &str =
+    "!has(self.avoidNodeFor) || (has(self.rung) && self.rung == 'Reschedule')";
+/// What it says.
+pub(super) const AVOIDANCE_MESSAGE: &str = "may only be set on the rung Reschedule";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1alpha1::Rung;
+
+    #[test]
+    fn the_order_is_that_of_the_rungs_and_every_neighbour_is_compared() {
+        let places = Rung::ALL.iter().enumerate();
+        let places: Vec<String> = places.map(|(n, rung)| format!("'{rung}': {n}")).collect();
+        assert_eq!(ORDER_RULE.matches(&format!("{{{}}}", places.join(", "))).count(), 2);
+        let pairs: Vec<String> = (0..Rung::ALL.len() - 1).map(|n| n.to_string()).collect();
+        assert!(ORDER_RULE.starts_with(&format!("[{}].all(", pairs.join(", "))), "{ORDER_RULE}");
+        assert!(ORDER_MESSAGE.ends_with(&Rung::ALL.map(Rung::name).join(", ")));
+        assert!(Rung::ALL.is_sorted());
+    }
+
+    #[test]
+    fn the_rule_of_spans_begins_with_their_pattern() {
+        assert!(SPAN_RULE.starts_with(&format!("!self.matches('{SPAN}') || ")), "{SPAN_RULE}");
+        assert!(!SPAN_RULE.contains('\n') && !ORDER_RULE.contains('\n'));
+    }
+}

@@ -1,0 +1,26 @@
+//! Field rules that several kinds share: names, labels, selectors, numbers. Whoever reads an object can say by them what is wrong with it,
+//! be it the API or, on a cluster whose API checks less, who acts on it. Wording is upstream's, so that people and tools recognise it.
+
+pub mod field_error;
+pub mod labels;
+pub mod names;
+pub mod numbers;
+pub mod path;
+pub mod selector;
+
+pub use field_error::FieldError;
+pub use path::Path;
+
+/// One `Invalid value` error for each message of a name rule.
+pub fn invalid_each<'a>(
+    field: &'a Path,
+    value: &'a str,
+    messages: Vec<String>,
+) -> impl Iterator<Item = FieldError> + 'a {
+    messages.into_iter().map(move |message| FieldError::invalid(field, value, message))
+}
+
+/// The entries of a list that may be absent.
+pub fn items<T>(list: Option<&Vec<T>>) -> &[T] {
+    list.map_or(&[], Vec::as_slice)
+}
