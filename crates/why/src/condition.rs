@@ -1,9 +1,13 @@
 //! Conditions, whichever kind of object they are of.
 
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
 use crate::evidence::Workload;
+
+/// Why the scheduler does not look at a pod yet.
+pub(crate) const GATED: &str = "SchedulingGated";
 
 /// A condition of any workload.
 pub(crate) struct Condition<'a> {
@@ -76,5 +80,27 @@ pub(crate) fn identity(workload: &Workload) -> (&'static str, &ObjectMeta) {
             ("ReplicationController", &controller.metadata)
         }
         Workload::StatefulSet(set) => ("StatefulSet", &set.metadata),
+    }
+}
+
+/// A condition of the pod.
+pub(crate) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
+    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
+}
+
+/// What helps a node of which this condition says this.
+pub(crate) fn advice_of_node(condition: &str, status: &str) -> &'static str {
+    match (condition, status) {
+        ("Ready", "Unknown") => {
+            "its agent has stopped reporting: look whether machine, network and agent are there"
+        }
+        ("Ready", _) => {
+            "its agent reports that it is not ready: the condition's message says what is missing"
+        }
+        ("MemoryPressure", _) => "free memory on it, or move pods away",
+        ("DiskPressure", _) => "free disk space on it: images, logs, emptyDir volumes",
+        ("PIDPressure", _) => "too many processes: look which pod starts them",
+        ("NetworkUnavailable", _) => "its network is not set up",
+        (_, _) => "look at the condition's message",
     }
 }

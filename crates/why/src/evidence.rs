@@ -8,8 +8,6 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ReplicationController};
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
-use crate::pod::{GATED, condition};
-
 /// What there is about one pod.
 #[derive(Clone, Debug, Default)]
 pub struct PodEvidence {
@@ -25,15 +23,6 @@ pub struct PodEvidence {
     pub nodes: Arc<Vec<Node>>,
     /// The last lines of its dead containers, by container. Foreign bytes: the text shows no control characters of them.
     pub last_lines: BTreeMap<String, Vec<String>>,
-}
-
-impl PodEvidence {
-    /// True while no node has taken the pod, and one may.
-    pub fn waits_for_node(&self) -> bool {
-        condition(&self.pod, "PodScheduled").is_some_and(|scheduled| {
-            scheduled.status == "False" && scheduled.reason.as_deref() != Some(GATED)
-        })
-    }
 }
 
 /// What is left of a pod that is not there any more.

@@ -40,6 +40,7 @@ pub use account::{
 pub use evidence::{GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence};
 pub use gone::of_gone;
 pub use node::of_node;
+pub use placement::waits_for_node;
 pub use pod::of_pod;
 pub use render::render;
 pub use workload::of_workload;

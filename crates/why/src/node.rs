@@ -3,6 +3,7 @@
 use rekindle_types::Tick;
 
 use crate::account::{Account, Source, State};
+use crate::condition::advice_of_node;
 use crate::events;
 use crate::evidence::NodeEvidence;
 use crate::groups::group;
@@ -39,8 +40,9 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
                 ));
             }
         }
-        advice
-            .extend((!is_well).then(|| advice_of(&condition.type_, &condition.status).to_owned()));
+        advice.extend(
+            (!is_well).then(|| advice_of_node(&condition.type_, &condition.status).to_owned()),
+        );
     }
     let spec = node.spec.as_ref();
     let cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
@@ -82,22 +84,5 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
         next: None,
         advice,
         pods,
-    }
-}
-
-/// What helps a node of which this condition says this.
-pub(crate) fn advice_of(condition: &str, status: &str) -> &'static str {
-    match (condition, status) {
-        ("Ready", "Unknown") => {
-            "its agent has stopped reporting: look whether machine, network and agent are there"
-        }
-        ("Ready", _) => {
-            "its agent reports that it is not ready: the condition's message says what is missing"
-        }
-        ("MemoryPressure", _) => "free memory on it, or move pods away",
-        ("DiskPressure", _) => "free disk space on it: images, logs, emptyDir volumes",
-        ("PIDPressure", _) => "too many processes: look which pod starts them",
-        ("NetworkUnavailable", _) => "its network is not set up",
-        (_, _) => "look at the condition's message",
     }
 }

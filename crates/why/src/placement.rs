@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use rekindle_types::taints::{self, MEMORY_PRESSURE, UNSCHEDULABLE};
 
 use crate::account::ClosedNodes;
+use crate::condition::{GATED, advice_of_node, condition};
 use crate::evidence::PodEvidence;
-use crate::node::advice_of;
 use crate::words::{and_more, line};
 
 /// Nodes of a kind that are named.
@@ -29,9 +29,16 @@ struct Bar {
     advice: String,
 }
 
+/// True while no node has taken the pod, and one may.
+pub fn waits_for_node(pod: &Pod) -> bool {
+    condition(pod, "PodScheduled").is_some_and(|scheduled| {
+        scheduled.status == "False" && scheduled.reason.as_deref() != Some(GATED)
+    })
+}
+
 /// What closes nodes to a pod that no node has taken; of any other pod nothing.
 pub(crate) fn closed(evidence: &PodEvidence) -> Closed {
-    if !evidence.waits_for_node() {
+    if !waits_for_node(&evidence.pod) {
         return Closed::default();
     }
     let mut alike: BTreeMap<Bar, Vec<String>> = BTreeMap::new();
@@ -104,5 +111,8 @@ fn of_taint(node: &Node, taint: &Taint) -> Bar {
     let words = condition.and_then(|condition| condition.message.as_deref()).map(line);
     let words = words.filter(|words| !words.is_empty());
     let words = words.map_or_else(String::new, |words| format!(": {words}"));
-    Bar { why: format!("{type_} is {status}{words}"), advice: advice_of(type_, status).to_owned() }
+    Bar {
+        why: format!("{type_} is {status}{words}"),
+        advice: advice_of_node(type_, status).to_owned(),
+    }
 }

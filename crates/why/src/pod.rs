@@ -1,12 +1,13 @@
 //! The account of a pod.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 
 use crate::account::{Account, Cause, State};
 use crate::climb;
+use crate::condition::{GATED, condition};
 use crate::container::{Finding, Subject, examine, subjects};
 use crate::course::{self, ends};
 use crate::events::{self, Seen};
@@ -22,9 +23,6 @@ const OBSTACLES: [&str; 4] = [
     "FailedAttachVolume",
     "NetworkNotReady",
 ];
-
-/// Why the scheduler does not look at a pod yet.
-pub(crate) const GATED: &str = "SchedulingGated";
 
 /// Why the pod is as it is.
 pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
@@ -294,9 +292,4 @@ fn ends_sentence(subject: Subject<'_>, finding: &Finding, pod: &Pod, now: Tick) 
             }
         }
     }
-}
-
-/// A condition of the pod.
-pub(crate) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
-    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
 }

@@ -15,7 +15,7 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
     Account, GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence, of_gone, of_node,
-    of_pod, of_workload,
+    of_pod, of_workload, waits_for_node,
 };
 
 use crate::args::{OutputArg, Why};
@@ -160,9 +160,9 @@ impl Reader {
         let reads: Vec<_> = reads.collect();
         let read = futures::stream::iter(reads).buffered(AT_ONCE).collect::<Vec<_>>().await;
         let mut read = read.into_iter().collect::<anyhow::Result<Vec<PodEvidence>>>()?;
-        if read.iter().any(PodEvidence::waits_for_node) {
+        if read.iter().any(|evidence| waits_for_node(&evidence.pod)) {
             let nodes = Arc::new(self.nodes().await);
-            let waiting = read.iter_mut().filter(|evidence| evidence.waits_for_node());
+            let waiting = read.iter_mut().filter(|evidence| waits_for_node(&evidence.pod));
             waiting.for_each(|evidence| evidence.nodes = Arc::clone(&nodes));
         }
         Ok(read)
