@@ -28,6 +28,14 @@ use serde_json::{Value, json};
 /// No state takes this long to come, not even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What hangs is told by its name, in place of holding the whole run up.
+async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(done) => done,
+        Err(_elapsed) => panic!("not in time: {what}"),
+    }
+}
+
 pub struct Engine {
     pub folder: tempfile::TempDir,
     pub client: Client,
@@ -87,7 +95,8 @@ impl Engine {
 
     /// An agent, on what the one before has left.
     pub async fn start_node(&mut self) {
-        let runtime = Arc::new(EmbeddedRuntime::open(self.runtime_config()).await.unwrap());
+        let opened = in_time("the runtime opens", EmbeddedRuntime::open(self.runtime_config()));
+        let runtime = Arc::new(opened.await.unwrap());
         let network = self.network.clone().unwrap();
         let mut config = Config::new("node-a", self.folder.path(), &self.path("logs"));
         config.addresses = vec![network.gateway().into()];
@@ -96,8 +105,9 @@ impl Engine {
         config.clock = Clock::starting_at(self.clock.now());
         let client =
             Client::new(self.front.in_process_service(UserInfo::internal("node")), "default");
-        let mut node = Node::start(config, client, runtime, network).await.unwrap();
-        node.ready().await;
+        let started = in_time("the agent starts", Node::start(config, client, runtime, network));
+        let mut node = started.await.unwrap();
+        in_time("the node is ready", node.ready()).await;
         self.node = Some(node);
     }
 
@@ -113,10 +123,11 @@ impl Engine {
     /// Ends the pods and takes everything away.
     pub async fn end(mut self) {
         if let Some(node) = self.node.take() {
-            node.stop(StopMode::EndPods).await;
+            in_time("the pods end", node.stop(StopMode::EndPods)).await;
         }
         let network = Arc::into_inner(self.network.take().unwrap());
-        network.expect("a node that has stopped holds nothing").close().await.unwrap();
+        let network = network.expect("a node that has stopped holds nothing");
+        in_time("the network closes", network.close()).await.unwrap();
     }
 
     pub fn pods(&self) -> Objects<Pod> {
