@@ -5,7 +5,7 @@
 mod world;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -248,27 +248,55 @@ fn a_shim_that_died_with_its_agent_is_found_dead() {
     );
 }
 
-/// In place of a shim: tells once that it has a sandbox without containers, and answers nothing more.
-fn answer_once(listener: &UnixListener) {
-    let (mut agent, _) = listener.accept().unwrap();
-    let (mut buffer, mut input) = ([0; 4096], Vec::new());
-    let call: Call = loop {
-        let count = agent.read(&mut buffer).unwrap();
-        assert_ne!(count, 0, "it is asked");
-        input.extend_from_slice(&buffer[..count]);
-        if let Some(call) = frame::take(&mut input).unwrap() {
-            break call;
+/// Something that listens in place of a shim.
+struct StandIn {
+    agent: UnixStream,
+    input: Vec<u8>,
+}
+
+impl StandIn {
+    /// Takes the place of the shim of this sandbox, which is gone.
+    fn listen(world: &World, info: &SandboxInfo) -> UnixListener {
+        let socket = world.path("run").join(&info.id);
+        std::fs::remove_file(&socket).unwrap();
+        UnixListener::bind(&socket).unwrap()
+    }
+
+    fn accept(listener: &UnixListener) -> Self {
+        Self { agent: listener.accept().unwrap().0, input: Vec::new() }
+    }
+
+    /// `None` when the agent has left.
+    fn next_call(&mut self) -> Option<Call> {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(call) = frame::take(&mut self.input).unwrap() {
+                return Some(call);
+            }
+            match self.agent.read(&mut buffer).unwrap() {
+                0 => return None,
+                count => self.input.extend_from_slice(&buffer[..count]),
+            }
         }
-    };
-    assert_eq!(call.request, Request::State);
+    }
+
+    fn answer(&mut self, seq: u64, answer: Answer) {
+        let mut output = Vec::new();
+        frame::write(&Message::Answer { seq, result: Ok(answer) }, &mut output).unwrap();
+        self.agent.write_all(&output).unwrap();
+    }
+
+    /// Tells that it has a sandbox without containers.
+    fn tell_state(&mut self) {
+        let call = self.next_call().unwrap();
+        assert_eq!(call.request, Request::State);
+        self.answer(call.seq, empty_sandbox());
+    }
+}
+
+fn empty_sandbox() -> Answer {
     let (pid, sandbox) = (std::process::id(), SandboxPhase::Ready);
-    let state = ShimState { pid, sandbox, containers: Vec::new() };
-    let answer = Message::Answer { seq: call.seq, result: Ok(Answer::State(state)) };
-    let mut output = Vec::new();
-    frame::write(&answer, &mut output).unwrap();
-    agent.write_all(&output).unwrap();
-    // It stays until the agent leaves it.
-    while agent.read(&mut buffer).is_ok_and(|count| count > 0) {}
+    Answer::State(ShimState { pid, sandbox, containers: Vec::new() })
 }
 
 /// Neither the removal of a container that was begun is answered, nor what has happened meanwhile.
@@ -276,13 +304,44 @@ fn answer_once(listener: &UnixListener) {
 fn a_shim_that_is_stuck_while_stock_is_taken_does_not_keep_the_next_agent_from_starting() {
     let mut world = World::new();
     let (info, spec) = die_together(&mut world);
-    let socket = world.path("run").join(&info.id);
-    std::fs::remove_file(&socket).unwrap();
-    let listener = UnixListener::bind(&socket).unwrap();
-    std::thread::spawn(move || answer_once(&listener));
+    let listener = StandIn::listen(&world, &info);
+    std::thread::spawn(move || {
+        let mut shim = StandIn::accept(&listener);
+        shim.tell_state();
+        while shim.next_call().is_some() {}
+    });
     world.reopen();
     assert_eq!(world.snapshot().state, SandboxState::Ready);
     assert_eq!(world.state_of(&spec.key), None, "it was undone");
+}
+
+/// As when an agent before this one is not quite gone, and takes the shim over once more.
+#[test]
+fn a_shim_that_hangs_up_in_the_moment_it_is_found_is_called_again() {
+    let mut world = World::new();
+    let (info, _) = die_together(&mut world);
+    let listener = StandIn::listen(&world, &info);
+    let (asked_to_end, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(StandIn::accept(&listener)); // before it has said anything
+        StandIn::accept(&listener).tell_state(); // and right after
+        let mut shim = StandIn::accept(&listener);
+        while let Some(Call { seq, request }) = shim.next_call() {
+            let answer = match request {
+                Request::State => empty_sandbox(),
+                Request::Shutdown => {
+                    asked_to_end.send(()).unwrap();
+                    Answer::Done
+                }
+                other => panic!("nobody asks for {other:?}"),
+            };
+            shim.answer(seq, answer);
+        }
+    });
+    world.reopen();
+    assert_eq!(world.snapshot().state, SandboxState::Ready);
+    world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
+    ends.try_recv().expect("its link works: the shim was asked to end");
 }
 
 #[test]

@@ -80,6 +80,11 @@ impl Link {
         Ok(Self { calls })
     }
 
+    /// True when the socket has closed. It is so before the receiver is told.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.calls.is_closed()
+    }
+
     /// Asks, and waits for the answer.
     pub(crate) async fn call(&self, request: Request) -> Result<Answer, CallError> {
         self.call_with(request, Vec::new()).await

@@ -10,6 +10,7 @@
 mod capabilities;
 mod cgroup;
 mod clearing;
+mod contact;
 mod containers;
 mod exec;
 mod images;

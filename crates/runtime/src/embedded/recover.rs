@@ -2,21 +2,17 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rekindle_shim::protocol::{Answer, ContainerState, Request, SandboxPhase, ShimState};
+use rekindle_shim::protocol::{Answer, ContainerState, Request, SandboxPhase};
 
-use super::link::{CallError, Link};
+use super::contact;
+use super::link::Link;
 use super::records::{self, ContainerRecord, RecordFile, Records};
 use super::sandbox::{Sandbox, Stage, Traits};
-use super::shim_process::Socket;
 use super::spares::Unclaimed;
-use super::{Shared, blocking, containers, janitor, sandboxes, spares, unavailable};
+use super::{Shared, blocking, containers, janitor, spares, unavailable};
 use crate::error::RuntimeError;
 use crate::spec::SandboxKey;
-
-/// A shim that does not answer in this time is stopped or stuck.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// Finds all that stands.
 pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), RuntimeError> {
@@ -107,14 +103,16 @@ fn clear_unused_roots(shared: &Shared, sandbox: &Sandbox, used: &[&String]) -> s
 async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), RuntimeError> {
     let sandbox = &found.sandbox;
     shared.sandboxes().insert(sandbox.key.clone(), sandbox.clone());
-    match connect(shared, sandbox).await {
+    let _gate = sandbox.gate.lock().await;
+    match contact::dial(shared, sandbox).await {
         Some((link, state)) if state.sandbox == SandboxPhase::Ready => {
             let pid = state.pid;
             sandbox.enter(Stage::Ready { link: link.clone(), pid, child: None });
             adopt(shared, &found, &link, &state.containers).await;
-            // What ended after that answer was told of a container that was not known here yet. A link that has failed since
-            // is somebody else's care, who catches up as well. One that is stuck now does not keep the others waiting.
-            if let Ok(Answer::State(state)) = ask(&link, Request::State).await {
+            // What ended after that answer was told of a container that was not known here yet. Whoever mends a link that
+            // has failed since waits at the gate, and catches up as well. One that is stuck now does not keep the others
+            // waiting.
+            if let Ok(Answer::State(state)) = contact::ask(&link, Request::State).await {
                 sandbox.catch_up(&state.containers);
             }
         }
@@ -135,19 +133,6 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
     Ok(())
 }
 
-async fn connect(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) -> Option<(Link, ShimState)> {
-    let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
-    let link = sandboxes::follow(shared, sandbox.into(), socket).ok()?;
-    match tokio::time::timeout(ANSWER_TIME, link.call(Request::State)).await {
-        Ok(Ok(Answer::State(state))) => Some((link, state)),
-        Ok(Ok(Answer::Done | Answer::Created(_) | Answer::Started { .. })) | Ok(Err(_)) => None,
-        Err(_elapsed) => {
-            tracing::warn!(pod = %sandbox.key.pod, "a shim does not answer: its sandbox is taken for dead");
-            None
-        }
-    }
-}
-
 /// Takes over what the shim holds. A container that it does not know, or not yet, was being created when the agent died:
 /// that attempt is undone.
 async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[ContainerState]) {
@@ -155,7 +140,7 @@ async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[Conta
         match states.iter().find(|state| state.slot == *slot) {
             Some(state) => found.sandbox.insert(slot, record.clone(), state.phase.clone()),
             None => {
-                let removed = ask(link, Request::Remove { slot: slot.clone() }).await;
+                let removed = contact::ask(link, Request::Remove { slot: slot.clone() }).await;
                 if let Err(error) = removed {
                     tracing::warn!(%error, slot, "an unfinished container could not be removed");
                 }
@@ -163,11 +148,6 @@ async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[Conta
             }
         }
     }
-}
-
-/// Asks a shim that may be stuck.
-async fn ask(link: &Link, request: Request) -> Result<Answer, CallError> {
-    tokio::time::timeout(ANSWER_TIME, link.call(request)).await.unwrap_or(Err(CallError::Gone))
 }
 
 fn take_stock_of_dead(shared: &Arc<Shared>, found: &Found) {

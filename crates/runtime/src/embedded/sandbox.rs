@@ -30,7 +30,7 @@ pub(crate) struct Sandbox {
     pub(crate) hostname: String,
     /// Which of its namespaces are the host's.
     pub(crate) namespaces: Namespaces,
-    /// Held while the sandbox as a whole is made or taken away.
+    /// Held while the sandbox as a whole is made, found, got back in touch with, or taken away.
     pub(crate) gate: tokio::sync::Mutex<()>,
     /// Folders for writable layers.
     pub(crate) roots: Roots,
@@ -184,6 +184,20 @@ impl Sandbox {
         match &self.inner().stage {
             Stage::Ready { link, .. } => Some(link.clone()),
             Stage::New | Stage::Going { .. } | Stage::Dead { .. } => None,
+        }
+    }
+
+    /// True when its shim lived, as far as was known, and the link to it has failed.
+    pub(crate) fn is_out_of_touch(&self) -> bool {
+        self.link().is_some_and(|link| link.is_closed())
+    }
+
+    /// Takes another link to the shim in place of the one that failed.
+    pub(crate) fn relink(&self, new: Link) {
+        match &mut self.inner().stage {
+            Stage::Ready { link, .. } => *link = new,
+            // Its owner holds the gate, so nobody has taken it away meanwhile.
+            Stage::New | Stage::Going { .. } | Stage::Dead { .. } => {}
         }
     }
 

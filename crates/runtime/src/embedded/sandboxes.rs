@@ -7,21 +7,20 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Child;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rekindle_shim::protocol::{
-    Answer, ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, Request, SandboxPlan,
-    UsersPlan,
+    ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, Request, SandboxPlan, UsersPlan,
 };
 
-use super::link::{CallError, Link};
+use super::link::CallError;
 use super::records::{Line, RecordFile, SandboxRecord};
-use super::sandbox::{self, Follower, Sandbox, Stage, Target, Traits};
+use super::sandbox::{self, Sandbox, Stage, Traits};
 use super::shim_process::Socket;
 use super::spares::{self, Spare};
 use super::sysctls::{check_sysctls, default_sysctls};
-use super::{Shared, blocking, janitor};
+use super::{Shared, blocking, contact, janitor};
 use crate::error::RuntimeError;
 use crate::spec::{
     Namespace, Namespaces, Processes, SandboxInfo, SandboxKey, SandboxSpec, UserRange, Users,
@@ -118,7 +117,7 @@ async fn make_afresh(
     let Started { socket, child, records } = started.await?;
     sandbox.keep_records(records);
     let pid = child.id();
-    let link = match follow(shared, sandbox.into(), socket) {
+    let link = match contact::follow(shared, sandbox.into(), socket) {
         Ok(link) => link,
         Err(error) => {
             // Without a connection the shim goes away by itself.
@@ -221,46 +220,6 @@ fn make_dirs(shared: &Shared, dir: &Path) -> io::Result<OwnedFd> {
     builder.create(dir.join(sandbox::MOUNT_POINT))?;
     builder.create(dir.join("roots"))?;
     Ok(std::fs::File::open(dir)?.into())
-}
-
-/// Keeps a sandbox in step with what its shim says over this socket.
-pub(crate) fn follow(shared: &Arc<Shared>, target: Target, socket: UnixStream) -> io::Result<Link> {
-    let weak: Weak<Shared> = Arc::downgrade(shared);
-    let on_closed = Box::new(move |sandbox: Arc<Sandbox>| {
-        if let Some(shared) = weak.upgrade() {
-            tokio::spawn(async move { lost_touch(&shared, &sandbox).await });
-        }
-    });
-    Link::spawn(socket, Follower { target, on_closed })
-}
-
-/// The socket closed: the shim died, or dropped an agent that was too slow for it.
-async fn lost_touch(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
-    if sandbox.is_going() || sandbox.link().is_none() {
-        return;
-    }
-    if reconnect(shared, sandbox).await.is_some() {
-        return;
-    }
-    let (owned, key) = (shared.clone(), sandbox.key.clone());
-    let killed = blocking(move || owned.cgroups.kill_sandbox(&key)).await;
-    if let Err(error) = killed {
-        tracing::warn!(%error, pod = %sandbox.key.pod, "what a dead shim left could not be killed");
-    }
-    sandbox.note_death(shared.now());
-}
-
-async fn reconnect(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) -> Option<()> {
-    let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
-    let link = follow(shared, sandbox.into(), socket).ok()?;
-    let Ok(Answer::State(state)) = link.call(Request::State).await else { return None };
-    let child = match sandbox.enter(Stage::New) {
-        Stage::Ready { child, .. } | Stage::Going { child, .. } | Stage::Dead { child } => child,
-        Stage::New => None,
-    };
-    sandbox.enter(Stage::Ready { link, pid: state.pid, child });
-    sandbox.catch_up(&state.containers);
-    Some(())
 }
 
 /// Ends everything in the sandbox. When this comes back nothing of it runs; its remains are cleared away behind.

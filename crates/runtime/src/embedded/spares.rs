@@ -23,7 +23,7 @@ use super::sandbox::{self, Target};
 use super::sandboxes::{self, Cause, SHUTDOWN_TIME};
 use super::shim_process::Socket;
 use super::sysctls::default_sysctls;
-use super::{Shared, blocking, janitor, unavailable};
+use super::{Shared, blocking, contact, janitor, unavailable};
 use crate::error::RuntimeError;
 use crate::spec::{Namespace, Namespaces, Processes, SandboxInfo, SandboxSpec, Users};
 
@@ -117,7 +117,7 @@ async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
     };
     let (started, roots) = started.await?;
     let target = Target::default();
-    let link = sandboxes::follow(shared, target.clone(), started.socket)?;
+    let link = contact::follow(shared, target.clone(), started.socket)?;
     let mount_point = dir.join(sandbox::MOUNT_POINT);
     let plan = SandboxPlan {
         hostname: "spare".to_owned(),

@@ -1,0 +1,82 @@
+//! Being in touch with shims: following what one says, finding one that runs, and finding it again when its socket closed.
+//!
+//! Whoever makes a link a sandbox's own holds the sandbox's gate meanwhile, and so does whoever mends one that failed. So a
+//! link that fails in the very moment in which it is taken is noticed all the same: its mender waits until it is in its place.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rekindle_shim::protocol::{Answer, Request, ShimState};
+
+use super::link::{CallError, Link};
+use super::sandbox::{Follower, Sandbox, Target};
+use super::shim_process::Socket;
+use super::{Shared, blocking};
+
+/// A shim that does not answer in this time is stopped or stuck.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// How often a shim that lives is dialled before it is given up. It serves one agent, the newest: one that is on its way out
+/// can take it over once more.
+const DIALS_MAX: u32 = 3;
+
+/// Keeps a sandbox in step with what its shim says over this socket.
+pub(crate) fn follow(shared: &Arc<Shared>, target: Target, socket: UnixStream) -> io::Result<Link> {
+    let weak: Weak<Shared> = Arc::downgrade(shared);
+    let on_closed = Box::new(move |sandbox: Arc<Sandbox>| {
+        if let Some(shared) = weak.upgrade() {
+            tokio::spawn(async move { lost_touch(&shared, &sandbox).await });
+        }
+    });
+    Link::spawn(socket, Follower { target, on_closed })
+}
+
+/// Connects to a sandbox's shim, and asks what it holds; `None` when there is no shim, or none that answers. Its caller
+/// holds the sandbox's gate.
+pub(crate) async fn dial(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+) -> Option<(Link, ShimState)> {
+    for _ in 0..DIALS_MAX {
+        let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
+        let link = follow(shared, sandbox.into(), socket).ok()?;
+        match tokio::time::timeout(ANSWER_TIME, link.call(Request::State)).await {
+            Ok(Ok(Answer::State(state))) => return Some((link, state)),
+            // It was there just now: if it has died, there is nobody to connect to the next time.
+            Ok(Err(CallError::Gone)) => {}
+            Ok(Ok(Answer::Done | Answer::Created(_) | Answer::Started { .. }))
+            | Ok(Err(CallError::Refused(_))) => return None,
+            Err(_elapsed) => {
+                let pod = &sandbox.key.pod;
+                tracing::warn!(%pod, "a shim does not answer: its sandbox is taken for dead");
+                return None;
+            }
+        }
+    }
+    None
+}
+
+/// Asks a shim that may be stuck.
+pub(crate) async fn ask(link: &Link, request: Request) -> Result<Answer, CallError> {
+    tokio::time::timeout(ANSWER_TIME, link.call(request)).await.unwrap_or(Err(CallError::Gone))
+}
+
+/// A socket closed: the shim died, or dropped an agent that was too slow for it, or the sandbox has another link already.
+async fn lost_touch(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
+    let _gate = sandbox.gate.lock().await;
+    if !sandbox.is_out_of_touch() {
+        return;
+    }
+    if let Some((link, state)) = dial(shared, sandbox).await {
+        sandbox.relink(link);
+        sandbox.catch_up(&state.containers);
+        return;
+    }
+    let (owned, key) = (shared.clone(), sandbox.key.clone());
+    let killed = blocking(move || owned.cgroups.kill_sandbox(&key)).await;
+    if let Err(error) = killed {
+        tracing::warn!(%error, pod = %sandbox.key.pod, "what a dead shim left could not be killed");
+    }
+    sandbox.note_death(shared.now());
+}
