@@ -1,8 +1,8 @@
 //! Which rung's turn it is.
 
-use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{RestartLedgerStatus, Rung};
+use rekindle_types::v1alpha1::Rung;
 
+use crate::attempts::Attempts;
 use crate::policy::Step;
 use crate::{Policy, RollbackTarget};
 
@@ -26,21 +26,20 @@ pub(crate) enum Turn<'a> {
     Nobody,
 }
 
-/// Whose turn it is after so many more failures that a restart from `from` on may help against. The ledger's attempts must be
-/// pruned to the window.
+/// Whose turn it is after so many more failures that a restart from `from` on may help against.
 pub(crate) fn choose<'a>(
     policy: &'a Policy,
-    ledger: &RestartLedgerStatus,
+    tried: Attempts<'_>,
     rollback: Option<&RollbackTarget>,
     from: Rung,
     failures: u32,
 ) -> Choice<'a> {
-    let start = highest_tried(ledger).unwrap_or(Rung::Container).max(from);
+    let start = tried.highest().unwrap_or(Rung::Container).max(from);
     let mut open = failures;
     let mut container_attempts = 0;
     let is_possible = |step: &&Step| step.rung != Rung::Rollback || rollback.is_some();
     for step in policy.steps.iter().filter(|step| step.rung >= start).filter(is_possible) {
-        let left = step.attempts.saturating_sub(attempts_of(ledger, step.rung));
+        let left = step.attempts.saturating_sub(tried.count(step.rung));
         match step.rung {
             Rung::Container => {
                 container_attempts = left.min(open);
@@ -57,21 +56,4 @@ pub(crate) fn choose<'a>(
         }
     }
     Choice { container_attempts, turn: Turn::Nobody }
-}
-
-/// The highest rung with an attempt in the ledger.
-pub(crate) fn highest_tried(ledger: &RestartLedgerStatus) -> Option<Rung> {
-    ledger.attempts.iter().flatten().filter(|a| !a.at.is_empty()).map(|a| a.rung).max()
-}
-
-/// When the latest attempt of all rungs was; the earliest tick when there is none.
-pub(crate) fn latest_attempt(ledger: &RestartLedgerStatus) -> Tick {
-    let attempts = ledger.attempts.iter().flatten().flat_map(|entry| &entry.at);
-    attempts.map(Tick::from).max().unwrap_or(Tick::ZERO)
-}
-
-/// The attempts of a rung in the ledger.
-pub(crate) fn attempts_of(ledger: &RestartLedgerStatus, rung: Rung) -> u32 {
-    let attempts = ledger.attempts.iter().flatten().filter(|a| a.rung == rung);
-    attempts.map(|a| u32::try_from(a.at.len()).unwrap_or(u32::MAX)).sum()
 }

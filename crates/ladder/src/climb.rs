@@ -4,8 +4,9 @@ use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
 use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
 
+use crate::attempts::Attempts;
 use crate::budget::{self, Room};
-use crate::choice::{Turn, attempts_of, choose, highest_tried};
+use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
 use crate::decide::{Decider, Stuck, restart_name};
 use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
@@ -30,15 +31,16 @@ impl<'a> Decider<'a> {
     pub(crate) fn respond(&mut self, failures: &[Failure<'a>]) {
         let Situation { now, policy, .. } = *self.situation;
         let Some(first) = failures.first() else { return };
-        let before = self.draft.ledger.clone();
+        let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let all: u32 = failures.iter().map(|failure| failure.count).sum();
         self.draft.ledger.next_attempt_at = None;
-        self.draft.ledger.failures_total = before.failures_total.saturating_add(u64::from(all));
+        let failures_total = &mut self.draft.ledger.failures_total;
+        *failures_total = failures_total.saturating_add(u64::from(all));
         self.draft.condition(RECOVERED, Holds::No, policy, "a container failed again");
         let story = |failure, failures| Story {
             now,
             policy,
-            ledger: &before,
+            tried: Attempts(&tried),
             failure,
             failures,
             elsewhere: None,
@@ -87,8 +89,8 @@ impl<'a> Decider<'a> {
             Correlation::OfRevision(revision) => common = Some(revision),
         }
         let rollback = self.situation.rollback;
-        let choice = choose(policy, &self.draft.ledger, rollback, from, failures);
-        let before = attempts_of(&self.draft.ledger, Rung::Container);
+        let choice = choose(policy, Attempts::of(&self.draft.ledger), rollback, from, failures);
+        let before = Attempts::of(&self.draft.ledger).count(Rung::Container);
         self.draft.attempt(Rung::Container, choice.container_attempts);
         match choice.turn {
             Turn::Container(step) => {
@@ -112,7 +114,7 @@ impl<'a> Decider<'a> {
                         None => return self.hold_common(&story.common(common, step.rung)),
                     },
                 };
-                let number = attempts_of(&self.draft.ledger, step.rung) + 1;
+                let number = Attempts::of(&self.draft.ledger).count(step.rung) + 1;
                 self.restart_or_hold(step, &story.restart(step, number, rollback));
             }
             Turn::Nobody => self.exhaust(&story.exhausted()),
@@ -132,7 +134,7 @@ impl<'a> Decider<'a> {
     fn rollback_step(&self) -> Option<&'a Step> {
         let policy: &'a crate::Policy = self.situation.policy;
         let step = policy.step(Rung::Rollback)?;
-        let is_left = attempts_of(&self.draft.ledger, Rung::Rollback) < step.attempts;
+        let is_left = Attempts::of(&self.draft.ledger).count(Rung::Rollback) < step.attempts;
         self.situation.rollback.filter(|_| is_left).map(|_| step)
     }
 
@@ -150,7 +152,8 @@ impl<'a> Decider<'a> {
     /// A container failed again after a rung above Container was carried out.
     fn note_in_vain(&mut self) {
         let ledger = &self.draft.ledger;
-        let Some(rung) = highest_tried(ledger).filter(|rung| *rung > Rung::Container) else {
+        let Some(rung) = Attempts::of(ledger).highest().filter(|rung| *rung > Rung::Container)
+        else {
             return;
         };
         let mut asked = ledger.decisions.iter().flatten().rev();
@@ -273,7 +276,7 @@ impl<'a> Decider<'a> {
 
     /// Nothing failed since, and a budget held a restart back: is there room now?
     pub(crate) fn retry_held(&mut self, rung: Rung) {
-        let number = attempts_of(&self.draft.ledger, rung) + 1;
+        let number = Attempts::of(&self.draft.ledger).count(rung) + 1;
         let step = self.situation.policy.step(rung).filter(|step| number <= step.attempts);
         let Some(step) = step else {
             // The ladder was edited meanwhile: the next failure is answered as it says now.

@@ -36,6 +36,7 @@
 //! - What the other pods of the workload and of the node do is evidence too: see `correlation.rs`.
 #![forbid(unsafe_code)]
 
+mod attempts;
 mod budget;
 mod choice;
 mod climb;

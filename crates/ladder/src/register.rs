@@ -70,7 +70,10 @@ struct Ledger {
     owners: Vec<String>,
     /// Attempts above Container.
     decided: Vec<Tick>,
+    /// The restart that is decided and was not seen.
     pending: Option<String>,
+    /// The rung that is held back.
+    held: Option<Rung>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,50 +88,44 @@ impl Register {
     /// A ledger is new, or is so now.
     pub fn put_ledger(&mut self, ledger: &RestartLedger) {
         let (namespace, name) = place(&ledger.metadata);
-        self.remove_ledger(namespace, name);
-        let status = ledger.status.as_ref();
-        let attempts = status.iter().flat_map(|status| status.attempts.iter().flatten());
-        let above = attempts.filter(|attempts| attempts.rung > Rung::Container);
-        let decided: Vec<Tick> = above.flat_map(|a| a.at.iter().map(Tick::from)).collect();
-        let pending = status.and_then(|status| status.pending_restart.clone());
-        let owners = ledger.metadata.owner_references.iter().flatten();
-        let of = self.namespaces.entry(namespace.to_owned()).or_default();
-        for (number, at) in decided.iter().enumerate() {
-            of.decided.insert((*at, name.to_owned(), number));
-            self.decided.insert((*at, namespace.to_owned(), name.to_owned(), number));
-        }
-        if pending.is_some() {
-            of.pending.insert(name.to_owned());
-        }
-        if status.is_some_and(|status| status.held_rung.is_some()) {
-            of.held.insert(name.to_owned());
-        }
-        let kept = Ledger {
-            pod_name: ledger.spec.pod_name.clone(),
-            pod_uid: ledger.spec.pod_uid.clone(),
-            ladder: ledger.spec.ladder_name.clone(),
-            owners: owners.map(|owner| owner.uid.clone()).collect(),
-            decided,
-            pending,
-        };
-        insert(&mut of.ledgers_of, &kept.pod_name, name);
-        insert(&mut of.ledgers_by_uid, &kept.pod_uid, name);
-        of.ledgers.insert(name.to_owned(), kept);
+        self.set_ledger(namespace, name, Some(Ledger::of(ledger)));
     }
 
     /// A ledger is gone.
     pub fn remove_ledger(&mut self, namespace: &str, name: &str) {
-        let Some(of) = self.namespaces.get_mut(namespace) else { return };
-        let Some(kept) = of.ledgers.remove(name) else { return };
-        for (number, at) in kept.decided.iter().enumerate() {
-            of.decided.remove(&(*at, name.to_owned(), number));
-            self.decided.remove(&(*at, namespace.to_owned(), name.to_owned(), number));
-        }
-        of.pending.remove(name);
-        of.held.remove(name);
-        remove(&mut of.ledgers_of, &kept.pod_name, name);
-        remove(&mut of.ledgers_by_uid, &kept.pod_uid, name);
+        self.set_ledger(namespace, name, None);
         self.forget_empty(namespace);
+    }
+
+    /// Touches what differs only: of most changes of a ledger that is nothing.
+    fn set_ledger(&mut self, namespace: &str, name: &str, new: Option<Ledger>) {
+        if !self.namespaces.contains_key(namespace) {
+            self.namespaces.insert(namespace.to_owned(), Namespace::default());
+        }
+        let Some(of) = self.namespaces.get_mut(namespace) else { return };
+        if of.ledgers.get(name) == new.as_ref() {
+            return;
+        }
+        let old = of.ledgers.remove(name);
+        let (was, is) = (old.as_ref(), new.as_ref());
+        let decided = |ledger: Option<&Ledger>, number| ledger?.decided.get(number).copied();
+        let count = [was, is].into_iter().flatten().map(|ledger| ledger.decided.len()).max();
+        for number in 0..count.unwrap_or(0) {
+            let (was, is) = (decided(was, number), decided(is, number));
+            if let Some(at) = was.filter(|_| was != is) {
+                of.decided.remove(&(at, name.to_owned(), number));
+                self.decided.remove(&(at, namespace.to_owned(), name.to_owned(), number));
+            }
+            if let Some(at) = is.filter(|_| was != is) {
+                of.decided.insert((at, name.to_owned(), number));
+                self.decided.insert((at, namespace.to_owned(), name.to_owned(), number));
+            }
+        }
+        file(&mut of.ledgers_of, name, was.map(|l| &l.pod_name), is.map(|l| &l.pod_name));
+        file(&mut of.ledgers_by_uid, name, was.map(|l| &l.pod_uid), is.map(|l| &l.pod_uid));
+        mark(&mut of.pending, name, is.is_some_and(|ledger| ledger.pending.is_some()));
+        mark(&mut of.held, name, is.is_some_and(|ledger| ledger.held.is_some()));
+        of.ledgers.extend(new.map(|new| (name.to_owned(), new)));
     }
 
     /// A request is new, or is so now.
@@ -147,7 +144,7 @@ impl Register {
         if !status.and_then(|status| status.phase).is_some_and(|phase| phase.is_final()) {
             of.open.insert(name.to_owned());
         }
-        insert(&mut of.requests_of, &kept.pod_name, name);
+        file(&mut of.requests_of, name, None, Some(&kept.pod_name));
         of.requests.insert(name.to_owned(), kept);
     }
 
@@ -156,7 +153,7 @@ impl Register {
         let Some(of) = self.namespaces.get_mut(namespace) else { return };
         let Some(kept) = of.requests.remove(name) else { return };
         of.open.remove(name);
-        remove(&mut of.requests_of, &kept.pod_name, name);
+        file(&mut of.requests_of, name, Some(&kept.pod_name), None);
         self.forget_empty(namespace);
     }
 
@@ -207,14 +204,7 @@ impl Register {
             crowd.cluster.push(*at);
         }
         if let (Some(of), Some(controller)) = (of, asker.controller) {
-            for name in of.busy() {
-                let is_of_controller = |ledger: &&Ledger| {
-                    ledger.owners.iter().any(|owner| owner == controller)
-                        && !is_own(&name.to_owned())
-                };
-                let ledger = of.ledgers.get(name).filter(is_of_controller);
-                crowd.workload.extend(ledger.and_then(|ledger| of.under_way(ledger, now)));
-            }
+            crowd.workload = of.under_way(now, controller, asker.pod_uid);
         }
         for granted in granted.iter().filter(|granted| !self.shows(granted)) {
             let is_here = granted.namespace == asker.namespace;
@@ -268,30 +258,33 @@ impl Register {
 }
 
 impl Namespace {
-    /// Ledgers whose pod may be being restarted.
-    fn busy(&self) -> BTreeSet<&str> {
-        let mut busy: BTreeSet<&str> = self.pending.iter().map(String::as_str).collect();
-        for request in self.open.iter().filter_map(|name| self.requests.get(name)) {
-            let of_pod = self.ledgers_of.get(&request.pod_name);
-            let new_pod = request.new_pod_uid.as_ref();
-            let of_new_pod = new_pod.and_then(|uid| self.ledgers_by_uid.get(uid));
-            busy.extend(of_pod.into_iter().chain(of_new_pod).flatten().map(String::as_str));
-        }
-        busy
-    }
-
-    /// Since when a restart of the ledger's pod is under way: one that is decided, or open.
-    fn under_way(&self, ledger: &Ledger, now: Tick) -> Option<Tick> {
-        let concerns = |request: &Request| {
-            request.pod_name == ledger.pod_name
-                || request.new_pod_uid.as_ref() == Some(&ledger.pod_uid)
+    /// Since when restarts of a controller's pods other than this one are under way, for each of them: one that is open, or decided.
+    fn under_way(&self, now: Tick, controller: &str, pod_uid: &str) -> Vec<Tick> {
+        let others = |name: &str| {
+            let ledger = self.ledgers.get(name)?;
+            let is_of_controller = ledger.owners.iter().any(|owner| owner == controller);
+            (is_of_controller && ledger.pod_uid != pod_uid).then_some(ledger)
         };
-        let open = self.open.iter().filter_map(|name| self.requests.get(name));
-        let open = open.filter(|request| concerns(request)).filter_map(|r| r.since(now)).min();
-        let request = ledger.pending.as_ref().and_then(|name| self.requests.get(name));
-        let is_seen = request.is_some_and(concerns);
-        let pending = ledger.pending_since(now).filter(|_| !is_seen);
-        open.into_iter().chain(pending).min()
+        let mut since: BTreeMap<&str, Tick> = BTreeMap::new();
+        let mut note = |name, at: Tick| {
+            since.entry(name).and_modify(|since| *since = at.min(*since)).or_insert(at);
+        };
+        for request in self.open.iter().filter_map(|name| self.requests.get(name)) {
+            let new_pod = request.new_pod_uid.as_ref();
+            let concerned = self.ledgers_of.get(&request.pod_name).into_iter().flatten();
+            let concerned = concerned
+                .chain(new_pod.and_then(|uid| self.ledgers_by_uid.get(uid)).into_iter().flatten());
+            for name in concerned.filter(|name| others(name).is_some()) {
+                request.since(now).into_iter().for_each(|at| note(name, at));
+            }
+        }
+        for (name, ledger) in self.pending.iter().filter_map(|name| Some((name, others(name)?))) {
+            let request = ledger.pending.as_ref().and_then(|name| self.requests.get(name));
+            if !request.is_some_and(|request| request.concerns(ledger)) {
+                ledger.pending_since(now).into_iter().for_each(|at| note(name, at));
+            }
+        }
+        since.into_values().collect()
     }
 
     /// Whether a request takes of the budget of the asker's ladder: of that ladder, or of one of its pods, and not of the asker.
@@ -309,6 +302,22 @@ impl Namespace {
 }
 
 impl Ledger {
+    fn of(ledger: &RestartLedger) -> Self {
+        let status = ledger.status.as_ref();
+        let attempts = status.iter().flat_map(|status| status.attempts.iter().flatten());
+        let above = attempts.filter(|attempts| attempts.rung > Rung::Container);
+        let owners = ledger.metadata.owner_references.iter().flatten();
+        Self {
+            pod_name: ledger.spec.pod_name.clone(),
+            pod_uid: ledger.spec.pod_uid.clone(),
+            ladder: ledger.spec.ladder_name.clone(),
+            owners: owners.map(|owner| owner.uid.clone()).collect(),
+            decided: above.flat_map(|a| a.at.iter().map(Tick::from)).collect(),
+            pending: status.and_then(|status| status.pending_restart.clone()),
+            held: status.and_then(|status| status.held_rung),
+        }
+    }
+
     fn is_others(&self, asker: &Asker<'_>) -> bool {
         self.ladder == asker.ladder && self.pod_name != asker.pod_name
     }
@@ -322,6 +331,10 @@ impl Ledger {
 }
 
 impl Request {
+    fn concerns(&self, ledger: &Ledger) -> bool {
+        self.pod_name == ledger.pod_name || self.new_pod_uid.as_ref() == Some(&ledger.pod_uid)
+    }
+
     fn since(&self, now: Tick) -> Option<Tick> {
         Some(self.created.unwrap_or(now)).filter(|since| now.since(*since) < GIVEN_UP_AFTER)
     }
@@ -338,15 +351,32 @@ fn place(metadata: &ObjectMeta) -> (&str, &str) {
     (namespace, metadata.name.as_deref().unwrap_or_default())
 }
 
-fn insert(map: &mut BTreeMap<String, BTreeSet<String>>, key: &str, name: &str) {
-    map.entry(key.to_owned()).or_default().insert(name.to_owned());
-}
-
-fn remove(map: &mut BTreeMap<String, BTreeSet<String>>, key: &str, name: &str) {
-    if let Some(names) = map.get_mut(key) {
+/// Files a name under another key than before.
+fn file(
+    map: &mut BTreeMap<String, BTreeSet<String>>,
+    name: &str,
+    before: Option<&String>,
+    now: Option<&String>,
+) {
+    if before == now {
+        return;
+    }
+    if let Some((key, names)) = before.and_then(|key| Some((key, map.get_mut(key)?))) {
         names.remove(name);
         if names.is_empty() {
             map.remove(key);
         }
+    }
+    if let Some(key) = now {
+        map.entry(key.to_owned()).or_default().insert(name.to_owned());
+    }
+}
+
+/// Has a name in a set, or not.
+fn mark(set: &mut BTreeSet<String>, name: &str, is_in: bool) {
+    if !is_in {
+        set.remove(name);
+    } else if !set.contains(name) {
+        set.insert(name.to_owned());
     }
 }

@@ -1,11 +1,11 @@
 //! The sentence for a person at 3 a.m.: which container, what it did, what did not help, what is done now.
 
 use rekindle_types::span::show;
-use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
+use rekindle_types::v1alpha1::{OnExhausted, Rung};
 use rekindle_types::{Tick, TickDuration};
 
+use crate::attempts::Attempts;
 use crate::budget::{Room, Scope};
-use crate::choice::{attempts_of, highest_tried};
 use crate::failures::Failure;
 use crate::policy::Step;
 use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
@@ -13,12 +13,12 @@ use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
 /// After the last rung.
 const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";
 
-/// What failed, and what was tried against it so far. The ledger is the one before this decision, pruned to the window.
+/// What failed, and what was tried against it before this decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Story<'a> {
     pub(crate) now: Tick,
     pub(crate) policy: &'a Policy,
-    pub(crate) ledger: &'a RestartLedgerStatus,
+    pub(crate) tried: Attempts<'a>,
     pub(crate) failure: &'a Failure<'a>,
     /// How many failures there are in all containers together.
     pub(crate) failures: u32,
@@ -42,7 +42,7 @@ impl Story<'_> {
             TickDuration::ZERO => "which comes at once".to_owned(),
             wait => format!("which waits {}", show(wait)),
         };
-        let used = attempts_of(self.ledger, Rung::Container) + self.failures;
+        let used = self.tried.count(Rung::Container) + self.failures;
         format!(
             "{}{times}: left to the container's own restart ({used} of {}), {when}",
             self.subject(),
@@ -53,29 +53,29 @@ impl Story<'_> {
     /// What did not help, up to the colon.
     fn so_far(&self) -> String {
         let subject = self.subject();
-        match highest_tried(self.ledger) {
+        match self.tried.highest() {
             None | Some(Rung::Container) => self.so_far_container(&subject),
             Some(rung) => {
-                let ago = last_attempt(self.ledger, rung).map(|at| self.now.since(at));
+                let ago = self.tried.last(rung).map(|at| self.now.since(at));
                 let ago = match ago.filter(|ago| ago.as_secs() > 0) {
                     Some(ago) => format!("{} after", show(ago)),
                     None => "right after".to_owned(),
                 };
                 let of = self.policy.step(rung).map_or(0, |step| step.attempts);
-                let used = attempts_of(self.ledger, rung);
+                let used = self.tried.count(rung);
                 format!("{subject} again, {ago} {} ({used} of {of})", doing(rung))
             }
         }
     }
 
     fn so_far_container(&self, subject: &str) -> String {
-        let used = attempts_of(self.ledger, Rung::Container);
+        let used = self.tried.count(Rung::Container);
         let total = used + self.failures;
         let times = match total {
             1 => String::new(),
             n => format!(" {}", times(n)),
         };
-        let since = first_attempt(self.ledger, Rung::Container).map(|at| self.now.since(at));
+        let since = self.tried.first(Rung::Container).map(|at| self.now.since(at));
         let within = match since {
             Some(span) if span.as_secs() > 0 => format!(" in {}", show(span)),
             Some(_) | None => String::new(),
@@ -267,12 +267,12 @@ pub(crate) fn cannot_start(container: &str, what: &str, because: &str) -> String
 }
 
 /// Everything runs again.
-pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick) -> String {
-    let after = match highest_tried(ledger).filter(|rung| *rung > Rung::Container) {
+pub(crate) fn running(policy: &Policy, tried: Attempts<'_>, since: Tick) -> String {
+    let after = match tried.highest().filter(|rung| *rung > Rung::Container) {
         None => String::new(),
         Some(rung) => {
             let of = policy.step(rung).map_or(0, |step| step.attempts);
-            format!(", after {} ({} of {of})", doing(rung), attempts_of(ledger, rung))
+            format!(", after {} ({} of {of})", doing(rung), tried.count(rung))
         }
     };
     format!("running since {}{after}; cleared at {}", clock(since), clock(since + policy.window))
@@ -321,19 +321,6 @@ fn times(n: u32) -> String {
         Some(word) => (*word).to_owned(),
         None => format!("{n} times"),
     }
-}
-
-fn first_attempt(ledger: &RestartLedgerStatus, rung: Rung) -> Option<Tick> {
-    attempt_times(ledger, rung).min()
-}
-
-fn last_attempt(ledger: &RestartLedgerStatus, rung: Rung) -> Option<Tick> {
-    attempt_times(ledger, rung).max()
-}
-
-fn attempt_times(ledger: &RestartLedgerStatus, rung: Rung) -> impl Iterator<Item = Tick> + '_ {
-    let of_rung = ledger.attempts.iter().flatten().filter(move |a| a.rung == rung);
-    of_rung.flat_map(|a| a.at.iter().map(Tick::from))
 }
 
 /// The time of day: `04:11:02 UTC`.

@@ -4,7 +4,7 @@ use rekindle_types::reasons::event::LADDER_RECOVERED;
 use rekindle_types::v1alpha1::{LedgerPhase, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::choice::{highest_tried, latest_attempt};
+use crate::attempts::Attempts;
 use crate::draft::{Draft, EXHAUSTED, Holds, RECOVERED};
 use crate::observation::PodView;
 use crate::{Policy, Severity, sentence};
@@ -38,7 +38,7 @@ pub(crate) fn follow(
     now: Tick,
 ) {
     // Starts are told in whole seconds: what was decided later than one is the better bound.
-    let decided = latest_attempt(&draft.ledger);
+    let decided = Attempts::of(&draft.ledger).latest();
     let since = undisturbed_since.map(|since| since.max(decided).min(now));
     let nothing_to_clear = match draft.ledger.phase {
         None | Some(LedgerPhase::Healthy) => draft.ledger.attempts.is_none(),
@@ -62,8 +62,8 @@ pub(crate) fn follow(
 }
 
 fn settle(draft: &mut Draft, policy: &Policy, since: Tick) {
-    let climbed = highest_tried(&draft.ledger).is_some_and(|rung| rung > Rung::Container);
-    let message = sentence::running(policy, &draft.ledger, since);
+    let climbed = Attempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container);
+    let message = sentence::running(policy, Attempts::of(&draft.ledger), since);
     let acted = match draft.ledger.phase {
         Some(LedgerPhase::Holding) => {
             draft.ledger.phase = Some(LedgerPhase::Climbing);
@@ -85,7 +85,7 @@ fn clear(draft: &mut Draft, policy: &Policy, since: Tick) {
     let acted = match draft.ledger.phase {
         Some(LedgerPhase::Exhausted | LedgerPhase::Holding) => true,
         Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => {
-            highest_tried(&draft.ledger).is_some_and(|rung| rung > Rung::Container)
+            Attempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container)
         }
     };
     let message = sentence::cleared(policy, since);

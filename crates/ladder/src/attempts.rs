@@ -1,0 +1,44 @@
+//! What was tried already, as a ledger has it.
+
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{RestartLedgerStatus, Rung, RungAttempts};
+
+/// The attempts in a ledger. It must be pruned to the window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempts<'a>(pub(crate) &'a [RungAttempts]);
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn of(ledger: &'a RestartLedgerStatus) -> Self {
+        Self(ledger.attempts.as_deref().unwrap_or_default())
+    }
+
+    /// The highest rung with an attempt.
+    pub(crate) fn highest(self) -> Option<Rung> {
+        self.0.iter().filter(|entry| !entry.at.is_empty()).map(|entry| entry.rung).max()
+    }
+
+    /// How many attempts of a rung there are.
+    pub(crate) fn count(self, rung: Rung) -> u32 {
+        u32::try_from(self.times(rung).count()).unwrap_or(u32::MAX)
+    }
+
+    /// When the first attempt of a rung was.
+    pub(crate) fn first(self, rung: Rung) -> Option<Tick> {
+        self.times(rung).min()
+    }
+
+    /// When the last attempt of a rung was.
+    pub(crate) fn last(self, rung: Rung) -> Option<Tick> {
+        self.times(rung).max()
+    }
+
+    /// When the last attempt of all rungs was; the earliest tick when there is none.
+    pub(crate) fn latest(self) -> Tick {
+        self.0.iter().flat_map(|entry| &entry.at).map(Tick::from).max().unwrap_or(Tick::ZERO)
+    }
+
+    fn times(self, rung: Rung) -> impl Iterator<Item = Tick> + 'a {
+        let of_rung = self.0.iter().filter(move |entry| entry.rung == rung);
+        of_rung.flat_map(|entry| entry.at.iter().map(Tick::from))
+    }
+}
