@@ -114,7 +114,7 @@ fn concerned(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 }
 
 fn carried_out_by(restart: &PodRestart) -> CarriedOutBy {
-    restart.spec.rung.unwrap_or(Rung::Pod).carried_out_by()
+    restart.spec.rung().carried_out_by()
 }
 
 fn is_finished(restart: &PodRestart) -> bool {
@@ -155,7 +155,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 
 /// What is to be done for a request that no node carries out.
 fn carry_out(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
-    match restart.spec.rung.unwrap_or(Rung::Pod) {
+    match restart.spec.rung() {
         Rung::Rollback => rollback::reconcile(view, restart, now),
         Rung::Recreate | Rung::Reschedule => replace::reconcile(view, restart, now),
         Rung::Container | Rung::Containers | Rung::Pod => Plan::default(),

@@ -266,7 +266,7 @@ impl<'a> Decider<'a> {
     /// A budget or the lack of another node holds the pod's replacement back: said in the ledger; the event is the request's.
     pub(crate) fn note_held_request(&mut self) {
         let Some((request, why)) = self.requests.held() else { return };
-        let rung = request.spec.rung.unwrap_or(Rung::Recreate);
+        let rung = request.spec.rung();
         let name = request.metadata.name.as_deref().unwrap_or_default();
         let message = sentence::held_request(rung, name, why);
         if self.draft.ledger.message.as_deref() != Some(draft::cut(&message)) {

@@ -10,7 +10,7 @@
 //! counts of its own. Until then the pod is its request's: nothing else is decided for it.
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
 
 use crate::budget::GIVEN_UP_AFTER;
 use crate::observation::End;
@@ -83,7 +83,7 @@ impl<'a> Requests<'a> {
     /// This one was refused or withdrawn: it ended nothing.
     pub(crate) fn ended_nothing(&self, name: &str) -> bool {
         let named = |r: &&&PodRestart| r.metadata.name.as_deref() == Some(name);
-        self.list.iter().find(named).is_some_and(|request| did_nothing(request))
+        self.list.iter().find(named).is_some_and(|request| request.did_nothing())
     }
 
     /// Those of the ladder that were not needed any more before they were begun.
@@ -92,42 +92,19 @@ impl<'a> Requests<'a> {
         withdrawn.filter_map(|request| request.metadata.name.as_deref())
     }
 
-    /// Whether this end is one of theirs: see the module's text. Times are whole seconds, so an attempt that had started within
-    /// the same second as the restart is not excused: a failure counted too much rather than one lost.
+    /// Whether this end is one of theirs: see the module's text.
     pub(crate) fn account_for(&self, end: &End<'_>) -> bool {
         let (Some(started), Some(finished)) = (end.started_at, end.finished_at) else {
             return false;
         };
-        self.list.iter().any(|r| {
-            let Some(status) = &r.status else { return false };
-            let Some(began) = status.started_at.as_ref().map(Tick::from) else { return false };
-            let over = match (&status.finished_at, status.phase) {
-                (Some(at), _) => Tick::from(at),
-                (None, Some(PodRestartPhase::Running)) => self.now,
-                (None, _) => return false,
-            };
-            carried_out_by(r) == CarriedOutBy::Node
-                && !did_nothing(r)
-                && started < began
-                && began <= finished
-                && finished <= over
-        })
+        self.list.iter().any(|request| request.has_ended(started, finished, self.now))
     }
 }
 
 fn carried_out_by(restart: &PodRestart) -> CarriedOutBy {
-    restart.spec.rung.unwrap_or(Rung::Pod).carried_out_by()
+    restart.spec.rung().carried_out_by()
 }
 
 fn phase(restart: &PodRestart) -> Option<PodRestartPhase> {
     restart.status.as_ref().and_then(|status| status.phase)
-}
-
-/// It is over, and the pod was not touched.
-fn did_nothing(restart: &PodRestart) -> bool {
-    match phase(restart) {
-        Some(PodRestartPhase::Refused | PodRestartPhase::Withdrawn) => true,
-        Some(PodRestartPhase::Running | PodRestartPhase::Succeeded | PodRestartPhase::Failed)
-        | None => false,
-    }
 }

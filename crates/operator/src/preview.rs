@@ -45,7 +45,7 @@ pub async fn preview(
     };
     let mut view = View::new();
     view.set_time(now);
-    let rung = restart.spec.rung.unwrap_or(Rung::Pod);
+    let rung = restart.spec.rung();
     reader.read(rung, &restart.spec.pod_name, &mut view).await?;
     let restart = Arc::new(restart);
     match pod_restart::preview(&view, &restart, now) {

@@ -142,7 +142,7 @@ impl RestartRequest {
         Some(Self {
             id: restart.metadata.uid.clone()?,
             name: restart.metadata.name.clone().unwrap_or_default(),
-            rung: spec.rung.unwrap_or(Rung::Pod),
+            rung: spec.rung(),
             refresh: spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
             grace: grace.map(TickDuration::from_secs),
             reason: spec.reason.clone().unwrap_or_default(),

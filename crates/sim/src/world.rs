@@ -490,7 +490,7 @@ impl World {
     }
 
     fn note_rung(&mut self, restart: &PodRestart) {
-        let rung = restart.spec.rung.unwrap_or(Rung::Pod);
+        let rung = restart.spec.rung();
         let phase = restart.status.as_ref().and_then(|status| status.phase);
         let uid = restart.metadata.uid.clone().unwrap_or_default();
         self.rungs.insert(uid, (rung, phase));

@@ -98,6 +98,8 @@ pub enum Cause {
     ExitedUnasked,
     /// Nobody saw how it ended.
     Unknown,
+    /// A restart in place ended it, as it was asked to.
+    Restarted,
     /// It runs and its readiness probe fails.
     ReadinessFailed,
 }

@@ -50,7 +50,7 @@ pub(crate) fn tell(
         history.add(Source::Ladder, when, &format!("{rung}: {}", decision.reason));
     }
     for restart in restarts {
-        let rung = restart.spec.rung.map_or("Pod", |rung| rung.name());
+        let rung = restart.spec.rung().name();
         let Some(asked) = restart.metadata.creation_timestamp.as_ref().map(Tick::from) else {
             continue;
         };

@@ -10,6 +10,7 @@ use rekindle_types::{OomKill, Tick};
 use crate::account::{Cause, ContainerAccount, MemoryAccount};
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
+use crate::restarts;
 use crate::words::{line, show_bytes};
 
 /// How long before a container's end a probe's verdict may have been its reason: the longest grace that is usual.
@@ -30,7 +31,8 @@ pub(crate) struct Subject<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) account: ContainerAccount,
-    pub(crate) advice: String,
+    /// `None` where nothing is wrong.
+    pub(crate) advice: Option<String>,
 }
 
 /// The containers of a pod that have a status, init containers first.
@@ -97,6 +99,7 @@ pub(crate) fn examine(
     subject: Subject<'_>,
     evidence: &PodEvidence,
     events: &[Seen],
+    now: Tick,
 ) -> Option<Finding> {
     if subject.is_done() {
         return None;
@@ -105,9 +108,18 @@ pub(crate) fn examine(
         return Some(finding);
     }
     let Some(end) = subject.last_end() else { return unready(subject, events) };
-    let (cause, what, advice) = match killed_by_probe(subject, end, events) {
-        Some(verdict) => verdict,
-        None => ended(subject, end),
+    let restart = restarts::that_ended(end, evidence, events, now);
+    // it says nothing of how the container does now
+    if let Some(finding) = restart.is_some().then(|| unready(subject, events)).flatten() {
+        return Some(finding);
+    }
+    let (cause, what, advice) = match (restart, killed_by_probe(subject, end, events)) {
+        (Some(restart), _) => (Cause::Restarted, format!("was ended by {restart}"), None),
+        (None, Some((cause, what, advice))) => (cause, what, Some(advice)),
+        (None, None) => {
+            let (cause, what, advice) = ended(subject, end);
+            (cause, what, Some(advice))
+        }
     };
     let probe = match cause {
         Cause::LivenessFailed => Some("Liveness"),
@@ -210,7 +222,7 @@ fn held(subject: Subject<'_>, state: &ContainerStateWaiting) -> Option<Finding> 
             evidence,
             last_lines: Vec::new(),
         },
-        advice,
+        advice: Some(advice),
     })
 }
 
@@ -234,8 +246,10 @@ fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
             evidence: vec![output],
             last_lines: Vec::new(),
         },
-        advice: "look at what the probe asks for; no restart follows from a failed readiness probe"
-            .to_owned(),
+        advice: Some(
+            "look at what the probe asks for; no restart follows from a failed readiness probe"
+                .to_owned(),
+        ),
     })
 }
 

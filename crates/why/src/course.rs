@@ -36,7 +36,7 @@ pub(crate) fn of_pod(
 /// The course of many pods: how their containers ended, what their ladders decided, alike ones of all pods in one entry.
 pub(crate) fn tell_together(evidence: &PodEvidence, now: Tick, history: &mut History) {
     let seen = events::read(&evidence.events);
-    let findings = findings(&subjects(&evidence.pod), evidence, &seen);
+    let findings = findings(&subjects(&evidence.pod), evidence, &seen, now);
     tell_ends(&evidence.pod, &findings, now, history);
     history.add_events(seen.iter().filter(|seen| !is_the_end_itself(seen, &findings)));
     climb::tell(evidence.ledger.as_ref(), &evidence.restarts, Told::Together, history);
@@ -72,6 +72,7 @@ fn is_the_end_itself(seen: &Seen, findings: &[(Subject<'_>, Finding)]) -> bool {
         | Cause::ExitCode
         | Cause::ExitedUnasked
         | Cause::Unknown
+        | Cause::Restarted
         | Cause::ReadinessFailed => false,
     };
     seen.reason == event::KILLING
@@ -83,7 +84,7 @@ fn is_the_end_itself(seen: &Seen, findings: &[(Subject<'_>, Finding)]) -> bool {
 /// The ends of all containers of a pod that have something to tell.
 pub(crate) fn ends_of(evidence: &PodEvidence, now: Tick) -> When {
     let seen = events::read(&evidence.events);
-    let findings = findings(&subjects(&evidence.pod), evidence, &seen);
+    let findings = findings(&subjects(&evidence.pod), evidence, &seen, now);
     let ends = findings.iter().map(|(subject, _)| ends(*subject, &evidence.pod, now));
     let none = When { first: now, last: Tick::ZERO, count: 0 };
     ends.filter(|ends| ends.count > 0).fold(none, |all, one| When {

@@ -68,7 +68,7 @@ fn replacement(evidence: &GoneEvidence) -> Option<(&PodRestart, &PodReplacement)
 fn why(evidence: &GoneEvidence, seen: &[events::Seen]) -> Option<String> {
     if let Some((restart, _)) = replacement(evidence) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
-        let rung = restart.spec.rung.map_or("Pod", |rung| rung.name());
+        let rung = restart.spec.rung().name();
         return Some(format!("PodRestart {name}, rung {rung}, evicted it"));
     }
     let last = |tells: fn(&events::Seen) -> bool| seen.iter().rev().find(|seen| tells(seen));

@@ -30,6 +30,7 @@ mod node;
 mod placement;
 mod pod;
 mod render;
+mod restarts;
 mod words;
 mod workload;
 

@@ -14,7 +14,7 @@ use crate::words::{line, show_span};
 pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let node = &evidence.node;
     let groups = group(&evidence.pods, now);
-    let (worst, unwell, well) = (groups.state(), groups.unwell(), groups.well);
+    let (unwell, well) = (groups.unwell(), groups.well);
     let pods = groups.unwell;
     let mut troubles: Vec<String> = Vec::new();
     let mut advice: Vec<String> = Vec::new();
@@ -63,8 +63,8 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     }
     let counted = format!("{well} of {} pods on it are well", well + unwell);
     let (state, summary) = match troubles.as_slice() {
-        [] if unwell == 0 => (State::Healthy, format!("it is ready; {counted}")),
-        [] => (worst, format!("it is ready; {counted}")),
+        // what ails its pods is theirs
+        [] => (State::Healthy, format!("it is ready; {counted}")),
         list => {
             let state = if is_ready { State::Restricted } else { State::NotReady };
             (state, format!("{}; {counted}", list.join("; ")))

@@ -29,16 +29,18 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     let pod = &evidence.pod;
     let seen = events::read(&evidence.events);
     let subjects = subjects(pod);
-    let findings = findings(&subjects, evidence, &seen);
+    let findings = findings(&subjects, evidence, &seen, now);
     let verdict = judge(evidence, &findings, &seen, now);
     let closed = placement::closed(evidence);
     // what opens a node that is there helps more than what opens any
     let mut advice = if closed.advice.is_empty() { verdict.advice } else { closed.advice };
     if verdict.state > State::Terminating {
         for (subject, finding) in &findings {
-            let is_well = subject.is_running() && subject.status.ready;
-            if !is_well && !advice.contains(&finding.advice) {
-                advice.push(finding.advice.clone());
+            if let Some(line) = &finding.advice
+                && !is_past(*subject, finding)
+                && !advice.contains(line)
+            {
+                advice.push(line.clone());
             }
         }
     }
@@ -63,13 +65,20 @@ pub(crate) fn findings<'a>(
     subjects: &[Subject<'a>],
     evidence: &PodEvidence,
     seen: &[Seen],
+    now: Tick,
 ) -> Vec<(Subject<'a>, Finding)> {
     let mut findings: Vec<(Subject<'a>, Finding)> = subjects
         .iter()
-        .filter_map(|subject| Some((*subject, examine(*subject, evidence, seen)?)))
+        .filter_map(|subject| Some((*subject, examine(*subject, evidence, seen, now)?)))
         .collect();
-    findings.sort_by_key(|(subject, _)| subject.is_running() && subject.status.ready);
+    findings.sort_by_key(|(subject, finding)| is_past(*subject, finding));
     findings
+}
+
+/// It tells what was: the container is well again, or was meant to end.
+fn is_past(subject: Subject<'_>, finding: &Finding) -> bool {
+    let is_well = subject.is_running() && subject.status.ready;
+    is_well || finding.account.cause == Cause::Restarted
 }
 
 struct Verdict {
@@ -123,7 +132,7 @@ fn judge(
         return verdict;
     }
     match findings.first() {
-        Some((subject, finding)) if !(subject.is_running() && subject.status.ready) => {
+        Some((subject, finding)) if !is_past(*subject, finding) => {
             of_finding(evidence, *subject, finding, now)
         }
         first => not_broken(pod, first, seen, now),
@@ -191,6 +200,7 @@ fn of_finding(
         | Cause::ExitCode
         | Cause::ExitedUnasked
         | Cause::Unknown => State::Failing,
+        Cause::Restarted => State::Starting,
     };
     let ledger = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
     let verdict = Verdict::new(state, sentence);
@@ -276,6 +286,7 @@ fn ends_sentence(subject: Subject<'_>, finding: &Finding, pod: &Pod, now: Tick) 
         | Cause::Signal
         | Cause::ExitCode
         | Cause::ExitedUnasked
+        | Cause::Restarted
         | Cause::Unknown => {
             let when = ends(subject, pod, now);
             match when.count {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
 use rekindle_types::v1alpha1::PodRestart;
-use rekindle_why::{PodEvidence, of_pod, render};
+use rekindle_why::{Cause, PodEvidence, State, of_pod, render};
 use serde_json::json;
 use support::{NOW, crashed, event, evidence, ledger, pod};
 
@@ -71,6 +71,82 @@ fn restarts_that_are_asked_for_again_and_again_are_one_line() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((told[0].count, told[0].every_seconds), (3, Some(60)));
     assert!(told[0].what.starts_with("PodRestart web-zz9qq, rung Pod"), "{}", told[0].what);
+}
+
+/// Ended at 11:58, and running again since.
+fn restarted() -> serde_json::Value {
+    pod(json!({
+        "ready": true, "restartCount": 1, "state": {"running": {"startedAt": "2026-11-21T11:58:00Z"}},
+        "lastState": {"terminated": {"exitCode": 137, "reason": "Error",
+            "startedAt": "2026-11-20T08:00:00Z", "finishedAt": "2026-11-21T11:58:00Z"}}
+    }))
+}
+
+#[test]
+fn what_a_restart_in_place_ended_is_not_blamed_for_its_end() {
+    let mut evidence = evidence(restarted(), vec![]);
+    let restart = json!({
+        "metadata": {"name": "web-x7k2p", "creationTimestamp": "2026-11-21T11:57:30Z"},
+        "spec": {"podName": "web", "rung": "Containers"},
+        "status": {"phase": "Succeeded", "message": "Restarted all containers",
+            "startedAt": "2026-11-21T11:57:30Z", "finishedAt": "2026-11-21T11:58:00Z"}
+    });
+    evidence.restarts.push(serde_json::from_value::<PodRestart>(restart).unwrap());
+    check(&evidence, &expect![[r#"
+        pod shop/web: healthy
+          it runs and is ready now; container "app" was ended by PodRestart web-x7k2p, rung Containers
+
+        What happened
+          2026-11-01 12:00:00Z  placed on node-1
+          2026-11-21 11:57:30Z  PodRestart web-x7k2p, rung Containers, succeeded: Restarted all containers
+          2026-11-21 11:58:00Z  container "app" was ended by PodRestart web-x7k2p, rung Containers
+    "#]]);
+}
+
+#[test]
+fn a_restart_whose_object_is_gone_is_known_from_its_events() {
+    let events = |restarted: &str| {
+        let mut begun = event(
+            "PodRestarting",
+            None,
+            "Restarting the whole pod (PodRestart web-x7k2p): new feed",
+            1,
+        );
+        begun["lastTimestamp"] = json!("2026-11-21T11:57:30Z");
+        let mut over = event(
+            "PodRestarted",
+            None,
+            "Restarted the whole pod in place (PodRestart web-x7k2p)",
+            1,
+        );
+        over["lastTimestamp"] = json!(restarted);
+        vec![begun, over]
+    };
+    let what = |events| of_pod(&evidence(restarted(), events), NOW).containers[0].what.clone();
+    assert_eq!(what(events("2026-11-21T11:58:01Z")), "was ended by PodRestart web-x7k2p");
+    // it was over before
+    assert!(what(events("2026-11-21T11:57:31Z")).starts_with("was killed by SIGKILL"));
+}
+
+#[test]
+fn a_container_that_is_not_ready_after_a_restart_tells_of_its_probe() {
+    let mut pod = restarted();
+    pod["status"]["containerStatuses"][0]["ready"] = json!(false);
+    pod["status"]["conditions"][1]["status"] = json!("False");
+    let restart = json!({
+        "metadata": {"name": "web-x7k2p"}, "spec": {"podName": "web"},
+        "status": {"phase": "Running", "startedAt": "2026-11-21T11:57:30Z"}
+    });
+    let restart = serde_json::from_value::<PodRestart>(restart).unwrap();
+    let mut silent = evidence(pod.clone(), vec![]);
+    silent.restarts.push(restart.clone());
+    let account = of_pod(&silent, NOW);
+    assert_eq!((account.state, account.containers[0].cause), (State::NotReady, Cause::Restarted));
+    assert!(account.advice.is_empty(), "{:?}", account.advice);
+    let unhealthy = event("Unhealthy", Some("app"), "Readiness probe failed: not yet", 3);
+    let mut probed = evidence(pod, vec![unhealthy]);
+    probed.restarts.push(restart);
+    assert_eq!(of_pod(&probed, NOW).containers[0].cause, Cause::ReadinessFailed);
 }
 
 #[test]

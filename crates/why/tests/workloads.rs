@@ -84,7 +84,7 @@ fn a_node_on_which_a_pod_failed_for_good_has_not_failed_itself() {
         ..NodeEvidence::default()
     };
     let account = of_node(&evidence, NOW);
-    assert_eq!((account.state, account.pods[0].state), (State::Failing, State::Failed));
+    assert_eq!((account.state, account.pods[0].state), (State::Healthy, State::Failed));
     assert_eq!(account.summary, "it is ready; 0 of 1 pods on it are well");
 }
 

@@ -72,7 +72,7 @@ impl ApiKind for PodRestart {
                 errors.push(FieldError::too_many_characters(field.child(name), max));
             }
         }
-        let rung = spec.rung.unwrap_or(Rung::Pod);
+        let rung = spec.rung();
         errors.extend(refresh_faults(rung, spec.refresh.as_deref(), &field.child("refresh")));
         for (name, seconds, min) in [
             ("gracePeriodSeconds", spec.grace_period_seconds, 0),
@@ -122,7 +122,7 @@ impl ApiKind for PodRestart {
         vec![
             text(self.metadata.name.as_ref()).into(),
             self.spec.pod_name.as_str().into(),
-            self.spec.rung.unwrap_or(Rung::Pod).name().into(),
+            self.spec.rung().name().into(),
             phase.into(),
             text(message).into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),

@@ -47,7 +47,7 @@ const COMPONENT: &str = "podrestart-controller";
 pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let status = restart.status.as_ref();
-    let job = Job { view, restart, rung: restart.spec.rung.unwrap_or(Rung::Pod), now };
+    let job = Job { view, restart, rung: restart.spec.rung(), now };
     match status.and_then(|status| status.replacement.as_ref()) {
         None => job.take_up(&mut plan),
         Some(replacement) => match replacement.step {

@@ -480,7 +480,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn restart_seen(&mut self, restart: PodRestart) {
         let Some(id) = restart.metadata.uid.clone() else { return };
-        match restart.spec.rung.unwrap_or(Rung::Pod).carried_out_by() {
+        match restart.spec.rung().carried_out_by() {
             CarriedOutBy::Node => {}
             CarriedOutBy::Operator => return,
         }

@@ -289,7 +289,7 @@ async fn show_crash(pods: &Api<Pod>, name: &str, code: usize) {
 
 async fn restarted(pods: &Api<Pod>, restarts: &Api<PodRestart>, restart: &PodRestart) {
     let is_taken_up = restart.status.as_ref().and_then(|status| status.phase).is_some();
-    let rung = restart.spec.rung.unwrap_or(Rung::Pod);
+    let rung = restart.spec.rung();
     if is_taken_up || rung.carried_out_by() == CarriedOutBy::Operator {
         return;
     }

@@ -198,7 +198,7 @@ impl World {
     }
 
     fn tell_restart(&mut self, restart: &PodRestart) {
-        let rung = restart.spec.rung.unwrap_or(Rung::Pod);
+        let rung = restart.spec.rung();
         let phase = restart.status.as_ref().and_then(|status| status.phase);
         if rung.carried_out_by() != CarriedOutBy::Node
             || phase.is_some_and(PodRestartPhase::is_final)

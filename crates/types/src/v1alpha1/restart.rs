@@ -5,9 +5,9 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::TickDuration;
+use crate::{Tick, TickDuration};
 
-use super::{PodRestartStep, Refresh, Rung, api_object, schema_rules};
+use super::{CarriedOutBy, PodRestartStep, Refresh, Rung, api_object, schema_rules};
 
 /// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and so does the ladder. It is
 /// carried out once: Container, Containers and Pod by the node that runs the pod, Recreate, Reschedule and Rollback by the
@@ -36,6 +36,36 @@ pub struct PodRestart {
     pub status: Option<PodRestartStatus>,
 }
 api_object!(PodRestart, "PodRestart", "PodRestartList", "podrestarts");
+
+impl PodRestart {
+    /// True when it is over, and the pod was not touched.
+    pub fn did_nothing(&self) -> bool {
+        match self.status.as_ref().and_then(|status| status.phase) {
+            Some(PodRestartPhase::Refused | PodRestartPhase::Withdrawn) => true,
+            Some(
+                PodRestartPhase::Running | PodRestartPhase::Succeeded | PodRestartPhase::Failed,
+            )
+            | None => false,
+        }
+    }
+
+    /// Whether it ended an attempt of one of its pod's containers: a restart in place that was carried out when the attempt
+    /// finished, and had begun after its start. Times are whole seconds, so an attempt that started within the second in which
+    /// the restart began does not count as ended by it: a failure told too much rather than one lost.
+    pub fn has_ended(&self, started: Tick, finished: Tick, now: Tick) -> bool {
+        let Some(status) = &self.status else { return false };
+        let Some(began) = status.started_at.as_ref().map(Tick::from) else { return false };
+        let over = match (&status.finished_at, status.phase) {
+            (Some(at), _) => Tick::from(at),
+            (None, Some(PodRestartPhase::Running)) => now,
+            (None, _) => return false,
+        };
+        self.spec.rung().carried_out_by() == CarriedOutBy::Node
+            && !self.did_nothing()
+            && started < began
+            && (began..=over).contains(&finished)
+    }
+}
 
 /// Which pod, what of it, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -92,6 +122,13 @@ pub struct PodRestartSpec {
     /// again before it was evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder_name: Option<String>,
+}
+
+impl PodRestartSpec {
+    /// What is restarted, by default where it is not said.
+    pub fn rung(&self) -> Rung {
+        self.rung.unwrap_or(Rung::Pod)
+    }
 }
 
 /// A request that says nothing else is given up after this long: a restart in place, from its creation on and the pod's grace period aside;

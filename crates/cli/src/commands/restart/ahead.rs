@@ -98,7 +98,7 @@ fn asking(request: &PodRestart) -> String {
 
 /// `pod/web-0: a restart of rung Pod`.
 fn words(request: &PodRestart) -> String {
-    let rung = request.spec.rung.unwrap_or(Rung::Pod);
+    let rung = request.spec.rung();
     format!("pod/{}: a restart of rung {rung}", request.spec.pod_name)
 }
 
