@@ -42,18 +42,23 @@ pub fn template_hash(
 
 /// A short name for a longer identity: eight letters.
 pub fn short_hash(parts: &[&str]) -> String {
-    let mut hash = Fnv64::new();
-    for part in parts {
-        hash.write(part.as_bytes());
-        hash.write(&[0]);
-    }
-    let mut rest = hash.finish();
+    let mut rest = hash(parts);
     let mut text = String::with_capacity(8);
     for _ in 0..8 {
         text.push(letter(rest % 27));
         rest /= 27;
     }
     text
+}
+
+/// The same number for the same parts, on every machine.
+pub(crate) fn hash(parts: &[&str]) -> u64 {
+    let mut hash = Fnv64::new();
+    for part in parts {
+        hash.write(part.as_bytes());
+        hash.write(&[0]);
+    }
+    hash.finish()
 }
 
 fn letter(index: u64) -> char {

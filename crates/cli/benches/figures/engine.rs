@@ -70,6 +70,19 @@ impl Engine {
         self.child.id()
     }
 
+    /// Waits until it has nothing to do: until its CPU time stands still for so long.
+    pub async fn quiet(&self, span: Duration) -> anyhow::Result<()> {
+        let mut before = cpu_time(self.pid())?;
+        loop {
+            tokio::time::sleep(span).await;
+            let after = cpu_time(self.pid())?;
+            if after == before {
+                return Ok(());
+            }
+            before = after;
+        }
+    }
+
     /// Names its processes and cgroups.
     pub fn id(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.dir.path().join("engine-id"))?.trim().to_owned())
@@ -88,4 +101,18 @@ impl Drop for Engine {
         }
         let _ = self.child.wait();
     }
+}
+
+/// User and system time of a process so far, in the kernel's ticks of 10 ms.
+pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // the name in brackets may hold spaces: count from behind it
+    let (_, fields) = stat.rsplit_once(')').context("a process name in brackets")?;
+    let ticks = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(str::parse::<u64>)
+        .sum::<Result<u64, _>>()?;
+    Ok(Duration::from_millis(ticks * 10))
 }

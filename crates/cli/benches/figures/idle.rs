@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::{WatchStreamExt, watcher};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, cpu_time};
 use crate::restarts::pod;
 use crate::sample::Report;
 
@@ -21,7 +21,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> {
     let engine = Engine::start().await?;
-    settle(&engine).await?;
+    engine.quiet(Duration::from_secs(1)).await?;
     // What its own life needs, heartbeats above all, is mapped again after it has given back what its start needed.
     tokio::time::sleep(OBSERVED).await;
     let empty_kb = rollup(engine.pid(), "Rss")?;
@@ -75,19 +75,6 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Waits until the start's own work has ended: the engine is idle when its CPU time stands still for a second.
-async fn settle(engine: &Engine) -> anyhow::Result<()> {
-    let mut before = cpu_time(engine.pid())?;
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let after = cpu_time(engine.pid())?;
-        if after == before {
-            return Ok(());
-        }
-        before = after;
-    }
-}
-
 /// What engine and shims use of a core, in percent, over [`OBSERVED`].
 pub async fn cpu_percent(engine: &Engine) -> anyhow::Result<f64> {
     let shims = shims(&engine.id()?)?;
@@ -125,20 +112,6 @@ fn rollup(pid: u32, field: &str) -> anyhow::Result<u64> {
         .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
         .with_context(|| format!("{field} of process {pid}"))?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
-}
-
-/// User and system time of a process so far, in the kernel's ticks of 10 ms.
-fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // the name in brackets may hold spaces: count from behind it
-    let (_, fields) = stat.rsplit_once(')').context("a process name in brackets")?;
-    let ticks = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(str::parse::<u64>)
-        .sum::<Result<u64, _>>()?;
-    Ok(Duration::from_millis(ticks * 10))
 }
 
 /// The shims of this engine: the parents of its containers' first processes, which are found by their cgroup.

@@ -9,6 +9,7 @@
 )]
 
 mod api_load;
+mod app;
 mod crowd;
 mod engine;
 mod idle;

@@ -1,8 +1,8 @@
 //! The scheduler: finds a node for each pod that has none.
 //!
 //! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
-//! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit,
-//! the one with the best score is taken (`scores`), then the first by name. Where none does, pods of lower priority may have to go
+//! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit
+//! (of more than a hundred, of a part of them: `sample`), the one with the best score is taken (`scores`), then the first by name. Where none does, pods of lower priority may have to go
 //! (`preemption`).
 
 mod affinity;
@@ -15,6 +15,7 @@ mod neighbours;
 mod preemption;
 mod queue;
 mod refusal;
+mod sample;
 mod scores;
 mod spread;
 mod taints;
@@ -40,6 +41,7 @@ use preemption::Answer;
 pub(crate) use preemption::breaking_a_budget;
 use queue::Standing;
 use refusal::{Cure, Refusals};
+use sample::Sample;
 pub(crate) use wake::affected;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
@@ -198,7 +200,11 @@ fn fitting<'v: 'a, 'a>(
     }
     let mut candidates = Vec::new();
     let mut unfit = Unfit { refusals: Refusals::default(), curable: Vec::new() };
-    for (name, node, state) in view.cluster().nodes() {
+    let sample = Sample::of(fit.pod, view.cluster().node_count());
+    for (name, node, state) in sample.walk(view.cluster()) {
+        if sample.is_enough(candidates.len()) {
+            break;
+        }
         if except == Some(name) {
             continue;
         }

@@ -27,7 +27,7 @@ const SPREAD_WEIGHT: i64 = 2;
 /// Upstream's weight of TaintToleration.
 const TAINT_WEIGHT: i64 = 3;
 
-/// The best of them, which are in the order of their names.
+/// The best of them.
 pub(super) fn best<'v>(
     view: &View,
     fit: &Fit<'_>,
@@ -57,7 +57,8 @@ pub(super) fn best<'v>(
             + TAINT_WEIGHT * clean;
         candidates[index].free_share + FREE_SHARE_PER_POINT * points
     };
-    let best = (0..candidates.len()).max_by_key(|index| (total(*index), Reverse(*index)))?;
+    let best = (0..candidates.len())
+        .max_by_key(|index| (total(*index), Reverse(candidates[*index].name)))?;
     Some(candidates[best].node)
 }
 
