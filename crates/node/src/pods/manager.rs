@@ -17,7 +17,7 @@ use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use rekindle_pod::Eviction;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::pod_annotations::is_mirror;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
 use rekindle_types::{PodRef, PodUid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
