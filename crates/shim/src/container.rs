@@ -316,7 +316,9 @@ impl Container {
     fn oom_kill(&self, cause: ExitCause, sandbox: Option<&Sandbox>) -> Option<OomRecord> {
         let killed =
             matches!(cause, ExitCause::Signal(libc::SIGKILL) | ExitCause::Code(SHELL_KILLED));
-        self.basis.cgroup.memory.as_ref().filter(|_| killed)?.read(sandbox?)
+        let files = self.basis.cgroup.memory.as_ref().filter(|_| killed)?;
+        let sandbox = sandbox?;
+        files.read(|path, bytes_max| sandbox.read_host_file(path, bytes_max).ok())
     }
 }
 
