@@ -22,6 +22,7 @@ mod logs;
 mod notes;
 mod oom;
 pub mod own_code;
+mod paths;
 mod problem;
 pub mod protocol;
 mod sandbox;

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::UnshareFlags;
 
 use crate::init::{self, Init};
-use crate::launch::{self, Links};
+use crate::paths::{self, Links};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
     ClaimPlan, Failure, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan, SandboxPlan,
@@ -124,7 +124,7 @@ pub(crate) fn set_sysctls(
     for (name, value) in settings {
         let path = Path::new("/proc/sys").join(name.replace('.', "/"));
         let what = || format!("set the sysctl {name}={value}");
-        let file = launch::open(host_root, &path, OFlags::WRONLY, Links::Refused)
+        let file = paths::open(host_root, &path, OFlags::WRONLY, Links::Refused)
             .fail(FailureKind::Config, what)?;
         rustix::io::write(&file, value.as_bytes()).fail(FailureKind::Config, what)?;
     }
@@ -175,7 +175,7 @@ impl Sandbox {
     /// Reads a small file of the host.
     pub(crate) fn read_host_file(&self, path: &str, bytes_max: u64) -> Result<String, String> {
         let file =
-            launch::open(self.host_root.as_fd(), Path::new(path), OFlags::RDONLY, Links::InRoot)
+            paths::open(self.host_root.as_fd(), Path::new(path), OFlags::RDONLY, Links::InRoot)
                 .map_err(errno_text)?;
         let mut text = String::new();
         std::io::Read::read_to_string(

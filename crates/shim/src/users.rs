@@ -18,7 +18,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
-use crate::launch::{self, Links, Report};
+use crate::launch::{self, Report};
+use crate::paths::{self, Links};
 use crate::problem::Context;
 use crate::protocol::{Failure, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan};
 use crate::sandbox::set_sysctls;
@@ -124,7 +125,7 @@ fn enter(
 ) -> Result<Own, Failure> {
     for map in ["uid_map", "gid_map"] {
         let path = format!("/proc/{pid}/{map}");
-        launch::open(host_root, Path::new(&path), OFlags::WRONLY, Links::Refused)
+        paths::open(host_root, Path::new(&path), OFlags::WRONLY, Links::Refused)
             .and_then(|file| rustix::io::write(&file, format!("0 {first} {length}\n").as_bytes()))
             .setup(|| format!("give the user namespace the {length} ids from {first} on"))?;
     }

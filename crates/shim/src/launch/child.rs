@@ -19,10 +19,10 @@ use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::mounts::{self, Depth};
-use super::paths::{self, Kind, Links};
 use super::stdio::Stdio;
 use super::user::{self, Identity};
 use super::{Report, apart, confine, exec, rootfs, stage, system_mounts, volumes};
+use crate::paths::{self, Kind, Links};
 use crate::problem::Context;
 use crate::protocol::{
     Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan, TerminalPlan,

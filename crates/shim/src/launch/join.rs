@@ -20,9 +20,9 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use rustix::process::Signal;
 use rustix::thread::ThreadNameSpaceType;
 
-use super::paths::{self, Links};
 use super::user::Identity;
 use super::{Report, child, confine, exec, open_cgroups, terminal};
+use crate::paths::{self, Links};
 use crate::problem::Context;
 use crate::protocol::{
     Answer, CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind,

@@ -7,7 +7,6 @@ mod confine;
 mod exec;
 mod join;
 mod mounts;
-mod paths;
 mod rootfs;
 mod stage;
 mod stdio;
@@ -26,11 +25,11 @@ use rustix::pipe::PipeFlags;
 pub(crate) use birth::{Birthplace, end_child, follow_child, fork_first};
 pub(crate) use confine::close_again;
 pub(crate) use join::{Basis, JoinReport, Target, join, not_running, status_sockets};
-pub(crate) use paths::{Links, open};
 pub(crate) use terminal::send;
 pub(crate) use user::Identity;
 
 use crate::notes::note;
+use crate::paths::{self, Links};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{CgroupPlan, ContainerPlan, Failure, FailureKind};
 use crate::sandbox::Sandbox;
@@ -166,7 +165,7 @@ struct Cgroups {
 
 fn open_cgroups(plan: &CgroupPlan, sandbox: &Sandbox) -> Result<Cgroups, Failure> {
     let open = |path: &String, flags: OFlags| {
-        open(sandbox.host_root.as_fd(), Path::new(path), flags, Links::InRoot)
+        paths::open(sandbox.host_root.as_fd(), Path::new(path), flags, Links::InRoot)
             .setup(|| format!("open {path}"))
     };
     let tasks = |paths: &[String]| -> Result<Vec<OwnedFd>, Failure> {

@@ -11,8 +11,8 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
 use super::child;
-use super::paths::{self, Links};
 use super::user::Identity;
+use crate::paths::{self, Links};
 use crate::problem::Context;
 use crate::protocol::{Failure, FailureKind, TerminalSize};
 
