@@ -18,10 +18,12 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
-use crate::launch::{self, Report};
+use crate::launch;
 use crate::paths::{self, Links};
+use crate::pipes::pipe;
 use crate::problem::Context;
 use crate::protocol::{Failure, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan};
+use crate::report::Report;
 use crate::sandbox::set_sysctls;
 use crate::sys::{self, Forked};
 
@@ -74,8 +76,8 @@ pub(crate) fn found(
     sysctls: &[(String, String)],
 ) -> Result<Own, Failure> {
     refuse_shared(namespaces)?;
-    let (go, word) = launch::pipe()?;
-    let (status, report) = launch::pipe()?;
+    let (go, word) = pipe()?;
+    let (status, report) = pipe()?;
     let new =
         UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     match sys::fork_into_new(new).setup(|| "make the sandbox's user namespace".to_owned())? {

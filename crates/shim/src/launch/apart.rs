@@ -13,12 +13,12 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 
 use super::child::{self, Pipes, Tasks};
-use super::{Birthplace, Cgroups, birth, terminal};
+use super::{Birthplace, Cgroups, birth};
 use crate::oom::SHELL_KILLED;
+use crate::pipes::{send_file, socket_pair};
 use crate::problem::{Context, KILLED_UNREADY};
 use crate::protocol::{ContainerPlan, Failure, FailureKind};
 use crate::sandbox::Sandbox;
@@ -41,9 +41,7 @@ pub(super) fn launch(
     pipes: &Pipes,
 ) -> Result<Pair, Failure> {
     let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
-    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    let (giver, taker) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
-        .setup(|| "make a pair of sockets".to_owned())?;
+    let (giver, taker) = socket_pair()?;
     let before = || {
         child::join(&cgroups.tasks.first)?;
         child::best_effort_limits(sandbox);
@@ -81,7 +79,7 @@ pub(super) fn hand_over(own: &Own, namespaces: &OwnedFd, giver: &OwnedFd) -> Res
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let mounts = rustix::fs::openat(namespaces, "mnt", flags, Mode::empty())
         .setup(|| "open its own mount namespace".to_owned())?;
-    terminal::send(giver.as_fd(), mounts.as_fd())
+    send_file(giver.as_fd(), mounts.as_fd())
 }
 
 /// The first process' first acts, before it touches anything that is the pod's.

@@ -10,9 +10,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType};
 
-use super::JoinReport;
+use crate::pipes::pipe;
 use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{Failure, FailureKind};
+use crate::report::{JoinReport, REPORT_BYTES_MAX};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked, PidNamespace, Sibling};
 use crate::users::Own;
@@ -65,7 +66,7 @@ pub(crate) fn fork_first(
     before: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Forked, Failure> {
     let what = || "make a PID namespace for the pod's users".to_owned();
-    let (said, report) = super::pipe()?;
+    let (said, report) = pipe()?;
     match sys::fork_into(cgroup, PidNamespace::OfChildren).setup(what)? {
         Forked::Child => {
             drop(said);
@@ -95,7 +96,7 @@ pub(crate) fn fork_first(
 
 /// The number of the process that the helper forked.
 fn hear(said: &OwnedFd) -> Result<u32, Failure> {
-    let mut buffer = [0u8; super::REPORT_BYTES_MAX];
+    let mut buffer = [0u8; REPORT_BYTES_MAX];
     let count = loop {
         match rustix::io::read(said, &mut buffer) {
             Err(Errno::INTR) => {}

@@ -20,13 +20,13 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::mounts::{self, Depth};
 use super::stdio::Stdio;
-use super::user::{self, Identity};
-use super::{Report, apart, confine, exec, rootfs, stage, system_mounts, volumes};
+use super::{apart, confine, exec, rootfs, stage, system_mounts, user, volumes};
 use crate::paths::{self, Kind, Links};
 use crate::problem::Context;
 use crate::protocol::{
     Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan, TerminalPlan,
 };
+use crate::report::{Identity, Report};
 use crate::sandbox::Sandbox;
 use crate::sys;
 use crate::users::{Own, Users};

@@ -3,9 +3,9 @@
 use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::user::Identity;
 use crate::problem::Context;
 use crate::protocol::{Confinement, Escalation, Failure};
+use crate::report::Identity;
 use crate::sys;
 
 /// Capabilities that any kernel may know.

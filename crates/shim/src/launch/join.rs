@@ -16,18 +16,19 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::SendFlags;
 use rustix::process::Signal;
 use rustix::thread::ThreadNameSpaceType;
 
-use super::user::Identity;
-use super::{Report, child, confine, exec, open_cgroups, terminal};
+use super::{child, confine, exec, open_cgroups, terminal};
 use crate::paths::{self, Links};
+use crate::pipes::{send_file, set_nonblocking, socket_pair};
 use crate::problem::Context;
 use crate::protocol::{
     Answer, CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind,
     FileSource, ProcessPlan, UserIds,
 };
+use crate::report::{Identity, JoinReport};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked, PidNamespace, Sibling};
 use crate::users::{self, Users};
@@ -67,36 +68,6 @@ impl Basis {
     }
 }
 
-/// What helper and command tell, one message each.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum JoinReport {
-    /// The command was forked, in the shim's numbers.
-    Forked(u32),
-    /// One of them gave up.
-    Failed(Failure),
-}
-
-impl JoinReport {
-    pub(super) fn encode(self) -> Vec<u8> {
-        match self {
-            JoinReport::Forked(pid) => [&b"F"[..], &pid.to_le_bytes()].concat(),
-            JoinReport::Failed(failure) => Report::Failed(failure).encode(),
-        }
-    }
-
-    /// Reads one message; `None` at the end.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        if let [b'F', pid @ ..] = bytes {
-            let pid = pid.first_chunk::<4>().map_or(0, |pid| u32::from_le_bytes(*pid));
-            return Some(JoinReport::Forked(pid));
-        }
-        match Report::decode(bytes)? {
-            Report::Failed(failure) => Some(JoinReport::Failed(failure)),
-            Report::Ready(_) => None,
-        }
-    }
-}
-
 /// Where the command goes.
 pub(crate) struct Target<'a> {
     pub(crate) basis: &'a Basis,
@@ -107,10 +78,9 @@ pub(crate) struct Target<'a> {
 /// The shim's and the helper's end of a socket for [`JoinReport`]s: it closes when the exec succeeded, or both processes
 /// died.
 pub(crate) fn status_sockets() -> Result<(OwnedFd, OwnedFd), Failure> {
-    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
-        .and_then(|(ours, helpers)| super::set_nonblocking(&ours).map(|()| (ours, helpers)))
-        .setup(|| "make a pair of sockets".to_owned())
+    let (ours, helpers) = socket_pair()?;
+    set_nonblocking(&ours).setup(|| "make a pair of sockets".to_owned())?;
+    Ok((ours, helpers))
 }
 
 /// Forks the helper. It comes back at once with its pidfd; how it goes is read from the other end of `status`.
@@ -267,7 +237,7 @@ fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<Wire
         }
         ExecFiles::Terminal(size) => {
             let terminal = terminal::open(identity, size)?;
-            terminal::send(next()?.as_fd(), terminal.master.as_fd())?;
+            send_file(next()?.as_fd(), terminal.master.as_fd())?;
             let files = [again(&terminal.slave)?, again(&terminal.slave)?, terminal.slave];
             Ok(Wired { files, kind: Kind::Terminal })
         }
@@ -312,19 +282,5 @@ fn become_session(wired: &Wired) -> Result<(), Failure> {
         Kind::Plain => Ok(()),
         Kind::Terminal => rustix::process::ioctl_tiocsctty(&wired.files[0])
             .setup(|| "take the terminal".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reports_survive_the_socket() {
-        let failed = || JoinReport::Failed(Failure::new(FailureKind::Start, "exec \"x\": no"));
-        assert_eq!(JoinReport::decode(&failed().encode()), Some(failed()));
-        let forked = || JoinReport::Forked(4_711_000);
-        assert_eq!(JoinReport::decode(&forked().encode()), Some(forked()));
-        assert_eq!(JoinReport::decode(b""), None);
     }
 }

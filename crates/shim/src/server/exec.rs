@@ -11,10 +11,11 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{Server, Source};
 use crate::container::{Stage, cause_of};
-use crate::launch::{self, JoinReport, REPORT_BYTES_MAX};
+use crate::launch;
 use crate::notes::note;
 use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{Answer, ExecPlan, ExitCause, Failure, FailureKind, Message};
+use crate::report::{JoinReport, REPORT_BYTES_MAX};
 use crate::sys;
 
 /// Commands at one time in a sandbox; probes, hooks and people together need far fewer.
