@@ -12,6 +12,7 @@
     reason = "a driver: starting processes and reading clocks is what it is for"
 )]
 
+mod birth;
 mod cgroup;
 mod connection;
 mod container;

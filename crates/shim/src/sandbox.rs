@@ -68,9 +68,9 @@ fn make_namespaces(plan: &SandboxPlan, host_root: BorrowedFd<'_>) -> Result<User
             Ok(Users::Host)
         }
         UsersPlan::Own { first, length } => {
-            // The founder makes the settings.
-            let range = (first, length);
-            let own = users::found(host_root, range, plan.namespaces, &plan.sysctls)?;
+            // Settings are its own root's to make, and their values are read as ids of its users.
+            let settings = || set_sysctls(host_root, &plan.sysctls);
+            let own = users::found(host_root, (first, length), plan.namespaces, settings)?;
             sys::unshare(UnshareFlags::NEWNS).setup(what)?;
             Ok(Users::Own(own))
         }
@@ -117,10 +117,7 @@ fn loopback_up() -> Result<(), Failure> {
 }
 
 /// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc will do.
-pub(crate) fn set_sysctls(
-    host_root: BorrowedFd<'_>,
-    settings: &[(String, String)],
-) -> Result<(), Failure> {
+fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Result<(), Failure> {
     for (name, value) in settings {
         let path = Path::new("/proc/sys").join(name.replace('.', "/"));
         let what = || format!("set the sysctl {name}={value}");

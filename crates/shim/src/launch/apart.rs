@@ -15,8 +15,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::LinkNameSpaceType;
 
+use super::Cgroups;
 use super::child::{self, Pipes, Tasks};
-use super::{Birthplace, Cgroups, birth};
+use crate::birth::{self, Birthplace};
 use crate::oom::SHELL_KILLED;
 use crate::pipes::{send_file, socket_pair};
 use crate::problem::{Context, KILLED_UNREADY};
@@ -51,7 +52,8 @@ pub(super) fn launch(
         Forked::Child => child::run_first(plan, sandbox, &cgroups.tasks, pipes, &taker),
         Forked::Parent { pid, pidfd } => (pid, pidfd),
     };
-    match birth::fork(unified, Birthplace::With(pidfd.as_fd()), sandbox) {
+    let place = Birthplace::With(pidfd.as_fd());
+    match birth::fork(unified, place, sandbox.host_processes.as_fd()) {
         Ok(Forked::Child) => child::run_builder(plan, sandbox, own, &cgroups.tasks, pipes, &giver),
         Ok(Forked::Parent { pidfd: builder, .. }) => Ok(Pair { pid, pidfd, builder }),
         Err(failure) => {

@@ -1,7 +1,6 @@
 //! Starting a container: the parent's half. [`child`] is the other.
 
 mod apart;
-mod birth;
 mod child;
 mod confine;
 mod exec;
@@ -20,10 +19,9 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-pub(crate) use birth::{Birthplace, end_child, follow_child, fork_first};
-pub(crate) use confine::close_again;
 pub(crate) use join::{Basis, Target, join, not_running, status_sockets};
 
+use crate::birth::{self, Birthplace};
 use crate::notes::note;
 use crate::paths::{self, Links};
 use crate::pipes::{pipe, set_nonblocking};
@@ -88,7 +86,7 @@ pub(crate) fn launch(
         }
         (Birthplace::New | Birthplace::Host | Birthplace::With(_), _) => {
             let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
-            match birth::fork(unified, place, sandbox)? {
+            match birth::fork(unified, place, sandbox.host_processes.as_fd())? {
                 Forked::Child => child::run(plan, sandbox, &cgroups.tasks, &pipes),
                 Forked::Parent { pid, pidfd } => (pid, pidfd, None),
             }
