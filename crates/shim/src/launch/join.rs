@@ -20,7 +20,8 @@ use rustix::net::SendFlags;
 use rustix::process::Signal;
 use rustix::thread::ThreadNameSpaceType;
 
-use super::{child, confine, exec, open_cgroups, terminal};
+use super::cgroups::{self, Tasks};
+use super::{child, confine, exec, rootfs, terminal};
 use crate::paths::{self, Links};
 use crate::pipes::{send_file, set_nonblocking, socket_pair};
 use crate::problem::Context;
@@ -95,7 +96,7 @@ pub(crate) fn join(
         let problem = "its user is in too many groups to run further commands as";
         return Err(Failure::new(FailureKind::Config, problem));
     };
-    let cgroups = open_cgroups(&target.basis.cgroup, sandbox)?;
+    let cgroups = cgroups::open(&target.basis.cgroup, sandbox)?;
     let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
     let forked = sys::fork_into(unified, PidNamespace::OfChildren);
     match forked.setup(|| "fork".to_owned())? {
@@ -111,7 +112,7 @@ struct Helper<'a> {
     plan: &'a ExecPlan,
     target: &'a Target<'a>,
     identity: &'a Identity,
-    tasks: &'a child::Tasks,
+    tasks: &'a Tasks,
     sandbox: &'a Sandbox,
 }
 
@@ -143,8 +144,8 @@ impl Helper<'_> {
     ) -> Result<(exec::Command, Wired), Failure> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .setup(|| "bind the process to its shim".to_owned())?;
-        child::join(&self.tasks.first)?;
-        child::join(&self.tasks.last)?;
+        cgroups::join(&self.tasks.first)?;
+        cgroups::join(&self.tasks.last)?;
         sys::reset_signals();
         child::best_effort_limits(self.sandbox);
         let mut keep = vec![status.as_raw_fd(), self.target.container.as_raw_fd()];
@@ -248,7 +249,7 @@ fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<Wire
 fn open_null() -> Result<OwnedFd, Failure> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
     let what = || "open /dev/null".to_owned();
-    let root = child::open_root()?;
+    let root = rootfs::open()?;
     let null =
         paths::open(root.as_fd(), Path::new("/dev/null"), flags, Links::Refused).setup(what)?;
     let stat = rustix::fs::fstat(&null).setup(what)?;
@@ -263,7 +264,7 @@ fn open_null() -> Result<OwnedFd, Failure> {
 
 /// Not made when absent: that was done when the container started.
 fn enter_working_dir(path: &str) -> Result<(), Failure> {
-    let root = child::open_root()?;
+    let root = rootfs::open()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     paths::open(root.as_fd(), Path::new(path), flags, Links::InRoot)
         .and_then(rustix::process::fchdir)

@@ -1,6 +1,7 @@
 //! Starting a container: the parent's half. [`child`] is the other.
 
 mod apart;
+mod cgroups;
 mod child;
 mod confine;
 mod exec;
@@ -15,18 +16,14 @@ mod user;
 mod volumes;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
-
-use rustix::fs::OFlags;
 
 pub(crate) use join::{Basis, Target, join, not_running, status_sockets};
 
 use crate::birth::{self, Birthplace};
 use crate::notes::note;
-use crate::paths::{self, Links};
 use crate::pipes::{pipe, set_nonblocking};
 use crate::problem::{Context, errno_text};
-use crate::protocol::{CgroupPlan, ContainerPlan, Failure};
+use crate::protocol::{ContainerPlan, Failure};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked};
 
@@ -69,7 +66,7 @@ pub(crate) fn launch(
     sandbox: &Sandbox,
     place: Birthplace<'_>,
 ) -> Result<Launched, Failure> {
-    let cgroups = open_cgroups(&plan.cgroup, sandbox)?;
+    let cgroups = cgroups::open(&plan.cgroup, sandbox)?;
     let (status, child_status) = pipe()?;
     let (child_go, go) = pipe()?;
     let (ours, stdio) = stdio::open(plan.stdio)?;
@@ -94,26 +91,4 @@ pub(crate) fn launch(
     };
     let stdio::Ours { stdin, stdout, stderr, console } = ours;
     Ok(Launched { pid, pidfd, status, go, stdout, stderr, stdin, console, builder })
-}
-
-/// A container's cgroups, opened.
-struct Cgroups {
-    /// `tasks` files of version 1, for a process to write itself into.
-    tasks: child::Tasks,
-    /// The folder in the unified hierarchy, for a process to be born in.
-    unified: Option<OwnedFd>,
-}
-
-fn open_cgroups(plan: &CgroupPlan, sandbox: &Sandbox) -> Result<Cgroups, Failure> {
-    let open = |path: &String, flags: OFlags| {
-        paths::open(sandbox.host_root.as_fd(), Path::new(path), flags, Links::InRoot)
-            .setup(|| format!("open {path}"))
-    };
-    let tasks = |paths: &[String]| -> Result<Vec<OwnedFd>, Failure> {
-        paths.iter().map(|path| open(path, OFlags::WRONLY)).collect()
-    };
-    let tasks = child::Tasks { first: tasks(&plan.v1_tasks)?, last: tasks(&plan.v1_cpu_tasks)? };
-    let unified = plan.unified.as_ref();
-    let unified = unified.map(|path| open(path, OFlags::RDONLY | OFlags::DIRECTORY));
-    Ok(Cgroups { tasks, unified: unified.transpose()? })
 }

@@ -7,7 +7,7 @@ use rustix::fs::{FileType, OFlags};
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
-use super::child;
+use super::rootfs;
 use crate::paths::{self, Links};
 use crate::problem::Context;
 use crate::protocol::{Failure, FailureKind, TerminalSize};
@@ -28,7 +28,7 @@ pub(super) struct Terminal {
 /// multiplexer will do, and the program's side is had from the other without looking at a path again.
 pub(super) fn open(identity: &Identity, size: TerminalSize) -> Result<Terminal, Failure> {
     let what = || "open a terminal".to_owned();
-    let root = child::open_root()?;
+    let root = rootfs::open()?;
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
     let master =
         paths::open(root.as_fd(), Path::new("/dev/pts/ptmx"), flags, Links::Refused).setup(what)?;
