@@ -23,10 +23,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
+use super::inbox::Input;
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
 use super::shown_by::Source;
-use super::worker::{Input, Worker, WorkerStart};
+use super::worker::{Worker, WorkerStart};
 use crate::config::Duty;
 use crate::context::NodeContext;
 use crate::eviction::{Order, Standing};
