@@ -116,19 +116,16 @@ impl Blueprint {
         });
         Self {
             containers: inits.chain(regulars).chain(ephemerals).collect(),
-            grace: spec.termination_grace_period_seconds.map_or(DEFAULT_GRACE, seconds),
-            active_deadline: spec.active_deadline_seconds.map(seconds),
+            grace: spec
+                .termination_grace_period_seconds
+                .map_or(DEFAULT_GRACE, TickDuration::saturating_from_secs),
+            active_deadline: spec.active_deadline_seconds.map(TickDuration::saturating_from_secs),
             network: match spec.host_network {
                 Some(true) => Network::Host,
                 Some(false) | None => Network::Own,
             },
         }
     }
-}
-
-/// Negative spans are none at all.
-pub(crate) fn seconds(value: i64) -> TickDuration {
-    TickDuration::from_micros(u64::try_from(value).unwrap_or(0).saturating_mul(1_000_000))
 }
 
 impl Definition {
@@ -228,7 +225,6 @@ impl Hook {
     }
 }
 
-/// Always for `latest` and for no tag at all, else IfNotPresent [API reference of imagePullPolicy].
 /// The images of the volumes that this container mounts, in the order of the spec.
 fn volume_images(container: &Container, spec: &PodSpec) -> Vec<VolumeImage> {
     let mounts =
@@ -252,6 +248,7 @@ fn pull_policy(given: Option<&str>, image: &str) -> PullPolicy {
     }
 }
 
+/// Always for `latest` and for no tag at all, else IfNotPresent [API reference of imagePullPolicy].
 fn default_pull_policy(image: &str) -> PullPolicy {
     let last = image.rsplit('/').next().unwrap_or(image);
     if last.contains('@') {

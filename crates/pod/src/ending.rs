@@ -10,7 +10,6 @@ use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::action::Action;
-use crate::blueprint;
 use crate::core::{FinishRequest, Keep, Lifecycle, PodCore};
 use crate::event::{Eviction, EvictionCause};
 use crate::journal::{EndCause, EndingRecord, Ground, Halt, RestartStage};
@@ -101,7 +100,8 @@ impl PodCore {
         }
         let metadata = &self.pod.metadata;
         if metadata.deletion_timestamp.is_some() {
-            let grace = metadata.deletion_grace_period_seconds.map(blueprint::seconds);
+            let grace =
+                metadata.deletion_grace_period_seconds.map(TickDuration::saturating_from_secs);
             self.delete_requested(grace.unwrap_or(self.blueprint.grace));
             return;
         }

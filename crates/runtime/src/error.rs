@@ -4,6 +4,9 @@ use rekindle_types::causes;
 
 use crate::spec::{ContainerKey, SandboxKey};
 
+/// Why a step of a call failed: the source of the call's error.
+pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// A failed runtime call. The text names the object and the operation; the source has the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {

@@ -8,7 +8,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use crate::launch::{self, Links};
+use crate::paths::{self, Links};
 use crate::protocol::CgroupPlan;
 use crate::sandbox::Sandbox;
 
@@ -34,7 +34,7 @@ pub(crate) fn kill_all(sandbox: &Sandbox, plan: &CgroupPlan) -> Result<(), Strin
 /// Linux 5.14, version 2.
 fn kill_group(sandbox: &Sandbox, folder: &Path) -> Result<(), Errno> {
     let path = folder.join("cgroup.kill");
-    let file = launch::open(sandbox.host_root.as_fd(), &path, OFlags::WRONLY, Links::InRoot)?;
+    let file = paths::open(sandbox.host_root.as_fd(), &path, OFlags::WRONLY, Links::InRoot)?;
     rustix::io::write(&file, b"1").map(drop)
 }
 

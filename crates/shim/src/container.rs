@@ -10,15 +10,17 @@ use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::cgroup;
-use crate::launch::{self, Basis, Launched, REPORT_BYTES_MAX, Report};
+use crate::launch::{Basis, Launched};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
 use crate::oom::SHELL_KILLED;
+use crate::pipes::send_file;
 use crate::problem::errno_text;
 use crate::protocol::{
     ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, OomRecord, Phase, PidNamespacePlan,
     StdinPlan,
 };
+use crate::report::{REPORT_BYTES_MAX, Report};
 use crate::sandbox::Sandbox;
 use crate::state_file::StateFile;
 use crate::sys;
@@ -214,7 +216,7 @@ impl Container {
         let Some(input) = &self.stdin else { return Ok(()) };
         match wanted {
             FileSource::Null => return Ok(()),
-            FileSource::Passed => launch::send(socket, input.as_fd())?,
+            FileSource::Passed => send_file(socket, input.as_fd())?,
         }
         match self.stdin_plan {
             StdinPlan::Null | StdinPlan::Open => {}
@@ -316,7 +318,9 @@ impl Container {
     fn oom_kill(&self, cause: ExitCause, sandbox: Option<&Sandbox>) -> Option<OomRecord> {
         let killed =
             matches!(cause, ExitCause::Signal(libc::SIGKILL) | ExitCause::Code(SHELL_KILLED));
-        self.basis.cgroup.memory.as_ref().filter(|_| killed)?.read(sandbox?)
+        let files = self.basis.cgroup.memory.as_ref().filter(|_| killed)?;
+        let sandbox = sandbox?;
+        files.read(|path, bytes_max| sandbox.read_host_file(path, bytes_max).ok())
     }
 }
 

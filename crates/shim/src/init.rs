@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::launch;
+use crate::birth::fork_first;
 use crate::notes::note;
 use crate::problem::{Context, errno_text};
 use crate::protocol::Failure;
@@ -27,7 +27,7 @@ pub(crate) fn start(users: &Users) -> Result<Init, Failure> {
     let what = || "make the pod's PID namespace".to_owned();
     let forked = match users {
         Users::Host => sys::fork_into(None, PidNamespace::New).setup(what)?,
-        Users::Own(own) => launch::fork_first(own, None, || Ok(()))?,
+        Users::Own(own) => fork_first(own, None, || Ok(()))?,
     };
     match forked {
         Forked::Child => run(),

@@ -12,6 +12,7 @@
     reason = "a driver: starting processes and reading clocks is what it is for"
 )]
 
+mod birth;
 mod cgroup;
 mod connection;
 mod container;
@@ -22,8 +23,11 @@ mod logs;
 mod notes;
 mod oom;
 pub mod own_code;
+mod paths;
+mod pipes;
 mod problem;
 pub mod protocol;
+mod report;
 mod sandbox;
 mod server;
 pub mod state_file;

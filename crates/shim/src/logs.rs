@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::launch::{self, Links};
+use crate::paths::{self, Links};
 use crate::problem::Context;
 use crate::protocol::{Failure, LogPlan};
 use crate::sandbox::Sandbox;
@@ -59,7 +59,7 @@ impl Log {
     pub(crate) fn open(sandbox: &Sandbox, plan: &LogPlan) -> Result<Self, Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let path = Path::new(&plan.dir);
-        let dir = launch::open(sandbox.host_root.as_fd(), path, flags, Links::InRoot)
+        let dir = paths::open(sandbox.host_root.as_fd(), path, flags, Links::InRoot)
             .setup(|| format!("open the log folder {}", plan.dir))?;
         let (file, bytes) = open_file(&dir, &plan.file)
             .setup(|| format!("open the log file {}/{}", plan.dir, plan.file))?;

@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox::Sandbox;
-
 /// Exit code of a shell whose child died of SIGKILL, which may have been for lack of memory. A first process whose builder died
 /// ends with it for the same reason.
 pub(crate) const SHELL_KILLED: i32 = 128 + libc::SIGKILL;
@@ -37,9 +35,9 @@ pub struct OomRecord {
 
 impl MemoryFiles {
     /// What they say; none when nothing was killed, or nobody can tell. The cgroup is new for each attempt, so what it counts is this
-    /// attempt's.
-    pub(crate) fn read(&self, sandbox: &Sandbox) -> Option<OomRecord> {
-        let text = |path: &str| sandbox.read_host_file(path, FILE_BYTES_MAX).ok();
+    /// attempt's. `read` gives so many bytes of a file of the host.
+    pub(crate) fn read(&self, read: impl Fn(&str, u64) -> Option<String>) -> Option<OomRecord> {
+        let text = |path: &str| read(path, FILE_BYTES_MAX);
         let kills = kills(&text(&self.oom_counter)?).filter(|kills| *kills > 0)?;
         let limit_bytes =
             text(&self.limit).and_then(|text| number(&text)).filter(|bytes| *bytes < NO_LIMIT_FROM);

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::UnshareFlags;
 
 use crate::init::{self, Init};
-use crate::launch::{self, Links};
+use crate::paths::{self, Links};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
     ClaimPlan, Failure, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan, SandboxPlan,
@@ -68,9 +68,9 @@ fn make_namespaces(plan: &SandboxPlan, host_root: BorrowedFd<'_>) -> Result<User
             Ok(Users::Host)
         }
         UsersPlan::Own { first, length } => {
-            // The founder makes the settings.
-            let range = (first, length);
-            let own = users::found(host_root, range, plan.namespaces, &plan.sysctls)?;
+            // Settings are its own root's to make, and their values are read as ids of its users.
+            let settings = || set_sysctls(host_root, &plan.sysctls);
+            let own = users::found(host_root, (first, length), plan.namespaces, settings)?;
             sys::unshare(UnshareFlags::NEWNS).setup(what)?;
             Ok(Users::Own(own))
         }
@@ -117,14 +117,11 @@ fn loopback_up() -> Result<(), Failure> {
 }
 
 /// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc will do.
-pub(crate) fn set_sysctls(
-    host_root: BorrowedFd<'_>,
-    settings: &[(String, String)],
-) -> Result<(), Failure> {
+fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Result<(), Failure> {
     for (name, value) in settings {
         let path = Path::new("/proc/sys").join(name.replace('.', "/"));
         let what = || format!("set the sysctl {name}={value}");
-        let file = launch::open(host_root, &path, OFlags::WRONLY, Links::Refused)
+        let file = paths::open(host_root, &path, OFlags::WRONLY, Links::Refused)
             .fail(FailureKind::Config, what)?;
         rustix::io::write(&file, value.as_bytes()).fail(FailureKind::Config, what)?;
     }
@@ -175,7 +172,7 @@ impl Sandbox {
     /// Reads a small file of the host.
     pub(crate) fn read_host_file(&self, path: &str, bytes_max: u64) -> Result<String, String> {
         let file =
-            launch::open(self.host_root.as_fd(), Path::new(path), OFlags::RDONLY, Links::InRoot)
+            paths::open(self.host_root.as_fd(), Path::new(path), OFlags::RDONLY, Links::InRoot)
                 .map_err(errno_text)?;
         let mut text = String::new();
         std::io::Read::read_to_string(

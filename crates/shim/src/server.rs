@@ -13,7 +13,7 @@ use rustix::net::SocketFlags;
 
 use crate::connection::{Connection, Link};
 use crate::container::{Container, Files, Stage, StatusPipe, Terminal};
-use crate::launch::{self, Launched, Report};
+use crate::launch::{self, Launched};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
 use crate::problem::{Context, KILLED_UNREADY, errno_text};
@@ -21,6 +21,7 @@ use crate::protocol::{
     Answer, Call, ClaimPlan, ContainerPlan, ContainerState, ExitCause, ExitRecord, Failure,
     FailureKind, Message, Request, SandboxPhase, SandboxPlan, ShimState,
 };
+use crate::report::Report;
 use crate::sandbox::{self, Sandbox};
 use crate::state_file::StateFile;
 use crate::{state_file, timestamp};

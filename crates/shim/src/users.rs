@@ -15,13 +15,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions};
+use rustix::process::{DumpableBehavior, Gid, Signal, Uid, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
-use crate::launch::{self, Links, Report};
+use crate::paths::{self, Links};
+use crate::pipes::pipe;
 use crate::problem::Context;
 use crate::protocol::{Failure, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan};
-use crate::sandbox::set_sysctls;
+use crate::report::Report;
 use crate::sys::{self, Forked};
 
 /// Whose ids hold.
@@ -65,22 +66,22 @@ impl Users {
     }
 }
 
-/// Makes the user namespace and those that it owns, and enters the latter; sets the kernel settings in there.
+/// Makes the user namespace and those that it owns, and enters the latter. `in_there` runs as their root.
 pub(crate) fn found(
     host_root: BorrowedFd<'_>,
     range: (u32, u32),
     namespaces: NamespacesPlan,
-    sysctls: &[(String, String)],
+    in_there: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Own, Failure> {
     refuse_shared(namespaces)?;
-    let (go, word) = launch::pipe()?;
-    let (status, report) = launch::pipe()?;
+    let (go, word) = pipe()?;
+    let (status, report) = pipe()?;
     let new =
         UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     match sys::fork_into_new(new).setup(|| "make the sandbox's user namespace".to_owned())? {
         Forked::Child => {
             drop((word, status));
-            settle(&go, &report, host_root, sysctls)
+            settle(&go, &report, in_there)
         }
         Forked::Parent { pid, pidfd } => {
             drop((go, report));
@@ -124,7 +125,7 @@ fn enter(
 ) -> Result<Own, Failure> {
     for map in ["uid_map", "gid_map"] {
         let path = format!("/proc/{pid}/{map}");
-        launch::open(host_root, Path::new(&path), OFlags::WRONLY, Links::Refused)
+        paths::open(host_root, Path::new(&path), OFlags::WRONLY, Links::Refused)
             .and_then(|file| rustix::io::write(&file, format!("0 {first} {length}\n").as_bytes()))
             .setup(|| format!("give the user namespace the {length} ids from {first} on"))?;
     }
@@ -154,19 +155,14 @@ fn listen(status: OwnedFd) -> Result<(), Failure> {
     }
 }
 
-/// The founder's half. Settings of a namespace are its own root's to make, and their values are read as ids of its users.
-fn settle(
-    go: &OwnedFd,
-    report: &OwnedFd,
-    host_root: BorrowedFd<'_>,
-    sysctls: &[(String, String)],
-) -> ! {
+/// The founder's half.
+fn settle(go: &OwnedFd, report: &OwnedFd, in_there: impl FnOnce() -> Result<(), Failure>) -> ! {
     let mut byte = [0u8; 1];
     let settled = rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .and_then(|()| rustix::io::read(go, &mut byte))
         .setup(|| "wait for the user namespace's map".to_owned())
         .and_then(|count| if count == 0 { sys::exit_now(1) } else { become_root() })
-        .and_then(|()| set_sysctls(host_root, sysctls));
+        .and_then(|()| in_there());
     let said = match settled {
         Ok(()) => Report::Ready(None),
         Err(failure) => Report::Failed(failure),
@@ -184,7 +180,15 @@ pub(crate) fn become_root() -> Result<(), Failure> {
         .and_then(|()| rustix::thread::set_thread_res_gid(gid, gid, gid))
         .and_then(|()| rustix::thread::set_thread_res_uid(uid, uid, uid))
         .setup(|| "become root of the user namespace".to_owned())?;
-    launch::close_again()
+    close_again()
+}
+
+/// A change of user has undone both: the process ends with its shim, and nobody who is that user can look into it.
+pub(crate) fn close_again() -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .setup(|| "bind the process to its shim".to_owned())?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .setup(|| "close the process to others".to_owned())
 }
 
 impl Own {

@@ -17,9 +17,9 @@ use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use crate::behaviour::Behaviour;
+use crate::clocks::Skew;
 use crate::faults::{Fate, Faults, error_of};
 use crate::known_bugs::KnownBug;
-use crate::world::Skew;
 use hooks::{Hooks, containers};
 pub use tally::Tally;
 

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use rekindle_types::TickDuration;
 
-use crate::report::{Outcome, Report};
+use crate::outcome::Outcome;
+use crate::report::Report;
+use crate::spoken::spoken;
 use crate::timeline::{Span, Timeline};
 
 const WIDTH: f64 = 960.0;
@@ -48,7 +50,14 @@ const PLOTS: [Plot; 3] = [
     },
 ];
 
-pub(crate) fn page(report: &Report) -> String {
+impl Report {
+    /// For a browser: one page without script, with plots.
+    pub fn html(&self) -> String {
+        page(self)
+    }
+}
+
+fn page(report: &Report) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>rekindle sim</title><style>{STYLE}</style></head><body>\n\
          <h1>rekindle sim</h1>\n<p class=\"note\">seed {}, {} of virtual time</p>\n<table><tr>",
@@ -163,30 +172,6 @@ fn put(page: &mut String, text: std::fmt::Arguments<'_>) {
     page.write_fmt(text).expect("a string takes everything");
 }
 
-/// A duration for people: its two largest units.
-pub(crate) fn spoken(duration: TickDuration) -> String {
-    let micros = duration.as_micros();
-    let units = [
-        (86_400_000_000, "d"),
-        (3_600_000_000, "h"),
-        (60_000_000, "m"),
-        (1_000_000, "s"),
-        (1_000, "ms"),
-    ];
-    let Some(first) = units.iter().position(|(size, _)| micros >= *size) else {
-        return "0s".to_owned();
-    };
-    let (size, name) = units[first];
-    let mut text = format!("{}{name}", micros / size);
-    if let Some((smaller, name)) = units.get(first + 1).filter(|_| first < 3) {
-        let rest = micros % size / smaller;
-        if rest > 0 {
-            text.push_str(&format!("{rest}{name}"));
-        }
-    }
-    text
-}
-
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -194,21 +179,6 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_told_by_their_two_largest_units() {
-        let cases = [
-            (0, "0s"),
-            (40_500, "40ms"),
-            (1_500_000, "1s"),
-            (61_000_000, "1m1s"),
-            (3_600_000_000, "1h"),
-            (90_000_000_000, "1d1h"),
-        ];
-        for (micros, expected) in cases {
-            assert_eq!(spoken(TickDuration::from_micros(micros)), expected);
-        }
-    }
 
     #[test]
     fn what_a_user_names_cannot_break_out_of_the_page() {

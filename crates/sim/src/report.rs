@@ -1,170 +1,15 @@
-//! What came of a scenario.
+//! What came of a scenario, under all policies that it was played under: for programs and as a table.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use rekindle_types::TickDuration;
-use rekindle_types::v1alpha1::{CarriedOutBy, Rung};
 use serde_json::{Value, json};
 
-use crate::html::{self, spoken};
+use crate::outcome::Outcome;
 use crate::scenario::Scenario;
-use crate::server::Figures;
-use crate::timeline::{Outage, Span, Timeline};
-use crate::world::World;
-
-/// What came of a scenario under one policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// The policy.
-    pub policy: String,
-    /// Restarts of containers, of all pods that ever were.
-    pub restarts: u64,
-    /// The same by namespace/name of the pod.
-    pub restarts_by_pod: BTreeMap<String, u64>,
-    /// Restarts that were asked for, by rung and by what became of them.
-    pub rungs: BTreeMap<Rung, BTreeMap<String, u64>>,
-    /// Pods at the end.
-    pub pods: usize,
-    /// Those of them that are Ready.
-    pub ready: usize,
-    /// What was asked of the API.
-    pub figures: Figures,
-    /// What happened when.
-    pub timeline: Timeline,
-    /// How long the run was.
-    pub length: TickDuration,
-    /// Behaviours of the scenario that chose no start of a container, by their numbers.
-    pub unused_behaviours: Vec<usize>,
-    /// Of everything that happened: the same seed, the same hash.
-    pub trace_hash: u64,
-    /// The first promise that did not hold.
-    pub broken_promise: Option<String>,
-}
-
-impl Outcome {
-    pub(crate) fn of(policy: &str, length: TickDuration, world: &World) -> Self {
-        let mut by_pod = BTreeMap::new();
-        // pods of the same name are told apart by their UIDs there
-        for ((pod, _), restarts) in world.restarts_by_pod() {
-            *by_pod.entry(pod.to_string()).or_default() += restarts;
-        }
-        let (pods, ready) = world.readiness();
-        Self {
-            policy: policy.to_owned(),
-            restarts: world.restarts(),
-            restarts_by_pod: by_pod,
-            rungs: world.rungs(),
-            pods,
-            ready,
-            figures: world.figures(),
-            timeline: world.timeline().clone(),
-            length,
-            unused_behaviours: world.unused_behaviours(),
-            trace_hash: world.trace().hash(),
-            broken_promise: world.broken_promise().map(str::to_owned),
-        }
-    }
-
-    /// Requests of ladders that nodes carried out in place.
-    pub fn restarted_in_place(&self) -> u64 {
-        let in_place =
-            self.rungs.iter().filter(|(rung, _)| rung.carried_out_by() == CarriedOutBy::Node);
-        in_place.filter_map(|(_, phases)| phases.get("Succeeded")).sum()
-    }
-
-    fn per_minute(&self, count: u64) -> f64 {
-        let minutes = self.length.as_micros() as f64 / 60e6;
-        (count as f64 / minutes * 100.0).round() / 100.0
-    }
-
-    fn to_json(&self) -> Value {
-        let timeline = &self.timeline;
-        let rungs: BTreeMap<String, _> =
-            self.rungs.iter().map(|(rung, phases)| (format!("{rung:?}"), phases)).collect();
-        json!({
-            "policy": self.policy,
-            "restarts": self.restarts,
-            "restartsByPod": self.restarts_by_pod,
-            "restartedInPlace": self.restarted_in_place(),
-            "rungs": rungs,
-            "pods": self.pods,
-            "readyPods": self.ready,
-            "unavailablePodSeconds": seconds_of(timeline.missing_micros),
-            "readyAfterSeconds": timeline.ready_after.map(seconds),
-            "longestOutageSeconds": seconds(timeline.longest_outage()),
-            "timeToRecoverySeconds": timeline.time_to_recovery().map(seconds),
-            "outages": timeline.outages.iter().map(outage).collect::<Vec<_>>(),
-            "apiWrites": self.figures.writes,
-            "apiWritesPerMinute": self.per_minute(self.figures.writes),
-            "apiWritesPerMinuteMax": timeline.writes_per_minute_max,
-            "apiEvents": self.figures.events,
-            "apiEventsPerMinute": self.per_minute(self.figures.events),
-            "apiEventsPerMinuteMax": timeline.events_per_minute_max,
-            "apiRefused": self.figures.refused,
-            "timeline": spans(timeline),
-            "traceHash": format!("{:016x}", self.trace_hash),
-            "unusedBehaviours": self.unused_behaviours,
-            "brokenPromise": self.broken_promise,
-        })
-    }
-
-    fn row(&self) -> Vec<String> {
-        let rungs = self.rungs.iter().map(|(rung, phases)| {
-            let count: u64 = phases.values().sum();
-            format!("{rung:?} {count}")
-        });
-        let rungs: Vec<String> = rungs.collect();
-        let timeline = &self.timeline;
-        vec![
-            self.policy.clone(),
-            self.restarts.to_string(),
-            if rungs.is_empty() { "-".to_owned() } else { rungs.join(", ") },
-            format!("{}/{}", self.ready, self.pods),
-            spoken(TickDuration::from_micros(
-                u64::try_from(timeline.missing_micros).unwrap_or(u64::MAX),
-            )),
-            match timeline.time_to_recovery() {
-                Some(time) => spoken(time),
-                None => "not yet".to_owned(),
-            },
-            format!("{}", self.per_minute(self.figures.writes)),
-            format!("{}", self.per_minute(self.figures.events)),
-        ]
-    }
-}
 
 const HEADS: [&str; 8] =
     ["POLICY", "RESTARTS", "RUNGS", "READY", "UNAVAILABLE", "RECOVERY", "WRITES/MIN", "EVENTS/MIN"];
-
-fn seconds(duration: TickDuration) -> f64 {
-    seconds_of(u128::from(duration.as_micros()))
-}
-
-/// With milliseconds.
-fn seconds_of(micros: u128) -> f64 {
-    (micros / 1_000) as f64 / 1e3
-}
-
-fn outage(outage: &Outage) -> Value {
-    json!({
-        "fromSeconds": seconds(outage.from),
-        "untilSeconds": outage.until.map(seconds),
-        "missing": outage.missing,
-    })
-}
-
-fn spans(timeline: &Timeline) -> Value {
-    let row = |value: fn(&Span) -> u64| timeline.spans.iter().map(value).collect::<Vec<_>>();
-    json!({
-        "spanSeconds": seconds(timeline.span),
-        "wanted": row(|span| span.wanted),
-        "missing": row(|span| span.missing),
-        "restarts": row(|span| span.restarts),
-        "apiWrites": row(|span| span.writes),
-        "apiEvents": row(|span| span.events),
-    })
-}
 
 /// What came of a scenario.
 #[derive(Clone, Debug)]
@@ -246,11 +91,6 @@ impl Report {
             writeln!(text, "note: {note}").expect("a string takes everything");
         }
         text
-    }
-
-    /// For a browser: one page without script, with plots.
-    pub fn html(&self) -> String {
-        html::page(self)
     }
 
     pub(crate) const fn seed(&self) -> u64 {

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::SimError;
-use crate::report::Outcome;
+use crate::outcome::Outcome;
 use crate::script::{Script, check_duration, check_nodes, wrong};
+use crate::spoken::spoken;
 use crate::world::World;
 
 /// A run is told to whoever waits for it so many times.
@@ -129,12 +130,10 @@ impl Scenario {
 
     /// What in it has no effect, by the path of the field.
     pub(crate) fn without_effect(&self) -> Vec<String> {
-        let end = crate::html::spoken(self.duration());
+        let end = spoken(self.duration());
         let late = self.script.times().into_iter().filter(|(_, at)| *at >= self.duration());
-        late.map(|(path, at)| {
-            format!("{path} is {}, and the run ends after {end}", crate::html::spoken(at))
-        })
-        .collect()
+        late.map(|(path, at)| format!("{path} is {}, and the run ends after {end}", spoken(at)))
+            .collect()
     }
 
     /// Lets more or less time go by than the scenario says.

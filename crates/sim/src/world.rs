@@ -7,7 +7,6 @@
 //! ```
 
 mod budgets;
-mod clocks;
 mod faults;
 mod nodes;
 mod verdict;
@@ -30,6 +29,7 @@ use serde_json::{Value, json};
 use crate::agent::{PodOnNode, Tally};
 use crate::availability::{Availability, is_ready};
 use crate::behaviour::Behaviour;
+use crate::clocks::Clocks;
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, WriteFate};
 use crate::known_bugs::KnownBug;
@@ -38,8 +38,6 @@ use crate::server::{Figures, Power, Room, Server};
 use crate::timeline::{Counts, Timeline};
 use crate::trace::Trace;
 use budgets::Budgets;
-use clocks::Clocks;
-pub(crate) use clocks::Skew;
 use faults::Hearing;
 
 /// When every run begins: 2026-01-01 00:00 UTC.

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use crate::disk::{Disk, DiskError};
 use crate::error::StoreError;
 use crate::key::Revision;
-use crate::store::Shared;
+use crate::shared::Shared;
 use crate::visible::Lifetime;
 use crate::writer::{Gate, Queued, batch, events};
 

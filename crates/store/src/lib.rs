@@ -31,6 +31,7 @@ mod object;
 mod pending;
 mod range;
 pub mod redb_disk;
+mod shared;
 mod store;
 mod subscribers;
 mod visible;

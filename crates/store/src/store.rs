@@ -1,21 +1,19 @@
 //! The handle that everybody holds.
 
 use std::fmt;
-use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::Arc;
 
 use crate::committer::Committer;
 use crate::disk::{Disk, DiskError};
 use crate::error::StoreError;
 use crate::key::Revision;
 use crate::limits::Limits;
-use crate::object::{Object, Version};
+use crate::object::Object;
 use crate::pending::Pending;
 use crate::range::{Range, RangeQuery};
-use crate::visible::Visible;
+use crate::shared::Shared;
 use crate::watch::Watch;
-use crate::writer::{Expect, Gate, Mutation, Writer};
+use crate::writer::{Expect, Mutation};
 
 /// Revisioned, watchable, durable objects. Cheap to clone; all clones are the same store. When the last one is dropped
 /// the committer finishes what is queued and ends, and so do the watchers.
@@ -27,15 +25,6 @@ pub struct Store {
 /// Closes the store when the last [`Store`] goes.
 struct Handle {
     shared: Arc<Shared>,
-}
-
-/// What store, committer and watchers share. Lock order: `writer`, then `visible`, then one subscriber.
-pub(crate) struct Shared {
-    pub(crate) limits: Limits,
-    writer: Mutex<Writer>,
-    /// Told when the queue is no longer empty, or the store closes.
-    pub(crate) work: Condvar,
-    visible: RwLock<Visible>,
 }
 
 impl Store {
@@ -53,12 +42,7 @@ impl Store {
             | DiskError::Full { .. }
             | DiskError::Commit { .. } => StoreError::Open { source },
         })?;
-        let shared = Arc::new(Shared {
-            limits,
-            writer: Mutex::new(Writer::new(loaded.revision)),
-            work: Condvar::new(),
-            visible: RwLock::new(Visible::from_disk(loaded)),
-        });
+        let shared = Arc::new(Shared::new(loaded, limits));
         let store = Self { handle: Arc::new(Handle { shared: Arc::clone(&shared) }) };
         Ok((store, Committer::new(disk, shared)))
     }
@@ -165,46 +149,8 @@ impl fmt::Debug for Store {
     }
 }
 
-impl fmt::Debug for Shared {
-    /// The limits only: all objects would be a flood, and take the locks that the printing thread may hold.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("limits", &self.limits).finish_non_exhaustive()
-    }
-}
-
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.close();
-    }
-}
-
-// A panic while a lock is held can only come from an encoder or an allocation failure. An encoder runs before its write
-// changes anything, so the state behind a poisoned lock is whole, and one bad request does not stop the store.
-impl Shared {
-    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn visible(&self) -> RwLockReadGuard<'_, Visible> {
-        self.visible.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn visible_mut(&self) -> RwLockWriteGuard<'_, Visible> {
-        self.visible.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The newest state of a key. Correct in the moment between publishing a batch and settling it too: both have the
-    /// same version then.
-    fn newest(&self, writer: &Writer, key: &str) -> Option<Arc<Object>> {
-        match writer.head(key) {
-            Some(Version::Live(object)) => Some(Arc::clone(object)),
-            Some(Version::Deleted(_)) => None,
-            None => self.visible().index.get(key).cloned(),
-        }
-    }
-
-    fn close(&self) {
-        self.writer().gate = Gate::Closing;
-        self.work.notify_one();
     }
 }

@@ -10,7 +10,7 @@ use futures_core::Stream;
 use crate::error::StoreError;
 use crate::key::Revision;
 use crate::object::Event;
-use crate::store::Shared;
+use crate::shared::Shared;
 use crate::subscribers::Subscriber;
 use crate::visible::{Lifetime, Visible};
 

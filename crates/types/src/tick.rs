@@ -94,6 +94,12 @@ impl TickDuration {
         Self(secs * 1_000_000)
     }
 
+    /// A span of seconds as a field of an object has it: a negative one is none at all, one that does not fit is as long as
+    /// can be.
+    pub fn saturating_from_secs(secs: i64) -> Self {
+        Self(u64::try_from(secs).unwrap_or(0).saturating_mul(1_000_000))
+    }
+
     /// In microseconds.
     pub const fn as_micros(self) -> u64 {
         self.0
@@ -147,5 +153,17 @@ impl Sub for TickDuration {
     type Output = TickDuration;
     fn sub(self, other: TickDuration) -> TickDuration {
         TickDuration(self.0.saturating_sub(other.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_of_a_field_are_a_span_whatever_they_are() {
+        let micros = |secs| TickDuration::saturating_from_secs(secs).as_micros();
+        assert_eq!([i64::MIN, -1, 0, 1].map(micros), [0, 0, 0, 1_000_000]);
+        assert_eq!(micros(i64::MAX), u64::MAX);
     }
 }

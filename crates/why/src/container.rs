@@ -1,4 +1,4 @@
-//! What is the matter with one container: what ended it, or what keeps it from starting.
+//! What is the matter with a container: what ended it, or what keeps it from starting.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
@@ -94,8 +94,29 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// What is the matter with a pod's containers: what is broken now, before what was broken once.
+pub(crate) fn findings<'a>(
+    subjects: &[Subject<'a>],
+    evidence: &PodEvidence,
+    seen: &[Seen],
+    now: Tick,
+) -> Vec<(Subject<'a>, Finding)> {
+    let mut findings: Vec<(Subject<'a>, Finding)> = subjects
+        .iter()
+        .filter_map(|subject| Some((*subject, examine(*subject, evidence, seen, now)?)))
+        .collect();
+    findings.sort_by_key(|(subject, finding)| is_past(*subject, finding));
+    findings
+}
+
+/// Whether it tells what was: the container is well again, or was meant to end.
+pub(crate) fn is_past(subject: Subject<'_>, finding: &Finding) -> bool {
+    let is_well = subject.is_running() && subject.status.ready;
+    is_well || finding.account.cause == Cause::Restarted
+}
+
 /// What is the matter; none with one that has nothing to tell.
-pub(crate) fn examine(
+fn examine(
     subject: Subject<'_>,
     evidence: &PodEvidence,
     events: &[Seen],

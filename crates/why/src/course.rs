@@ -7,11 +7,10 @@ use rekindle_types::reasons::event;
 use crate::account::{Cause, Entry, Source};
 use crate::climb::{self, Told};
 use crate::condition::condition;
-use crate::container::{Finding, Subject, subjects};
+use crate::container::{Finding, Subject, findings, subjects};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
 use crate::history::{History, When};
-use crate::pod::findings;
 
 /// The course of one pod.
 pub(crate) fn of_pod(

@@ -8,7 +8,7 @@ use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 use crate::account::{Account, Cause, State};
 use crate::climb;
 use crate::condition::{GATED, condition};
-use crate::container::{Finding, Subject, examine, subjects};
+use crate::container::{Finding, Subject, findings, is_past, subjects};
 use crate::course::{self, ends};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
@@ -58,27 +58,6 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
         advice,
         pods: Vec::new(),
     }
-}
-
-/// What is the matter with its containers: what is broken now, before what was broken once.
-pub(crate) fn findings<'a>(
-    subjects: &[Subject<'a>],
-    evidence: &PodEvidence,
-    seen: &[Seen],
-    now: Tick,
-) -> Vec<(Subject<'a>, Finding)> {
-    let mut findings: Vec<(Subject<'a>, Finding)> = subjects
-        .iter()
-        .filter_map(|subject| Some((*subject, examine(*subject, evidence, seen, now)?)))
-        .collect();
-    findings.sort_by_key(|(subject, finding)| is_past(*subject, finding));
-    findings
-}
-
-/// It tells what was: the container is well again, or was meant to end.
-fn is_past(subject: Subject<'_>, finding: &Finding) -> bool {
-    let is_well = subject.is_running() && subject.status.ready;
-    is_well || finding.account.cause == Cause::Restarted
 }
 
 struct Verdict {

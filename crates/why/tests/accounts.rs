@@ -92,7 +92,9 @@ fn what_a_restart_in_place_ended_is_not_blamed_for_its_end() {
             "startedAt": "2026-11-21T11:57:30Z", "finishedAt": "2026-11-21T11:58:00Z"}
     });
     evidence.restarts.push(serde_json::from_value::<PodRestart>(restart).unwrap());
-    check(&evidence, &expect![[r#"
+    check(
+        &evidence,
+        &expect![[r#"
         pod shop/web: healthy
           it runs and is ready now; container "app" was ended by PodRestart web-x7k2p, rung Containers
 
@@ -100,7 +102,8 @@ fn what_a_restart_in_place_ended_is_not_blamed_for_its_end() {
           2026-11-01 12:00:00Z  placed on node-1
           2026-11-21 11:57:30Z  PodRestart web-x7k2p, rung Containers, succeeded: Restarted all containers
           2026-11-21 11:58:00Z  container "app" was ended by PodRestart web-x7k2p, rung Containers
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 use rekindle_pod::HookKind;
 use rekindle_runtime::{ExecExit, Runtime};
 
-use crate::probes::http_get::{self, GetError, HttpGet, RequestError};
+use crate::probes::http_get::{self, GetError};
+use crate::probes::http_request::{HttpGet, RequestError};
 use crate::probes::{Asked, timed_out};
 
 /// The time of a hook that may take as long as its container runs: longer than any does.

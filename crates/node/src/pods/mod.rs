@@ -11,6 +11,7 @@
 mod actions;
 mod asked;
 mod etc_files;
+mod inbox;
 mod index;
 mod journal_file;
 mod latest;

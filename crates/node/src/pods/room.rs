@@ -10,7 +10,7 @@ use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{PodUid, Quantity};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::worker::Input;
+use super::inbox::Input;
 
 /// Shared by all pods of the node.
 pub(crate) struct NodeRoom(Mutex<Inner>);

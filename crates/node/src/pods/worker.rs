@@ -15,16 +15,17 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
-    EvictionCause, Journal, Outcome, PodCore, ResourceDecision, RestartRequest, concerns_core,
+    EvictionCause, Journal, Outcome, PodCore, RestartRequest, concerns_core,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, Tick, TickDuration, causes};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
 use super::asked::AskedContainers;
+use super::inbox::{Awaited, Input};
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile};
 use super::latest::Urgency;
@@ -47,35 +48,6 @@ use crate::tokens::{Found, PodTokens};
 const JOURNAL_RETRY: Duration = Duration::from_secs(1);
 /// Grace of a pod that gives none.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
-
-/// What a worker is told besides new versions of its pod.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// The runtime saw something of this pod. Boxed: the inbox keeps room for 32 inputs, however idle the pod is.
-    Runtime(Box<RuntimeEvent>),
-    /// A PodRestart for this pod, or a newer version of one.
-    Restart(Arc<PodRestart>),
-    /// The node's word on a request for resources.
-    Resources {
-        /// Of the request.
-        ticket: u64,
-        /// What it says.
-        decision: ResourceDecision,
-    },
-    /// A PodRestart is no more.
-    RestartForgotten(String),
-    /// The object is gone from the API: everything of it ends.
-    Vanished,
-    /// The node cannot keep the pod. What is dropped when the pod is over tells whoever waits for that.
-    Evict(Eviction, Awaited),
-    /// The node is shut down: the pod fails within this grace, and its worker goes.
-    NodeShutsDown { grace: TickDuration },
-    /// The node stops: end the containers, keep what is needed to go on later.
-    NodeStops,
-}
-
-/// Dropped when a pod that was evicted has nothing left on the node.
-pub(crate) type Awaited = oneshot::Sender<()>;
 
 /// What a worker is started with.
 pub(crate) struct WorkerStart {

@@ -1,4 +1,4 @@
-//! The same over HTTP/2 without TLS, begun as such (`protocol: HTTP2`, KEP-5999).
+//! A request over HTTP/2 without TLS, begun as such (`protocol: HTTP2`, KEP-5999).
 
 use std::pin::pin;
 
@@ -9,7 +9,7 @@ use http::{Request, Version};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::OUTPUT_BYTES_MAX;
-use super::http_get::{Exchange, HttpGet};
+use super::http_request::{Exchange, HttpGet};
 
 /// One request on a connection of its own.
 pub(super) async fn send<S>(request: &HttpGet, stream: S) -> Result<Exchange, String>
@@ -30,7 +30,7 @@ where
 
 /// The host stands in the address; what concerns a connection of HTTP/1.1 is left out.
 fn message(request: &HttpGet) -> Result<Request<()>, String> {
-    let mut headers = request.headers().clone();
+    let mut headers = request.headers.clone();
     let given = headers.remove(HOST);
     headers.remove(CONNECTION);
     let authority = match given.as_ref().map(|host| host.to_str()) {
@@ -38,7 +38,7 @@ fn message(request: &HttpGet) -> Result<Request<()>, String> {
         Some(Err(error)) => return Err(format!("invalid host: {error}")),
         None => request.authority(),
     };
-    let address = format!("http://{authority}{}", request.target());
+    let address = format!("http://{authority}{}", request.target);
     let mut message = Request::get(&address)
         .version(Version::HTTP_2)
         .body(())

@@ -6,8 +6,10 @@
 
 mod exec;
 mod grpc;
+mod http1;
 mod http2;
 pub(crate) mod http_get;
+pub(crate) mod http_request;
 mod port;
 mod tcp;
 mod tls;
@@ -22,7 +24,8 @@ use rekindle_pod::{ProbeKind, Verdict};
 use rekindle_runtime::{ContainerKey, Runtime};
 
 use self::grpc::{Check, Mode};
-use self::http_get::{HttpGet, Redirected};
+use self::http_get::Redirected;
+use self::http_request::HttpGet;
 
 /// What of an answer or of a command's output is looked at.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 10 * 1024;
@@ -59,7 +62,7 @@ pub(crate) enum ProbeError {
     #[error(transparent)]
     Port(#[from] port::PortError),
     #[error(transparent)]
-    Request(#[from] http_get::RequestError),
+    Request(#[from] http_request::RequestError),
     /// The command could not be run in the container.
     #[error("{0}")]
     Exec(String),

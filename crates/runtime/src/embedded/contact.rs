@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rekindle_shim::protocol::{Answer, Request, ShimState};
+use rekindle_shim::protocol::{Answer, ExitRecord, Failure, Request, ShimState};
 
-use super::link::{CallError, Link};
-use super::sandbox::{Follower, Sandbox, Target};
+use super::link::{CallError, Link, Receiver};
+use super::sandbox::{Sandbox, Target};
 use super::shim_process::Socket;
 use super::{Shared, blocking};
 
@@ -20,6 +20,33 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How often a shim that lives is dialled before it is given up. It serves one agent, the newest: one that is on its way out
 /// can take it over once more.
 const DIALS_MAX: u32 = 3;
+
+/// Keeps a sandbox in step with its shim's socket.
+struct Follower {
+    target: Target,
+    /// Called when the socket closed.
+    on_closed: Box<dyn Fn(Arc<Sandbox>) + Send + Sync>,
+}
+
+impl Receiver for Follower {
+    fn exited(&self, slot: &str, exit: &ExitRecord) {
+        if let Some(sandbox) = self.target.get() {
+            sandbox.note_exit(slot, exit);
+        }
+    }
+
+    fn started(&self, slot: &str, answer: &Result<Answer, Failure>) {
+        if let Some(sandbox) = self.target.get() {
+            sandbox.note_started(slot, answer);
+        }
+    }
+
+    fn closed(&self) {
+        if let Some(sandbox) = self.target.get() {
+            (self.on_closed)(sandbox);
+        }
+    }
+}
 
 /// Keeps a sandbox in step with what its shim says over this socket.
 pub(crate) fn follow(shared: &Arc<Shared>, target: Target, socket: UnixStream) -> io::Result<Link> {

@@ -17,12 +17,10 @@ use super::plan::{self, Place, Problem};
 use super::records::{ContainerRecord, Line};
 use super::sandbox::Sandbox;
 use super::{Shared, blocking, janitor};
-use crate::error::{ImageErrorKind, RuntimeError};
+use crate::error::{Cause, ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
 use crate::runtime::{CreatedContainer, StartedContainer, StopSignal};
 use crate::spec::{ContainerKey, ContainerSpec, MountSource, ProcMount, Processes, Users};
-
-type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 fn failed(key: &ContainerKey, operation: &'static str, source: impl Into<Cause>) -> RuntimeError {
     RuntimeError::Container { key: key.clone(), operation, source: source.into() }

@@ -13,11 +13,9 @@ use tokio::net::unix::pipe;
 use super::link::{CallError, Execution, Link};
 use super::sandbox::Sandbox;
 use super::{Shared, layout};
-use crate::error::RuntimeError;
+use crate::error::{Cause, RuntimeError};
 use crate::exec::{EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome};
 use crate::spec::ContainerKey;
-
-type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 const OPERATION: &str = "run a command in";
 

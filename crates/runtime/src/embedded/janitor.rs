@@ -2,19 +2,17 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::Shared;
 use super::cgroup::CgroupError;
 use super::clearing::Pace;
 use super::sandbox::{Sandbox, Stage};
 use super::shim_process::Socket;
+use super::{Shared, trash};
 use crate::spec::SandboxKey;
 
 /// A cgroup is busy until the kernel has done with its last process: milliseconds. What is busy longer than this is left
@@ -25,7 +23,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(1);
 /// Makes sure that nothing of a sandbox runs: whatever survived its shim is killed.
 pub(crate) fn end_now(shared: &Shared, sandbox: &Sandbox) -> io::Result<()> {
     shared.cgroups.kill_sandbox(&sandbox.key).map_err(io::Error::other)?;
-    move_to_trash(shared, &sandbox.dir)?;
+    trash::take(&shared.layout, &sandbox.dir)?;
     Socket { run: shared.layout.run(), name: &sandbox.id }.remove()
 }
 
@@ -38,7 +36,7 @@ pub(crate) fn retire(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
         if let Err(error) = end_now(&shared, &sandbox) {
             tracing::warn!(%error, pod = %sandbox.key.pod, "a sandbox's remains could not be moved");
         }
-        empty_trash(&shared);
+        trash::empty(&shared.layout);
         let (key, held) = (sandbox.key.clone(), Arc::downgrade(&shared));
         shared.clearing.begin_at_leisure(move |pace| {
             if let Some(shared) = held.upgrade() {
@@ -113,12 +111,12 @@ pub(crate) fn retire_container(
     root: Option<String>,
 ) {
     if let Some(root) = root.map(|name| sandbox.roots.dir().join(name))
-        && let Err(error) = move_to_trash(shared, &root)
+        && let Err(error) = trash::take(&shared.layout, &root)
     {
         tracing::warn!(%error, path = %root.display(), "a container's root could not be moved");
     }
     let owned = shared.clone();
-    shared.clearing.begin(move || empty_trash(&owned));
+    shared.clearing.begin(move || trash::empty(&owned.layout));
     // An agent that ends is not held up by it: its links have to go for the next one to be told what happens.
     let (held, of, slot) = (Arc::downgrade(shared), Arc::downgrade(sandbox), slot.to_owned());
     shared.clearing.begin_at_leisure(move |pace| {
@@ -144,37 +142,6 @@ fn remove_cgroup(shared: &Shared, sandbox: &Sandbox, slot: &str, pace: Pace) {
         tracing::warn!(%error, pod = %sandbox.key.pod, slot, "a container's cgroup stays");
     }
     sandbox.forget(slot); // with its gate
-}
-
-/// Moves a folder out of its place in one step; absent is success.
-pub(crate) fn move_to_trash(shared: &Shared, path: &Path) -> io::Result<()> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}-{number}", std::process::id());
-        match fs::rename(path, shared.layout.trash().join(name)) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // A name from an agent before with the same process number.
-            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-            result => return result,
-        }
-    }
-}
-
-/// Deletes what is in the trash. The standard library deletes by directory descriptors and follows no link, and nothing is
-/// mounted there: containers' mounts are in their own namespaces and went with them.
-pub(crate) fn empty_trash(shared: &Shared) {
-    let Ok(entries) = fs::read_dir(shared.layout.trash()) else { return };
-    for entry in entries.filter_map(Result::ok) {
-        match fs::remove_dir_all(entry.path()) {
-            Ok(()) => {}
-            // Another thread is at it, too.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::warn!(%error, path = %entry.path().display(), "trash could not be deleted");
-            }
-        }
-    }
 }
 
 /// Tries again while a cgroup is busy.

@@ -23,6 +23,10 @@ use crate::spec::{ContainerKey, SandboxKey};
 /// Hex digits of a sandbox id: short, because a socket's path has at most 107 bytes.
 pub(crate) const SANDBOX_ID_DIGITS: usize = 24;
 
+/// An empty folder in a sandbox's. Shim and containers mount on it, each in its own mount namespace, where the others do
+/// not see it.
+pub(crate) const MOUNT_POINT: &str = "mnt";
+
 /// Where everything is.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {

@@ -30,6 +30,7 @@ mod spares;
 mod streams;
 mod support;
 mod sysctls;
+mod trash;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +43,7 @@ use rekindle_types::Tick;
 use tokio::sync::mpsc;
 
 use crate::blocking::run as blocking;
-use crate::error::RuntimeError;
+use crate::error::{Cause, RuntimeError};
 use crate::exec::{ExecOutcome, StreamRequest, Streams};
 use crate::image::registry::{Puller, RegistrySettings};
 use crate::image::{ImageError, ImageStore};
@@ -175,10 +176,7 @@ impl EmbeddedRuntime {
     }
 }
 
-fn unavailable(
-    operation: &'static str,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> RuntimeError {
+fn unavailable(operation: &'static str, source: impl Into<Cause>) -> RuntimeError {
     RuntimeError::Unavailable { operation, source: source.into() }
 }
 

@@ -10,7 +10,7 @@ use super::link::Link;
 use super::records::{self, ContainerRecord, RecordFile, Records};
 use super::sandbox::{Sandbox, Stage, Traits};
 use super::spares::Unclaimed;
-use super::{Shared, blocking, containers, janitor, spares, unavailable};
+use super::{Shared, blocking, containers, janitor, spares, trash, unavailable};
 use crate::error::RuntimeError;
 use crate::spec::SandboxKey;
 
@@ -68,7 +68,7 @@ fn list(shared: &Shared) -> std::io::Result<Listing> {
             continue;
         };
         if record.engine_id != shared.layout.engine_id() {
-            janitor::move_to_trash(shared, &path)?; // another engine's, copied here
+            trash::take(&shared.layout, &path)?; // another engine's, copied here
             continue;
         }
         let (layout, events) = (&shared.layout, shared.events.clone());
@@ -94,7 +94,7 @@ fn clear_unused_roots(shared: &Shared, sandbox: &Sandbox, used: &[&String]) -> s
     for entry in entries {
         let entry = entry?;
         if !used.iter().any(|name| entry.file_name() == name.as_str()) {
-            janitor::move_to_trash(shared, &entry.path())?;
+            trash::take(&shared.layout, &entry.path())?;
         }
     }
     Ok(())
@@ -183,7 +183,7 @@ fn clear_strays(shared: &Arc<Shared>, unclaimed: Vec<Unclaimed>) {
                 tracing::warn!(%error, "a cgroup of an earlier engine stays");
             }
         }
-        janitor::empty_trash(&shared);
+        trash::empty(&shared.layout);
     });
 }
 

@@ -9,17 +9,12 @@ use rekindle_shim::protocol::{self, Answer, ExitCause, ExitRecord, Failure, Fail
 use rekindle_types::{ContainerUser, Tick};
 use tokio::sync::mpsc;
 
-use super::layout::Layout;
-use super::link::{Link, Receiver};
+use super::layout::{Layout, MOUNT_POINT};
+use super::link::Link;
 use super::records::{self, ContainerRecord, Line, RecordFile};
 use super::roots::Roots;
-use super::spares::Spare;
 use crate::runtime::{ContainerSnapshot, RuntimeEvent, SandboxSnapshot, SandboxState};
 use crate::spec::{ContainerKey, Namespaces, SandboxInfo, SandboxKey, SandboxSpec};
-
-/// An empty folder in a sandbox's. Shim and containers mount on it, each in its own mount namespace, where the others do
-/// not see it.
-pub(crate) const MOUNT_POINT: &str = "mnt";
 
 /// A sandbox.
 pub(crate) struct Sandbox {
@@ -306,7 +301,7 @@ impl Sandbox {
     }
 
     /// Takes the end of a container down, once, and tells it unless the whole sandbox is being taken away.
-    fn note_exit(&self, slot: &str, exit: &ExitRecord) {
+    pub(crate) fn note_exit(&self, slot: &str, exit: &ExitRecord) {
         let mut inner = self.inner();
         let quiet = matches!(inner.stage, Stage::Going { .. });
         let Some(container) = inner.containers.get_mut(slot) else { return };
@@ -323,7 +318,7 @@ impl Sandbox {
         }
     }
 
-    fn note_started(&self, slot: &str, answer: &Result<Answer, Failure>) {
+    pub(crate) fn note_started(&self, slot: &str, answer: &Result<Answer, Failure>) {
         let mut inner = self.inner();
         let Some(container) = inner.containers.get_mut(slot) else { return };
         if !matches!(container.phase, Phase::Created) {
@@ -399,7 +394,7 @@ impl Target {
         let _ = self.0.set(Arc::downgrade(sandbox));
     }
 
-    fn get(&self) -> Option<Arc<Sandbox>> {
+    pub(crate) fn get(&self) -> Option<Arc<Sandbox>> {
         self.0.get()?.upgrade()
     }
 }
@@ -412,29 +407,13 @@ impl From<&Arc<Sandbox>> for Target {
     }
 }
 
-/// Keeps a sandbox in step with its shim's socket.
-pub(crate) struct Follower {
+/// A sandbox that was made ahead of need and waits for its pod.
+pub(crate) struct Spare {
+    pub(crate) id: String,
+    pub(crate) link: Link,
+    /// Whom the link's messages are for, once there is somebody.
     pub(crate) target: Target,
-    /// Called when the socket closed.
-    pub(crate) on_closed: Box<dyn Fn(Arc<Sandbox>) + Send + Sync>,
-}
-
-impl Receiver for Follower {
-    fn exited(&self, slot: &str, exit: &ExitRecord) {
-        if let Some(sandbox) = self.target.get() {
-            sandbox.note_exit(slot, exit);
-        }
-    }
-
-    fn started(&self, slot: &str, answer: &Result<Answer, Failure>) {
-        if let Some(sandbox) = self.target.get() {
-            sandbox.note_started(slot, answer);
-        }
-    }
-
-    fn closed(&self) {
-        if let Some(sandbox) = self.target.get() {
-            (self.on_closed)(sandbox);
-        }
-    }
+    pub(crate) child: Child,
+    pub(crate) records: RecordFile,
+    pub(crate) roots: Roots,
 }

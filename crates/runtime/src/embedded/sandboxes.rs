@@ -1,35 +1,21 @@
 //! Making sandboxes and taking them away.
 
-use std::fs::OpenOptions;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::Child;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rekindle_shim::protocol::{
     ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, Request, SandboxPlan, UsersPlan,
 };
 
 use super::link::CallError;
-use super::records::{Line, RecordFile, SandboxRecord};
-use super::sandbox::{self, Sandbox, Stage, Traits};
-use super::shim_process::Socket;
-use super::spares::{self, Spare};
+use super::records::{Line, SandboxRecord};
+use super::sandbox::{self, Sandbox, Spare, Stage, Traits};
+use super::shim_process::{SHUTDOWN_TIME, Started};
 use super::sysctls::{check_sysctls, default_sysctls};
-use super::{Shared, blocking, contact, janitor};
-use crate::error::RuntimeError;
+use super::{Shared, blocking, contact, janitor, spares};
+use crate::error::{Cause, RuntimeError};
 use crate::spec::{
     Namespace, Namespaces, Processes, SandboxInfo, SandboxKey, SandboxSpec, UserRange, Users,
 };
-
-/// How long a shim may take to end its containers (by SIGKILL, so milliseconds) before it is ended itself.
-pub(crate) const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
-
-pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 fn failed(key: &SandboxKey, operation: &'static str, source: impl Into<Cause>) -> RuntimeError {
     RuntimeError::Sandbox { key: key.clone(), operation, source: source.into() }
@@ -111,7 +97,7 @@ async fn make_afresh(
         let (shared, sandbox, spec) = (shared.clone(), sandbox.clone(), spec.clone());
         blocking(move || {
             shared.cgroups.create_sandbox(&spec.key, &spec.resources)?;
-            start_shim(&shared, &sandbox.id, &sandbox.dir)
+            Ok::<_, Cause>(shared.program.start(&shared.layout, &sandbox.id)?)
         })
     };
     let Started { socket, child, records } = started.await?;
@@ -189,37 +175,6 @@ fn processes_plan(processes: Processes) -> ProcessesPlan {
         Processes::Pod => ProcessesPlan::Sandbox,
         Processes::Host => ProcessesPlan::Host,
     }
-}
-
-/// A shim that runs, and has not been told anything yet.
-pub(crate) struct Started {
-    pub(crate) socket: UnixStream,
-    pub(crate) child: Child,
-    /// Empty.
-    pub(crate) records: RecordFile,
-}
-
-/// Starts a shim in a new folder. Connects before it runs: the socket listens already, so it finds its agent waiting.
-pub(crate) fn start_shim(shared: &Shared, id: &str, path: &Path) -> Result<Started, Cause> {
-    let dir = make_dirs(shared, path)?;
-    let records = RecordFile::open(path)?;
-    let socket = Socket { run: shared.layout.run(), name: id };
-    let listener = socket.listen()?;
-    let connection = socket.connect()?;
-    let notes =
-        OpenOptions::new().create(true).append(true).mode(0o600).open(path.join("shim.notes"))?;
-    let child = shared.program.start(listener, dir, notes)?;
-    Ok(Started { socket: connection, child, records })
-}
-
-fn make_dirs(shared: &Shared, dir: &Path) -> io::Result<OwnedFd> {
-    janitor::move_to_trash(shared, dir)?; // half of one from a life before
-    let mut builder = std::fs::DirBuilder::new();
-    builder.mode(0o700);
-    builder.create(dir)?;
-    builder.create(dir.join(sandbox::MOUNT_POINT))?;
-    builder.create(dir.join("roots"))?;
-    Ok(std::fs::File::open(dir)?.into())
 }
 
 /// Ends everything in the sandbox. When this comes back nothing of it runs; its remains are cleared away behind.

@@ -9,22 +9,19 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rekindle_shim::frame;
 use rekindle_shim::protocol::{Call, NamespacesPlan, Request, SandboxPlan};
 
-use super::link::Link;
-use super::records::RecordFile;
+use super::layout::MOUNT_POINT;
 use super::roots::Roots;
-use super::sandbox::{self, Target};
-use super::sandboxes::{self, Cause, SHUTDOWN_TIME};
-use super::shim_process::Socket;
+use super::sandbox::{self, Spare, Target};
+use super::shim_process::{SHUTDOWN_TIME, Socket};
 use super::sysctls::default_sysctls;
-use super::{Shared, blocking, contact, janitor, unavailable};
-use crate::error::RuntimeError;
+use super::{Shared, blocking, contact, trash, unavailable};
+use crate::error::{Cause, RuntimeError};
 use crate::spec::{Namespace, Namespaces, Processes, SandboxInfo, SandboxSpec, Users};
 
 /// How many stand ready: one for a pod that is restarted, one for another at the same time.
@@ -47,17 +44,6 @@ pub(crate) fn fits(spec: &SandboxSpec) -> bool {
         && network == NAMESPACES.network
         && ipc == NAMESPACES.ipc
         && users == NAMESPACES.users
-}
-
-/// A sandbox that waits for its pod.
-pub(crate) struct Spare {
-    pub(crate) id: String,
-    pub(crate) link: Link,
-    /// Whom the link's messages are for, once there is somebody.
-    pub(crate) target: Target,
-    pub(crate) child: Child,
-    pub(crate) records: RecordFile,
-    pub(crate) roots: Roots,
 }
 
 /// The spares of one runtime.
@@ -109,7 +95,7 @@ async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
     let started = {
         let (shared, id, dir) = (shared.clone(), id.clone(), dir.clone());
         blocking(move || {
-            let started = sandboxes::start_shim(&shared, &id, &dir)?;
+            let started = shared.program.start(&shared.layout, &id)?;
             let roots = Roots::new(dir.join("roots"));
             roots.refill()?;
             Ok::<_, Cause>((started, roots))
@@ -118,7 +104,7 @@ async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
     let (started, roots) = started.await?;
     let target = Target::default();
     let link = contact::follow(shared, target.clone(), started.socket)?;
-    let mount_point = dir.join(sandbox::MOUNT_POINT);
+    let mount_point = dir.join(MOUNT_POINT);
     let plan = SandboxPlan {
         hostname: "spare".to_owned(),
         sysctls: default_sysctls(NAMESPACES),
@@ -162,7 +148,7 @@ pub(crate) struct Unclaimed {
 pub(crate) fn take_away(shared: &Shared, id: &str) -> io::Result<Option<Unclaimed>> {
     let socket = Socket { run: shared.layout.run(), name: id };
     let shim = socket.connect().ok();
-    janitor::move_to_trash(shared, &shared.layout.sandbox_dir(id))?;
+    trash::take(&shared.layout, &shared.layout.sandbox_dir(id))?;
     socket.remove()?;
     Ok(shim.map(|shim| Unclaimed { id: id.to_owned(), shim }))
 }
@@ -190,9 +176,9 @@ fn shut_down(mut shim: UnixStream) -> io::Result<()> {
 
 fn clear(shared: &Shared, id: &str) {
     let socket = Socket { run: shared.layout.run(), name: id };
-    let moved = janitor::move_to_trash(shared, &shared.layout.sandbox_dir(id));
+    let moved = trash::take(&shared.layout, &shared.layout.sandbox_dir(id));
     if let Err(error) = moved.and_then(|()| socket.remove()) {
         tracing::warn!(%error, id, "what is left of a spare sandbox stays");
     }
-    janitor::empty_trash(shared);
+    trash::empty(&shared.layout);
 }

@@ -1,6 +1,6 @@
 //! Kernel settings of a sandbox. Only those of a namespace of its own are ever written: another namespace's are the host's.
 
-use super::sandboxes::Cause;
+use crate::error::Cause;
 use crate::spec::{Namespace, Namespaces, SandboxSpec, Users};
 
 /// What other engines set, so that ping and low ports work without privileges. All of the network namespace.

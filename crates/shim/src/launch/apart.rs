@@ -13,14 +13,16 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 
-use super::child::{self, Pipes, Tasks};
-use super::{Birthplace, Cgroups, birth, terminal};
+use super::cgroups::{self, Cgroups, Tasks};
+use super::child::{self, Pipes, begin, build, finish, report, settle};
+use crate::birth::{self, Birthplace};
 use crate::oom::SHELL_KILLED;
+use crate::pipes::{send_file, socket_pair};
 use crate::problem::{Context, KILLED_UNREADY};
 use crate::protocol::{ContainerPlan, Failure, FailureKind};
+use crate::report::Report;
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked};
 use crate::users::Own;
@@ -41,20 +43,19 @@ pub(super) fn launch(
     pipes: &Pipes,
 ) -> Result<Pair, Failure> {
     let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
-    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    let (giver, taker) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
-        .setup(|| "make a pair of sockets".to_owned())?;
+    let (giver, taker) = socket_pair()?;
     let before = || {
-        child::join(&cgroups.tasks.first)?;
+        cgroups::join(&cgroups.tasks.first)?;
         child::best_effort_limits(sandbox);
         pipes.stdio.give(own)
     };
     let (pid, pidfd) = match birth::fork_first(own, unified, before)? {
-        Forked::Child => child::run_first(plan, sandbox, &cgroups.tasks, pipes, &taker),
+        Forked::Child => run_first(plan, sandbox, &cgroups.tasks, pipes, &taker),
         Forked::Parent { pid, pidfd } => (pid, pidfd),
     };
-    match birth::fork(unified, Birthplace::With(pidfd.as_fd()), sandbox) {
-        Ok(Forked::Child) => child::run_builder(plan, sandbox, own, &cgroups.tasks, pipes, &giver),
+    let place = Birthplace::With(pidfd.as_fd());
+    match birth::fork(unified, place, sandbox.host_processes.as_fd()) {
+        Ok(Forked::Child) => run_builder(plan, sandbox, own, &cgroups.tasks, pipes, &giver),
         Ok(Forked::Parent { pidfd: builder, .. }) => Ok(Pair { pid, pidfd, builder }),
         Err(failure) => {
             birth::end_child(pidfd.as_fd());
@@ -67,25 +68,62 @@ pub(super) fn launch(
     }
 }
 
+/// As [`child::run`], in the first process.
+fn run_first(
+    plan: &ContainerPlan,
+    sandbox: &Sandbox,
+    tasks: &Tasks,
+    pipes: &Pipes,
+    taker: &OwnedFd,
+) -> ! {
+    let prepared =
+        take_over(tasks, pipes, taker).and_then(|()| settle(plan, sandbox, tasks, pipes));
+    finish(prepared, pipes)
+}
+
+/// As [`child::run`], in the builder, which ends when its work is done.
+fn run_builder(
+    plan: &ContainerPlan,
+    sandbox: &Sandbox,
+    own: &Own,
+    tasks: &Tasks,
+    pipes: &Pipes,
+    giver: &OwnedFd,
+) -> ! {
+    let handed_over =
+        begin(tasks).and_then(|()| look_at_own_namespaces(sandbox)).and_then(|namespaces| {
+            let keep = [own.namespace.as_raw_fd(), namespaces.as_raw_fd(), giver.as_raw_fd()];
+            build(plan, sandbox, pipes, &keep)?;
+            hand_over(own, &namespaces, giver)
+        });
+    match handed_over {
+        Ok(()) => sys::exit_now(0),
+        Err(failure) => {
+            report(pipes, Report::Failed(failure));
+            sys::exit_now(128);
+        }
+    }
+}
+
 /// Where the builder finds its mount namespace when it has no rights left to look for it: in the host's /proc, since nobody
 /// has got at that.
-pub(super) fn look_at_own_namespaces(sandbox: &Sandbox) -> Result<OwnedFd, Failure> {
+fn look_at_own_namespaces(sandbox: &Sandbox) -> Result<OwnedFd, Failure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(&sandbox.host_root, "proc/self/ns", flags, Mode::empty())
         .setup(|| "look at its own namespaces".to_owned())
 }
 
 /// The builder's last act: the mounts that it has made, as the user namespace's own.
-pub(super) fn hand_over(own: &Own, namespaces: &OwnedFd, giver: &OwnedFd) -> Result<(), Failure> {
+fn hand_over(own: &Own, namespaces: &OwnedFd, giver: &OwnedFd) -> Result<(), Failure> {
     own.join_with_mounts()?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let mounts = rustix::fs::openat(namespaces, "mnt", flags, Mode::empty())
         .setup(|| "open its own mount namespace".to_owned())?;
-    terminal::send(giver.as_fd(), mounts.as_fd())
+    send_file(giver.as_fd(), mounts.as_fd())
 }
 
 /// The first process' first acts, before it touches anything that is the pod's.
-pub(super) fn take_over(tasks: &Tasks, pipes: &Pipes, taker: &OwnedFd) -> Result<(), Failure> {
+fn take_over(tasks: &Tasks, pipes: &Pipes, taker: &OwnedFd) -> Result<(), Failure> {
     child::stand_alone()?;
     let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), taker.as_raw_fd()];
     keep.extend(pipes.stdio.descriptors());

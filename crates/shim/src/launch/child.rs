@@ -18,18 +18,19 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
+use super::cgroups::{self, Tasks};
 use super::mounts::{self, Depth};
-use super::paths::{self, Kind, Links};
 use super::stdio::Stdio;
-use super::user::{self, Identity};
-use super::{Report, apart, confine, exec, rootfs, stage, system_mounts, volumes};
+use super::{confine, exec, rootfs, stage, system_mounts, user, volumes};
+use crate::paths::{self, Kind, Links};
 use crate::problem::Context;
 use crate::protocol::{
     Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan, TerminalPlan,
 };
+use crate::report::{Identity, Report};
 use crate::sandbox::Sandbox;
 use crate::sys;
-use crate::users::{Own, Users};
+use crate::users::Users;
 
 /// Open files that a container may have, where the machine allows it (containerd's and Docker's figure).
 const OPEN_FILES: u64 = 1_048_576;
@@ -41,57 +42,13 @@ pub(crate) struct Pipes {
     pub(crate) stdio: Stdio,
 }
 
-/// The `tasks` files of the version 1 cgroups that it joins.
-pub(crate) struct Tasks {
-    /// Before anything else, so that what it makes counts as the container's.
-    pub(crate) first: Vec<OwnedFd>,
-    /// When all but the exec is done.
-    pub(crate) last: Vec<OwnedFd>,
-}
-
 /// Runs in the child and never returns.
 pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &Tasks, pipes: &Pipes) -> ! {
     finish(prepare(plan, sandbox, tasks, pipes), pipes)
 }
 
-/// As [`run`], in the first of the two processes of [`super::apart`].
-pub(super) fn run_first(
-    plan: &ContainerPlan,
-    sandbox: &Sandbox,
-    tasks: &Tasks,
-    pipes: &Pipes,
-    taker: &OwnedFd,
-) -> ! {
-    let prepared =
-        apart::take_over(tasks, pipes, taker).and_then(|()| settle(plan, sandbox, tasks, pipes));
-    finish(prepared, pipes)
-}
-
-/// As [`run`], in the second one, which ends when its work is done.
-pub(super) fn run_builder(
-    plan: &ContainerPlan,
-    sandbox: &Sandbox,
-    own: &Own,
-    tasks: &Tasks,
-    pipes: &Pipes,
-    giver: &OwnedFd,
-) -> ! {
-    let handed_over =
-        begin(tasks).and_then(|()| apart::look_at_own_namespaces(sandbox)).and_then(|namespaces| {
-            let keep = [own.namespace.as_raw_fd(), namespaces.as_raw_fd(), giver.as_raw_fd()];
-            build(plan, sandbox, pipes, &keep)?;
-            apart::hand_over(own, &namespaces, giver)
-        });
-    match handed_over {
-        Ok(()) => sys::exit_now(0),
-        Err(failure) => {
-            report(pipes, Report::Failed(failure));
-            sys::exit_now(128);
-        }
-    }
-}
-
-fn finish(prepared: Result<(Prepared, Identity), Failure>, pipes: &Pipes) -> ! {
+/// Tells how the preparation went, and execs at the word.
+pub(super) fn finish(prepared: Result<(Prepared, Identity), Failure>, pipes: &Pipes) -> ! {
     let failure = match prepared {
         Ok((prepared, identity)) => {
             report(pipes, Report::Ready(Some(identity)));
@@ -110,13 +67,14 @@ fn finish(prepared: Result<(Prepared, Identity), Failure>, pipes: &Pipes) -> ! {
 }
 
 /// What waits for the word to start.
-enum Prepared {
+pub(super) enum Prepared {
     Command(exec::Command),
     /// Known already, but it is the start that fails, not the creation.
     CannotStart(Failure),
 }
 
-fn report(pipes: &Pipes, report: Report) {
+/// Writes into the status pipe.
+pub(super) fn report(pipes: &Pipes, report: Report) {
     // Nobody to tell means the shim is gone; this process is about to be killed, too.
     let _ = rustix::io::write(&pipes.status, &report.encode());
 }
@@ -153,9 +111,10 @@ fn prepare(
     settle(plan, sandbox, tasks, pipes)
 }
 
-fn begin(tasks: &Tasks) -> Result<(), Failure> {
+/// Its first acts: it stands alone, and in its cgroups, so that what follows counts as the container's.
+pub(super) fn begin(tasks: &Tasks) -> Result<(), Failure> {
     stand_alone()?;
-    join(&tasks.first)
+    cgroups::join(&tasks.first)
 }
 
 /// Ends with its shim, and has nothing else of it: neither what it does about signals nor its session.
@@ -167,7 +126,7 @@ pub(super) fn stand_alone() -> Result<(), Failure> {
 }
 
 /// From the host's mounts to the container's. But for `keep` and the status pipe, all files are closed on the way.
-fn build(
+pub(super) fn build(
     plan: &ContainerPlan,
     sandbox: &Sandbox,
     pipes: &Pipes,
@@ -188,7 +147,7 @@ fn build(
 }
 
 /// In the container's root, and as whoever it belongs to: who the process is, and what it may do.
-fn settle(
+pub(super) fn settle(
     plan: &ContainerPlan,
     sandbox: &Sandbox,
     tasks: &Tasks,
@@ -216,21 +175,13 @@ fn settle(
     Ok((prepared, identity))
 }
 
-/// Puts this process into the cgroups of these `tasks` files.
-pub(super) fn join(tasks: &[OwnedFd]) -> Result<(), Failure> {
-    for file in tasks {
-        rustix::io::write(file, b"0").setup(|| "join the cgroup".to_owned())?;
-    }
-    Ok(())
-}
-
 fn join_last(tasks: &Tasks, users: &Users) -> Result<(), Failure> {
     match users {
         Users::Host if tasks.last.is_empty() => return Ok(()),
         // The one from before is the host's.
         Users::Host | Users::Own(_) => {}
     }
-    join(&tasks.last)?;
+    cgroups::join(&tasks.last)?;
     sys::unshare(UnshareFlags::NEWCGROUP).setup(|| "make a cgroup namespace".to_owned())
 }
 
@@ -335,7 +286,7 @@ fn find_identity(plan: &ContainerPlan, users: &Users) -> Result<Identity, Failur
 
 /// An absent file is empty. Anything but a regular file is not read: a FIFO would block, a device may do anything.
 fn read_image_file(path: &str) -> Result<String, Failure> {
-    let root = open_root()?;
+    let root = rootfs::open()?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = match paths::open(root.as_fd(), Path::new(path), flags, Links::InRoot) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(String::new()),
@@ -356,15 +307,10 @@ fn read_image_file(path: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-pub(super) fn open_root() -> Result<OwnedFd, Failure> {
-    rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .setup(|| "open the container's root".to_owned())
-}
-
 /// Made when absent, as other engines do. Resolved inside the root without magic links, so that a path like
 /// `/proc/self/fd/7` cannot lead to a directory of the host.
 fn enter_working_dir(plan: &ProcessPlan) -> Result<(), Failure> {
-    let root = open_root()?;
+    let root = rootfs::open()?;
     let path = Path::new(&plan.working_dir);
     paths::find_or_make(root.as_fd(), path, Kind::Directory, Links::InRoot)
         .and_then(rustix::process::fchdir)

@@ -1,12 +1,13 @@
 //! What the process may do: user, groups, capabilities, no_new_privs, seccomp. The same at every start.
 
-use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
+use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::user::Identity;
 use crate::problem::Context;
 use crate::protocol::{Confinement, Escalation, Failure};
+use crate::report::Identity;
 use crate::sys;
+use crate::users::close_again;
 
 /// Capabilities that any kernel may know.
 const CAPABILITIES_MAX: u32 = 63;
@@ -29,14 +30,6 @@ pub(crate) fn apply(confinement: &Confinement, identity: &Identity) -> Result<()
             close_again()
         }
     }
-}
-
-/// A change of user has undone both: the process ends with its shim, and nobody who is that user can look into it.
-pub(crate) fn close_again() -> Result<(), Failure> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .setup(|| "bind the process to its shim".to_owned())?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .setup(|| "close the process to others".to_owned())
 }
 
 fn load(programs: &[Vec<u64>]) -> Result<(), Failure> {

@@ -16,18 +16,20 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::SendFlags;
 use rustix::process::Signal;
 use rustix::thread::ThreadNameSpaceType;
 
-use super::paths::{self, Links};
-use super::user::Identity;
-use super::{Report, child, confine, exec, open_cgroups, terminal};
+use super::cgroups::{self, Tasks};
+use super::{child, confine, exec, rootfs, terminal};
+use crate::paths::{self, Links};
+use crate::pipes::{send_file, set_nonblocking, socket_pair};
 use crate::problem::Context;
 use crate::protocol::{
     Answer, CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind,
     FileSource, ProcessPlan, UserIds,
 };
+use crate::report::{Identity, JoinReport};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked, PidNamespace, Sibling};
 use crate::users::{self, Users};
@@ -67,36 +69,6 @@ impl Basis {
     }
 }
 
-/// What helper and command tell, one message each.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum JoinReport {
-    /// The command was forked, in the shim's numbers.
-    Forked(u32),
-    /// One of them gave up.
-    Failed(Failure),
-}
-
-impl JoinReport {
-    pub(super) fn encode(self) -> Vec<u8> {
-        match self {
-            JoinReport::Forked(pid) => [&b"F"[..], &pid.to_le_bytes()].concat(),
-            JoinReport::Failed(failure) => Report::Failed(failure).encode(),
-        }
-    }
-
-    /// Reads one message; `None` at the end.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        if let [b'F', pid @ ..] = bytes {
-            let pid = pid.first_chunk::<4>().map_or(0, |pid| u32::from_le_bytes(*pid));
-            return Some(JoinReport::Forked(pid));
-        }
-        match Report::decode(bytes)? {
-            Report::Failed(failure) => Some(JoinReport::Failed(failure)),
-            Report::Ready(_) => None,
-        }
-    }
-}
-
 /// Where the command goes.
 pub(crate) struct Target<'a> {
     pub(crate) basis: &'a Basis,
@@ -107,10 +79,9 @@ pub(crate) struct Target<'a> {
 /// The shim's and the helper's end of a socket for [`JoinReport`]s: it closes when the exec succeeded, or both processes
 /// died.
 pub(crate) fn status_sockets() -> Result<(OwnedFd, OwnedFd), Failure> {
-    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
-        .and_then(|(ours, helpers)| super::set_nonblocking(&ours).map(|()| (ours, helpers)))
-        .setup(|| "make a pair of sockets".to_owned())
+    let (ours, helpers) = socket_pair()?;
+    set_nonblocking(&ours).setup(|| "make a pair of sockets".to_owned())?;
+    Ok((ours, helpers))
 }
 
 /// Forks the helper. It comes back at once with its pidfd; how it goes is read from the other end of `status`.
@@ -125,7 +96,7 @@ pub(crate) fn join(
         let problem = "its user is in too many groups to run further commands as";
         return Err(Failure::new(FailureKind::Config, problem));
     };
-    let cgroups = open_cgroups(&target.basis.cgroup, sandbox)?;
+    let cgroups = cgroups::open(&target.basis.cgroup, sandbox)?;
     let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
     let forked = sys::fork_into(unified, PidNamespace::OfChildren);
     match forked.setup(|| "fork".to_owned())? {
@@ -141,7 +112,7 @@ struct Helper<'a> {
     plan: &'a ExecPlan,
     target: &'a Target<'a>,
     identity: &'a Identity,
-    tasks: &'a child::Tasks,
+    tasks: &'a Tasks,
     sandbox: &'a Sandbox,
 }
 
@@ -173,8 +144,8 @@ impl Helper<'_> {
     ) -> Result<(exec::Command, Wired), Failure> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .setup(|| "bind the process to its shim".to_owned())?;
-        child::join(&self.tasks.first)?;
-        child::join(&self.tasks.last)?;
+        cgroups::join(&self.tasks.first)?;
+        cgroups::join(&self.tasks.last)?;
         sys::reset_signals();
         child::best_effort_limits(self.sandbox);
         let mut keep = vec![status.as_raw_fd(), self.target.container.as_raw_fd()];
@@ -267,7 +238,7 @@ fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<Wire
         }
         ExecFiles::Terminal(size) => {
             let terminal = terminal::open(identity, size)?;
-            terminal::send(next()?.as_fd(), terminal.master.as_fd())?;
+            send_file(next()?.as_fd(), terminal.master.as_fd())?;
             let files = [again(&terminal.slave)?, again(&terminal.slave)?, terminal.slave];
             Ok(Wired { files, kind: Kind::Terminal })
         }
@@ -278,7 +249,7 @@ fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<Wire
 fn open_null() -> Result<OwnedFd, Failure> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
     let what = || "open /dev/null".to_owned();
-    let root = child::open_root()?;
+    let root = rootfs::open()?;
     let null =
         paths::open(root.as_fd(), Path::new("/dev/null"), flags, Links::Refused).setup(what)?;
     let stat = rustix::fs::fstat(&null).setup(what)?;
@@ -293,7 +264,7 @@ fn open_null() -> Result<OwnedFd, Failure> {
 
 /// Not made when absent: that was done when the container started.
 fn enter_working_dir(path: &str) -> Result<(), Failure> {
-    let root = child::open_root()?;
+    let root = rootfs::open()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     paths::open(root.as_fd(), Path::new(path), flags, Links::InRoot)
         .and_then(rustix::process::fchdir)
@@ -312,19 +283,5 @@ fn become_session(wired: &Wired) -> Result<(), Failure> {
         Kind::Plain => Ok(()),
         Kind::Terminal => rustix::process::ioctl_tiocsctty(&wired.files[0])
             .setup(|| "take the terminal".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reports_survive_the_socket() {
-        let failed = || JoinReport::Failed(Failure::new(FailureKind::Start, "exec \"x\": no"));
-        assert_eq!(JoinReport::decode(&failed().encode()), Some(failed()));
-        let forked = || JoinReport::Forked(4_711_000);
-        assert_eq!(JoinReport::decode(&forked().encode()), Some(forked()));
-        assert_eq!(JoinReport::decode(b""), None);
     }
 }

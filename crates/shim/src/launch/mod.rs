@@ -1,13 +1,12 @@
 //! Starting a container: the parent's half. [`child`] is the other.
 
 mod apart;
-mod birth;
+mod cgroups;
 mod child;
 mod confine;
 mod exec;
 mod join;
 mod mounts;
-mod paths;
 mod rootfs;
 mod stage;
 mod stdio;
@@ -17,36 +16,22 @@ mod user;
 mod volumes;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-use rustix::pipe::PipeFlags;
+pub(crate) use join::{Basis, Target, join, not_running, status_sockets};
 
-pub(crate) use birth::{Birthplace, end_child, follow_child, fork_first};
-pub(crate) use confine::close_again;
-pub(crate) use join::{Basis, JoinReport, Target, join, not_running, status_sockets};
-pub(crate) use paths::{Links, open};
-pub(crate) use terminal::send;
-pub(crate) use user::Identity;
-
+use crate::birth::{self, Birthplace};
 use crate::notes::note;
+use crate::pipes::{pipe, set_nonblocking};
 use crate::problem::{Context, errno_text};
-use crate::protocol::{CgroupPlan, ContainerPlan, Failure, FailureKind};
+use crate::protocol::{ContainerPlan, Failure};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked};
-
-/// Bytes of a problem that fit into one atomic write to a pipe.
-const PROBLEM_BYTES_MAX: usize = 2048;
-
-/// Bytes of a whole report: it is one atomic write.
-pub(crate) const REPORT_BYTES_MAX: usize = 4096;
 
 /// A forked container that prepares itself and then waits for a byte in `go`.
 pub(crate) struct Launched {
     pub(crate) pid: u32,
     pub(crate) pidfd: OwnedFd,
-    /// [`Report`]s, and the end of file when the exec succeeded (or the process died).
+    /// [`Report`](crate::report::Report)s, and the end of file when the exec succeeded (or the process died).
     pub(crate) status: OwnedFd,
     pub(crate) go: OwnedFd,
     /// None of a container on a terminal: that comes over `console`.
@@ -75,61 +60,13 @@ impl Launched {
     }
 }
 
-/// What the child tells.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Report {
-    /// It waits for the word. Who it is, unless that is too long for a report.
-    Ready(Option<Identity>),
-    /// It gave up.
-    Failed(Failure),
-}
-
-impl Report {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        match self {
-            Report::Ready(identity) => {
-                let mut bytes = vec![b'R'];
-                let text = serde_json::to_vec(identity).unwrap_or_default();
-                if text.len() < REPORT_BYTES_MAX {
-                    bytes.extend(text);
-                }
-                bytes
-            }
-            Report::Failed(failure) => {
-                let kind = match failure.kind {
-                    FailureKind::Config => b'C',
-                    FailureKind::Setup => b'S',
-                    FailureKind::Start => b'X',
-                    FailureKind::State => b'N',
-                };
-                let mut bytes = vec![kind];
-                bytes.extend(failure.problem.bytes().take(PROBLEM_BYTES_MAX));
-                bytes
-            }
-        }
-    }
-
-    /// Reads one write of the child; `None` at the end of the file.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (tag, text) = bytes.split_first()?;
-        let kind = match tag {
-            b'R' => return Some(Report::Ready(serde_json::from_slice(text).ok().flatten())),
-            b'C' => FailureKind::Config,
-            b'X' => FailureKind::Start,
-            b'N' => FailureKind::State,
-            _ => FailureKind::Setup,
-        };
-        Some(Report::Failed(Failure::new(kind, String::from_utf8_lossy(text))))
-    }
-}
-
 /// Forks the container. It comes back at once; how the preparation goes is read from `status`.
 pub(crate) fn launch(
     plan: &ContainerPlan,
     sandbox: &Sandbox,
     place: Birthplace<'_>,
 ) -> Result<Launched, Failure> {
-    let cgroups = open_cgroups(&plan.cgroup, sandbox)?;
+    let cgroups = cgroups::open(&plan.cgroup, sandbox)?;
     let (status, child_status) = pipe()?;
     let (child_go, go) = pipe()?;
     let (ours, stdio) = stdio::open(plan.stdio)?;
@@ -146,7 +83,7 @@ pub(crate) fn launch(
         }
         (Birthplace::New | Birthplace::Host | Birthplace::With(_), _) => {
             let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
-            match birth::fork(unified, place, sandbox)? {
+            match birth::fork(unified, place, sandbox.host_processes.as_fd())? {
                 Forked::Child => child::run(plan, sandbox, &cgroups.tasks, &pipes),
                 Forked::Parent { pid, pidfd } => (pid, pidfd, None),
             }
@@ -154,60 +91,4 @@ pub(crate) fn launch(
     };
     let stdio::Ours { stdin, stdout, stderr, console } = ours;
     Ok(Launched { pid, pidfd, status, go, stdout, stderr, stdin, console, builder })
-}
-
-/// A container's cgroups, opened.
-struct Cgroups {
-    /// `tasks` files of version 1, for a process to write itself into.
-    tasks: child::Tasks,
-    /// The folder in the unified hierarchy, for a process to be born in.
-    unified: Option<OwnedFd>,
-}
-
-fn open_cgroups(plan: &CgroupPlan, sandbox: &Sandbox) -> Result<Cgroups, Failure> {
-    let open = |path: &String, flags: OFlags| {
-        open(sandbox.host_root.as_fd(), Path::new(path), flags, Links::InRoot)
-            .setup(|| format!("open {path}"))
-    };
-    let tasks = |paths: &[String]| -> Result<Vec<OwnedFd>, Failure> {
-        paths.iter().map(|path| open(path, OFlags::WRONLY)).collect()
-    };
-    let tasks = child::Tasks { first: tasks(&plan.v1_tasks)?, last: tasks(&plan.v1_cpu_tasks)? };
-    let unified = plan.unified.as_ref();
-    let unified = unified.map(|path| open(path, OFlags::RDONLY | OFlags::DIRECTORY));
-    Ok(Cgroups { tasks, unified: unified.transpose()? })
-}
-
-/// Its reading and its writing end.
-pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
-    rustix::pipe::pipe_with(PipeFlags::CLOEXEC).setup(|| "make a pipe".to_owned())
-}
-
-/// Only the shim's end: the flag belongs to an end, and a container's own writes must block as usual.
-fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
-    let flags = rustix::fs::fcntl_getfl(fd)?;
-    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reports_survive_the_pipe() {
-        for kind in [FailureKind::Config, FailureKind::Setup, FailureKind::Start] {
-            let report = Report::Failed(Failure::new(kind, "mount /proc: no"));
-            assert_eq!(Report::decode(&report.encode()), Some(report));
-        }
-        assert_eq!(Report::decode(b""), None);
-    }
-
-    #[test]
-    fn an_identity_that_is_too_long_is_left_out_and_never_cut() {
-        let identity =
-            |groups| Identity { uid: 7, gid: 8, groups: (0..groups).collect(), home: "/h".into() };
-        let ready = |groups| Report::decode(&Report::Ready(Some(identity(groups))).encode());
-        assert_eq!(ready(200), Some(Report::Ready(Some(identity(200)))));
-        assert_eq!(ready(5000), Some(Report::Ready(None)));
-    }
 }

@@ -47,6 +47,12 @@ pub(crate) fn mount(plan: &RootPlan, privilege: Privilege) -> Result<OwnedFd, Fa
     .setup(|| format!("open {target}"))
 }
 
+/// Opens the root of the process itself: the container's, once it has changed to it.
+pub(super) fn open() -> Result<OwnedFd, Failure> {
+    rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .setup(|| "open the container's root".to_owned())
+}
+
 /// Mounts layers (two at least) as one, read-only, and opens them: nothing is written to them and nothing in between.
 pub(crate) fn mount_layers(layers: &[String], target: &str) -> Result<OwnedFd, Failure> {
     let names = layers.iter().map(|dir| escape(dir)).collect::<Vec<_>>().join(":");

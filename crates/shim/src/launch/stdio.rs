@@ -3,12 +3,12 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::user::Identity;
-use super::{pipe, terminal};
+use super::terminal;
+use crate::pipes::{pipe, send_file, socket_pair};
 use crate::problem::Context;
 use crate::protocol::{Failure, StdinPlan, StdioPlan, TerminalPlan, TerminalSize};
+use crate::report::Identity;
 use crate::sys;
 use crate::users::Own;
 
@@ -32,9 +32,7 @@ pub(crate) enum Stdio {
 pub(super) fn open(plan: StdioPlan) -> Result<(Ours, Stdio), Failure> {
     match plan.terminal {
         TerminalPlan::Own => {
-            let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-            let (console, theirs) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
-                .setup(|| "make a pair of sockets".to_owned())?;
+            let (console, theirs) = socket_pair()?;
             let ours = Ours { console: Some(console), ..Ours::default() };
             Ok((ours, Stdio::Terminal { console: theirs }))
         }
@@ -102,7 +100,7 @@ impl Stdio {
             }
             Stdio::Terminal { console } => {
                 let terminal = terminal::open(identity, TerminalSize::default())?;
-                terminal::send(console.as_fd(), terminal.master.as_fd())?;
+                send_file(console.as_fd(), terminal.master.as_fd())?;
                 rustix::process::ioctl_tiocsctty(&terminal.slave)
                     .setup(|| "take the terminal".to_owned())?;
                 place([&terminal.slave; 3])

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 
 use super::mounts::{self, Depth};
-use super::paths::{self, Kind, Links};
+use crate::paths::{self, Kind, Links};
 use crate::problem::Context;
 use crate::protocol::{CgroupView, Confinement, Failure, FailureKind, Privilege};
 use crate::sys::Reach;

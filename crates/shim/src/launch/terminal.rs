@@ -1,20 +1,17 @@
 //! A terminal of the container's own: a pair from its /dev/pts, so that programs in it find their terminal by name.
 
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FileType, OFlags};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
-use super::child;
-use super::paths::{self, Links};
-use super::user::Identity;
+use super::rootfs;
+use crate::paths::{self, Links};
 use crate::problem::Context;
 use crate::protocol::{Failure, FailureKind, TerminalSize};
+use crate::report::Identity;
 
 /// What statfs(2) says of a devpts.
 const DEVPTS_MAGIC: u64 = 0x1cd1;
@@ -31,7 +28,7 @@ pub(super) struct Terminal {
 /// multiplexer will do, and the program's side is had from the other without looking at a path again.
 pub(super) fn open(identity: &Identity, size: TerminalSize) -> Result<Terminal, Failure> {
     let what = || "open a terminal".to_owned();
-    let root = child::open_root()?;
+    let root = rootfs::open()?;
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
     let master =
         paths::open(root.as_fd(), Path::new("/dev/pts/ptmx"), flags, Links::Refused).setup(what)?;
@@ -59,17 +56,4 @@ fn set_size(master: BorrowedFd<'_>, size: TerminalSize) -> Result<(), Failure> {
     }
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(master, size).setup(|| "set the terminal's size".to_owned())
-}
-
-/// Sends a descriptor over a socket.
-pub(crate) fn send(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<(), Failure> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let files = [file];
-    let pushed = control.push(SendAncillaryMessage::ScmRights(&files));
-    debug_assert!(pushed, "the buffer is made for one");
-    let flags = SendFlags::NOSIGNAL;
-    rustix::net::sendmsg(socket, &[IoSlice::new(b"t")], &mut control, flags)
-        .map(drop)
-        .setup(|| "hand over a descriptor".to_owned())
 }

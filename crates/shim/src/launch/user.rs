@@ -3,21 +3,11 @@
 //! Rules as containerd follows them: `user`, `uid`, `user:group` and `uid:gid`; a user without an entry is taken by number
 //! with group 0; the groups that list the user's name are added, and so is the primary one.
 
-use serde::{Deserialize, Serialize};
-
 use crate::protocol::{ImageGroups, RootUser, UserPlan};
+use crate::report::Identity;
 
 /// Bytes of an image's passwd or group file that are looked at.
 pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Numbers for setresuid and setgroups, and what HOME becomes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) groups: Vec<u32>,
-    pub(crate) home: String,
-}
 
 struct PasswdEntry<'a> {
     name: &'a str,

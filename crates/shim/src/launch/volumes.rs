@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags};
 
 use super::mounts::{self, Depth};
-use super::paths::{self, Kind, Links};
 use super::{rootfs, stage};
+use crate::paths::{self, Kind, Links};
 use crate::problem::{Context, errno_text};
 use crate::protocol::{
     Access, Failure, FailureKind, MountFeature, MountPlan, Privilege, Propagation, ReadOnlyReach,

@@ -10,11 +10,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{Server, Source};
+use crate::birth;
 use crate::container::{Stage, cause_of};
-use crate::launch::{self, JoinReport, REPORT_BYTES_MAX};
+use crate::launch;
 use crate::notes::note;
 use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{Answer, ExecPlan, ExitCause, Failure, FailureKind, Message};
+use crate::report::{JoinReport, REPORT_BYTES_MAX};
 use crate::sys;
 
 /// Commands at one time in a sandbox; probes, hooks and people together need far fewer.
@@ -144,9 +146,9 @@ impl Server {
     /// container from ending.
     fn follow_command(&mut self, number: u32, pid: u32) {
         let source = Source::CommandExit(number).pack();
-        let followed = launch::follow_child(pid).and_then(|(pid, pidfd)| {
+        let followed = birth::follow_child(pid).and_then(|(pid, pidfd)| {
             epoll::add(&self.epoll, &pidfd, source, EventFlags::IN)
-                .inspect_err(|_| launch::end_child(pidfd.as_fd()))?;
+                .inspect_err(|_| birth::end_child(pidfd.as_fd()))?;
             Ok((pid, pidfd))
         });
         let Some(command) = self.commands.get_mut(&number) else { return };

@@ -7,8 +7,9 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 use super::{NOBODY, Next, Server, Source};
+use crate::birth::Birthplace;
 use crate::container::Stage;
-use crate::launch::{self, Birthplace};
+use crate::launch;
 use crate::notes::note;
 use crate::problem::{Context, errno_text};
 use crate::protocol::{Failure, FailureKind, PidNamespacePlan, ProcessesPlan};

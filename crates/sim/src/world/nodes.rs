@@ -10,7 +10,7 @@ use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_operator::{Task, collection};
 use rekindle_pod::{PodEvent, RestartRequest, StatusWrite};
 use rekindle_types::TickDuration;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
 use serde_json::{Value, json};
 
 use super::{BEGIN, Happening, MERGE_PATCH, World, name_of, path};

@@ -7,7 +7,8 @@ use rekindle_runtime::Runtime;
 use rekindle_types::TickDuration;
 use tokio::time::Instant;
 
-use super::super::worker::{Input, spec_grace};
+use super::super::inbox::Input;
+use super::super::worker::spec_grace;
 use super::{Manager, Phase};
 use crate::eviction;
 use crate::network::PodNetwork;

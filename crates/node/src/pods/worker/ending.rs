@@ -12,9 +12,10 @@ use rekindle_pod::RestartRequest;
 use rekindle_runtime::Runtime;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 
-use super::{Departure, Existence, Flow, Input, Mode, Worker, deletion_grace};
+use super::{Departure, Existence, Flow, Mode, Worker, deletion_grace};
 use crate::durable;
 use crate::network::PodNetwork;
+use crate::pods::inbox::Input;
 use crate::pods::recovery::{remove_folder, remove_logs};
 use crate::pods::restarts::is_settled;
 use crate::volumes::{Contents, sweep, unmount_volumes};

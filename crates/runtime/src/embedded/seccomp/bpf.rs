@@ -4,18 +4,12 @@
 
 use super::conditions;
 use super::filter::{Action, Filter, Verdict, X32};
+use super::instruction::{
+    Instruction, JUMP, JUMP_EQUAL, JUMP_NOT_BELOW, LOAD, RETURN, instruction, plain,
+};
 
 /// Instructions that the kernel takes: BPF_MAXINSNS.
 pub(super) const INSTRUCTIONS_MAX: usize = 4096;
-
-// linux/filter.h, linux/bpf_common.h
-pub(super) const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
-pub(super) const AND: u16 = 0x54; // BPF_ALU | BPF_AND
-const JUMP: u16 = 0x05; // BPF_JMP | BPF_JA
-pub(super) const JUMP_EQUAL: u16 = 0x15;
-pub(super) const JUMP_ABOVE: u16 = 0x25; // BPF_JGT
-pub(super) const JUMP_NOT_BELOW: u16 = 0x35; // BPF_JGE
-pub(super) const RETURN: u16 = 0x06;
 
 // struct seccomp_data, on a little-endian machine
 const NUMBER: u32 = 0;
@@ -26,28 +20,6 @@ const ARCHITECTURE: u32 = 4;
 const OWN_ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const OWN_ARCHITECTURE: u32 = 0xc000_00b7;
-
-/// One instruction of `struct sock_filter`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
-    code: u16,
-    jump_true: u8,
-    jump_false: u8,
-    value: u32,
-}
-
-pub(super) const fn plain(code: u16, value: u32) -> Instruction {
-    instruction(code, 0, 0, value)
-}
-
-pub(super) const fn instruction(
-    code: u16,
-    jump_true: u8,
-    jump_false: u8,
-    value: u32,
-) -> Instruction {
-    Instruction { code, jump_true, jump_false, value }
-}
 
 /// The program as the shim takes it: 16 hex digits per instruction. `None` when the kernel would not take it: too long.
 pub(super) fn compile(filter: &Filter) -> Option<String> {

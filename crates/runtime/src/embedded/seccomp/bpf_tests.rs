@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::filter::{Condition, Rule, Test};
+use super::super::instruction::{AND, JUMP_ABOVE};
 use super::*;
 
 const LAST: u32 = 470;

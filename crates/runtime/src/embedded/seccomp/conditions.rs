@@ -1,9 +1,9 @@
 //! Rules on arguments as instructions: an argument has 64 bits, the machine that runs filters has 32.
 
-use super::bpf::{
+use super::filter::{Condition, Rule, Test, Verdict};
+use super::instruction::{
     AND, Instruction, JUMP_ABOVE, JUMP_EQUAL, JUMP_NOT_BELOW, LOAD, RETURN, instruction, plain,
 };
-use super::filter::{Condition, Rule, Test, Verdict};
 
 /// Where the arguments begin in `struct seccomp_data`, on a little-endian machine.
 const ARGUMENTS: u32 = 16;

@@ -13,6 +13,7 @@ mod bpf;
 mod conditions;
 mod file;
 mod filter;
+mod instruction;
 mod names;
 mod profile;
 mod syscalls;

@@ -15,11 +15,20 @@ mod spec;
 mod update;
 mod volume;
 
-pub(crate) use spec::{Holder, pod_spec};
+pub(crate) use spec::pod_spec;
 pub(crate) use update::pod_update;
 
 use crate::registry::field_error::FieldError;
 use crate::validation::Path;
+
+/// What holds the spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A Pod.
+    Pod,
+    /// The template of a workload.
+    Template,
+}
 
 /// A field that upstream has and that this version cannot carry out, where going on without it would do something else than
 /// the user asked for.

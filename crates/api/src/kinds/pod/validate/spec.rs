@@ -3,19 +3,10 @@
 use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec};
 
 use super::{
-    containers, one_of, one_of_if_set, placement, resources, security, unsupported, volume,
+    Holder, containers, one_of, one_of_if_set, placement, resources, security, unsupported, volume,
 };
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, labels, names, numbers, text};
-
-/// What holds the spec.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
-    /// A Pod.
-    Pod,
-    /// The template of a workload.
-    Template,
-}
 
 /// Everything wrong with a pod spec.
 pub(crate) fn pod_spec(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {

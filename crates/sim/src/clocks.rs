@@ -29,37 +29,37 @@ impl Skew {
 
 /// The clocks of a world.
 #[derive(Debug, Default)]
-pub(super) struct Clocks {
+pub(crate) struct Clocks {
     wall: Skew,
-    pub(super) api: Skew,
-    pub(super) controllers: Skew,
+    pub(crate) api: Skew,
+    pub(crate) controllers: Skew,
     agents: BTreeMap<String, Skew>,
 }
 
 impl Clocks {
     /// Somebody sets the wall clock.
-    pub(super) fn set_wall(&mut self, by_seconds: i64) {
+    pub(crate) fn set_wall(&mut self, by_seconds: i64) {
         self.wall = self.wall.set_by(by_seconds);
     }
 
     /// The API starts again.
-    pub(super) fn api_starts(&mut self) {
+    pub(crate) fn api_starts(&mut self) {
         self.api = self.wall;
     }
 
     /// The controllers start again.
-    pub(super) fn controllers_start(&mut self) {
+    pub(crate) fn controllers_start(&mut self) {
         self.controllers = self.wall;
     }
 
     /// The agent of a node starts again.
-    pub(super) fn agent_starts(&mut self, node: &str) -> Skew {
+    pub(crate) fn agent_starts(&mut self, node: &str) -> Skew {
         self.agents.insert(node.to_owned(), self.wall);
         self.wall
     }
 
     /// What the agent of a node has read.
-    pub(super) fn of_agent(&self, node: &str) -> Skew {
+    pub(crate) fn of_agent(&self, node: &str) -> Skew {
         self.agents.get(node).copied().unwrap_or_default()
     }
 }

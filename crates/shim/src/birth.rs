@@ -1,4 +1,4 @@
-//! In which PID namespace a container is born.
+//! In which PID namespace a container is born, or a sandbox's first process.
 //!
 //! A child gets there by its fork alone, so it is the shim that enters the namespace for its children, forks, and leaves it
 //! again. The shim itself is in the host's all the time. It cannot be dumped, nor can the child be before its exec: those who
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType};
 
-use super::JoinReport;
+use crate::pipes::pipe;
 use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{Failure, FailureKind};
-use crate::sandbox::Sandbox;
+use crate::report::{JoinReport, REPORT_BYTES_MAX};
 use crate::sys::{self, Forked, PidNamespace, Sibling};
 use crate::users::Own;
 
@@ -28,11 +28,11 @@ pub(crate) enum Birthplace<'a> {
     With(BorrowedFd<'a>),
 }
 
-/// Forks there and, when it is given, into a cgroup.
-pub(super) fn fork(
+/// Forks there and, when it is given, into a cgroup. `host_processes` is the PID namespace that the shim is in.
+pub(crate) fn fork(
     cgroup: Option<BorrowedFd<'_>>,
     place: Birthplace<'_>,
-    sandbox: &Sandbox,
+    host_processes: BorrowedFd<'_>,
 ) -> Result<Forked, Failure> {
     let what = || "fork".to_owned();
     match place {
@@ -43,14 +43,14 @@ pub(super) fn fork(
             let forked = sys::fork_into(cgroup, PidNamespace::OfChildren);
             match forked {
                 Ok(Forked::Child) => Ok(Forked::Child),
-                Ok(Forked::Parent { pid, pidfd }) => match leave(sandbox) {
+                Ok(Forked::Parent { pid, pidfd }) => match leave(host_processes) {
                     Ok(()) => Ok(Forked::Parent { pid, pidfd }),
                     Err(errno) => {
                         end_child(pidfd.as_fd());
                         Err(stuck(errno))
                     }
                 },
-                Err(errno) => leave(sandbox).map_err(stuck).and(Err(errno).setup(what)),
+                Err(errno) => leave(host_processes).map_err(stuck).and(Err(errno).setup(what)),
             }
         }
     }
@@ -65,7 +65,7 @@ pub(crate) fn fork_first(
     before: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Forked, Failure> {
     let what = || "make a PID namespace for the pod's users".to_owned();
-    let (said, report) = super::pipe()?;
+    let (said, report) = pipe()?;
     match sys::fork_into(cgroup, PidNamespace::OfChildren).setup(what)? {
         Forked::Child => {
             drop(said);
@@ -95,7 +95,7 @@ pub(crate) fn fork_first(
 
 /// The number of the process that the helper forked.
 fn hear(said: &OwnedFd) -> Result<u32, Failure> {
-    let mut buffer = [0u8; super::REPORT_BYTES_MAX];
+    let mut buffer = [0u8; REPORT_BYTES_MAX];
     let count = loop {
         match rustix::io::read(said, &mut buffer) {
             Err(Errno::INTR) => {}
@@ -133,9 +133,8 @@ fn enter(process: BorrowedFd<'_>) -> Result<(), Failure> {
     }
 }
 
-fn leave(sandbox: &Sandbox) -> Result<(), Errno> {
-    let host = sandbox.host_processes.as_fd();
-    rustix::thread::move_into_link_name_space(host, Some(LinkNameSpaceType::ProcessID))
+fn leave(host_processes: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::thread::move_into_link_name_space(host_processes, Some(LinkNameSpaceType::ProcessID))
 }
 
 /// The kernel refuses a new namespace from then on, so nothing starts where it does not belong.
@@ -169,7 +168,7 @@ mod tests {
     fn a_child_that_cannot_be_followed_is_ended_and_reaped() {
         if std::env::var_os(ALONE).is_none() {
             // The limit is the whole process', and other tests run in this one.
-            let name = "launch::birth::tests::a_child_that_cannot_be_followed_is_ended_and_reaped";
+            let name = "birth::tests::a_child_that_cannot_be_followed_is_ended_and_reaped";
             let mut alone = Command::new(std::env::current_exe().unwrap());
             let output = alone.args(["--exact", name]).env(ALONE, "1").output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout);

@@ -1,0 +1,200 @@
+//! The request of an httpGet, made of the spec, where an answer may send it, and what one connection brings back for it. The rules
+//! are those of `pkg/probe/http` in the kubelet.
+
+use std::net::IpAddr;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+
+use super::port::{self, PortError};
+
+/// One request, with all that the spec leaves open filled in.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpGet {
+    pub(super) scheme: Scheme,
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Path and query.
+    pub(super) target: String,
+    pub(super) headers: HeaderMap,
+}
+
+/// What is spoken on the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// HTTP/1.1.
+    Http,
+    /// HTTP/2, without TLS only, and without being asked for by HTTP/1.1 (KEP-5999).
+    Http2,
+    /// HTTP/1.1 over TLS.
+    Https,
+}
+
+/// Why no request can be made of a spec.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error("the pod has no address")]
+    NoAddress,
+    #[error("unsupported scheme {0:?}")]
+    Scheme(String),
+    #[error("unsupported protocol {0:?} over {1}")]
+    Protocol(String, &'static str),
+    #[error("invalid header {0:?}")]
+    Header(String),
+}
+
+/// Status, where it sends to, and the beginning of the body.
+pub(super) type Exchange = (u16, Option<String>, String);
+
+impl HttpGet {
+    /// The request of an action; `ip` is the pod's, for an action that names no host.
+    pub(crate) fn of(
+        action: &HTTPGetAction,
+        container: &Container,
+        ip: Option<IpAddr>,
+    ) -> Result<Self, RequestError> {
+        let scheme = match action.scheme.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("" | "http") => Scheme::Http,
+            Some("https") => Scheme::Https,
+            Some(other) => return Err(RequestError::Scheme(other.to_owned())),
+        };
+        let scheme = match (action.protocol.as_deref(), scheme) {
+            (None | Some("" | "HTTP1"), scheme) => scheme,
+            (Some("HTTP2"), Scheme::Http) => Scheme::Http2,
+            (Some(other), scheme) => {
+                return Err(RequestError::Protocol(other.to_owned(), scheme.name()));
+            }
+        };
+        let host = match action.host.as_deref().filter(|host| !host.is_empty()) {
+            Some(host) => host.to_owned(),
+            None => ip.ok_or(RequestError::NoAddress)?.to_string(),
+        };
+        Ok(Self {
+            scheme,
+            host,
+            port: port::resolve(&action.port, container)?,
+            target: target(action.path.as_deref().unwrap_or_default()),
+            headers: headers(action)?,
+        })
+    }
+
+    pub(crate) fn authority(&self) -> String {
+        let host = &self.host;
+        if host.contains(':') {
+            format!("[{host}]:{}", self.port)
+        } else {
+            format!("{host}:{}", self.port)
+        }
+    }
+
+    /// The same without TLS, and without what is for encrypted connections only.
+    pub(crate) fn without_tls(mut self) -> Self {
+        self.scheme = Scheme::Http;
+        self.headers.remove(AUTHORIZATION);
+        self
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("{}://{}{}", self.scheme.name(), self.authority(), self.target)
+    }
+
+    /// Where an answer sends to, if it is the same host.
+    pub(super) fn redirected(&self, location: &str) -> Option<Self> {
+        if location.contains("://") {
+            return self.sent_to(&location.parse().ok()?);
+        }
+        if location.starts_with("//") {
+            let scheme = self.scheme.name();
+            return self.sent_to(&format!("{scheme}:{location}").parse().ok()?);
+        }
+        if location.starts_with('/') {
+            return Some(Self { target: target(location), ..self.clone() });
+        }
+        // beside the path before
+        let path = self.target.split('?').next().unwrap_or_default();
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        Some(Self { target: target(&format!("{folder}/{location}")), ..self.clone() })
+    }
+
+    /// The request at an address that is given in full, if it is on the same host.
+    fn sent_to(&self, uri: &Uri) -> Option<Self> {
+        let (scheme, usual_port) = match (uri.scheme_str(), self.scheme) {
+            (Some("http"), Scheme::Http | Scheme::Https) => (Scheme::Http, 80),
+            (Some("http"), Scheme::Http2) => (Scheme::Http2, 80),
+            (Some("https"), Scheme::Http | Scheme::Https) => (Scheme::Https, 443),
+            (Some("https"), Scheme::Http2) | (Some(_) | None, _) => return None,
+        };
+        let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
+        if host != self.host {
+            return None;
+        }
+        Some(Self {
+            scheme,
+            host: host.to_owned(),
+            port: uri.port_u16().unwrap_or(usual_port),
+            target: target(uri.path_and_query().map_or("/", |path| path.as_str())),
+            headers: self.headers.clone(),
+        })
+    }
+}
+
+impl Scheme {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http | Self::Http2 => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// A path as a request line can carry it.
+fn target(path: &str) -> String {
+    let mut target = if path.starts_with('/') { String::new() } else { "/".to_owned() };
+    for byte in path.bytes() {
+        match byte {
+            b'#' => break,
+            b' '
+            | b'"'
+            | b'<'
+            | b'>'
+            | b'\\'
+            | b'^'
+            | b'`'
+            | b'{'
+            | b'|'
+            | b'}'
+            | 0..=0x1f
+            | 0x7f.. => {
+                target.push_str(&format!("%{byte:02X}"));
+            }
+            _ => target.push(char::from(byte)),
+        }
+    }
+    target
+}
+
+/// The action's headers, with what the kubelet sends by itself. An empty Accept takes the usual one away.
+fn headers(action: &HTTPGetAction) -> Result<HeaderMap, RequestError> {
+    let mut headers = HeaderMap::new();
+    for header in action.http_headers.iter().flatten() {
+        let invalid = || RequestError::Header(header.name.clone());
+        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| invalid())?;
+        let value = HeaderValue::from_str(&header.value).map_err(|_| invalid())?;
+        headers.append(name, value);
+    }
+    headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(super::USER_AGENT));
+    match headers.get(ACCEPT) {
+        None => {
+            headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        }
+        Some(value) if value.is_empty() => {
+            headers.remove(ACCEPT);
+        }
+        Some(_) => {}
+    }
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    Ok(headers)
+}

@@ -1,0 +1,131 @@
+//! What a process that the shim has forked tells it through a pipe or a socket, in one atomic write: that it is ready, or why it
+//! gave up.
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{Failure, FailureKind};
+
+/// Bytes of a problem that fit into one atomic write to a pipe.
+const PROBLEM_BYTES_MAX: usize = 2048;
+
+/// Bytes of a whole report: it is one atomic write.
+pub(crate) const REPORT_BYTES_MAX: usize = 4096;
+
+/// Who the process is: numbers for setresuid and setgroups, and what HOME becomes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) groups: Vec<u32>,
+    pub(crate) home: String,
+}
+
+/// What the first process of a container tells.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// It waits for the word. Who it is, unless that is too long for a report.
+    Ready(Option<Identity>),
+    /// It gave up.
+    Failed(Failure),
+}
+
+impl Report {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            Report::Ready(identity) => {
+                let mut bytes = vec![b'R'];
+                let text = serde_json::to_vec(identity).unwrap_or_default();
+                if text.len() < REPORT_BYTES_MAX {
+                    bytes.extend(text);
+                }
+                bytes
+            }
+            Report::Failed(failure) => {
+                let kind = match failure.kind {
+                    FailureKind::Config => b'C',
+                    FailureKind::Setup => b'S',
+                    FailureKind::Start => b'X',
+                    FailureKind::State => b'N',
+                };
+                let mut bytes = vec![kind];
+                bytes.extend(failure.problem.bytes().take(PROBLEM_BYTES_MAX));
+                bytes
+            }
+        }
+    }
+
+    /// Reads one write of the child; `None` at the end of the file.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (tag, text) = bytes.split_first()?;
+        let kind = match tag {
+            b'R' => return Some(Report::Ready(serde_json::from_slice(text).ok().flatten())),
+            b'C' => FailureKind::Config,
+            b'X' => FailureKind::Start,
+            b'N' => FailureKind::State,
+            _ => FailureKind::Setup,
+        };
+        Some(Report::Failed(Failure::new(kind, String::from_utf8_lossy(text))))
+    }
+}
+
+/// What a helper tells that forks the process that it is about, and that process itself: one message each.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum JoinReport {
+    /// The process was forked: its number, in the shim's.
+    Forked(u32),
+    /// One of them gave up.
+    Failed(Failure),
+}
+
+impl JoinReport {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        match self {
+            JoinReport::Forked(pid) => [&b"F"[..], &pid.to_le_bytes()].concat(),
+            JoinReport::Failed(failure) => Report::Failed(failure).encode(),
+        }
+    }
+
+    /// Reads one message; `None` at the end.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        if let [b'F', pid @ ..] = bytes {
+            let pid = pid.first_chunk::<4>().map_or(0, |pid| u32::from_le_bytes(*pid));
+            return Some(JoinReport::Forked(pid));
+        }
+        match Report::decode(bytes)? {
+            Report::Failed(failure) => Some(JoinReport::Failed(failure)),
+            Report::Ready(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_survive_the_pipe() {
+        for kind in [FailureKind::Config, FailureKind::Setup, FailureKind::Start] {
+            let report = Report::Failed(Failure::new(kind, "mount /proc: no"));
+            assert_eq!(Report::decode(&report.encode()), Some(report));
+        }
+        assert_eq!(Report::decode(b""), None);
+    }
+
+    #[test]
+    fn an_identity_that_is_too_long_is_left_out_and_never_cut() {
+        let identity =
+            |groups| Identity { uid: 7, gid: 8, groups: (0..groups).collect(), home: "/h".into() };
+        let ready = |groups| Report::decode(&Report::Ready(Some(identity(groups))).encode());
+        assert_eq!(ready(200), Some(Report::Ready(Some(identity(200)))));
+        assert_eq!(ready(5000), Some(Report::Ready(None)));
+    }
+
+    #[test]
+    fn reports_survive_the_socket() {
+        let failed = || JoinReport::Failed(Failure::new(FailureKind::Start, "exec \"x\": no"));
+        assert_eq!(JoinReport::decode(&failed().encode()), Some(failed()));
+        let forked = || JoinReport::Forked(4_711_000);
+        assert_eq!(JoinReport::decode(&forked().encode()), Some(forked()));
+        assert_eq!(JoinReport::decode(b""), None);
+    }
+}

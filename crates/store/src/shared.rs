@@ -1,0 +1,69 @@
+//! What the handle, the committer and the watchers share, behind its locks.
+
+use std::fmt;
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+
+use crate::disk::Loaded;
+use crate::limits::Limits;
+use crate::object::{Object, Version};
+use crate::visible::Visible;
+use crate::writer::{Gate, Writer};
+
+/// The state of a store. Lock order: `writer`, then `visible`, then one subscriber.
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    writer: Mutex<Writer>,
+    /// Told when the queue is no longer empty, or the store closes.
+    pub(crate) work: Condvar,
+    visible: RwLock<Visible>,
+}
+
+// A panic while a lock is held can only come from an encoder or an allocation failure. An encoder runs before its write
+// changes anything, so the state behind a poisoned lock is whole, and one bad request does not stop the store.
+impl Shared {
+    /// What a disk held, and nothing that waits for it.
+    pub(crate) fn new(loaded: Loaded, limits: Limits) -> Self {
+        Self {
+            limits,
+            writer: Mutex::new(Writer::new(loaded.revision)),
+            work: Condvar::new(),
+            visible: RwLock::new(Visible::from_disk(loaded)),
+        }
+    }
+
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn visible(&self) -> RwLockReadGuard<'_, Visible> {
+        self.visible.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn visible_mut(&self) -> RwLockWriteGuard<'_, Visible> {
+        self.visible.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest state of a key. Correct in the moment between publishing a batch and settling it too: both have the
+    /// same version then.
+    pub(crate) fn newest(&self, writer: &Writer, key: &str) -> Option<Arc<Object>> {
+        match writer.head(key) {
+            Some(Version::Live(object)) => Some(Arc::clone(object)),
+            Some(Version::Deleted(_)) => None,
+            None => self.visible().index.get(key).cloned(),
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.writer().gate = Gate::Closing;
+        self.work.notify_one();
+    }
+}
+
+impl fmt::Debug for Shared {
+    /// The limits only: all objects would be a flood, and take the locks that the printing thread may hold.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
