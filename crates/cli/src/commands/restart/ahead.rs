@@ -7,7 +7,7 @@ use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use rekindle_api::http::SystemClock;
 use rekindle_operator::Preview;
-use rekindle_types::v1alpha1::{PodRestart, Rung};
+use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{Tick, causes};
 
 use crate::target::Lookup;
