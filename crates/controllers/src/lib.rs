@@ -22,6 +22,7 @@ pub mod cluster;
 pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
+mod dispatch;
 pub mod disruption;
 pub mod endpoints;
 pub mod events;
@@ -48,7 +49,8 @@ pub mod view;
 pub mod volumes;
 
 pub use change::Change;
-pub use key::{Key, affected, reconcile, turn};
+pub use dispatch::{affected, reconcile, turn};
+pub use key::Key;
 pub use kind::Kind;
 pub use object::{NamespacedName, Object, ObjectId};
 pub use plan::{Outcome, Plan, Refusal, Report, Settled, Step, Write};

@@ -25,6 +25,9 @@ use rekindle_api::auth::write_private;
 /// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in 108 bytes.
 pub const RUN_ROOT: &str = "/run/rekindle";
 
+/// The folder for keys in the data directory.
+pub const PKI: &str = "pki";
+
 /// A data directory that this process holds.
 #[derive(Debug)]
 pub struct DataDir {

@@ -67,9 +67,6 @@ use settings::Settings;
 /// Whom the scaling of nodes acts as.
 const SCALER: &str = "system:rekindle-node-scaling";
 
-/// The folder for keys in the data directory.
-pub const PKI: &str = "pki";
-
 /// A running engine.
 pub struct Engine {
     client: Client,

@@ -10,8 +10,7 @@ use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Limits, Store};
 
-use super::PKI;
-use super::data_dir::DataDir;
+use super::data_dir::{DataDir, PKI};
 
 /// The API, what is beneath it, and the certificates by which it is known.
 pub struct Opened {

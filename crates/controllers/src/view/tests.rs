@@ -5,9 +5,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::key::{Key, reconcile};
 use crate::plan::{Delete, Grace, Propagation};
-use crate::{Outcome, Refusal, Step, Write, affected};
+use crate::{Key, Outcome, Refusal, Step, Write, affected, reconcile};
 
 fn pod(name: &str, uid: &str, version: u64, node: Option<&str>) -> Object {
     let pod: Pod = serde_json::from_value(json!({

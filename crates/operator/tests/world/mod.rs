@@ -25,7 +25,7 @@ use rekindle_api::{ApiParts, kinds};
 use rekindle_operator::{Limits, Parts};
 use rekindle_store::Store;
 use rekindle_store::memory::MemoryDisk;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, RestartLadder, Rung};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, RestartLadder};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::Service;

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use crate::args::{DataDir, NodeAdd, NodeCommand, NodeName};
 use crate::client;
-use crate::engine::PKI;
+use crate::engine::data_dir::PKI;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::holder::Holder;
 use crate::nodes::{self, Common, Folder, FurtherNode};
