@@ -172,7 +172,10 @@ fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan)
     let status = restart.status.as_ref();
     let phase = status.and_then(|status| status.phase);
     let Some(created) = restart.metadata.creation_timestamp.as_ref() else { return };
-    let limit = span(restart.spec.deadline_seconds)
+    let limit = restart
+        .spec
+        .deadline_seconds
+        .map(TickDuration::of_field)
         .unwrap_or_else(|| RESTART_GIVEN_UP_AFTER + grace(view, restart));
     let due = Tick::from(created) + limit;
     let limit = rekindle_types::span::show(limit);
@@ -196,12 +199,8 @@ fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan)
 fn grace(view: &View, restart: &PodRestart) -> TickDuration {
     let of_pod = view.pod(&pod_of(restart)).and_then(|pod| pod.spec.as_ref());
     let of_pod = of_pod.and_then(|spec| spec.termination_grace_period_seconds);
-    span(restart.spec.grace_period_seconds.or(of_pod)).unwrap_or(GRACE_DEFAULT)
-}
-
-/// Seconds of a spec, which validation keeps from being negative.
-fn span(seconds: Option<i64>) -> Option<TickDuration> {
-    Some(TickDuration::from_secs(u64::try_from(seconds?).ok()?))
+    let seconds = restart.spec.grace_period_seconds.or(of_pod);
+    seconds.map_or(GRACE_DEFAULT, TickDuration::of_field)
 }
 
 /// Deletes it when it is old enough and nobody has to read it any more.
@@ -209,7 +208,8 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     let finished = restart.status.as_ref().and_then(|status| status.finished_at.as_ref());
     let created = restart.metadata.creation_timestamp.as_ref();
     let Some(finished) = finished.or(created).map(Tick::from) else { return };
-    let kept = span(restart.spec.ttl_seconds_after_finished).unwrap_or(TTL_AFTER_FINISH);
+    let kept = restart.spec.ttl_seconds_after_finished;
+    let kept = kept.map_or(TTL_AFTER_FINISH, TickDuration::of_field);
     let avoided = avoidance::of_restart(restart).map(|(_, until)| Tick::from(until));
     let due = (finished + kept).max(avoided.unwrap_or(Tick::ZERO));
     let asked = created.map_or(Tick::ZERO, Tick::from);

@@ -118,8 +118,8 @@ impl Blueprint {
             containers: inits.chain(regulars).chain(ephemerals).collect(),
             grace: spec
                 .termination_grace_period_seconds
-                .map_or(DEFAULT_GRACE, TickDuration::saturating_from_secs),
-            active_deadline: spec.active_deadline_seconds.map(TickDuration::saturating_from_secs),
+                .map_or(DEFAULT_GRACE, TickDuration::of_field),
+            active_deadline: spec.active_deadline_seconds.map(TickDuration::of_field),
             network: match spec.host_network {
                 Some(true) => Network::Host,
                 Some(false) | None => Network::Own,

@@ -100,8 +100,7 @@ impl PodCore {
         }
         let metadata = &self.pod.metadata;
         if metadata.deletion_timestamp.is_some() {
-            let grace =
-                metadata.deletion_grace_period_seconds.map(TickDuration::saturating_from_secs);
+            let grace = metadata.deletion_grace_period_seconds.map(TickDuration::of_field);
             self.delete_requested(grace.unwrap_or(self.blueprint.grace));
             return;
         }

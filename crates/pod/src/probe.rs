@@ -56,7 +56,7 @@ impl Probes {
 impl ProbeRules {
     fn of(probe: &Probe) -> Self {
         let seconds = |given: Option<i32>, default: i64, least: i64| {
-            TickDuration::saturating_from_secs(given.map_or(default, i64::from).max(least))
+            TickDuration::of_field(given.map_or(default, i64::from).max(least))
         };
         let count = |given: Option<i32>, default: u32| {
             given.and_then(|n| u32::try_from(n).ok()).unwrap_or(default).max(1)
@@ -67,7 +67,7 @@ impl ProbeRules {
             period: seconds(probe.period_seconds, 10, 1),
             success_threshold: count(probe.success_threshold, 1),
             failure_threshold: count(probe.failure_threshold, 3),
-            grace: probe.termination_grace_period_seconds.map(TickDuration::saturating_from_secs),
+            grace: probe.termination_grace_period_seconds.map(TickDuration::of_field),
         }
     }
 }

@@ -145,7 +145,7 @@ impl PodOnNode {
             broken: None,
             stopping: BTreeMap::new(),
             signalled: BTreeMap::new(),
-            grace_min: TickDuration::from_secs(u64::try_from(grace).unwrap_or(0)),
+            grace_min: TickDuration::of_field(grace),
             privileges: BTreeMap::new(),
             hooks: Hooks::default(),
             unanswered: BTreeSet::new(),
@@ -319,7 +319,7 @@ impl PodOnNode {
 
     fn delete(&mut self, now: Tick, grace: i64) {
         self.deletion_grace = Some(grace);
-        let grace = TickDuration::from_secs(u64::try_from(grace).unwrap_or(0));
+        let grace = TickDuration::of_field(grace);
         self.grace_min = self.grace_min.min(grace);
         self.core.handle(now, Event::DeleteRequested { grace });
     }

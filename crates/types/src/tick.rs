@@ -32,9 +32,9 @@ impl Tick {
         Self(micros)
     }
 
-    /// The tick this many seconds after the Unix epoch.
+    /// The tick this many seconds after the Unix epoch, or the latest there is.
     pub const fn from_secs(secs: u64) -> Self {
-        Self(secs * 1_000_000)
+        Self(secs.saturating_mul(1_000_000))
     }
 
     /// Microseconds since the Unix epoch.
@@ -84,20 +84,19 @@ impl TickDuration {
         Self(micros)
     }
 
-    /// A span of milliseconds.
+    /// A span of milliseconds; what does not fit is as long as can be.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis * 1_000)
+        Self(millis.saturating_mul(1_000))
     }
 
-    /// A span of seconds.
+    /// A span of seconds; what does not fit is as long as can be.
     pub const fn from_secs(secs: u64) -> Self {
-        Self(secs * 1_000_000)
+        Self(secs.saturating_mul(1_000_000))
     }
 
-    /// A span of seconds as a field of an object has it: a negative one is none at all, one that does not fit is as long as
-    /// can be.
-    pub fn saturating_from_secs(secs: i64) -> Self {
-        Self(u64::try_from(secs).unwrap_or(0).saturating_mul(1_000_000))
+    /// A span of seconds as a field of an object has it: a negative one is none at all.
+    pub fn of_field(secs: impl Into<i64>) -> Self {
+        Self::from_secs(u64::try_from(secs.into()).unwrap_or(0))
     }
 
     /// In microseconds.
@@ -162,8 +161,10 @@ mod tests {
 
     #[test]
     fn seconds_of_a_field_are_a_span_whatever_they_are() {
-        let micros = |secs| TickDuration::saturating_from_secs(secs).as_micros();
+        let micros = |secs: i64| TickDuration::of_field(secs).as_micros();
         assert_eq!([i64::MIN, -1, 0, 1].map(micros), [0, 0, 0, 1_000_000]);
         assert_eq!(micros(i64::MAX), u64::MAX);
+        assert_eq!(TickDuration::from_millis(u64::MAX).as_micros(), u64::MAX);
+        assert_eq!(Tick::from_secs(u64::MAX), Tick::ZERO + TickDuration::of_field(i64::MAX));
     }
 }

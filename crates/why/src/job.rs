@@ -116,7 +116,7 @@ pub(crate) fn next(job: &Job) -> Option<Next> {
     let is_over = matches!(state, State::Failed | State::Completed);
     let started = job.status.as_ref()?.start_time.as_ref().filter(|_| !is_over)?;
     let seconds = job.spec.as_ref()?.active_deadline_seconds?;
-    let limit = rekindle_types::TickDuration::from_secs(u64::try_from(seconds).ok()?);
+    let limit = rekindle_types::TickDuration::of_field(seconds);
     let at = (Tick::from(started) + limit).to_time();
     let what = "its activeDeadlineSeconds are over: it fails and its pods are ended".to_owned();
     Some(Next { at: Some(at), what })

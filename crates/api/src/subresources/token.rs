@@ -53,7 +53,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     request.metadata.namespace = Some(call.path.namespace.clone());
     request.metadata.creation_timestamp = Some(call.request.now.to_time());
     if call.options.dry_run == DryRun::No {
-        let lifetime = TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let lifetime = TickDuration::of_field(seconds);
         let wish = Wish { audiences, lifetime, private };
         let (token, ends) = call.api.tokens.issue(wish, call.api.new_uid(), call.request.now)?;
         request.status = Some(TokenRequestStatus {

@@ -236,7 +236,7 @@ impl Step {
 }
 
 fn seconds(seconds: i64) -> TickDuration {
-    TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    TickDuration::of_field(seconds)
 }
 
 /// How long the object may still take, in seconds. Only pods have time; those without a node, or at their end, need none.

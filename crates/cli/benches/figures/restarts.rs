@@ -65,7 +65,11 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
         engine.quiet(QUIET).await?;
         whole.push(restart(&pods, &restarts, &format!("created-{number}")).await?);
     }
-    report.durations("whole-pod restart, 2 containers, all running again", "≤ 10 ms and app", whole);
+    report.durations(
+        "whole-pod restart, 2 containers, all running again",
+        "≤ 10 ms and app",
+        whole,
+    );
     let mut at_once = Vec::new();
     for number in 0..SAMPLES {
         at_once.push(restart(&pods, &restarts, &format!("guarded-{number}")).await?);
@@ -78,7 +82,11 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
         starts.push(start);
         stops.push(stop);
     }
-    report.durations("… 2 of its app run by hand: from their start to their first line", "–", starts);
+    report.durations(
+        "… 2 of its app run by hand: from their start to their first line",
+        "–",
+        starts,
+    );
     report.durations("… … from SIGTERM to their end", "–", stops);
 
     for pod in pods.list(&Default::default()).await? {

@@ -44,7 +44,7 @@ impl Due {
         let deadline = cron
             .spec
             .starting_deadline_seconds
-            .map(|seconds| now - TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+            .map(|seconds| now - TickDuration::of_field(seconds));
         let from = deadline.map_or(since, |oldest| since.max(oldest));
         let first = schedule.next_after(from).ok_or(NeverDue)?;
         let latest = schedule.last_between(from, now);

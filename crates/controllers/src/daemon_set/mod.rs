@@ -180,7 +180,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         view,
         set,
         hash: revisions::daemon_hash(&revision),
-        min_ready: TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+        min_ready: TickDuration::of_field(seconds),
         now,
         deletions: Vec::new(),
         creations: Vec::new(),

@@ -18,7 +18,7 @@ pub(super) fn progress_deadline(deployment: &Deployment) -> Option<TickDuration>
     if seconds == NO_DEADLINE {
         return None;
     }
-    Some(TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    Some(TickDuration::of_field(seconds))
 }
 
 /// True when every pod is of the new template, and available, and no other is left.

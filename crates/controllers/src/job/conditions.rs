@@ -107,9 +107,9 @@ pub(super) fn finished_at(status: &JobStatus) -> Option<Tick> {
 
 /// When an active Job is to be given up.
 pub(super) fn deadline(spec: &JobSpec, status: &JobStatus) -> Option<Tick> {
-    let seconds = u64::try_from(spec.active_deadline_seconds?).unwrap_or(0);
+    let limit = TickDuration::of_field(spec.active_deadline_seconds?);
     let start = status.start_time.as_ref().map(Tick::from)?;
-    (spec.suspend != Some(true)).then(|| start + TickDuration::from_secs(seconds))
+    (spec.suspend != Some(true)).then(|| start + limit)
 }
 
 /// What it is decided to become, if it is. Once decided, it stays so.

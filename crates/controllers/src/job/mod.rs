@@ -224,7 +224,7 @@ fn expire(job: &Arc<Job>, spec: &JobSpec, status: &JobStatus, now: Tick, plan: &
     }
     let Some(seconds) = spec.ttl_seconds_after_finished else { return };
     let Some(finished) = conditions::finished_at(status) else { return };
-    let at = finished + TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let at = finished + TickDuration::of_field(seconds);
     if now < at {
         plan.look_again(at);
     } else {

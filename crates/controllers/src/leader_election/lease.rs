@@ -26,7 +26,7 @@ impl<'a> Record<'a> {
         let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
         Self {
             holder: spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default(),
-            duration: TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+            duration: TickDuration::of_field(seconds),
             transitions: transitions(lease),
             renewed: spec.and_then(|spec| spec.renew_time.as_ref()).map(Tick::from),
             uid: lease.metadata.uid.as_deref(),

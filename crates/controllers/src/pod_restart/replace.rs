@@ -418,7 +418,7 @@ fn saved(pod: &Pod) -> RawExtension {
 }
 
 fn secs(seconds: i64) -> TickDuration {
-    TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    TickDuration::of_field(seconds)
 }
 
 fn doing(rung: Rung) -> &'static str {

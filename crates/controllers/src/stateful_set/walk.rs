@@ -53,7 +53,7 @@ pub(super) fn standing(pod: &Pod, min_ready: TickDuration, now: Tick) -> Standin
 /// `spec.minReadySeconds`.
 pub(super) fn min_ready(set: &StatefulSet) -> TickDuration {
     let seconds = set.spec.min_ready_seconds.unwrap_or(0);
-    TickDuration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    TickDuration::of_field(seconds)
 }
 
 /// Whether the walk goes on behind a pod.

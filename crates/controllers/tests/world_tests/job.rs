@@ -197,6 +197,16 @@ fn a_job_beyond_its_deadline_fails_and_its_pods_end() {
 }
 
 #[test]
+fn a_deadline_that_lies_beyond_all_times_never_comes() {
+    // in microseconds it does not fit into 64 bits by little
+    for seconds in [18_446_744_073_710_i64, i64::MAX] {
+        let mut world = start(json!({"completions": 1, "activeDeadlineSeconds": seconds}));
+        world.advance(TickDuration::from_secs(60));
+        assert_eq!((conditions(&world, "sum"), active(&world)), (vec![], 1));
+    }
+}
+
+#[test]
 fn a_suspended_job_has_no_pods_and_its_clock_begins_anew_when_it_goes_on() {
     let mut world = start(json!({"completions": 2, "parallelism": 2, "suspend": true}));
     assert_eq!(world.api.pods().len(), 0);

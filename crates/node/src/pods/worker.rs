@@ -492,7 +492,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
 
     fn delete(&mut self, grace_seconds: i64) {
         self.deletion_grace = Some(grace_seconds);
-        let grace = TickDuration::from_secs(u64::try_from(grace_seconds).unwrap_or(0));
+        let grace = TickDuration::of_field(grace_seconds);
         self.handle(Event::DeleteRequested { grace });
     }
 
