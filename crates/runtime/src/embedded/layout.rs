@@ -26,6 +26,8 @@ pub(crate) const SANDBOX_ID_DIGITS: usize = 24;
 /// An empty folder in a sandbox's. Shim and containers mount on it, each in its own mount namespace, where the others do
 /// not see it.
 pub(crate) const MOUNT_POINT: &str = "mnt";
+/// The folder of writable layers in a sandbox's.
+pub(crate) const ROOTS: &str = "roots";
 
 /// Where everything is.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use rekindle_shim::protocol::{self, Answer, ExitCause, ExitRecord, Failure, Fail
 use rekindle_types::{ContainerUser, Tick};
 use tokio::sync::mpsc;
 
-use super::layout::{Layout, MOUNT_POINT};
+use super::layout::{Layout, MOUNT_POINT, ROOTS};
 use super::link::Link;
 use super::records::{self, ContainerRecord, Line, RecordFile};
 use super::roots::Roots;
@@ -102,7 +102,7 @@ impl Sandbox {
             hostname,
             namespaces,
             gate: tokio::sync::Mutex::default(),
-            roots: Roots::new(dir.join("roots")),
+            roots: Roots::new(dir.join(ROOTS)),
             records: OnceLock::new(),
             inner: Mutex::new(inner),
             events,

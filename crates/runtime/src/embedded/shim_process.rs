@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::io::Errno;
 
-use super::layout::{Layout, MOUNT_POINT};
+use super::layout::{Layout, MOUNT_POINT, ROOTS};
 use super::records::RecordFile;
 use super::trash;
 
@@ -90,7 +90,7 @@ fn make_dirs(layout: &Layout, dir: &Path) -> io::Result<OwnedFd> {
     builder.mode(0o700);
     builder.create(dir)?;
     builder.create(dir.join(MOUNT_POINT))?;
-    builder.create(dir.join("roots"))?;
+    builder.create(dir.join(ROOTS))?;
     Ok(File::open(dir)?.into())
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rekindle_shim::frame;
 use rekindle_shim::protocol::{Call, NamespacesPlan, Request, SandboxPlan};
 
-use super::layout::MOUNT_POINT;
+use super::layout::{MOUNT_POINT, ROOTS};
 use super::roots::Roots;
 use super::sandbox::{self, Spare, Target};
 use super::shim_process::{SHUTDOWN_TIME, Socket};
@@ -96,7 +96,7 @@ async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
         let (shared, id, dir) = (shared.clone(), id.clone(), dir.clone());
         blocking(move || {
             let started = shared.program.start(&shared.layout, &id)?;
-            let roots = Roots::new(dir.join("roots"));
+            let roots = Roots::new(dir.join(ROOTS));
             roots.refill()?;
             Ok::<_, Cause>((started, roots))
         })

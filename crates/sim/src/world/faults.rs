@@ -8,6 +8,7 @@ use rekindle_controllers::{Kind, ObjectId};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, Seen, collection, kinds};
 use rekindle_pod::ContainerKey;
+use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -145,26 +146,14 @@ impl World {
                     self.later(lasts, Happening::Deed(Deed::User(Change::Mend(nodes))));
                 }
             }
-            Deed::DeletePod(pick) => self.ask(pick, |id, _| {
-                (Method::DELETE, path(id, ""), json!({}))
-            }),
+            Deed::DeletePod(pick) => self.ask(pick, deletion),
             Deed::EvictPod(pick) if self.faults.bug == Some(KnownBug::BudgetIgnored) => {
-                self.ask(pick, |id, _| (Method::DELETE, path(id, ""), json!({})));
+                self.ask(pick, deletion);
             }
-            Deed::EvictPod(pick) => self.ask(pick, |id, _| {
-                let meta = json!({"name": id.name.name, "namespace": id.name.namespace});
-                let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta});
-                (Method::POST, path(id, "/eviction"), eviction)
-            }),
-            Deed::RestartPod(pick, rung) => self.ask(pick, |id, number| {
-                let request = json!({
-                    "apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart",
-                    "metadata": {"name": format!("by-hand-{number}"), "namespace": id.name.namespace},
-                    "spec": {"podName": id.name.name, "rung": rung, "reason": "by hand"},
-                });
-                let of = ObjectId::new(Kind::PodRestart, id.name.clone());
-                (Method::POST, collection(&of), request)
-            }),
+            Deed::EvictPod(pick) => self.ask(pick, eviction),
+            Deed::RestartPod(pick, rung) => {
+                self.ask(pick, |id, number| restart_by_hand(id, number, rung));
+            }
             Deed::EndContainer(pick, status) => self.end_container(pick, status),
             Deed::EndSandbox(pick) => self.end_sandbox(pick),
             Deed::ClockStep(step) => {
@@ -326,4 +315,24 @@ impl Sync {
             Self::After => rekindle_store::memory::Fault::PowerLossAfterSync,
         }
     }
+}
+
+fn deletion(id: &ObjectId, _number: u64) -> (Method, String, Value) {
+    (Method::DELETE, path(id, ""), json!({}))
+}
+
+fn eviction(id: &ObjectId, _number: u64) -> (Method, String, Value) {
+    let meta = json!({"name": id.name.name, "namespace": id.name.namespace});
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta});
+    (Method::POST, path(id, "/eviction"), eviction)
+}
+
+fn restart_by_hand(id: &ObjectId, number: u64, rung: Rung) -> (Method, String, Value) {
+    let request = json!({
+        "apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart",
+        "metadata": {"name": format!("by-hand-{number}"), "namespace": id.name.namespace},
+        "spec": {"podName": id.name.name, "rung": rung, "reason": "by hand"},
+    });
+    let of = ObjectId::new(Kind::PodRestart, id.name.clone());
+    (Method::POST, collection(&of), request)
 }
