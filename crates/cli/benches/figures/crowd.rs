@@ -41,9 +41,8 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     wait_running(&pods, ADOPTED).await?;
     engine.kill_and_start().await?;
     let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
-    for number in 0..ADOPTED {
-        wait_adopted(&pods, &name(number)).await?;
-    }
+    let adopted = futures::stream::iter(0..ADOPTED).map(|number| wait_adopted(&pods, number));
+    adopted.buffer_unordered(CLIENTS).try_collect::<()>().await?;
     report.durations(
         &format!("engine killed and started → all of {ADOPTED} pods are looked after again"),
         "≤ 300 ms",
@@ -72,10 +71,10 @@ fn name(number: usize) -> String {
 }
 
 /// Until the node answers for the pod: it knows the logs of those alone that it looks after.
-async fn wait_adopted(pods: &Api<Pod>, name: &str) -> anyhow::Result<()> {
-    let begun = Instant::now();
+async fn wait_adopted(pods: &Api<Pod>, number: usize) -> anyhow::Result<()> {
+    let (begun, name) = (Instant::now(), name(number));
     loop {
-        match pods.logs(name, &LogParams::default()).await {
+        match pods.logs(&name, &LogParams::default()).await {
             Ok(_) => return Ok(()),
             Err(error) if begun.elapsed() > DEADLINE => {
                 return Err(error).with_context(|| format!("the log of pod {name}"));

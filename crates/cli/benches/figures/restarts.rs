@@ -21,8 +21,6 @@ const SAMPLES: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
 /// How exactly the start of a process is seen.
 const OBSERVE_EVERY: Duration = Duration::from_micros(100);
-/// What was done before is over when the engine has used no CPU for so long.
-const QUIET: Duration = Duration::from_millis(100);
 
 pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()> {
     let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
@@ -31,14 +29,12 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
 
     let mut created = Vec::new();
     for number in 0..SAMPLES {
-        engine.quiet(QUIET).await?;
         created.push(create(&pods, &pod(&format!("created-{number}"))?).await?);
     }
     report.durations(CREATE, "≤ 20 ms", created);
 
     let (mut running, mut visible) = (Vec::new(), Vec::new());
     for number in 0..SAMPLES {
-        engine.quiet(QUIET).await?;
         let (process, api) = kill(&pods, &format!("created-{number}")).await?;
         running.push(process);
         visible.push(api);
@@ -50,7 +46,6 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
     for number in 0..SAMPLES {
         let pod = guarded_pod(&format!("guarded-{number}"))?;
         create(&pods, &pod).await?;
-        engine.quiet(QUIET).await?;
         guarded.push(kill(&pods, &pod.name_any()).await?.0);
     }
     report.durations(
@@ -62,7 +57,6 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
     let restarts = Api::<PodRestart>::namespaced(engine.client.clone(), "default");
     let mut whole = Vec::new();
     for number in 0..SAMPLES {
-        engine.quiet(QUIET).await?;
         whole.push(restart(&pods, &restarts, &format!("created-{number}")).await?);
     }
     report.durations(
@@ -70,24 +64,14 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
         "≤ 10 ms and app",
         whole,
     );
-    let mut at_once = Vec::new();
-    for number in 0..SAMPLES {
-        at_once.push(restart(&pods, &restarts, &format!("guarded-{number}")).await?);
-    }
-    report.durations("… one pod right after the other", "–", at_once);
     let (mut starts, mut stops) = (Vec::new(), Vec::new());
     for _ in 0..SAMPLES {
-        engine.quiet(QUIET).await?;
         let (start, stop) = app::start_and_stop(2)?;
         starts.push(start);
         stops.push(stop);
     }
-    report.durations(
-        "… 2 of its app run by hand: from their start to their first line",
-        "–",
-        starts,
-    );
-    report.durations("… … from SIGTERM to their end", "–", stops);
+    report.durations("2 of its app run by hand: from their start to their first line", "–", starts);
+    report.durations("… from SIGTERM to their end", "–", stops);
 
     for pod in pods.list(&Default::default()).await? {
         pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;

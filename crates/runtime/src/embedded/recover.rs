@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use rekindle_shim::protocol::{Answer, ContainerState, Request, SandboxPhase};
 
 use super::contact;
@@ -19,9 +20,8 @@ pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), RuntimeError> {
     let owned = shared.clone();
     let found = blocking(move || list(&owned)).await;
     let found = found.map_err(|e| unavailable("read the runtime's records", e))?;
-    for sandbox in found.found {
-        recover_sandbox(shared, sandbox).await?;
-    }
+    // side by side: a shim that is stuck keeps nobody waiting but itself
+    try_join_all(found.found.into_iter().map(|found| recover_sandbox(shared, found))).await?;
     let mut unclaimed = found.unclaimed;
     unclaimed.extend(without_folder(shared));
     clear_strays(shared, unclaimed);
