@@ -5,22 +5,32 @@ use std::error::Error;
 /// The texts of an error and of its causes, from the outside in. Some libraries (hyper, kube) let an error repeat its cause;
 /// each is told once.
 pub fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let mut text = without_type(error.to_string());
     let mut source = error.source();
     while let Some(cause) = source {
-        add(&mut text, &cause.to_string());
+        add(&mut text, &without_type(cause.to_string()));
         source = cause.source();
     }
     text
 }
 
+/// What an API server answered, without the name that kube's type for it has.
+fn without_type(text: String) -> String {
+    match text.strip_prefix("ApiError: ") {
+        Some(answer) => answer.to_owned(),
+        None => text,
+    }
+}
+
 /// kube's errors repeat their cause twice: as it is, and behind it in brackets as a programmer would see it.
 fn add(text: &mut String, cause: &str) {
+    let is_over = |rest: &str| rest.is_empty() || rest.starts_with(" (");
+    let whole = text.strip_prefix(cause).is_some_and(is_over).then_some(cause.len());
     let repeated = format!(": {cause}");
-    match text.find(&repeated).map(|start| start + repeated.len()) {
-        Some(end) if text[end..].starts_with(" (") => text.truncate(end),
+    let behind = || text.find(&repeated).map(|start| start + repeated.len());
+    match whole.or_else(behind) {
+        Some(end) if is_over(&text[end..]) => text.truncate(end),
         Some(_) => {}
-        None if text.as_str() == cause => {}
         None => text.push_str(&repeated),
     }
 }
@@ -51,7 +61,11 @@ mod tests {
             (&["refused", "refused"], "refused"),
             (
                 &["ApiError: gone: NotFound (Status { code: 404 })", "gone: NotFound"],
-                "ApiError: gone: NotFound",
+                "gone: NotFound",
+            ),
+            (
+                &["read a", "ApiError: gone: NotFound (Status { code: 404 })", "gone: NotFound"],
+                "read a: gone: NotFound",
             ),
             (&["cannot read data", "a"], "cannot read data: a"),
         ] {
