@@ -48,7 +48,9 @@ pub struct Register {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Namespace {
     ledgers: BTreeMap<String, Ledger>,
-    requests: BTreeMap<String, Request>,
+    /// Requests that are not finished, and those that are.
+    open: BTreeMap<String, Request>,
+    finished: BTreeMap<String, Request>,
     /// As in the register, of this namespace.
     decided: BTreeSet<(Tick, String, usize)>,
     /// Ledgers by the name of their pod, and by its UID.
@@ -57,9 +59,8 @@ struct Namespace {
     /// Ledgers with a restart that is decided and was not seen, and those with a rung that is held back.
     pending: BTreeSet<String>,
     held: BTreeSet<String>,
-    /// Requests by the name of their pod, and those that are not finished.
+    /// Requests by the name of their pod.
     requests_of: BTreeMap<String, BTreeSet<String>>,
-    open: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,25 +142,24 @@ impl Register {
             new_pod_uid: replacement.and_then(|replacement| replacement.new_pod_uid.clone()),
         };
         let of = self.namespaces.entry(namespace.to_owned()).or_default();
-        if !status.and_then(|status| status.phase).is_some_and(|phase| phase.is_final()) {
-            of.open.insert(name.to_owned());
-        }
         file(&mut of.requests_of, name, None, Some(&kept.pod_name));
-        of.requests.insert(name.to_owned(), kept);
+        let is_finished = status.and_then(|status| status.phase).is_some_and(|p| p.is_final());
+        let requests = if is_finished { &mut of.finished } else { &mut of.open };
+        requests.insert(name.to_owned(), kept);
     }
 
     /// A request is gone.
     pub fn remove_restart(&mut self, namespace: &str, name: &str) {
         let Some(of) = self.namespaces.get_mut(namespace) else { return };
-        let Some(kept) = of.requests.remove(name) else { return };
-        of.open.remove(name);
+        let kept = of.open.remove(name).or_else(|| of.finished.remove(name));
+        let Some(kept) = kept else { return };
         file(&mut of.requests_of, name, Some(&kept.pod_name), None);
         self.forget_empty(namespace);
     }
 
     fn forget_empty(&mut self, namespace: &str) {
         let of = self.namespaces.get(namespace);
-        if of.is_some_and(|of| of.ledgers.is_empty() && of.requests.is_empty()) {
+        if of.is_some_and(|of| of.is_empty()) {
             self.namespaces.remove(namespace);
         }
     }
@@ -236,8 +236,7 @@ impl Register {
     pub fn occupancy(&self, now: Tick, asker: &Asker<'_>) -> Occupancy {
         let mut occupancy = Occupancy::default();
         let Some(of) = self.namespaces.get(asker.namespace) else { return occupancy };
-        let open = of.open.iter().filter_map(|name| of.requests.get(name));
-        let open = open.filter(|request| of.is_others(request, asker));
+        let open = of.open.values().filter(|request| of.is_others(request, asker));
         occupancy.under_way.extend(open.filter_map(|request| request.since(now)));
         let first = (first_of_minute(now), String::new(), 0);
         for (at, name, _) in of.decided.range(first..) {
@@ -246,8 +245,7 @@ impl Register {
             }
         }
         for ledger in of.pending.iter().filter_map(|name| of.ledgers.get(name)) {
-            let request = ledger.pending.as_ref().and_then(|name| of.requests.get(name));
-            let is_seen = request.is_some_and(|request| of.is_others(request, asker));
+            let is_seen = of.pending(ledger).is_some_and(|request| of.is_others(request, asker));
             if ledger.is_others(asker) && !is_seen {
                 occupancy.under_way.extend(ledger.pending_since(now));
             }
@@ -258,6 +256,16 @@ impl Register {
 }
 
 impl Namespace {
+    fn is_empty(&self) -> bool {
+        self.ledgers.is_empty() && self.open.is_empty() && self.finished.is_empty()
+    }
+
+    /// The request that a ledger waits to see.
+    fn pending(&self, ledger: &Ledger) -> Option<&Request> {
+        let name = ledger.pending.as_ref()?;
+        self.open.get(name).or_else(|| self.finished.get(name))
+    }
+
     /// Since when restarts of a controller's pods other than this one are under way, for each of them: one that is open, or decided.
     fn under_way(&self, now: Tick, controller: &str, pod_uid: &str) -> Vec<Tick> {
         let others = |name: &str| {
@@ -269,7 +277,7 @@ impl Namespace {
         let mut note = |name, at: Tick| {
             since.entry(name).and_modify(|since| *since = at.min(*since)).or_insert(at);
         };
-        for request in self.open.iter().filter_map(|name| self.requests.get(name)) {
+        for request in self.open.values() {
             let new_pod = request.new_pod_uid.as_ref();
             let concerned = self.ledgers_of.get(&request.pod_name).into_iter().flatten();
             let concerned = concerned
@@ -279,8 +287,7 @@ impl Namespace {
             }
         }
         for (name, ledger) in self.pending.iter().filter_map(|name| Some((name, others(name)?))) {
-            let request = ledger.pending.as_ref().and_then(|name| self.requests.get(name));
-            if !request.is_some_and(|request| request.concerns(ledger)) {
+            if !self.pending(ledger).is_some_and(|request| request.concerns(ledger)) {
                 ledger.pending_since(now).into_iter().for_each(|at| note(name, at));
             }
         }
