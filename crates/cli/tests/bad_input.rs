@@ -53,12 +53,29 @@ fn bad_manifests_are_refused_as_on_kubernetes() {
             "{apiVersion: rekindle.dev/v1alpha1, kind: RestartLadder, metadata: {name: a}, spec: {selector: {matchLabels: {a: b}}, window: soon, rungs: [{rung: Pod}]}}",
             "spec.window: Invalid value: \"soon\"",
         ),
+        (
+            "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: x, colour: red}]}}]}",
+            "strict decoding error: unknown field \"spec.containers[0].colour\"",
+        ),
+        (
+            "{apiVersion: rekindle.dev/v9, kind: RestartLadder, metadata: {name: a}}",
+            "no matches for kind \"RestartLadder\" in version \"rekindle.dev/v9\"",
+        ),
     ];
     for (manifest, expected) in cases {
         let error = engine.kubectl_fails(&["apply", "-f", "-"], manifest);
         assert!(error.contains(expected), "expected {expected:?} in {error}");
     }
     assert_eq!(engine.get("pods")["items"].as_array().unwrap().len(), 0, "nothing was made");
+
+    // what is good in such a list is made
+    let map = |name| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}");
+    engine.apply(&format!(
+        "{{apiVersion: v1, kind: List, items: [{}, {}]}}",
+        map("one"),
+        map("two")
+    ));
+    engine.kubectl(&["get", "configmap", "one", "two"]);
 }
 
 #[test]

@@ -19,7 +19,9 @@ pub(super) fn paths(registry: &Registry) -> Result<Answer, ApiError> {
             }
         }
     }
-    for path in ["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"] {
+    for path in
+        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+    {
         paths.push(path.to_owned());
     }
     Ok(json(&json!({"paths": paths})))

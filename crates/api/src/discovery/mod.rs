@@ -4,6 +4,7 @@ mod aggregated;
 mod classic;
 mod health;
 mod openapi;
+mod swagger;
 mod version;
 
 use http::{Method, StatusCode};
@@ -56,6 +57,7 @@ impl Discovery {
             ["api", "v1"] => classic::resources(registry, "", "v1"),
             ["apis", group] => classic::group(registry, group),
             ["apis", group, version] => classic::resources(registry, group, version),
+            ["openapi", "v2"] => Ok(swagger::document(&request.accept)),
             ["openapi", "v3"] => self.openapi.index(registry),
             ["openapi", "v3", "api", version] => {
                 self.openapi.document(registry, "", version, request)
