@@ -69,6 +69,11 @@ impl Answer {
         }
     }
 
+    /// An answer with a body of some other media type.
+    pub(crate) fn of(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { content_type, ..Self::json(StatusCode::OK, body) }
+    }
+
     /// A plain text.
     pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Self {
         Self { content_type: "text/plain; charset=utf-8", ..Self::json(code, body) }

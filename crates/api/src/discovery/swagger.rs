@@ -16,10 +16,7 @@ const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 pub(super) fn document(accept: &str) -> Answer {
     let version = version::git_version();
     if accept.contains("proto-openapi.spec.v2") {
-        let mut answer = super::json(&serde_json::Value::Null);
-        answer.content_type = PROTOBUF;
-        answer.body = protobuf(&version).into();
-        return answer;
+        return Answer::of(PROTOBUF, protobuf(&version));
     }
     super::json(&serde_json::json!({
         "swagger": "2.0",

@@ -207,7 +207,7 @@ impl Step {
         let meta = object.meta_mut();
         match &meta.deletion_timestamp {
             None => {
-                meta.deletion_timestamp = Some((now + seconds(grace)).to_time());
+                meta.deletion_timestamp = Some((now + TickDuration::of_field(grace)).to_time());
                 meta.deletion_grace_period_seconds = Some(grace);
                 // Upstream: observers may want to act on the deletion, so it counts as a change of the spec.
                 meta.generation = meta.generation.map(|generation| generation + 1);
@@ -216,8 +216,9 @@ impl Step {
                 let known = meta.deletion_grace_period_seconds.unwrap_or(0);
                 if wish.grace_period_seconds.is_some() && grace < known {
                     // Counted from the first delete: a second one can only shorten the time.
-                    let began = Tick::from(deadline) - seconds(known);
-                    meta.deletion_timestamp = Some((began + seconds(grace)).to_time());
+                    let began = Tick::from(deadline) - TickDuration::of_field(known);
+                    meta.deletion_timestamp =
+                        Some((began + TickDuration::of_field(grace)).to_time());
                     meta.deletion_grace_period_seconds = Some(grace);
                 }
             }
@@ -233,10 +234,6 @@ impl Step {
             Self::Mark(object)
         }
     }
-}
-
-fn seconds(seconds: i64) -> TickDuration {
-    TickDuration::of_field(seconds)
 }
 
 /// How long the object may still take, in seconds. Only pods have time; those without a node, or at their end, need none.

@@ -208,7 +208,8 @@ impl Job<'_> {
             return plan.then(finish(self.restart, PodRestartPhase::Withdrawn, message, self.now));
         }
         let asked = self.restart.metadata.creation_timestamp.as_ref().map_or(self.now, Tick::from);
-        let deadline = self.restart.spec.deadline_seconds.map(|seconds| asked + secs(seconds));
+        let deadline = self.restart.spec.deadline_seconds;
+        let deadline = deadline.map(|seconds| asked + TickDuration::of_field(seconds));
         if deadline.is_some_and(|deadline| deadline <= self.now) {
             let held = self.message().unwrap_or_default();
             let message = format!("held back until its deadline: {held}");
@@ -331,7 +332,7 @@ impl Job<'_> {
         let started = started.map_or(Tick::from(&replacement.since), Tick::from);
         let deadline = started
             + match self.restart.spec.deadline_seconds {
-                Some(seconds) => secs(seconds),
+                Some(seconds) => TickDuration::of_field(seconds),
                 None => DEADLINE_DEFAULT + self.grace(),
             };
         if deadline <= self.now {
@@ -415,10 +416,6 @@ fn saved(pod: &Pod) -> RawExtension {
         spec.ephemeral_containers = None;
     }
     RawExtension(serde_json::to_value(again).expect("a pod has string keys only, so it encodes"))
-}
-
-fn secs(seconds: i64) -> TickDuration {
-    TickDuration::of_field(seconds)
 }
 
 fn doing(rung: Rung) -> &'static str {

@@ -216,8 +216,7 @@ fn deletion(set: &Replicas, pod: &Arc<Pod>) -> Step {
 
 /// `spec.minReadySeconds`.
 fn min_ready(rs: &ReplicaSet) -> TickDuration {
-    let seconds = rs.spec.min_ready_seconds.unwrap_or(0);
-    TickDuration::of_field(seconds)
+    TickDuration::of_field(rs.spec.min_ready_seconds.unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -52,8 +52,7 @@ pub(super) fn standing(pod: &Pod, min_ready: TickDuration, now: Tick) -> Standin
 
 /// `spec.minReadySeconds`.
 pub(super) fn min_ready(set: &StatefulSet) -> TickDuration {
-    let seconds = set.spec.min_ready_seconds.unwrap_or(0);
-    TickDuration::of_field(seconds)
+    TickDuration::of_field(set.spec.min_ready_seconds.unwrap_or(0))
 }
 
 /// Whether the walk goes on behind a pod.

@@ -51,6 +51,5 @@ pub(crate) fn victim(
 
 fn own_grace(pod: &PodFigures) -> TickDuration {
     let seconds = pod.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-    let seconds = seconds.unwrap_or(GRACE_DEFAULT_SECONDS);
-    TickDuration::of_field(seconds)
+    TickDuration::of_field(seconds.unwrap_or(GRACE_DEFAULT_SECONDS))
 }

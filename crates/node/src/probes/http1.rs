@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use bytes::Bytes;
-use http::header::{HOST, LOCATION};
+use http::header::HOST;
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -12,7 +12,6 @@ use hyper_util::rt::TokioIo;
 use rekindle_types::causes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::OUTPUT_BYTES_MAX;
 use super::http_request::{Exchange, HttpGet};
 
 /// One request on a connection of its own.
@@ -49,21 +48,12 @@ fn message(request: &HttpGet) -> Result<Request<Empty<Bytes>>, String> {
 }
 
 async fn read(response: Response<Incoming>) -> Result<Exchange, String> {
-    let status = response.status().as_u16();
-    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-    let location = location.map(str::to_owned);
+    let mut exchange = Exchange::of_head(&response);
     let mut body = response.into_body();
-    let mut kept = Vec::new();
-    while kept.len() < OUTPUT_BYTES_MAX {
-        match body.frame().await {
-            Some(Ok(frame)) => {
-                let data = frame.data_ref().map(Bytes::as_ref).unwrap_or_default();
-                let room = OUTPUT_BYTES_MAX - kept.len();
-                kept.extend_from_slice(&data[..data.len().min(room)]);
-            }
-            Some(Err(error)) => return Err(causes(&error)),
-            None => break,
-        }
+    while exchange.wants_more() {
+        let Some(frame) = body.frame().await else { break };
+        let frame = frame.map_err(|error| causes(&error))?;
+        exchange.keep(frame.data_ref().map(Bytes::as_ref).unwrap_or_default());
     }
-    Ok((status, location, String::from_utf8_lossy(&kept).into_owned()))
+    Ok(exchange)
 }

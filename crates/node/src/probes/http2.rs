@@ -4,11 +4,10 @@ use std::pin::pin;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use http::header::{CONNECTION, HOST, LOCATION};
+use http::header::{CONNECTION, HOST};
 use http::{Request, Version};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::OUTPUT_BYTES_MAX;
 use super::http_request::{Exchange, HttpGet};
 
 /// One request on a connection of its own.
@@ -51,17 +50,13 @@ async fn ask(sender: SendRequest<Bytes>, message: Request<()>) -> Result<Exchang
     let mut sender = sender.ready().await?;
     let (response, _request) = sender.send_request(message, true)?;
     let response = response.await?;
-    let status = response.status().as_u16();
-    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-    let location = location.map(str::to_owned);
+    let mut exchange = Exchange::of_head(&response);
     let mut body = response.into_body();
-    let mut kept = Vec::new();
-    while kept.len() < OUTPUT_BYTES_MAX {
+    while exchange.wants_more() {
         let Some(data) = body.data().await else { break };
         let data = data?;
         let _freed = body.flow_control().release_capacity(data.len());
-        let room = OUTPUT_BYTES_MAX - kept.len();
-        kept.extend_from_slice(&data[..data.len().min(room)]);
+        exchange.keep(&data);
     }
-    Ok((status, location, String::from_utf8_lossy(&kept).into_owned()))
+    Ok(exchange)
 }

@@ -48,13 +48,12 @@ pub(crate) async fn get(request: &HttpGet, timeout: Duration) -> Result<Answer, 
 
 async fn follow(mut request: HttpGet, timeout: Duration) -> Result<Answer, GetError> {
     for _hop in 0..REDIRECTS_MAX {
-        let (status, location, body) =
-            exchange(&request, timeout).await.map_err(|broken| match broken {
-                Broken::NoTls => GetError::NoTls { url: request.url() },
-                Broken::Other(reason) => GetError::Failed { url: request.url(), reason },
-            })?;
-        let redirected = match (status, location) {
-            (301 | 302 | 303 | 307 | 308, Some(location)) => match request.redirected(&location) {
+        let exchange = exchange(&request, timeout).await.map_err(|broken| match broken {
+            Broken::NoTls => GetError::NoTls { url: request.url() },
+            Broken::Other(reason) => GetError::Failed { url: request.url(), reason },
+        })?;
+        let redirected = match (exchange.status, &exchange.location) {
+            (301 | 302 | 303 | 307 | 308, Some(location)) => match request.redirected(location) {
                 Some(next) => {
                     request = next;
                     continue;
@@ -63,7 +62,7 @@ async fn follow(mut request: HttpGet, timeout: Duration) -> Result<Answer, GetEr
             },
             (_, _) => Redirected::No,
         };
-        return Ok(Answer { status, body, redirected });
+        return Ok(Answer { status: exchange.status, body: exchange.body(), redirected });
     }
     Err(GetError::TooManyRedirects { url: request.url() })
 }

@@ -3,10 +3,11 @@
 
 use std::net::IpAddr;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, Uri};
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
 
+use super::OUTPUT_BYTES_MAX;
 use super::port::{self, PortError};
 
 /// One request, with all that the spec leaves open filled in.
@@ -46,8 +47,38 @@ pub(crate) enum RequestError {
     Header(String),
 }
 
-/// Status, where it sends to, and the beginning of the body.
-pub(super) type Exchange = (u16, Option<String>, String);
+/// What one connection brings back.
+pub(super) struct Exchange {
+    pub(super) status: u16,
+    /// Where it sends to.
+    pub(super) location: Option<String>,
+    /// The beginning of it.
+    body: Vec<u8>,
+}
+
+impl Exchange {
+    /// An answer of which nothing but the head has come.
+    pub(super) fn of_head<B>(response: &Response<B>) -> Self {
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let status = response.status().as_u16();
+        Self { status, location: location.map(str::to_owned), body: Vec::new() }
+    }
+
+    /// Whether more of the body is looked at.
+    pub(super) fn wants_more(&self) -> bool {
+        self.body.len() < OUTPUT_BYTES_MAX
+    }
+
+    /// A further piece of the body, of which only what is looked at is kept.
+    pub(super) fn keep(&mut self, data: &[u8]) {
+        let room = OUTPUT_BYTES_MAX.saturating_sub(self.body.len());
+        self.body.extend_from_slice(&data[..data.len().min(room)]);
+    }
+
+    pub(super) fn body(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
 
 impl HttpGet {
     /// The request of an action; `ip` is the pod's, for an action that names no host.
