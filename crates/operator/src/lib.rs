@@ -50,7 +50,7 @@ pub use rekindle_controllers::node_scaling::{SCALE_DOWN, Settings as ScalingSett
 pub use rekindle_controllers::pod_restart::Preview;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
-pub use scaling::{NodeSupply, Scaler, SupplyError, say_being_removed};
+pub use scaling::{NodeSupply, Scaler, SupplyError, no_longer_scaled, say_being_removed};
 pub use webhook::{Webhook, WebhookError, notify};
 pub use work::Work;
 pub use writer::{

@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -187,20 +187,10 @@ impl<S: NodeSupply> Scaler<S> {
 
     /// A node whose removal was broken off takes pods again, and is seen so from here on.
     async fn give_back(&self, node: &str, view: &mut View) -> Result<(), SupplyError> {
-        let patch = json!({
-            "spec": {"unschedulable": null},
-            "metadata": {"annotations": { (SCALE_DOWN): null }},
-        });
-        match change(&self.client, node, &patch).await {
-            Ok(changed) => {
-                tracing::info!(node, "the node's removal was broken off: it takes pods again");
-                view.apply(Object::from(changed));
-                Ok(())
-            }
-            // it is gone
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => Err(error.into()),
+        if let Some(changed) = give_back(&self.client, node).await? {
+            view.apply(Object::from(changed));
         }
+        Ok(())
     }
 
     /// Says what is news.
@@ -283,6 +273,45 @@ impl<S: NodeSupply> Scaler<S> {
 pub async fn say_being_removed(client: &Client, node: &str) -> kube::Result<()> {
     let patch = json!({"metadata": {"annotations": { (SCALE_DOWN): BEING_REMOVED }}});
     change(client, node, &patch).await.map(drop)
+}
+
+/// No [`Scaler`] runs any more: what one of before said of the Nodes goes, and one that it was removing takes pods again.
+///
+/// # Errors
+/// When the API refuses it, or cannot be asked.
+pub async fn no_longer_scaled(client: &Client) -> kube::Result<()> {
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
+    for node in nodes {
+        match shown(&node) {
+            None => {}
+            Some(BEING_REMOVED) => drop(give_back(client, &node.name_any()).await?),
+            Some(_) => {
+                let patch = json!({"metadata": {"annotations": { (SCALE_DOWN): null }}});
+                unless_gone(change(client, &node.name_any(), &patch).await)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A node whose removal was broken off takes pods again. Answers it, unless it is gone.
+async fn give_back(client: &Client, node: &str) -> kube::Result<Option<Node>> {
+    let patch = json!({
+        "spec": {"unschedulable": null},
+        "metadata": {"annotations": { (SCALE_DOWN): null }},
+    });
+    let changed = unless_gone(change(client, node, &patch).await)?;
+    if changed.is_some() {
+        tracing::info!(node, "the node's removal was broken off: it takes pods again");
+    }
+    Ok(changed)
+}
+
+fn unless_gone(changed: kube::Result<Node>) -> kube::Result<Option<Node>> {
+    match changed {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        changed => changed.map(Some),
+    }
 }
 
 async fn change(client: &Client, node: &str, patch: &Value) -> kube::Result<Node> {

@@ -15,7 +15,9 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use rekindle_operator::{NodeSupply, SCALE_DOWN, Scaler, ScalingSettings, SupplyError};
+use rekindle_operator::{
+    NodeSupply, SCALE_DOWN, Scaler, ScalingSettings, SupplyError, no_longer_scaled,
+};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 use tokio::sync::watch::Sender;
@@ -147,6 +149,27 @@ async fn a_node_whose_removal_nobody_goes_on_with_takes_pods_again() {
         }
     };
     play(&world, &supply, 600, story).await;
+}
+
+#[tokio::test]
+async fn without_a_scaler_a_broken_removal_is_taken_back_and_nothing_of_a_users() {
+    let world = World::new().await;
+    let (client, nodes): (Client, Api<Node>) = (world.client(), Api::all(world.client()));
+    let cordoned = json!({"spec": {"unschedulable": true}});
+    let says_so = |text: &str| json!({"metadata": {"annotations": { (SCALE_DOWN): text }}});
+    for name in ["broken", "users", "unneeded"] {
+        world.add_node(name).await;
+    }
+    patch(&client, "broken", &cordoned).await;
+    patch(&client, "broken", &says_so(BEING_REMOVED)).await;
+    patch(&client, "users", &cordoned).await;
+    patch(&client, "users", &says_so("stays: it is cordoned")).await;
+    patch(&client, "unneeded", &says_so("unneeded, goes at 2026-01-01T00:00:00Z")).await;
+    no_longer_scaled(&client).await.expect("the API is there");
+    for (name, stays_cordoned) in [("broken", false), ("users", true), ("unneeded", false)] {
+        let node = nodes.get(name).await.expect("it is there");
+        assert_eq!((is_cordoned(&node), says(&node)), (stays_cordoned, None), "{name}");
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rekindle_operator::{
-    Candidacy, LadderFigures, Limits, Parts, Scaler, ScalingSettings, Webhook,
+    Candidacy, LadderFigures, Limits, Parts, Scaler, ScalingSettings, Webhook, no_longer_scaled,
 };
 use tokio::task::JoinSet;
 
@@ -51,7 +51,7 @@ impl Deciding {
         self.tasks.spawn(rekindle_operator::run_elected(parts, candidacy, phases.stopped()));
     }
 
-    /// Adds and removes nodes from now on, if that is wanted.
+    /// Adds and removes nodes from now on, if that is wanted; else what was decided of them before is no longer true.
     pub fn scale(&mut self, args: &Up, nodes: AutoNodes) {
         match args.nodes {
             Some(NodesWanted::Auto { min, max }) => {
@@ -62,7 +62,14 @@ impl Deciding {
                 let (client, clock) = (nodes.client.clone(), nodes.clock.shared());
                 self.tasks.spawn(Scaler::new(client, clock, nodes, settings).run());
             }
-            Some(NodesWanted::AtLeast(_)) | None => {}
+            Some(NodesWanted::AtLeast(_)) | None => {
+                let client = nodes.client;
+                self.tasks.spawn(async move {
+                    if let Err(error) = no_longer_scaled(&client).await {
+                        tracing::warn!(%error, "give back the nodes that were being removed");
+                    }
+                });
+            }
         }
     }
 
