@@ -1,33 +1,40 @@
-//! Builds the shim as a small static program and hands its path on, so that the one binary carries it.
+//! Builds the programs that the one binary carries, small and static, and hands their paths on: the shim, and the app of the demo image.
 //!
-//! A nested cargo with its own target folder: the shim wants another profile and other flags than the rest.
+//! A nested cargo with its own target folder: they want another profile and other flags than the rest.
 #![allow(clippy::disallowed_methods, reason = "starting a compiler is what it is for")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The crates, by their folders, and what the paths of their programs are handed on as.
+const CARRIED: [(&str, &str); 2] = [("shim", "REKINDLE_SHIM"), ("demo", "REKINDLE_DEMO")];
+
 fn main() {
-    let manifest_dir = PathBuf::from(var("CARGO_MANIFEST_DIR"));
-    let shim = manifest_dir.join("../shim");
-    for path in ["src", "Cargo.toml"] {
-        println!("cargo::rerun-if-changed={}", shim.join(path).display());
-    }
     println!("cargo::rerun-if-changed=build.rs");
-    let target_dir = PathBuf::from(var("OUT_DIR")).join("shim");
+    let crates = PathBuf::from(var("CARGO_MANIFEST_DIR")).join("..");
+    // One after the other in one target folder: what both need is built once.
+    let target_dir = PathBuf::from(var("OUT_DIR")).join("carried");
     let target = var("TARGET");
-    build(&shim, &target_dir, &target);
-    let built = target_dir.join(&target).join("shim").join("rekindle-shim");
-    println!("cargo::rustc-env=REKINDLE_SHIM={}", built.display());
+    for (folder, variable) in CARRIED {
+        let source = crates.join(folder);
+        for path in ["src", "Cargo.toml"] {
+            println!("cargo::rerun-if-changed={}", source.join(path).display());
+        }
+        let program = format!("rekindle-{folder}");
+        build(&source, &program, &target_dir, &target);
+        let built = target_dir.join(&target).join("small").join(program);
+        println!("cargo::rustc-env={variable}={}", built.display());
+    }
 }
 
-fn build(shim: &Path, target_dir: &Path, target: &str) {
+fn build(source: &Path, program: &str, target_dir: &Path, target: &str) {
     let mut cargo = Command::new(var("CARGO"));
     cargo
-        .args(["build", "--locked", "--profile", "shim", "--bin", "rekindle-shim"])
+        .args(["build", "--locked", "--profile", "small", "--bin", program])
         // With a target, the flags below are not for build scripts and procedural macros, which cannot be static.
         .args(["--target", target])
         .arg("--manifest-path")
-        .arg(shim.join("Cargo.toml"))
+        .arg(source.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target_dir)
         .env("RUSTFLAGS", "-C target-feature=+crt-static -C relocation-model=static")
@@ -40,8 +47,8 @@ fn build(shim: &Path, target_dir: &Path, target: &str) {
     let status = cargo.status();
     match status {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!("building the shim failed: {status}"),
-        Err(error) => panic!("building the shim failed: {error}"),
+        Ok(status) => panic!("building {program} failed: {status}"),
+        Err(error) => panic!("building {program} failed: {error}"),
     }
 }
 

@@ -47,7 +47,7 @@ spec:
     args: [server, --unhealthy-after, 300ms]
     ports: [{{name: http, containerPort: 8080}}]
     livenessProbe: {{httpGet: {{path: /healthz, port: http}}, initialDelaySeconds: 1, periodSeconds: 1, failureThreshold: 1}}
-    lifecycle: {{preStop: {{exec: {{command: [/rekindle, demo, seed, --once, /notes/once, --poison, /notes/notes]}}}}}}
+    lifecycle: {{preStop: {{exec: {{command: [/demo, seed, --once, /notes/once, --poison, /notes/notes]}}}}}}
     volumeMounts: [{{name: notes, mountPath: /notes}}]
   volumes: [{}]
 ",

@@ -42,7 +42,7 @@ fn pod(number: usize) -> anyhow::Result<Pod> {
                 "args": ["server", "--port", "8080"],
                 "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10},
                 "readinessProbe": {
-                    "exec": {"command": ["/rekindle", "--version"]},
+                    "exec": {"command": ["/demo", "--version"]},
                     "periodSeconds": 10,
                 },
             }],

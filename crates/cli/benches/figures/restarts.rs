@@ -109,7 +109,7 @@ fn guarded_pod(name: &str) -> anyhow::Result<Pod> {
     let containers = pod.spec.as_mut().map(|spec| &mut spec.containers);
     let one = containers.and_then(|all| all.first_mut()).context("a container")?;
     one.liveness_probe = Some(serde_json::from_value(json!({
-        "exec": {"command": ["/rekindle", "--version"]}, "periodSeconds": 10,
+        "exec": {"command": ["/demo", "--version"]}, "periodSeconds": 10,
     }))?);
     let nothing = json!({"sleep": {"seconds": 0}});
     one.lifecycle =

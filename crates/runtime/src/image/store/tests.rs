@@ -379,7 +379,7 @@ fn builtin_names_cannot_be_taken() {
         [PathBuf::from("/")]
     );
     let demo = world.store().resolve("localhost/demo").unwrap().unwrap();
-    assert_eq!(demo.config.entrypoint, ["/rekindle", "demo"]);
+    assert_eq!(demo.config.entrypoint, ["/demo"]);
     assert_eq!(world.store().resolve(&demo.id).unwrap(), Some(demo));
 }
 
