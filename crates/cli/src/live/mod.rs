@@ -24,6 +24,11 @@ enum Change {
     Ledger(Box<watcher::Event<RestartLedger>>),
 }
 
+/// Between two drawings for changes, at least: what many pods do at once is drawn once.
+const DRAWN_EVERY: Duration = Duration::from_millis(100);
+/// Between two for a countdown.
+const COUNTED_EVERY: Duration = Duration::from_secs(1);
+
 /// Keeps the table up to date until the future is dropped. Draws when something changes or the terminal is resized, and once
 /// a second only while a countdown is shown.
 pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
@@ -36,23 +41,31 @@ pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
     let mut screen = Screen::of_stdout();
     // without it the table is redrawn at its next change
     let mut resizes = signal(SignalKind::window_change()).ok();
+    let mut due = None;
+    let mut drawn_at = Instant::now();
     loop {
-        let countdown = async {
-            if board.counts_down(now()) {
-                sleep_until(Instant::now() + Duration::from_secs(1)).await;
-            } else {
-                std::future::pending::<()>().await;
-            }
-        };
         tokio::select! {
             change = changes.next() => match change {
-                Some(change) => board.apply(change),
+                Some(change) => {
+                    board.apply(change);
+                    due = Some(drawn_at + DRAWN_EVERY);
+                }
                 None => return,
             },
-            () = countdown => {}
-            () = next_resize(&mut resizes) => {}
+            () = at(due) => {
+                screen.draw(&board.rows(now()));
+                drawn_at = Instant::now();
+                due = board.counts_down(now()).then(|| drawn_at + COUNTED_EVERY);
+            }
+            () = next_resize(&mut resizes) => due = Some(drawn_at),
         }
-        screen.draw(&board.rows(now()));
+    }
+}
+
+async fn at(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
 

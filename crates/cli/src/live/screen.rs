@@ -152,11 +152,10 @@ impl Appended {
 
 /// Whether two rows differ at most in what changes by itself as time passes: how long ago, and in how long.
 fn says_the_same(one: &[String; 7], other: &[String; 7]) -> bool {
-    let steady = |row: &[String; 7]| {
-        let [pod, ready, status, restarts, rung, _next, why] = row.clone();
-        let count = restarts.split(' ').next().unwrap_or_default().to_owned();
+    fn steady([pod, ready, status, restarts, rung, _next, why]: &[String; 7]) -> [&str; 6] {
+        let count = restarts.split(' ').next().unwrap_or_default();
         [pod, ready, status, count, rung, why]
-    };
+    }
     steady(one) == steady(other)
 }
 
