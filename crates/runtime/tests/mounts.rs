@@ -148,3 +148,36 @@ fn a_creation_tells_who_the_process_is_and_so_does_what_the_next_agent_finds() {
     world.reopen();
     assert_eq!(world.snapshot().containers[0].user, Some(user));
 }
+
+/// What an engine mounts in every pod's containers costs nothing on the disk, whatever of it the image lacks.
+#[test]
+fn nothing_is_written_for_the_usual_mounts_before_a_container_runs() {
+    let world = World::new();
+    world.run_sandbox();
+    let (file, folder) = (world.path("file"), world.path("folder"));
+    fs::write(&file, "from outside").unwrap();
+    fs::create_dir(&folder).unwrap();
+    let mut spec = world.spec("app", 0);
+    spec.image = "localhost/demo".to_owned();
+    spec.args = vec!["signal".to_owned()];
+    let usual = |source: &Path, to| {
+        let source = MountSource::Host(source.to_owned());
+        volume(source, to, Access::ReadWrite, MountOptions::default())
+    };
+    let files = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
+    spec.mounts = files.iter().map(|to| usual(&file, to)).collect();
+    spec.mounts.push(usual(&folder, "/var/run/secrets/kubernetes.io/serviceaccount"));
+    let pid = world.start(&spec).pid;
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    for path in files {
+        assert_eq!(fs::read_to_string(root.join(&path[1..])).unwrap(), "from outside", "{path}");
+    }
+    let sandbox = fs::read_dir(world.config().data_dir.join("sandboxes")).unwrap();
+    let roots = sandbox.map(|one| one.unwrap().path().join("roots")).filter(|roots| roots.is_dir());
+    let written = roots.flat_map(|roots| fs::read_dir(roots).unwrap()).flat_map(|root| {
+        fs::read_dir(root.unwrap().path().join("upper")).unwrap().map(|one| one.unwrap().path())
+    });
+    assert_eq!(written.collect::<Vec<_>>(), Vec::<PathBuf>::new());
+    world.block(world.rt().signal_container(&spec.key, StopSignal::Kill)).unwrap();
+    world.next_exit();
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rekindle_shim::protocol::{
     Answer, ContainerPlan, Failure, FailureKind, Phase, PidNamespacePlan, Request, UserIds,
 };
-use rekindle_types::{ContainerUser, Tick};
+use rekindle_types::{ContainerAttempt, ContainerUser, Tick};
 
 use super::layout;
 use super::link::CallError;
@@ -70,7 +70,10 @@ pub(crate) async fn create(
         Ok((plan, record)) => {
             sandbox.insert(&slot, record.clone(), Phase::Created);
             let called = link.call(Request::Create(Box::new(plan))).await;
-            janitor::refill_roots(shared, &sandbox);
+            if key.attempt > ContainerAttempt(0) {
+                // what was started again will be once more; most containers never are
+                janitor::refill_roots(shared, &sandbox);
+            }
             match called {
                 Ok(prepared) => identified(&sandbox, &slot, record, prepared),
                 Err(error) => Err(refused(&key, OPERATION, error)),
@@ -148,11 +151,12 @@ fn prepare(
     check_proc_mount(spec, sandbox.namespaces.users)?;
     // until the record below says that the image is used
     let _hold = shared.images.hold().map_err(|e| e.to_runtime(&spec.image))?;
-    let image = resolve(shared, &spec.image)?;
+    let mut image = resolve(shared, &spec.image)?;
     let volumes = volume_images(shared, spec)?;
     let root = match image.rootfs.upper {
         UpperKind::Tmpfs { .. } => None,
         UpperKind::Directory => {
+            image.rootfs.lower_dirs.extend(shared.places.beneath(&spec.mounts));
             let taken = sandbox.roots.take();
             let at = sandbox.roots.dir().display();
             Some(taken.map_err(|e| failed(key, OPERATION, format!("make a folder in {at}: {e}")))?)

@@ -6,6 +6,7 @@
 //!                               mnt/                mount point, empty
 //!                               <slot>.state        what became of a container (the shim's)
 //!                               roots/<number>/     upper, work
+//! <data>/places/<which>/                            mount points, a layer beneath images
 //! <data>/trash/                                     on its way out
 //! <run>/<sandbox id>                                the shim's socket
 //! ```
@@ -103,6 +104,10 @@ impl Layout {
 
     pub(crate) fn trash(&self) -> PathBuf {
         self.data.join("trash")
+    }
+
+    pub(crate) fn places(&self) -> PathBuf {
+        self.data.join("places")
     }
 
     pub(crate) fn run(&self) -> &Path {

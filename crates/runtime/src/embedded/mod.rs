@@ -18,6 +18,7 @@ mod janitor;
 mod layout;
 mod limits;
 mod link;
+mod places;
 mod plan;
 mod records;
 mod recover;
@@ -62,6 +63,7 @@ pub use images::images_in_use;
 use cgroup::Cgroups;
 use clearing::Clearing;
 use layout::Layout;
+use places::Places;
 use sandbox::Sandbox;
 use seccomp::Profiles;
 use shim_process::Program;
@@ -108,6 +110,7 @@ pub struct EmbeddedRuntime {
 struct Shared {
     layout: Layout,
     cgroups: Cgroups,
+    places: Places,
     profiles: Profiles,
     program: Program,
     images: Arc<ImageStore>,
@@ -131,9 +134,11 @@ impl EmbeddedRuntime {
     pub async fn open(config: Config) -> Result<Self, RuntimeError> {
         support::check(&config)?;
         let (events, receiver) = mpsc::unbounded_channel();
+        let layout = Layout::open(&config.engine_id, &config.data_dir, &config.run_dir)
+            .map_err(|e| unavailable("open the runtime's folders", e))?;
         let shared = Arc::new(Shared {
-            layout: Layout::open(&config.engine_id, &config.data_dir, &config.run_dir)
-                .map_err(|e| unavailable("open the runtime's folders", e))?,
+            places: Places::open(&layout.places()),
+            layout,
             cgroups: Cgroups::detect(&config.engine_id)
                 .map_err(|e| unavailable("find the machine's cgroups", e))?,
             profiles: Profiles::default(),

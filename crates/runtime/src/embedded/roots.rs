@@ -5,9 +5,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many are kept ready in a sandbox: a restart of two containers at once finds one for each.
+/// How many are kept ready in a sandbox that is made ahead, and in one whose containers are started again: two find one each.
 const READY: usize = 2;
 
 /// The folders of one sandbox, `roots/<number>/{upper,work}`.
@@ -15,6 +15,8 @@ const READY: usize = 2;
 pub(crate) struct Roots {
     dir: PathBuf,
     inner: Mutex<Inner>,
+    /// Held while some are made ahead: two at a time would make too many.
+    refilling: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -26,11 +28,11 @@ struct Inner {
 impl Roots {
     /// In this folder, which need not stand yet.
     pub(crate) fn new(dir: PathBuf) -> Self {
-        Self { dir, inner: Mutex::default() }
+        Self { dir, inner: Mutex::default(), refilling: Mutex::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where they are.
@@ -49,6 +51,7 @@ impl Roots {
 
     /// Makes what is missing of those kept ready.
     pub(crate) fn refill(&self) -> io::Result<()> {
+        let _one_at_a_time = self.refilling.lock().unwrap_or_else(PoisonError::into_inner);
         while self.inner().ready.len() < READY {
             let name = self.make()?;
             self.inner().ready.push(name);
