@@ -10,7 +10,7 @@
 //! - Every write gets the next [`Revision`]; it becomes visible, as one step with all others of its batch, only after
 //!   the batch is durable. What a client was told, or has read, is therefore never lost.
 //! - Reads never touch the disk: an in-memory index keeps the newest version of each key, and older ones as far back as
-//!   the history of events goes. [`Limits`] bound the history by count and by bytes; older revisions are compacted.
+//!   the history of events goes. [`Limits`] bound the history by count and by bytes, [`Compaction`] by age; older revisions are compacted.
 //! - The disk is a trait ([`Disk`]): [`redb_disk::RedbDisk`] on a real machine, [`memory::MemoryDisk`] in tests and in
 //!   the simulator. Nothing here starts a thread: a driver runs [`Committer::run`] on a thread of its own, the
 //!   simulator calls [`Committer::commit_pending`] at the moments that it chooses.
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod committer;
+mod compaction;
 mod disk;
 mod error;
 mod history;
@@ -39,6 +40,7 @@ mod watch;
 mod writer;
 
 pub use committer::{Committed, Committer};
+pub use compaction::Compaction;
 pub use disk::{Batch, Disk, DiskError, DiskSource, Loaded, Row};
 pub use error::StoreError;
 pub use key::{Key, Revision};

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use rekindle_store::memory::{Fault, MemoryDisk};
 use rekindle_store::{
-    Committer, Expect, Limits, Mutation, RangeQuery, Revision, Store, StoreError,
+    Committer, Compaction, Expect, Limits, Mutation, RangeQuery, Revision, Store, StoreError,
 };
 use support::{delete, drain, put, revision};
 
@@ -271,6 +271,24 @@ fn revisions_that_cannot_be_read_are_told_apart() {
     store.compact(Revision(99));
     assert_eq!(store.oldest_revision(), Revision(3));
     assert_eq!(store.get("/a").unwrap().value, "3");
+}
+
+#[test]
+fn the_history_of_the_last_period_stays_and_what_is_older_goes() {
+    let (store, mut committer, _) = open();
+    let mut compaction = Compaction::new(store.clone());
+    let mut oldest = Vec::new();
+    for value in ["1", "2", "3", "4"] {
+        let _put = put(&store, "/a", Expect::Any, value).unwrap();
+        committer.commit_pending().unwrap();
+        compaction.step();
+        oldest.push((store.oldest_revision().0, store.revision().0));
+    }
+    assert_eq!(oldest, [(0, 1), (1, 2), (2, 3), (3, 4)]);
+    // nothing happened: nothing but the newest state is left
+    compaction.step();
+    assert_eq!(store.oldest_revision(), store.revision());
+    assert_eq!(store.get("/a").unwrap().value, "4");
 }
 
 #[test]

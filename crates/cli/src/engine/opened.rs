@@ -8,7 +8,7 @@ use rekindle_api::auth::{Authorizer, Pki, TokenKey, UserInfo};
 use rekindle_api::http::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_store::redb_disk::RedbDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::{Compaction, Limits, Store};
 
 use super::data_dir::{DataDir, PKI};
 
@@ -47,6 +47,11 @@ impl Opened {
     /// A client inside the process.
     pub fn client(&self, user: &str) -> Client {
         Client::new(self.front.in_process_service(UserInfo::internal(user)), "default")
+    }
+
+    /// What keeps its history short.
+    pub fn compaction(&self) -> Compaction {
+        Compaction::new(self.store.clone())
     }
 
     /// Ends the store; what was acknowledged is on the disk.

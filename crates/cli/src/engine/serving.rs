@@ -9,6 +9,7 @@ use anyhow::Context;
 use rekindle_api::auth::{Kubeconfig, Pki};
 use rekindle_api::http::{Front, Server, ServerLimits, Tls, keep_roles_aggregated};
 use rekindle_operator::LadderFigures;
+use rekindle_store::Compaction;
 use rekindle_types::Tick;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -21,6 +22,9 @@ use crate::args::Up;
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// kube-apiserver's `--etcd-compaction-interval`: who resumes a watch or a list may be away for so long.
+const COMPACTION_PERIOD: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// An API that is served.
 pub struct Serving {
@@ -56,6 +60,7 @@ impl Serving {
         let server = tokio::spawn(server.serve(listener, phases.stopped()));
         tokio::spawn(prune_events(front.clone(), phases.stopped()));
         tokio::spawn(keep_roles_aggregated(front.clone(), phases.stopped()));
+        tokio::spawn(forget_history(api.compaction(), phases.stopped()));
         Ok(Self { api, address, kubeconfig, server })
     }
 
@@ -111,6 +116,17 @@ fn write_kubeconfig(data_dir: &DataDir, pki: &Pki, api_url: &str) -> anyhow::Res
     .write(&path)
     .with_context(|| format!("write {}", path.display()))?;
     Ok(path)
+}
+
+/// Without it the history of an engine that has been up for days is as large as it may be.
+async fn forget_history(mut compaction: Compaction, stopped: impl Future<Output = ()>) {
+    let mut stopped = std::pin::pin!(stopped);
+    loop {
+        tokio::select! {
+            () = &mut stopped => return,
+            () = tokio::time::sleep(COMPACTION_PERIOD) => compaction.step(),
+        }
+    }
 }
 
 /// Takes Events away when their hour is over.

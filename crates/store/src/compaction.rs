@@ -1,0 +1,27 @@
+//! Forgetting by age, as kube-apiserver has etcd do it (`--etcd-compaction-interval`). The store knows no clock: whoever has one makes a
+//! step each period.
+
+use crate::key::Revision;
+use crate::store::Store;
+
+/// The history of one to two periods stays, within [`Limits`](crate::Limits).
+#[derive(Debug)]
+pub struct Compaction {
+    store: Store,
+    /// Where the store was at the step before.
+    keep_after: Revision,
+}
+
+impl Compaction {
+    /// Of this store, whose history so far stays at the first step.
+    pub fn new(store: Store) -> Self {
+        let keep_after = store.oldest_revision();
+        Self { store, keep_after }
+    }
+
+    /// A period is over: what was there at the step before is forgotten, as far as it is history.
+    pub fn step(&mut self) {
+        self.store.compact(self.keep_after);
+        self.keep_after = self.store.revision();
+    }
+}
