@@ -1,6 +1,7 @@
 //! A running engine of the benchmark's own, and a client for it.
 
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,13 @@ pub struct Engine {
 impl Engine {
     /// Starts it and waits until the API listens.
     pub async fn start() -> anyhow::Result<Self> {
-        Self::start_in(tempfile::Builder::new().prefix("rekindle-bench-").tempdir()?).await
+        Self::start_with(&[]).await
+    }
+
+    /// The same, with further arguments.
+    pub async fn start_with(more: &[&str]) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("rekindle-bench-").tempdir()?;
+        Self::start_in(dir, more).await
     }
 
     /// `kill -9`, and another engine on what it left.
@@ -31,11 +38,11 @@ impl Engine {
         self.child.kill()?;
         self.child.wait()?;
         let dir = std::mem::replace(&mut self.dir, tempfile::tempdir()?);
-        *self = Self::start_in(dir).await?;
+        *self = Self::start_in(dir, &[]).await?;
         Ok(())
     }
 
-    async fn start_in(dir: tempfile::TempDir) -> anyhow::Result<Self> {
+    async fn start_in(dir: tempfile::TempDir, more: &[&str]) -> anyhow::Result<Self> {
         let started = Instant::now();
         let mut child = Command::new(env!("CARGO_BIN_EXE_rekindle"))
             .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
@@ -45,6 +52,7 @@ impl Engine {
             )
             .args(["--bridge", "rkbench", "--pod-cidr", "10.251.0.0/20", "--data-dir"])
             .arg(dir.path())
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -58,7 +66,7 @@ impl Engine {
         }
         let api_after = started.elapsed();
         std::thread::spawn(move || lines.for_each(drop));
-        let kubeconfig = Kubeconfig::read_from(dir.path().join("kubeconfig"))?;
+        let kubeconfig = Kubeconfig::read_from(kubeconfig_in(dir.path()))?;
         let config =
             kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let client = Client::try_from(config)?;
@@ -83,10 +91,19 @@ impl Engine {
         }
     }
 
+    /// What clients need to reach it.
+    pub fn kubeconfig(&self) -> PathBuf {
+        kubeconfig_in(self.dir.path())
+    }
+
     /// Names its processes and cgroups.
     pub fn id(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.dir.path().join("engine-id"))?.trim().to_owned())
     }
+}
+
+fn kubeconfig_in(dir: &Path) -> PathBuf {
+    dir.join("kubeconfig")
 }
 
 impl Drop for Engine {

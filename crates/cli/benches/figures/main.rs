@@ -12,6 +12,7 @@ mod api_load;
 mod app;
 mod crowd;
 mod engine;
+mod handover;
 mod idle;
 mod machine;
 mod node_api;
@@ -26,8 +27,10 @@ use engine::Engine;
 use sample::Report;
 
 /// What can be measured by itself.
-const PARTS: [&str; 9] =
-    ["startup", "restarts", "idle", "rollout", "crowd", "probes", "node-api", "load", "peers"];
+const PARTS: [&str; 10] = [
+    "startup", "restarts", "idle", "rollout", "crowd", "probes", "node-api", "handover", "load",
+    "peers",
+];
 
 fn main() -> anyhow::Result<()> {
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
@@ -64,6 +67,9 @@ fn main() -> anyhow::Result<()> {
         }
         if wanted("node-api") {
             node_api::measure(&mut report).await?;
+        }
+        if wanted("handover") {
+            handover::measure(&mut report).await?;
         }
         if wanted("load") {
             let engine = Engine::start().await?;
