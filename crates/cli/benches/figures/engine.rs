@@ -96,6 +96,13 @@ impl Engine {
         kubeconfig_in(self.dir.path())
     }
 
+    /// The app of its demo image, which it has made when a container has run.
+    pub fn demo_app(&self) -> anyhow::Result<PathBuf> {
+        let mut made = std::fs::read_dir(self.dir.path().join("images/demo"))?;
+        let image = made.next().context("the demo image is not there yet")??;
+        Ok(image.path().join("fs/demo"))
+    }
+
     /// Names its processes and cgroups.
     pub fn id(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.dir.path().join("engine-id"))?.trim().to_owned())

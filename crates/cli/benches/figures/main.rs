@@ -10,6 +10,7 @@
 
 mod api_load;
 mod app;
+mod awake;
 mod crowd;
 mod engine;
 mod handover;
