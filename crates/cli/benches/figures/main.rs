@@ -10,7 +10,6 @@
 
 mod api_load;
 mod app;
-mod awake;
 mod crowd;
 mod engine;
 mod handover;

@@ -1,7 +1,6 @@
 //! Creating pods, killing containers, restarting whole pods: each seen through a client's watch.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -15,114 +14,66 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::app;
-use crate::awake::Awake;
 use crate::engine::Engine;
 use crate::sample::{CREATE, KILL, Report};
 
 const SAMPLES: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Without a tick of CPU time for so long, an engine has nothing to do.
-const QUIET: Duration = Duration::from_millis(100);
 /// How exactly the start of a process is seen.
 const OBSERVE_EVERY: Duration = Duration::from_micros(100);
-
-/// How samples follow each other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    /// One after the other: each meets what the one before has left to clear away.
-    InARow,
-    /// When the engine has nothing to do, on cores that are awake.
-    ByItself,
-}
-
-impl Pace {
-    fn named(self, what: &str) -> String {
-        match self {
-            Self::InARow => what.to_owned(),
-            Self::ByItself => format!("… {what}, each by itself"),
-        }
-    }
-
-    async fn wait(self, engine: &Engine) -> anyhow::Result<()> {
-        match self {
-            Self::InARow => Ok(()),
-            Self::ByItself => engine.quiet(QUIET).await,
-        }
-    }
-}
 
 pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()> {
     let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
     // The first pod of an image prepares the image; that is not what is measured.
     create(&pods, &pod("warm-up")?).await?;
-    measure_at(Pace::InARow, engine, &pods, report).await?;
-    {
-        let _awake = Awake::keep()?;
-        measure_at(Pace::ByItself, engine, &pods, report).await?;
-        apps_by_hand(&engine.demo_app()?, report)?;
-    }
-    remove_all(&pods).await
-}
 
-async fn measure_at(
-    pace: Pace,
-    engine: &Engine,
-    pods: &Api<Pod>,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let prefix = if pace == Pace::InARow { "row" } else { "alone" };
-    let name = |number: usize| format!("{prefix}-{number}");
     let mut created = Vec::new();
     for number in 0..SAMPLES {
-        pace.wait(engine).await?;
-        created.push(create(pods, &pod(&name(number))?).await?);
+        created.push(create(&pods, &pod(&format!("created-{number}"))?).await?);
     }
-    report.durations(&pace.named(CREATE), "≤ 20 ms", created);
+    report.durations(CREATE, "≤ 20 ms", created);
 
     let (mut running, mut visible) = (Vec::new(), Vec::new());
     for number in 0..SAMPLES {
-        pace.wait(engine).await?;
-        let (process, api) = kill(pods, &name(number)).await?;
+        let (process, api) = kill(&pods, &format!("created-{number}")).await?;
         running.push(process);
         visible.push(api);
     }
-    report.durations(&pace.named(KILL), "≤ 4 ms", running);
-    report.durations(&pace.named("killed → restart visible in the API"), "≤ 10 ms", visible);
+    report.durations(KILL, "≤ 4 ms", running);
+    report.durations("container killed → restart visible in the API", "≤ 10 ms", visible);
 
     let mut guarded = Vec::new();
     for number in 0..SAMPLES {
-        let pod = guarded_pod(&format!("{prefix}-guarded-{number}"))?;
-        create(pods, &pod).await?;
-        pace.wait(engine).await?;
-        guarded.push(kill(pods, &pod.name_any()).await?.0);
+        let pod = guarded_pod(&format!("guarded-{number}"))?;
+        create(&pods, &pod).await?;
+        guarded.push(kill(&pods, &pod.name_any()).await?.0);
     }
-    let what = "the same with a liveness probe, a postStart and a preStop hook";
-    report.durations(&pace.named(what), "≤ 4 ms", guarded);
+    report.durations(
+        "the same with a liveness probe, a postStart and a preStop hook",
+        "≤ 4 ms",
+        guarded,
+    );
 
     let restarts = Api::<PodRestart>::namespaced(engine.client.clone(), "default");
     let mut whole = Vec::new();
     for number in 0..SAMPLES {
-        pace.wait(engine).await?;
-        whole.push(restart(pods, &restarts, &name(number)).await?);
+        whole.push(restart(&pods, &restarts, &format!("created-{number}")).await?);
     }
-    let what = "whole-pod restart, 2 containers, all running again";
-    report.durations(&pace.named(what), "≤ 10 ms and app", whole);
-    Ok(())
-}
-
-fn apps_by_hand(app: &Path, report: &mut Report) -> anyhow::Result<()> {
+    report.durations(
+        "whole-pod restart, 2 containers, all running again",
+        "≤ 10 ms and app",
+        whole,
+    );
     let (mut starts, mut stops) = (Vec::new(), Vec::new());
+    let app = engine.demo_app()?;
     for _ in 0..SAMPLES {
-        let (start, stop) = app::start_and_stop(app, 2)?;
+        let (start, stop) = app::start_and_stop(&app, 2)?;
         starts.push(start);
         stops.push(stop);
     }
     report.durations("2 of its app run by hand: from their start to their first line", "–", starts);
     report.durations("… from SIGTERM to their end", "–", stops);
-    Ok(())
-}
 
-async fn remove_all(pods: &Api<Pod>) -> anyhow::Result<()> {
     for pod in pods.list(&Default::default()).await? {
         pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;
     }
