@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rekindle_shim::protocol::{
     Answer, ContainerPlan, Failure, FailureKind, Phase, PidNamespacePlan, Request, UserIds,
 };
-use rekindle_types::{ContainerAttempt, ContainerUser, Tick};
+use rekindle_types::{ContainerUser, Tick};
 
 use super::layout;
 use super::link::CallError;
@@ -70,10 +70,7 @@ pub(crate) async fn create(
         Ok((plan, record)) => {
             sandbox.insert(&slot, record.clone(), Phase::Created);
             let called = link.call(Request::Create(Box::new(plan))).await;
-            if key.attempt > ContainerAttempt(0) {
-                // what was started again will be once more; most containers never are
-                janitor::refill_roots(shared, &sandbox);
-            }
+            janitor::refill_roots(shared, &sandbox, key.attempt);
             match called {
                 Ok(prepared) => identified(&sandbox, &slot, record, prepared),
                 Err(error) => Err(refused(&key, OPERATION, error)),

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rekindle_types::ContainerAttempt;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -90,17 +91,32 @@ fn reap_shim(sandbox: &Sandbox) {
     }
 }
 
-/// Makes folders for the containers to come.
-pub(crate) fn refill_roots(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
-    let sandbox = sandbox.clone();
-    shared.clearing.begin(move || {
+/// Makes folders for the containers to come: now where one was started again already, as it will be once more, else when the start of
+/// all that was started with it does not wait for the disk any more.
+pub(crate) fn refill_roots(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+    attempt: ContainerAttempt,
+) {
+    let of = Arc::downgrade(sandbox);
+    let refill = move || {
         // A sandbox on its way out has no use for them, nor the place.
+        let Some(sandbox) = of.upgrade().filter(|sandbox| !sandbox.is_going()) else { return };
         if let Err(error) = sandbox.roots.refill()
             && !sandbox.is_going()
         {
             tracing::debug!(%error, pod = %sandbox.key.pod, "no folders are made ahead");
         }
-    });
+    };
+    if attempt > ContainerAttempt(0) {
+        shared.clearing.begin(refill);
+    } else {
+        shared.clearing.begin_at_leisure(move |pace| match pace {
+            Pace::AtLeisure => refill(),
+            // the engine ends: the next one makes its own
+            Pace::AtOnce => {}
+        });
+    }
 }
 
 /// Clears away one container's root and cgroup.

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many are kept ready in a sandbox that is made ahead, and in one whose containers are started again: two find one each.
+/// How many are kept ready in a sandbox: a restart of two containers at once finds one for each.
 const READY: usize = 2;
 
 /// The folders of one sandbox, `roots/<number>/{upper,work}`.
