@@ -6,6 +6,7 @@
 //!   crowds    how many pods with the same labels are on which node      (spreading, affinity of a pod that comes)
 //!   opinions  how many pods with the same affinity are on which node    (affinity of the pods that are there)
 //!   images    which nodes have an image, and how large it is
+//!   machines  which nodes are one machine and share its ports
 //!   attempts  which waiting pods fitted nowhere, how often, and when last
 //! ```
 //! A pod counts from its binding until it is finished or gone.
@@ -13,6 +14,7 @@
 mod attempts;
 mod crowds;
 mod images;
+mod machines;
 mod node_state;
 mod opinions;
 mod ports;
@@ -31,6 +33,8 @@ pub use attempts::Attempt;
 pub(crate) use attempts::Attempts;
 pub(crate) use crowds::Crowds;
 pub(crate) use images::Images;
+use machines::Machines;
+pub(crate) use machines::addresses;
 pub(crate) use node_state::{NodeState, is_ready};
 pub(crate) use opinions::Opinions;
 pub(crate) use ports::Ports;
@@ -46,6 +50,7 @@ pub(crate) struct Cluster {
     crowds: Crowds,
     opinions: Opinions,
     images: Images,
+    machines: Machines,
 }
 
 /// Whether a pod comes to its node or leaves it.
@@ -75,6 +80,7 @@ impl Cluster {
             Object::Node(node) => {
                 let name = name_of(node);
                 self.images.insert(name, node);
+                self.machines.insert(name, node);
                 let state = self.nodes.entry(name.to_owned()).or_default();
                 self.node_count += usize::from(state.node().is_none());
                 state.appear(node);
@@ -90,6 +96,7 @@ impl Cluster {
             Object::Node(node) => {
                 let name = name_of(node);
                 self.images.remove(name, node);
+                self.machines.remove(name, node);
                 if let Some(state) = self.nodes.get_mut(name) {
                     self.node_count -= usize::from(state.node().is_some());
                     state.disappear();
@@ -134,6 +141,15 @@ impl Cluster {
     pub(crate) fn node(&self, name: &str) -> Option<(&Arc<Node>, &NodeState)> {
         let state = self.nodes.get(name)?;
         Some((state.node()?, state))
+    }
+
+    /// The other nodes on the machine of this one, which share its ports.
+    pub(crate) fn beside<'a>(
+        &'a self,
+        node: &'a Node,
+    ) -> impl Iterator<Item = (&'a str, &'a NodeState)> {
+        let names = self.machines.beside(node);
+        names.filter_map(|name| Some((name, self.nodes.get(name)?)))
     }
 
     /// What the pods of a node ask for, all together.

@@ -1,8 +1,8 @@
 //! Ports of the node: two pods with the same one do not fit on it.
 
-use k8s_openapi::api::core::v1::{ContainerPort, Pod};
+use k8s_openapi::api::core::v1::{ContainerPort, Node, Pod};
 
-use super::NodeState;
+use super::{Cluster, NodeState};
 
 /// The address that stands for all of the node.
 const ALL_ADDRESSES: &str = "0.0.0.0";
@@ -40,6 +40,16 @@ impl<'a> Ports<'a> {
             protocol: protocol(port).to_owned(),
             address: address(port).to_owned(),
         })
+    }
+
+    /// True when there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// True when a pod on another node of the same machine has one of them.
+    pub(crate) fn are_taken_beside(&self, cluster: &Cluster, node: &Node) -> bool {
+        !self.is_empty() && cluster.beside(node).any(|(_, beside)| self.are_taken_on(beside))
     }
 
     /// True when one of the node's pods has one of them. Those that terminate have their ports until they are gone.

@@ -73,6 +73,7 @@ fn node(number: u8, cpu: u8, images: u8, health: u8) -> Node {
         "spec": {"taints": if health.is_multiple_of(2) { taint } else { Value::Null }},
         "status": {"conditions": [{"type": "Ready", "status": ready,
                 "lastTransitionTime": format!("2026-11-21T11:00:0{}Z", health % 7)}],
+            "addresses": [{"type": "InternalIP", "address": format!("10.0.0.{}", cpu % 2)}],
             "allocatable": {"cpu": cpu.to_string(), "pods": "10"}, "images": images},
     }))
     .unwrap()

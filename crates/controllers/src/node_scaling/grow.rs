@@ -58,10 +58,6 @@ pub(super) fn look(view: &View, nodes: Nodes<'_>) -> Waiting {
             continue;
         }
         match scheduler::fits_on(&world, &pod, NEW) {
-            Ok(()) if scheduler::ports_are_taken(view, &pod) => {
-                let why = "all nodes share the machine's ports".to_owned();
-                answer.not_helped.push((pod, why));
-            }
             Ok(()) => {
                 world.apply(Object::from(placed(&pod, Some(NEW))));
                 answer.helped.push(pod);

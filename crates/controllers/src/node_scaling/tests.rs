@@ -20,6 +20,7 @@ fn node(name: &str) -> Value {
         "status": {
             "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
             "conditions": [{"type": "Ready", "status": "True"}],
+            "addresses": [{"type": "InternalIP", "address": "10.88.0.254"}],
         },
     })
 }

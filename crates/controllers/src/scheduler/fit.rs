@@ -11,7 +11,7 @@ use super::refusal::Refusal;
 use super::spread::Spread;
 use super::{filter, priority};
 use crate::View;
-use crate::cluster::{NodeState, Ports, Requests, Shift};
+use crate::cluster::{Cluster, NodeState, Ports, Requests, Shift};
 
 /// A pod that looks for a node.
 #[derive(Clone)]
@@ -19,6 +19,7 @@ pub(super) struct Fit<'a> {
     pub(super) pod: &'a Pod,
     pub(super) requests: Requests,
     pub(super) neighbours: Neighbours<'a>,
+    cluster: &'a Cluster,
     ports: Ports<'a>,
     claims: &'a Claims<'a>,
     spread: Spread<'a>,
@@ -31,6 +32,7 @@ impl<'a> Fit<'a> {
             pod,
             requests: Requests::of(pod),
             neighbours: Neighbours::of(view, pod),
+            cluster: view.cluster(),
             ports: Ports::of(pod),
             claims,
             spread: Spread::of(view, pod),
@@ -73,17 +75,20 @@ impl<'a> Fit<'a> {
     /// What keeps the pod from the node as it is, if anything.
     pub(super) fn refusal(&self, node: &Node, state: &NodeState) -> Option<Refusal> {
         filter::placement_refusal(self.pod, node, state)
-            .or_else(|| self.shortage(state))
+            .or_else(|| self.shortage(node, state))
             .or_else(|| self.claims.refusal(node))
             .or_else(|| self.spread.reason_against(node))
             .or_else(|| self.neighbours.reason_against(node))
     }
 
     /// What the node lacks: a port, or room.
-    fn shortage(&self, state: &NodeState) -> Option<Refusal> {
+    fn shortage(&self, node: &Node, state: &NodeState) -> Option<Refusal> {
+        let no_port = "node(s) didn't have free ports for the requested pod ports";
         if self.ports.are_taken_on(state) {
-            let reason = "node(s) didn't have free ports for the requested pod ports";
-            return Some(Refusal::of_pods(reason));
+            return Some(Refusal::of_pods(no_port));
+        }
+        if self.ports.are_taken_beside(self.cluster, node) {
+            return Some(Refusal::final_for(no_port));
         }
         filter::shortages(&self.requests, state.allocatable(), state.used())
     }

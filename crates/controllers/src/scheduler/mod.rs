@@ -29,7 +29,7 @@ use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
-use crate::cluster::{Attempt, NodeState, Ports};
+use crate::cluster::{Attempt, NodeState};
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
@@ -166,12 +166,6 @@ pub(crate) fn fits_on(view: &View, pod: &Pod, node: &str) -> Result<(), String> 
             Err(refusals.explain())
         }
     }
-}
-
-/// True when a pod on any node has a port of its node that this one asks for.
-pub(crate) fn ports_are_taken(view: &View, pod: &Pod) -> bool {
-    let ports = Ports::of(pod);
-    view.cluster().nodes().any(|(_, _, state)| ports.are_taken_on(state))
 }
 
 fn nowhere(view: &View, reason: &str) -> String {

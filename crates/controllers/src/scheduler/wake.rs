@@ -78,6 +78,7 @@ fn affected_by_leaving(
     match left {
         Some(node) => {
             keys.extend(helped_by_room(view, node));
+            keys.extend(helped_by_ports(view, before, node));
             keys.extend(waiting_for_pods(view));
             keys.extend(waiting_for_volumes(view));
         }
@@ -120,6 +121,16 @@ fn helped_by_room<'a>(view: &'a View, node: &str) -> impl Iterator<Item = Key> +
         .map(|(_, name)| Key::Schedule(name))
 }
 
+/// The pods that other nodes of its machine may take now that a pod is gone and with it its ports.
+fn helped_by_ports(view: &View, pod: &Pod, node: &str) -> BTreeSet<Key> {
+    if Ports::of(pod).is_empty() {
+        return BTreeSet::new();
+    }
+    let node = view.cluster().node(node);
+    let beside = node.into_iter().flat_map(|(node, _)| view.cluster().beside(node));
+    beside.flat_map(|(name, _)| helped_by_room(view, name)).collect()
+}
+
 fn is_helped(
     view: &View,
     pod: &Pod,
@@ -134,7 +145,9 @@ fn is_helped(
     let may_preempt =
         weakest.is_some_and(|weakest| weakest < priority(&pod)) && !preemption::is_never(&pod);
     let has_room = || filter::shortages(requests, state.allocatable(), state.used()).is_none();
-    may_preempt || (has_room() && !Ports::of(&pod).are_taken_on(state))
+    let ports = Ports::of(&pod);
+    let has_ports = || !ports.are_taken_on(state) && !ports.are_taken_beside(view.cluster(), node);
+    may_preempt || (has_room() && has_ports())
 }
 
 /// The pods without a node that use claims.
@@ -174,4 +187,5 @@ fn looks_alike(a: &Node, b: &Node) -> bool {
         && cluster::is_ready(a) == cluster::is_ready(b)
         && a.metadata.deletion_timestamp == b.metadata.deletion_timestamp
         && Requests::allocatable(a) == Requests::allocatable(b)
+        && cluster::addresses(a).eq(cluster::addresses(b))
 }

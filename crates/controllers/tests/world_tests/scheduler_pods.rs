@@ -270,6 +270,43 @@ fn two_pods_with_one_port_of_the_node_do_not_share_it() {
     }
 }
 
+#[test]
+fn nodes_of_one_machine_share_its_ports() {
+    let port = json!([{"containerPort": 80, "hostPort": 8080}]);
+    let spec = json!({"containers": [{"name": "main", "image": "one", "ports": port}]});
+    // (the address of the other node, whether the second pod goes there)
+    for (address, fits) in [("10.0.0.1", false), ("10.0.0.2", true)] {
+        let mut world = world(&[("a", "east"), ("b", "west")]);
+        for (name, address) in [("a", "10.0.0.1"), ("b", address)] {
+            world.api.change(&id(Kind::Node, name), |node| {
+                node["status"]["addresses"] =
+                    json!([{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": "x"}]);
+            });
+        }
+        let first = world.create(pod_with("first", "web", &spec));
+        world.settle();
+        let next = world.create(pod_with("next", "web", &spec));
+        world.settle();
+        assert_eq!(node_of(&world, &next).is_some(), fits, "{address}");
+        if !fits {
+            let said = "FailedScheduling: 0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports. preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.";
+            assert!(world.said().contains(&said.to_owned()), "{:?}", world.said());
+            // the node of the first takes nobody else: it goes to the one beside
+            let of_first = node_of(&world, &first).unwrap();
+            world.api.change(&id(Kind::Node, &of_first), |node| {
+                node["spec"]["unschedulable"] = json!(true);
+            });
+            world.settle();
+            assert_eq!(node_of(&world, &next), None);
+            world.api.user_deletes(&first, Propagation::Default);
+            world.kubelet_at(&first);
+            world.settle();
+            let other = if of_first == "a" { "b" } else { "a" };
+            assert_eq!(node_of(&world, &next).as_deref(), Some(other));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
