@@ -56,39 +56,36 @@ pub struct WatchAnswer {
 }
 
 const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
 
 impl Answer {
-    /// A JSON answer.
-    pub fn json(code: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self {
-            code,
-            content_type: JSON,
-            warnings: Vec::new(),
-            headers: Vec::new(),
-            body: body.into(),
-        }
+    /// With a body of this media type.
+    pub(crate) fn new(
+        code: StatusCode,
+        content_type: &'static str,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        Self { code, content_type, warnings: Vec::new(), headers: Vec::new(), body: body.into() }
     }
 
-    /// An answer with a body of some other media type.
-    pub(crate) fn of(content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        Self { content_type, ..Self::json(StatusCode::OK, body) }
+    /// A JSON answer.
+    pub fn json(code: StatusCode, body: impl Into<Bytes>) -> Self {
+        Self::new(code, JSON, body)
     }
 
     /// A plain text.
     pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self { content_type: "text/plain; charset=utf-8", ..Self::json(code, body) }
+        Self::new(code, TEXT, body)
     }
 
-    /// What another server has answered. A code that HTTP does not have is 500.
+    /// What another server has answered.
     pub fn relayed(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { content_type, ..Self::json(code, body) }
+        Self::new(status_code(code), content_type, body)
     }
 
     /// A `Status`.
     pub fn status(status: &Status) -> Self {
-        let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self::json(code, status.to_json())
+        Self::json(status_code(status.code), status.to_json())
     }
 
     /// The same, with warnings.
@@ -100,6 +97,11 @@ impl Answer {
         }
         self
     }
+}
+
+/// A code that HTTP does not have is 500.
+fn status_code(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 impl From<ApiError> for Answer {

@@ -126,7 +126,10 @@ impl<S: NodeSupply> Scaler<S> {
         let mut view = snapshot(&self.client, now).await?;
         let nodes = Nodes { first: &first, further: &further };
         for node in broken_off(&view, nodes, self.removing.as_deref()) {
-            self.give_back(&node.name_any(), &mut view).await?;
+            // from here on it is seen as it is
+            if let Some(changed) = give_back(&self.client, &node.name_any()).await? {
+                view.apply(Object::from(changed));
+            }
         }
         let outlook = self.scaling.look(&view, nodes, now);
         self.tell(&view, &outlook).await;
@@ -183,14 +186,6 @@ impl<S: NodeSupply> Scaler<S> {
             Err(error) => tracing::error!(node, %error, "the removal of a node failed inside"),
         }
         self.scaling.stays(&node);
-    }
-
-    /// A node whose removal was broken off takes pods again, and is seen so from here on.
-    async fn give_back(&self, node: &str, view: &mut View) -> Result<(), SupplyError> {
-        if let Some(changed) = give_back(&self.client, node).await? {
-            view.apply(Object::from(changed));
-        }
-        Ok(())
     }
 
     /// Says what is news.

@@ -4,7 +4,7 @@
 use crate::key::Revision;
 use crate::store::Store;
 
-/// The history of one to two periods stays, within [`Limits`](crate::Limits).
+/// After each step the history of the last period stays, within [`Limits`](crate::Limits).
 #[derive(Debug)]
 pub struct Compaction {
     store: Store,
@@ -13,13 +13,13 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// Of this store, whose history so far stays at the first step.
+    /// Of this store. A first step forgets nothing: how old its history is nobody knows.
     pub fn new(store: Store) -> Self {
         let keep_after = store.oldest_revision();
         Self { store, keep_after }
     }
 
-    /// A period is over: what was there at the step before is forgotten, as far as it is history.
+    /// A period is over: what was history at the step before is forgotten.
     pub fn step(&mut self) {
         self.store.compact(self.keep_after);
         self.keep_after = self.store.revision();

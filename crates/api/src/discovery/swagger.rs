@@ -2,6 +2,8 @@
 //! `v1` List, and for kinds that no version 3 document has; what it finds no definition of it leaves to the server, which validates
 //! everything anyway.
 
+use http::StatusCode;
+
 use crate::outcome::Answer;
 
 use super::version;
@@ -16,7 +18,7 @@ const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 pub(super) fn document(accept: &str) -> Answer {
     let version = version::git_version();
     if accept.contains("proto-openapi.spec.v2") {
-        return Answer::of(PROTOBUF, protobuf(&version));
+        return Answer::new(StatusCode::OK, PROTOBUF, protobuf(&version));
     }
     super::json(&serde_json::json!({
         "swagger": "2.0",

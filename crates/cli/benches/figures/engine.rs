@@ -128,7 +128,7 @@ impl Drop for Engine {
 }
 
 /// User and system time of a process so far, in the kernel's ticks of 10 ms.
-pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // the name in brackets may hold spaces: count from behind it
     let (_, fields) = stat.rsplit_once(')').context("a process name in brackets")?;
@@ -139,4 +139,15 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
         .map(str::parse::<u64>)
         .sum::<Result<u64, _>>()?;
     Ok(Duration::from_millis(ticks * 10))
+}
+
+/// What each of these processes uses of a core, in percent, over this time.
+pub async fn cpu_percent(processes: &[u32], observed: Duration) -> anyhow::Result<Vec<f64>> {
+    let used = || processes.iter().map(|pid| cpu_time(*pid)).collect::<anyhow::Result<Vec<_>>>();
+    let (before, start) = (used()?, Instant::now());
+    tokio::time::sleep(observed).await;
+    let percent = |(after, before): (Duration, &Duration)| {
+        after.saturating_sub(*before).as_secs_f64() / start.elapsed().as_secs_f64() * 100.0
+    };
+    Ok(used()?.into_iter().zip(&before).map(percent).collect())
 }

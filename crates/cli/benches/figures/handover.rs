@@ -12,7 +12,7 @@ use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::engine::{Engine, cpu_time};
+use crate::engine::{Engine, cpu_percent};
 use crate::sample::Report;
 
 const STOPS: usize = 5;
@@ -43,13 +43,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
 
     let standby = Candidate::start(&engine, "stands by")?;
     let processes = [leader.child.id(), standby.child.id()];
-    let used = || processes.iter().map(|pid| cpu_time(*pid)).collect::<anyhow::Result<Vec<_>>>();
-    let before = used()?;
-    tokio::time::sleep(OBSERVED).await;
-    let percent = |(after, before): (Duration, &Duration)| {
-        (after - *before).as_secs_f64() / OBSERVED.as_secs_f64() * 100.0
-    };
-    let shares: Vec<f64> = used()?.into_iter().zip(&before).map(percent).collect();
+    let shares = cpu_percent(&processes, OBSERVED).await?;
     report.value(
         "CPU of idle controllers: the process that leads / stands by",
         "none",

@@ -1,7 +1,7 @@
 //! What an engine costs that has nothing to do.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use futures::TryStreamExt;
@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::{WatchStreamExt, watcher};
 
-use crate::engine::{Engine, cpu_time};
+use crate::engine::{Engine, cpu_percent};
 use crate::restarts::pod;
 use crate::sample::Report;
 
@@ -70,20 +70,16 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
     report.value(
         &format!("CPU while {PODS} pods idle (engine and shims)"),
         "≤ 0.2 % of a core",
-        format!("{:.2} %", cpu_percent(&engine).await?),
+        format!("{:.2} %", idle_percent(&engine).await?),
     );
     Ok(())
 }
 
 /// What engine and shims use of a core, in percent, over [`OBSERVED`].
-pub async fn cpu_percent(engine: &Engine) -> anyhow::Result<f64> {
+pub async fn idle_percent(engine: &Engine) -> anyhow::Result<f64> {
     let shims = shims(&engine.id()?)?;
     let processes: Vec<u32> = shims.into_iter().chain([engine.pid()]).collect();
-    let total = || -> anyhow::Result<Duration> { processes.iter().map(|pid| cpu_time(*pid)).sum() };
-    let (before, start) = (total()?, Instant::now());
-    tokio::time::sleep(OBSERVED).await;
-    let used = total()?.saturating_sub(before);
-    Ok(used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0)
+    Ok(cpu_percent(&processes, OBSERVED).await?.iter().sum())
 }
 
 /// Pods of which none changes for so long will not run.

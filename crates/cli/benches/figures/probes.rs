@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use serde_json::json;
 
 use crate::engine::Engine;
-use crate::idle::{cpu_percent, wait_running};
+use crate::idle::{idle_percent, wait_running};
 use crate::sample::Report;
 
 const PODS: usize = 100;
@@ -25,7 +25,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     report.value(
         &format!("CPU while {PODS} pods are probed by HTTP and by a command every 10 s (engine and shims)"),
         "≤ 1 % of a core",
-        format!("{:.2} %", cpu_percent(&engine).await?),
+        format!("{:.2} %", idle_percent(&engine).await?),
     );
     Ok(())
 }

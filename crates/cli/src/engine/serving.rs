@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use rekindle_api::auth::{Kubeconfig, Pki};
@@ -21,10 +22,10 @@ use super::routes::Routes;
 use crate::args::Up;
 
 /// How often the API is asked whether Events have expired while none is due.
-const EXPIRY_LOOK: std::time::Duration = std::time::Duration::from_secs(600);
+const EXPIRY_LOOK: Duration = Duration::from_secs(600);
 
 /// kube-apiserver's `--etcd-compaction-interval`: who resumes a watch or a list may be away for so long.
-const COMPACTION_PERIOD: std::time::Duration = std::time::Duration::from_secs(300);
+const COMPACTION_PERIOD: Duration = Duration::from_secs(300);
 
 /// An API that is served.
 pub struct Serving {

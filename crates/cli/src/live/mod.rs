@@ -52,7 +52,7 @@ pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
                 }
                 None => return,
             },
-            () = at(due) => {
+            () = until(due) => {
                 screen.draw(&board.rows(now()));
                 drawn_at = Instant::now();
                 due = board.counts_down(now()).then(|| drawn_at + COUNTED_EVERY);
@@ -62,7 +62,7 @@ pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
     }
 }
 
-async fn at(due: Option<Instant>) {
+async fn until(due: Option<Instant>) {
     match due {
         Some(due) => sleep_until(due).await,
         None => std::future::pending().await,

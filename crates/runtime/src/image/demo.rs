@@ -24,8 +24,19 @@ const UNFINISHED: &str = "unfinished-";
 /// Apps kept, the current one included.
 const APPS_MAX: usize = 4;
 
-const PASSWD: &str = "root:x:0:0:root:/:/bin/false\nnobody:x:65534:65534:nobody:/:/bin/false\n";
-const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
+/// Folders, with their modes.
+const FOLDERS: [(&str, u32); 6] =
+    [("", 0o755), ("etc", 0o755), ("tmp", 0o1777), ("dev", 0o755), ("proc", 0o755), ("sys", 0o755)];
+/// Files, with what is in them and their modes.
+static FILES: [(&str, &[u8], u32); 3] = [
+    (
+        "etc/passwd",
+        b"root:x:0:0:root:/:/bin/false\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+        0o644,
+    ),
+    ("etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644),
+    ("demo", APP, 0o755),
+];
 
 /// The demo image of the running program; made when it is not there.
 pub(super) fn resolve(store: &Path) -> Result<ResolvedImage, ImageError> {
@@ -44,17 +55,8 @@ pub(super) fn resolve(store: &Path) -> Result<ResolvedImage, ImageError> {
 }
 
 /// Bytes of the image's files.
-pub(super) fn size_bytes(image: &ResolvedImage) -> u64 {
-    fn of(dir: &Path) -> u64 {
-        let Ok(listing) = fs::read_dir(dir) else { return 0 };
-        let size = |entry: fs::DirEntry| match entry.metadata() {
-            Ok(meta) if meta.is_dir() => of(&entry.path()),
-            Ok(meta) => meta.len(),
-            Err(_) => 0,
-        };
-        listing.flatten().map(size).sum()
-    }
-    image.rootfs.lower_dirs.iter().map(|dir| of(dir)).sum()
+pub(super) fn size_bytes() -> u64 {
+    FILES.iter().map(|(_, content, _)| content.len() as u64).sum()
 }
 
 fn config() -> ImageConfig {
@@ -87,23 +89,12 @@ fn make(dir: &Path, name: &str) -> Result<(), ImageError> {
 }
 
 fn fill(root: &Path) -> io::Result<()> {
-    let folder = |path: &str, mode| {
+    for (path, mode) in FOLDERS {
         let path = root.join(path);
         fs::create_dir_all(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode))
-    };
-    folder("", 0o755)?;
-    folder("etc", 0o755)?;
-    folder("tmp", 0o1777)?;
-    for place in ["dev", "proc", "sys"] {
-        folder(place, 0o755)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
     }
-    let files = [
-        ("etc/passwd", PASSWD.as_bytes(), 0o644),
-        ("etc/group", GROUP.as_bytes(), 0o644),
-        ("demo", APP, 0o755),
-    ];
-    for (path, content, mode) in files {
+    for (path, content, mode) in FILES {
         let path = root.join(path);
         write_synced(&path, content)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
@@ -161,6 +152,8 @@ mod tests {
         let again = resolve(store.path()).unwrap();
         assert_eq!((again.clone(), inode(&again)), (image.clone(), inode(&image)));
         assert_eq!(fs::read_dir(store.path().join(FOLDER)).unwrap().count(), APPS_MAX);
-        assert!(size_bytes(&image) > 0);
+        let root = &image.rootfs.lower_dirs[0];
+        let size = |path: &str| fs::metadata(root.join(path)).unwrap().len();
+        assert_eq!(size_bytes(), size("demo") + size("etc/passwd") + size("etc/group"));
     }
 }

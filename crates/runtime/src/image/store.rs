@@ -415,7 +415,7 @@ impl ImageStore {
             Some(demo) if demo.stands() => Ok(demo.clone()),
             Some(_) | None => {
                 let image = demo::resolve(&self.dir)?;
-                let size_bytes = demo::size_bytes(&image);
+                let size_bytes = demo::size_bytes();
                 Ok(made.insert(Demo { image, size_bytes }).clone())
             }
         }
