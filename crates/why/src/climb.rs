@@ -3,7 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::{
-    HoldReason, LedgerPhase, PodRestart, PodRestartPhase, RestartLedger, Rung,
+    CarriedOutBy, HoldReason, LedgerPhase, PodRestart, PodRestartPhase, ReplacementStep,
+    RestartLedger, Rung,
 };
 use rekindle_types::{Tick, span};
 
@@ -82,15 +83,73 @@ pub(crate) fn tell(
     }
 }
 
-/// What comes next: a restart that runs, the ladder's next attempt, or the end of a container's back-off.
-pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) -> Option<Next> {
-    let running = evidence.restarts.iter().find(|restart| {
+/// How a restart stands that was asked for and is not over.
+enum Stand<'a> {
+    NotTakenUp,
+    /// It is tried again; with the words of whoever tries.
+    Held(&'a str),
+    CarriedOut,
+}
+
+/// The restart that was asked for and is not over: of several the one that is furthest.
+fn under_way(restarts: &[PodRestart]) -> Option<(&PodRestart, Stand<'_>)> {
+    let open = restarts.iter().filter_map(|restart| {
         let status = restart.status.as_ref();
-        status.and_then(|status| status.phase).is_none_or(|phase| !phase.is_final())
+        let stand = match status.and_then(|status| status.phase) {
+            None => Stand::NotTakenUp,
+            Some(phase) if phase.is_final() => return None,
+            Some(_) => match status.and_then(|status| status.replacement.as_ref()) {
+                Some(replacement) if replacement.step == ReplacementStep::Held => {
+                    Stand::Held(status.and_then(|s| s.message.as_deref()).unwrap_or_default())
+                }
+                Some(_) | None => Stand::CarriedOut,
+            },
+        };
+        Some((restart, stand))
     });
-    if let Some(restart) = running {
+    open.max_by_key(|(_, stand)| match stand {
+        Stand::NotTakenUp => 0,
+        Stand::Held(_) => 1,
+        Stand::CarriedOut => 2,
+    })
+}
+
+/// What would let a restart go on that was asked for.
+pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
+    let (restart, stand) = under_way(&evidence.restarts)?;
+    match stand {
+        Stand::CarriedOut => None,
+        Stand::NotTakenUp => Some(match restart.spec.rung().carried_out_by() {
+            CarriedOutBy::Node => {
+                let node = evidence.pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+                let node = node.map_or_else(String::new, |node| format!(" {node}"));
+                format!("look whether the pod's node{node} answers: it carries the restart out")
+            }
+            CarriedOutBy::Operator => {
+                "look whether the controllers run: they carry the restart out".to_owned()
+            }
+        }),
+        Stand::Held(why) if why.contains("disruption budget") => Some(
+            "make other pods of its workload healthy, or let the disruption budget allow one more to be away"
+                .to_owned(),
+        ),
+        Stand::Held(_) if restart.spec.rung() == Rung::Reschedule => {
+            Some("add a node that takes the pod, or mend what keeps the others away".to_owned())
+        }
+        Stand::Held(_) => None,
+    }
+}
+
+/// What comes next: a restart that is asked for, the ladder's next attempt, or the end of a container's back-off.
+pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) -> Option<Next> {
+    if let Some((restart, stand)) = under_way(&evidence.restarts) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
-        return Some(Next { at: None, what: format!("PodRestart {name} is being carried out") });
+        let what = match stand {
+            Stand::NotTakenUp => "is not taken up yet".to_owned(),
+            Stand::Held(why) => format!("waits, and is tried again: {}", line(why)),
+            Stand::CarriedOut => "is being carried out".to_owned(),
+        };
+        return Some(Next { at: None, what: format!("PodRestart {name} {what}") });
     }
     let status = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
     let backoff = subjects.iter().find_map(|subject| backoff_ends(*subject));
@@ -122,7 +181,7 @@ pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) 
         return Some(Next { at: Some(at), what });
     }
     let exhausted = status.and_then(|status| status.phase) == Some(LedgerPhase::Exhausted);
-    exhausted.then(|| Next { at: None, what: "nothing: every rung was tried".to_owned() })
+    exhausted.then(|| Next { at: None, what: "nothing: its ladder is exhausted".to_owned() })
 }
 
 /// When a crash's back-off is over: the end of the container and the delay that its message names.

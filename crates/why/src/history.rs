@@ -1,6 +1,7 @@
 //! What happened in order. What is alike but for its numbers is one entry with a count, from when on, and how often, so that
 //! twenty days of crashes are a line and not a screen.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rekindle_types::{Tick, TickDuration};
@@ -9,7 +10,7 @@ use crate::account::{Entry, Source};
 use crate::events::{self, Seen};
 use crate::words::{line, shape};
 
-/// The entries that are kept: the latest ones.
+/// The entries that are kept: those that happened last.
 const ENTRIES_MAX: usize = 40;
 /// So many ends in a row have an average that says something.
 const MANY: u32 = 10;
@@ -89,14 +90,17 @@ impl History {
 
     /// Oldest first.
     pub(crate) fn finish(self) -> Vec<Entry> {
-        let mut entries: Vec<(Tick, Source, Folded)> =
-            self.entries.into_iter().map(|((source, _), e)| (e.first, source, e)).collect();
-        entries.sort_by_key(|(first, source, entry)| (*first, entry.last, *source));
-        let surplus = entries.len().saturating_sub(ENTRIES_MAX);
-        entries.drain(..surplus);
+        let mut entries: Vec<(Source, Folded)> =
+            self.entries.into_iter().map(|((source, _), entry)| (source, entry)).collect();
+        if entries.len() > ENTRIES_MAX {
+            // what began first and goes on is what it is all about
+            entries.sort_by_key(|(_, entry)| Reverse((entry.last, entry.count)));
+            entries.truncate(ENTRIES_MAX);
+        }
+        entries.sort_by_key(|(source, entry)| (entry.first, entry.last, *source));
         entries
             .into_iter()
-            .map(|(_, source, entry)| Entry {
+            .map(|(source, entry)| Entry {
                 every_seconds: entry.period(source).map(TickDuration::as_secs),
                 first: entry.first.to_time(),
                 last: entry.last.to_time(),

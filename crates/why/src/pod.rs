@@ -44,6 +44,9 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
             }
         }
     }
+    if verdict.state > State::Terminating {
+        advice.extend(climb::advice(evidence));
+    }
     Account {
         kind: "Pod".to_owned(),
         namespace: pod.metadata.namespace.clone(),
@@ -185,7 +188,7 @@ fn of_finding(
     let verdict = Verdict::new(state, sentence);
     match ledger.map(|status| (status.phase, status.held_rung)) {
         Some((Some(LedgerPhase::Exhausted), _)) => Verdict {
-            summary: format!("{}; every rung of its ladder was tried", verdict.summary),
+            summary: format!("{}; its ladder is exhausted", verdict.summary),
             ..verdict
         },
         Some((_, Some(rung))) => {

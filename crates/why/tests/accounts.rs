@@ -367,7 +367,7 @@ fn an_exhausted_ladder_says_what_it_tried() {
         &evidence,
         &expect![[r#"
             pod shop/web: failing
-              container "app" exited with 1; it ended 7 times since the pod's start 20d ago; every rung of its ladder was tried
+              container "app" exited with 1; it ended 7 times since the pod's start 20d ago; its ladder is exhausted
 
             What happened
               2026-11-01 12:00:00Z  placed on node-1
@@ -389,6 +389,70 @@ fn an_exhausted_ladder_says_what_it_tried() {
               - read its last lines; if they do not tell, the exit code is the app's own
         "#]],
     );
+}
+
+#[test]
+fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
+    // (rung, status, what comes next, what would help)
+    let cases = [
+        (
+            "Recreate",
+            json!({"phase": "Running",
+                "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
+            "PodRestart web-1 waits, and is tried again: Cannot evict pod as it would violate the pod's disruption budget.",
+            Some("make other pods of its workload healthy, or let the disruption budget allow one more to be away"),
+        ),
+        (
+            "Reschedule",
+            json!({"phase": "Running",
+                "message": "no node but node-1 can take the pod: 0/1 nodes are available",
+                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
+            "PodRestart web-1 waits, and is tried again: no node but node-1 can take the pod: 0/1 nodes are available",
+            Some("add a node that takes the pod, or mend what keeps the others away"),
+        ),
+        (
+            "Pod",
+            json!({}),
+            "PodRestart web-1 is not taken up yet",
+            Some("look whether the pod's node node-1 answers: it carries the restart out"),
+        ),
+        (
+            "Recreate",
+            json!({}),
+            "PodRestart web-1 is not taken up yet",
+            Some("look whether the controllers run: they carry the restart out"),
+        ),
+        (
+            "Pod",
+            json!({"phase": "Running"}),
+            "PodRestart web-1 is being carried out",
+            None,
+        ),
+    ];
+    for (rung, status, next, helps) in cases {
+        let mut evidence = evidence(crashed(3, json!({})), vec![]);
+        let restart = json!({
+            "metadata": {"name": "web-1", "creationTimestamp": "2026-11-21T11:58:00Z"},
+            "spec": {"podName": "web", "rung": rung}, "status": status
+        });
+        evidence.restarts = vec![serde_json::from_value::<PodRestart>(restart).unwrap()];
+        let account = of_pod(&evidence, NOW);
+        assert_eq!(account.next.map(|next| next.what).as_deref(), Some(next), "{rung}");
+        let added = account.advice.iter().any(|advice| Some(advice.as_str()) == helps);
+        assert_eq!(added, helps.is_some(), "{rung}: {:?}", account.advice);
+    }
+}
+
+#[test]
+fn what_began_first_and_goes_on_is_told_however_much_else_happened() {
+    let events = (0..60).map(|number| {
+        let letters: String = (0..=number).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
+        event("Odd", None, &format!("something {letters}"), 1)
+    });
+    let account = of_pod(&evidence(crashed(5940, json!({})), events.collect()), NOW);
+    assert_eq!(account.history.len(), 40);
+    assert!(account.history.iter().any(|entry| entry.count == 5941), "{:?}", account.history);
 }
 
 #[test]

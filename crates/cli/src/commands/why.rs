@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ListParams, LogParams};
+use kube::api::{Api, ListParams, LogParams, ObjectList};
 use kube::{Client, ResourceExt};
 use rekindle_api::http::SystemClock;
 use rekindle_types::Tick;
@@ -206,12 +206,14 @@ impl Reader {
             Restarts::None => return Ok(Vec::new()),
         };
         let api: Api<PodRestart> = Api::namespaced(self.client().clone(), &self.lookup.namespace);
-        match api.list(&params).await {
-            Ok(list) => Ok(list.items),
-            // a cluster without our kinds
-            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(Vec::new()),
-            Err(error) => Err(error).context("list the restarts that were asked for"),
-        }
+        let listed = match api.list(&params).await {
+            // a cluster without field selectors on our kinds; those of other pods are left out later
+            Err(kube::Error::Api(answer)) if answer.code == 400 => {
+                api.list(&ListParams::default()).await
+            }
+            listed => listed,
+        };
+        unless_unknown(listed).context("list the restarts that were asked for")
     }
 
     async fn events(&self, of: &ObjectMeta) -> anyhow::Result<Vec<Event>> {
@@ -231,10 +233,9 @@ impl Reader {
 async fn ledger_of(pod: &Pod, ledgers: &Api<RestartLedger>) -> kube::Result<Option<RestartLedger>> {
     let of_pod = ListParams::default().fields(&format!("spec.podName={}", pod.name_any()));
     let mut found = match ledgers.list(&of_pod).await {
-        Ok(list) => list.items,
-        // without our kinds, or without field selectors on them
-        Err(kube::Error::Api(answer)) if matches!(answer.code, 400 | 404) => Vec::new(),
-        Err(error) => return Err(error),
+        // a cluster without field selectors on our kinds: the one of its name is asked for
+        Err(kube::Error::Api(answer)) if answer.code == 400 => Vec::new(),
+        listed => unless_unknown(listed)?,
     };
     let own = found.iter().position(|ledger| Some(&ledger.spec.pod_uid) == pod.uid().as_ref());
     match own {
@@ -248,8 +249,20 @@ async fn own_ledger(
     pod: &str,
     ledgers: &Api<RestartLedger>,
 ) -> kube::Result<Option<RestartLedger>> {
-    // on a cluster without our kinds it is as absent as on one with them
-    ledgers.get_opt(pod).await
+    match ledgers.get(pod).await {
+        // no such ledger, or nobody knows the kind
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 403 | 404) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// What a cluster says that knows our kinds, to somebody who may read them. Others have no ladders to tell of.
+fn unless_unknown<K: Clone>(listed: kube::Result<ObjectList<K>>) -> kube::Result<Vec<K>> {
+    match listed {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 403 | 404) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// The object itself, and what it made to make its pods; `None`: it makes them itself.
