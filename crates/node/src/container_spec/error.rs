@@ -28,8 +28,8 @@ pub(crate) enum SpecError {
         /// The name.
         name: String,
     },
-    /// A user or group id that Linux cannot have.
-    #[error("securityContext.{field}: {id} is not between 0 and 4294967295")]
+    /// A user or group id that nobody may have.
+    #[error("securityContext.{field}: {id} is not between 0 and 2147483647")]
     IdRange {
         /// The field.
         field: &'static str,

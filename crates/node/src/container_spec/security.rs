@@ -98,7 +98,11 @@ fn supplemental_groups(context: Option<&PodSecurityContext>) -> Result<Vec<u32>,
 }
 
 fn numeric_id(field: &'static str, id: i64) -> Result<u32, SpecError> {
-    u32::try_from(id).map_err(|_| SpecError::IdRange { field, id })
+    // the highest u32 would leave a process the id that it has: root's
+    i32::try_from(id)
+        .ok()
+        .and_then(|id| u32::try_from(id).ok())
+        .ok_or(SpecError::IdRange { field, id })
 }
 
 /// `CAP_NET_ADMIN` and `NET_ADMIN` are the same.

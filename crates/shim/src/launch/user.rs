@@ -6,6 +6,10 @@
 use crate::protocol::{ImageGroups, RootUser, UserPlan};
 use crate::report::Identity;
 
+/// The highest user or group id, as Kubernetes and container engines have it. The highest `u32` means "as it is" to the kernel: a
+/// process that takes it stays root.
+const ID_MAX: u32 = i32::MAX as u32;
+
 /// Bytes of an image's passwd or group file that are looked at.
 pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -74,6 +78,9 @@ pub(crate) fn identify(plan: &UserPlan, passwd: &str, group: &str) -> Result<Ide
     groups.extend(&plan.groups);
     groups.sort_unstable();
     groups.dedup();
+    if let Some(id) = groups.iter().chain([&uid]).find(|id| **id > ID_MAX) {
+        return Err(format!("user or group {id} is out of range: ids are 0 to {ID_MAX}"));
+    }
     let home = entry.map_or("", |entry| entry.home);
     Ok(Identity { uid, gid, groups, home: if home.is_empty() { "/" } else { home }.to_owned() })
 }
@@ -130,6 +137,27 @@ mod tests {
         }
         assert!(numbers(&plan("nobody")).is_err());
         assert!(numbers(&plan("app:nogroup")).is_err());
+    }
+
+    #[test]
+    fn an_id_that_would_leave_a_process_root_is_nobodys() {
+        let passwd = "x:x:4294967295:0::/:/bin/sh\ny:x:5:4294967295::/:/bin/sh\n";
+        let groups = "wide:x:4294967295:z\n";
+        let with = |uid, gid| UserPlan { uid, gid, ..plan("") };
+        for plan in [
+            plan("4294967295"),
+            plan("2147483648"),
+            plan("x"),
+            plan("y"),
+            plan("5:wide"),
+            with(Some(u32::MAX), None),
+            with(Some(5), Some(u32::MAX)),
+            UserPlan { groups: vec![u32::MAX], ..plan("0") },
+        ] {
+            let refused = identify(&plan, passwd, groups);
+            assert!(refused.is_err_and(|why| why.contains("out of range")), "{plan:?}");
+        }
+        assert!(identify(&plan("2147483647"), "", "").is_ok());
     }
 
     #[test]
