@@ -119,7 +119,13 @@ fn loopback_up() -> Result<(), Failure> {
 /// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc will do.
 fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Result<(), Failure> {
     for (name, value) in settings {
-        let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+        // the dots between the parts of a name are slashes of its file, and a slash in one of them is a dot
+        let file = name.chars().map(|letter| match letter {
+            '.' => '/',
+            '/' => '.',
+            other => other,
+        });
+        let path = Path::new("/proc/sys").join(file.collect::<String>());
         let what = || format!("set the sysctl {name}={value}");
         let file = paths::open(host_root, &path, OFlags::WRONLY, Links::Refused)
             .fail(FailureKind::Config, what)?;

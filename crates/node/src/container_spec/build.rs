@@ -9,7 +9,7 @@ use rekindle_runtime::{
     TerminalUse, Users,
 };
 
-use rekindle_types::ephemeral;
+use rekindle_types::{ephemeral, sysctls};
 
 use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
@@ -52,16 +52,16 @@ pub(crate) fn sandbox_spec(
     users: Users,
 ) -> Result<SandboxSpec, SpecError> {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
-    let sysctls = context.and_then(|context| context.sysctls.as_ref());
+    let settings = context.and_then(|context| context.sysctls.as_ref());
     Ok(SandboxSpec {
         key,
         hostname: uts_hostname(pod, &pod_hostname(pod, cluster_domain))?,
         namespaces: Namespaces { users, ..pod_namespaces(pod) },
         resources: pod_resources(pod, pids_limit),
-        sysctls: sysctls
+        sysctls: settings
             .into_iter()
             .flatten()
-            .map(|sysctl| (sysctl.name.clone(), sysctl.value.clone()))
+            .map(|sysctl| (sysctls::with_dots(&sysctl.name), sysctl.value.clone()))
             .collect(),
         shm_bytes: SHM_BYTES,
     })

@@ -16,12 +16,12 @@ use rekindle_pod::{
 use rekindle_runtime::{
     ContainerKey, ImageErrorKind, Runtime, RuntimeError, SandboxInfo, SandboxKey, StopSignal,
 };
+use rekindle_types::signals::signal_number;
 use rekindle_types::{PodRef, SandboxAttempt};
 
 use self::volumes::VolumeWork;
 use super::etc_files::{self, EtcFileError};
 use super::resolver;
-use super::signals::signal_number;
 use crate::container_spec::{find_container, sandbox_spec};
 use crate::context::NodeContext;
 use crate::counters::Counted;

@@ -22,7 +22,6 @@ mod resolver;
 mod restarts;
 mod room;
 mod shown_by;
-mod signals;
 mod snapshot;
 mod spec_change;
 mod status_writer;

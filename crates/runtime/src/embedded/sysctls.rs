@@ -56,9 +56,11 @@ pub(crate) fn check_sysctls(spec: &SandboxSpec) -> Result<Vec<(String, String)>,
 
 /// As the kubelet sorts them.
 fn home(name: &str) -> Home {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let separator = |c: char| matches!(c, '.' | '/');
+    let plain = |c: char| c.is_ascii_alphanumeric() || separator(c) || matches!(c, '_' | '-');
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    if !name.chars().all(plain) || name.contains("..") {
+    // an empty part is a way out: its file would be found elsewhere
+    if !name.chars().all(plain) || name.split(separator).any(str::is_empty) {
         Home::Machine
     } else if name.starts_with("net.") {
         Home::Network
@@ -81,6 +83,8 @@ mod tests {
             (&["kernel.shm_rmid_forced", "kernel.msgmax", "kernel.sem"], Home::Ipc),
             (&["fs.mqueue.msg_max"], Home::Ipc),
             (&["kernel.core_pattern", "vm.overcommit_memory", "net/../kernel/x"], Home::Machine),
+            (&["net.ipv4.conf.eth0/100.rp_filter"], Home::Network),
+            (&["net.//.kernel.x", "net./x", "net/x", "kernel.sem_next_id"], Home::Machine),
             (&["net..x", "", "kernel.semaphore", "net"], Home::Machine),
         ] {
             for name in names {

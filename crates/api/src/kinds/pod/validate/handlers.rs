@@ -1,8 +1,9 @@
 //! Probes and lifecycle hooks.
 
 use k8s_openapi::api::core::v1::{
-    Container, ExecAction, HTTPGetAction, LifecycleHandler, PodSpec, Probe,
+    Container, ExecAction, HTTPGetAction, Lifecycle, LifecycleHandler, PodSpec, Probe,
 };
+use rekindle_types::signals;
 
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, numbers, ports, text};
@@ -19,12 +20,7 @@ pub(super) fn of_container(container: &Container, spec: &PodSpec, field: &Path) 
                 errors.extend(self::hook(hook, grace, &field.child(name)));
             }
         }
-        if lifecycle.stop_signal.is_some() && spec.os.is_none() {
-            errors.push(FieldError::forbidden(
-                field.child("stopSignal"),
-                "may not be set for containers with empty `spec.os.name`",
-            ));
-        }
+        errors.extend(stop_signal(lifecycle, spec, &field.child("stopSignal")));
     }
     if let Some(probe) = &container.liveness_probe {
         let field = field.child("livenessProbe");
@@ -48,6 +44,18 @@ pub(super) fn of_container(container: &Container, spec: &PodSpec, field: &Path) 
         errors.extend(one_success(probe, &field));
     }
     errors
+}
+
+/// KEP-4960; a pod of another system than Linux is refused for that.
+fn stop_signal(lifecycle: &Lifecycle, spec: &PodSpec, field: &Path) -> Option<FieldError> {
+    let given = lifecycle.stop_signal.as_ref()?;
+    if spec.os.is_none() {
+        let why = "may not be set for containers with empty `spec.os.name`";
+        return Some(FieldError::forbidden(field, why));
+    }
+    let known = signals::stop_signal_names();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    (!known.contains(&given.as_str())).then(|| FieldError::not_supported(field, given, &known))
 }
 
 fn one_success(probe: &Probe, field: &Path) -> Option<FieldError> {

@@ -3,13 +3,16 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, SeccompProfile, SecurityContext, Sysctl};
 
+use rekindle_types::sysctls;
+
 use super::{one_of_if_set, unsupported, volume};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, items, numbers};
 
 /// The kernel settings that live in the network and in the IPC namespace, as the kubelet knows them.
 const NETWORK_SYSCTLS: &str = "net.";
-const IPC_SYSCTLS: [&str; 4] = ["fs.mqueue.", "kernel.msg", "kernel.sem", "kernel.shm"];
+const IPC_SYSCTLS: [&str; 3] = ["fs.mqueue.", "kernel.msg", "kernel.shm"];
+const IPC_SYSCTL: &str = "kernel.sem";
 
 /// Checks the pod's security context.
 pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
@@ -51,22 +54,21 @@ pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
 }
 
 /// Only what a namespace of the pod's own holds may be set.
-fn sysctls(spec: &PodSpec, sysctls: &[Sysctl], field: &Path) -> Vec<FieldError> {
+fn sysctls(spec: &PodSpec, given: &[Sysctl], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (index, sysctl) in sysctls.iter().enumerate() {
+    for (index, sysctl) in given.iter().enumerate() {
         let field = field.index(index).child("name");
-        // Upstream takes slashes for dots, as the sysctl program does.
-        let name = sysctl.name.replace('/', ".");
+        let name = sysctls::with_dots(&sysctl.name);
         if name.is_empty() {
             errors.push(FieldError::required(field, ""));
-        } else if !is_sysctl_name(&name) {
+        } else if !is_sysctl_name(&name.replace('/', ".")) {
             errors.push(FieldError::invalid(
                 field,
                 &sysctl.name,
                 "must have at most 253 characters and match regex \
                  ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
             ));
-        } else if sysctls[..index].iter().any(|other| other.name.replace('/', ".") == name) {
+        } else if given[..index].iter().any(|other| sysctls::with_dots(&other.name) == name) {
             errors.push(FieldError::duplicate(field, &sysctl.name));
         } else {
             errors.extend(sysctl_of_node(spec, sysctl, &name, field));
@@ -83,7 +85,7 @@ fn sysctl_of_node(spec: &PodSpec, sysctl: &Sysctl, name: &str, field: Path) -> O
     };
     if name.starts_with(NETWORK_SYSCTLS) {
         shared(spec.host_network, "hostNetwork")
-    } else if IPC_SYSCTLS.iter().any(|prefix| name.starts_with(prefix)) {
+    } else if IPC_SYSCTLS.iter().any(|prefix| name.starts_with(prefix)) || name == IPC_SYSCTL {
         shared(spec.host_ipc, "hostIPC")
     } else {
         Some(unsupported(field, "it is not namespaced and would change the node"))

@@ -49,6 +49,7 @@ pub(crate) fn pod_update(new: &Pod, old: &Pod) -> Vec<FieldError> {
         items(old.tolerations.as_ref()),
         &field.child("tolerations"),
     ));
+    errors.extend(new_gates(new, old, &field.child("schedulingGates")));
     let changed = changes(&with_what_may_change(new, old), old);
     if !changed.is_empty() {
         let shown = changed.join(", ");
@@ -121,12 +122,23 @@ fn with_what_may_change(new: &PodSpec, old: &PodSpec) -> PodSpec {
     if was_negative && new.termination_grace_period_seconds == Some(1) {
         spec.termination_grace_period_seconds = old.termination_grace_period_seconds;
     }
-    // A gate may be taken away, none may come.
-    let old_gates = items(old.scheduling_gates.as_ref());
-    if items(new.scheduling_gates.as_ref()).iter().all(|gate| old_gates.contains(gate)) {
-        spec.scheduling_gates.clone_from(&old.scheduling_gates);
-    }
+    // that none comes is a rule of its own
+    spec.scheduling_gates.clone_from(&old.scheduling_gates);
     spec
+}
+
+/// A gate may be taken away, none may come.
+fn new_gates(new: &PodSpec, old: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let old = items(old.scheduling_gates.as_ref());
+    let gates = items(new.scheduling_gates.as_ref()).iter().enumerate();
+    gates
+        .filter(|(_, gate)| !old.contains(gate))
+        .map(|(index, gate)| {
+            let name = &gate.name;
+            let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            FieldError::forbidden(field.index(index).child("name"), why)
+        })
+        .collect()
 }
 
 /// The paths that differ, deepest first named.
