@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::ladder_annotations;
-use super::pod::{self, defaults, validate};
+use super::pod::{self, annotations, defaults, validate};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, labels, selector, text};
 
@@ -82,7 +81,11 @@ pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<Fi
     let mut errors = labels::labels(labels, &field.child("labels"));
     let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
     errors.extend(labels::annotations(annotations, &field.child("annotations")));
-    errors.extend(ladder_annotations::check(annotations, &field.child("annotations")));
+    errors.extend(annotations::check(
+        annotations,
+        template.spec.as_ref(),
+        &field.child("annotations"),
+    ));
     errors
 }
 

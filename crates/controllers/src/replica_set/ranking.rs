@@ -12,11 +12,9 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::pod_annotations::deletion_cost;
 
 use crate::{View, owners, pods};
-
-/// The annotation that says how dear a pod is.
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// The `count` pods that go first.
 pub(super) fn least_valuable<'a>(
@@ -53,7 +51,7 @@ fn rank(pod: &Pod, crowd: &BTreeMap<&str, usize>, now: Tick) -> Rank {
             _ => 2,
         },
         ready.is_some(),
-        deletion_cost(pod),
+        deletion_cost(pod.metadata.annotations.as_ref()).unwrap_or_default(),
         Reverse(node.and_then(|node| crowd.get(node).copied()).unwrap_or(0)),
         ready_age,
         Reverse(pods::restarts(pod)),
@@ -67,11 +65,6 @@ fn rank(pod: &Pod, crowd: &BTreeMap<&str, usize>, now: Tick) -> Rank {
 fn magnitude(at: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time, now: Tick) -> u32 {
     let nanos = u128::from(now.since(Tick::from(at)).as_micros()) * 1000;
     u128::BITS - nanos.leading_zeros()
-}
-
-fn deletion_cost(pod: &Pod) -> i32 {
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations.and_then(|a| a.get(DELETION_COST)).and_then(|cost| cost.parse().ok()).unwrap_or(0)
 }
 
 /// Active pods per node, over all ReplicaSets of the same owner.

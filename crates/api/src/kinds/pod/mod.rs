@@ -1,6 +1,7 @@
 //! Pod (core/v1).
 
 mod advice;
+pub(super) mod annotations;
 pub(crate) mod defaults;
 mod image;
 mod label_keys;
@@ -14,7 +15,6 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::{Tick, resources, taints};
 
 use super::fill::{self, Desired};
-use super::ladder_annotations;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::validation::{Path, items, text};
@@ -110,11 +110,19 @@ impl ApiKind for Pod {
 
     fn validate_new(&self) -> Vec<FieldError> {
         let spec = self.spec.as_ref();
-        let given = spec.is_some_and(|spec| !items(spec.ephemeral_containers.as_ref()).is_empty());
-        given
-            .then(|| FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"))
-            .into_iter()
-            .collect()
+        let has_ephemeral =
+            spec.is_some_and(|spec| !items(spec.ephemeral_containers.as_ref()).is_empty());
+        let is_bound_and_gated = spec.is_some_and(|spec| {
+            !text(spec.node_name.as_ref()).is_empty()
+                && !items(spec.scheduling_gates.as_ref()).is_empty()
+        });
+        let ephemeral = has_ephemeral
+            .then(|| FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+        let gated = is_bound_and_gated.then(|| {
+            let why = "cannot be set until all schedulingGates have been cleared";
+            FieldError::forbidden("spec.nodeName", why)
+        });
+        ephemeral.into_iter().chain(gated).collect()
     }
 
     fn validate_ephemeral_update(&self, old: &Self) -> Vec<FieldError> {
@@ -127,12 +135,21 @@ impl ApiKind for Pod {
             |spec| validate::pod_spec(spec, validate::Holder::Pod, &Path::new("spec")),
         );
         let field = Path::new("metadata").child("annotations");
-        errors.extend(ladder_annotations::check(self.metadata.annotations.as_ref(), &field));
+        errors.extend(annotations::check(
+            self.metadata.annotations.as_ref(),
+            self.spec.as_ref(),
+            &field,
+        ));
         errors
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
-        validate::pod_update(self, old)
+        let field = Path::new("metadata").child("annotations");
+        let annotations = (self.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
+        let mirror = annotations::check_update(annotations.0, annotations.1, &field);
+        let mut errors: Vec<FieldError> = mirror.into_iter().collect();
+        errors.extend(validate::pod_update(self, old));
+        errors
     }
 
     fn validate_resize(&self, old: &Self) -> Vec<FieldError> {
