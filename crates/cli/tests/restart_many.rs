@@ -86,6 +86,33 @@ fn a_deployment_is_restarted_pod_by_pod_and_once_by_name() {
 }
 
 #[test]
+fn a_deployment_is_rolled_back_once_however_many_pods_it_has() {
+    let engine = Engine::start();
+    engine.apply(SHOP);
+    engine.wait_for("deployment/shop", ".status.availableReplicas", "3");
+    // a ladder with Rollback would have said so after its window
+    engine.kubectl(&[
+        "annotate",
+        "rs",
+        "-l",
+        "app=shop",
+        "rekindle.dev/healthy-since=2026-11-22T00:00:00Z",
+    ]);
+    engine.apply(&SHOP.replace("args: [signal]", "args: [bad]"));
+    engine.wait_for("deployment/shop", ".status.updatedReplicas", "1");
+    engine.wait_for("deployment/shop", ".metadata.generation", "2");
+
+    let ahead = run(&engine, &["deploy/shop", "--rung", "rollback", "--dry-run"]);
+    assert_eq!(ahead.matches("would be carried out").count(), 1, "{ahead}");
+    let said = run(&engine, &["deploy/shop", "--rung", "rollback", "--wait", TIMEOUT]);
+    assert!(said.contains("revision 1"), "{said}");
+    let shown = engine.get("deployment/shop");
+    let arguments = &shown["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert_eq!(arguments, &serde_json::json!(["signal"]));
+    assert_eq!(engine.get("podrestarts")["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_pod_that_does_not_come_back_ends_the_wait_with_a_code_of_its_own() {
     let engine = Engine::start();
     engine.apply(

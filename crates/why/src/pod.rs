@@ -187,10 +187,9 @@ fn of_finding(
     let ledger = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
     let verdict = Verdict::new(state, sentence);
     match ledger.map(|status| (status.phase, status.held_rung)) {
-        Some((Some(LedgerPhase::Exhausted), _)) => Verdict {
-            summary: format!("{}; its ladder is exhausted", verdict.summary),
-            ..verdict
-        },
+        Some((Some(LedgerPhase::Exhausted), _)) => {
+            Verdict { summary: format!("{}; its ladder is exhausted", verdict.summary), ..verdict }
+        }
         Some((_, Some(rung))) => {
             let on_trial = ledger.and_then(|status| status.held_by) == Some(HoldReason::Trial);
             let what = if on_trial {

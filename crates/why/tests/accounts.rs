@@ -401,7 +401,9 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
                 "message": "Cannot evict pod as it would violate the pod's disruption budget.",
                 "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
             "PodRestart web-1 waits, and is tried again: Cannot evict pod as it would violate the pod's disruption budget.",
-            Some("make other pods of its workload healthy, or let the disruption budget allow one more to be away"),
+            Some(
+                "make other pods of its workload healthy, or let the disruption budget allow one more to be away",
+            ),
         ),
         (
             "Reschedule",
@@ -423,12 +425,7 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
             "PodRestart web-1 is not taken up yet",
             Some("look whether the controllers run: they carry the restart out"),
         ),
-        (
-            "Pod",
-            json!({"phase": "Running"}),
-            "PodRestart web-1 is being carried out",
-            None,
-        ),
+        ("Pod", json!({"phase": "Running"}), "PodRestart web-1 is being carried out", None),
     ];
     for (rung, status, next, helps) in cases {
         let mut evidence = evidence(crashed(3, json!({})), vec![]);

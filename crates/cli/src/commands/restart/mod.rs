@@ -2,6 +2,7 @@
 
 mod ahead;
 mod follow;
+mod rollback;
 mod select;
 
 use std::process::ExitCode;

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use rekindle_types::pod_annotations::is_mirror;
 
+use super::rollback;
 use crate::args::{Restart, RungArg};
 use crate::target::{self, Lookup, Named, Target, TargetKind};
 
@@ -23,7 +24,7 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
     let mut pods = Vec::new();
     for target in targets(args, lookup).await? {
         match target {
-            Chosen::Pods(found) => pods.extend(of_group(args.rung, found)),
+            Chosen::Pods(found) => pods.extend(of_group(args.rung, lookup, found).await?),
             Chosen::Target(Target { kind: TargetKind::Pod, name }) => {
                 pods.push(lookup.object(TargetKind::Pod, &name).await?);
             }
@@ -31,7 +32,8 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
                 "cronjob/{name} makes Jobs and has no pods of its own: restart those of one Job, job/NAME"
             ),
             Chosen::Target(target) => {
-                pods.extend(of_group(args.rung, lookup.pods_behind(&target).await?));
+                let found = lookup.pods_behind(&target).await?;
+                pods.extend(of_group(args.rung, lookup, found).await?);
             }
         }
     }
@@ -78,7 +80,19 @@ async fn targets(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Chosen>>
     }
 }
 
-fn of_group(rung: RungArg, pods: Vec<Pod>) -> Vec<Pod> {
+async fn of_group(rung: RungArg, lookup: &Lookup, pods: Vec<Pod>) -> anyhow::Result<Vec<Pod>> {
+    let pods = not_passed_over(rung, pods);
+    match rung {
+        RungArg::Rollback => rollback::one_of_each(&lookup.client, pods).await,
+        RungArg::Container
+        | RungArg::Containers
+        | RungArg::Pod
+        | RungArg::Recreate
+        | RungArg::Reschedule => Ok(pods),
+    }
+}
+
+fn not_passed_over(rung: RungArg, pods: Vec<Pod>) -> Vec<Pod> {
     let mut kept = Vec::new();
     for pod in pods {
         match passed_over(rung, &pod) {
@@ -133,7 +147,7 @@ mod tests {
             json!({"metadata": {"name": "going", "deletionTimestamp": "2026-11-21T12:00:00Z"}}),
         ];
         let pods = pods.map(|pod| serde_json::from_value(pod).unwrap()).to_vec();
-        let pods = of_group(RungArg::Pod, pods);
+        let pods = not_passed_over(RungArg::Pod, pods);
         let names: Vec<String> = pods.iter().map(ResourceExt::name_any).collect();
         assert_eq!(names, ["a", "b"]);
     }
@@ -155,7 +169,7 @@ mod tests {
             (RungArg::Recreate, vec!["b", "c"]),
             (RungArg::Reschedule, vec!["c"]),
         ] {
-            let kept = of_group(rung, pods.to_vec());
+            let kept = not_passed_over(rung, pods.to_vec());
             let names: Vec<String> = kept.iter().map(ResourceExt::name_any).collect();
             assert_eq!(names, expected, "{rung:?}");
         }
