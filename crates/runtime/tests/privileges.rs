@@ -136,6 +136,34 @@ fn what_leads_out_of_a_container_fails() {
 }
 
 #[test]
+fn who_may_mount_still_opens_no_device_of_the_host() {
+    let world = World::new();
+    world.run_sandbox();
+    // the kernel's own file systems have the host's device nodes
+    let with = |attempt: u32, script: &str| {
+        let mut spec = world.shell("web", attempt, script);
+        spec.security.add_capabilities = vec!["SYS_ADMIN".to_owned(), "MKNOD".to_owned()];
+        spec
+    };
+    let works = "mount -t tmpfs x /mnt && mknod /mnt/zero c 1 5 && head -c 4 /mnt/zero | wc -c && \
+                 head -c 4 /dev/urandom | wc -c && echo x > /dev/null && mknod /mnt/disk b 1 0";
+    assert_eq!(world.output(&with(0, works)), "4\n4\n");
+    let refused = [
+        "mount -t tmpfs x /mnt && mknod /mnt/disk b 1 0 && head -c 1 /mnt/disk",
+        "mount -t tmpfs x /mnt && mknod /mnt/memory c 1 1 && head -c 1 /mnt/memory",
+        "mount -t tmpfs x /mnt && mknod /mnt/log c 1 11 && head -c 1 /mnt/log",
+        "mount -t devtmpfs x /mnt && head -c 1 /mnt/kmsg",
+    ];
+    for (attempt, script) in (1..).zip(refused) {
+        let spec = with(attempt, script);
+        let exit = world.run(&spec);
+        let said = world::read_log(&spec.log_path);
+        assert_ne!(exit.status.code(), 0, "{script}: {said}");
+        assert!(said.to_lowercase().contains("not permitted"), "{script}: {said}");
+    }
+}
+
+#[test]
 fn devices_work_where_they_should() {
     let world = World::new();
     world.run_sandbox();

@@ -258,6 +258,55 @@ pub(crate) fn load_seccomp(program: &[u64]) -> Result<(), Errno> {
     check(result)
 }
 
+/// Loads a program of type `BPF_PROG_TYPE_CGROUP_DEVICE` and gives it to a cgroup of the unified hierarchy, where it stays as long as
+/// that. It takes the place of one that is there. Instructions lie in memory as the kernel reads them.
+pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> Result<(), Errno> {
+    const PROG_LOAD: libc::c_long = 5;
+    const PROG_ATTACH: libc::c_long = 8;
+    const PROG_TYPE_CGROUP_DEVICE: u32 = 15;
+    const ATTACH_TYPE_CGROUP_DEVICE: u32 = 6;
+    /// The first fields of `union bpf_attr` for each of the two commands; the rest is zero when it is not given.
+    #[repr(C)]
+    struct Load {
+        prog_type: u32,
+        instruction_count: u32,
+        instructions: u64,
+        license: u64,
+    }
+    #[repr(C)]
+    struct Attach {
+        target: u32,
+        program: u32,
+        attach_type: u32,
+        flags: u32,
+    }
+    let license = c"Apache-2.0";
+    let load = Load {
+        prog_type: PROG_TYPE_CGROUP_DEVICE,
+        instruction_count: u32::try_from(program.len()).map_err(|_| Errno::TOOBIG)?,
+        instructions: program.as_ptr().expose_provenance() as u64,
+        license: license.as_ptr().expose_provenance() as u64,
+    };
+    // SAFETY: the kernel reads `load` and what it points at, which live across the call; the size is that of `load`.
+    let loaded =
+        unsafe { libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<Load>()) };
+    check(loaded)?;
+    let loaded = RawFd::try_from(loaded).map_err(|_| Errno::BADF)?;
+    // SAFETY: the kernel has just made this descriptor for the caller, and nobody else knows it.
+    let loaded = unsafe { OwnedFd::from_raw_fd(loaded) };
+    let number = |fd: RawFd| u32::try_from(fd).map_err(|_| Errno::BADF);
+    let attach = Attach {
+        target: number(cgroup.as_raw_fd())?,
+        program: number(loaded.as_raw_fd())?,
+        attach_type: ATTACH_TYPE_CGROUP_DEVICE,
+        flags: 0,
+    };
+    // SAFETY: the kernel only reads `attach`, whose size is given.
+    check(unsafe {
+        libc::syscall(libc::SYS_bpf, PROG_ATTACH, &raw const attach, size_of::<Attach>())
+    })
+}
+
 /// Gives all signals their default action and unblocks them.
 pub(crate) fn reset_signals() {
     for signal in 1..=64 {
