@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{
     Container, EphemeralContainer, Pod, PodSpec, ResourceRequirements,
 };
 use rekindle_types::ephemeral::as_container;
+use rekindle_types::pod_annotations::is_mirror;
 
 use super::{Holder, container};
 use crate::registry::field_error::FieldError;
@@ -69,8 +70,13 @@ pub(crate) fn update(new: &Pod, old: &Pod) -> Vec<FieldError> {
         let spec = pod.spec.as_ref();
         spec.and_then(|spec| spec.ephemeral_containers.clone()).unwrap_or_default()
     };
-    let (new, field) = (list(new), Path::new("spec").child("ephemeralContainers"));
+    let field = Path::new("spec").child("ephemeralContainers");
+    if is_mirror(old) {
+        let why = "static pods do not support ephemeral containers";
+        return vec![FieldError::forbidden(Path::new(""), why)];
+    }
     let mut errors = Vec::new();
+    let new = list(new);
     for old in list(old) {
         let problem = match new.iter().rfind(|new| new.name == old.name) {
             None => "removed",

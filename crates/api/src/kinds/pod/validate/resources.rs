@@ -197,7 +197,7 @@ fn amounts(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (name, amount) in list.into_iter().flatten() {
         let key = field.key(name);
-        errors.extend(resource_name(name, field));
+        errors.extend(resource_name(name, &key));
         match quantities::check_non_negative(amount, &key) {
             Ok(amount) if !is_fractional(name) && !amount.is_whole() => {
                 errors.push(FieldError::invalid(&key, amount.to_string(), "must be an integer"));

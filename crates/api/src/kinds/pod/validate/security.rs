@@ -1,7 +1,9 @@
 //! Security contexts. What this version cannot carry out and what would leave a container with more rights than asked for is
 //! refused, not only warned of.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, SeccompProfile, SecurityContext, Sysctl};
+use k8s_openapi::api::core::v1::{
+    AppArmorProfile, Container, PodSpec, SeccompProfile, SecurityContext, Sysctl,
+};
 
 use rekindle_types::sysctls;
 
@@ -20,7 +22,7 @@ pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let host = spec.host_pid == Some(true);
     if host && spec.share_process_namespace == Some(true) {
         errors.push(FieldError::invalid(
-            field.child("shareProcessNamespace"),
+            field.child("securityContext").child("shareProcessNamespace"),
             true,
             "ShareProcessNamespace and HostPID cannot both be enabled",
         ));
@@ -50,6 +52,7 @@ pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     ));
     errors.extend(sysctls(spec, items(context.sysctls.as_ref()), &field.child("sysctls")));
     errors.extend(seccomp(context.seccomp_profile.as_ref(), &field.child("seccompProfile")));
+    errors.extend(app_armor(context.app_armor_profile.as_ref(), &field.child("appArmorProfile")));
     errors
 }
 
@@ -117,6 +120,7 @@ pub(super) fn container(container: &Container, spec: &PodSpec, field: &Path) -> 
     ));
     errors.extend(unmasked_proc(context, spec, &field.child("procMount")));
     errors.extend(seccomp(context.seccomp_profile.as_ref(), &field.child("seccompProfile")));
+    errors.extend(app_armor(context.app_armor_profile.as_ref(), &field.child("appArmorProfile")));
     if context.allow_privilege_escalation == Some(false) {
         let added = context.capabilities.iter().flat_map(|caps| caps.add.iter().flatten());
         let problem = if context.privileged == Some(true) {
@@ -180,6 +184,38 @@ pub(super) fn own_users(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     errors.extend(with_devices(Some(&spec.containers), field.child("containers")));
     errors.extend(with_devices(spec.init_containers.as_ref(), field.child("initContainers")));
     errors
+}
+
+/// Checked although this version does not carry it out: what is wrong would be wrong elsewhere, too.
+fn app_armor(profile: Option<&AppArmorProfile>, field: &Path) -> Option<FieldError> {
+    const PROFILE_BYTES_MAX: usize = 4095;
+    let profile = profile?;
+    let local = field.child("localhostProfile");
+    match (profile.type_.as_str(), profile.localhost_profile.as_deref()) {
+        ("RuntimeDefault" | "Unconfined", None) => None,
+        ("RuntimeDefault" | "Unconfined", Some(name)) => {
+            let why = "can only be set when AppArmor type is Localhost";
+            Some(FieldError::invalid(local, name, why))
+        }
+        ("Localhost", Some(name)) if name.trim() != name => {
+            Some(FieldError::invalid(local, name, "must not be padded with whitespace"))
+        }
+        ("Localhost", None | Some("")) => {
+            Some(FieldError::required(local, "must be set when AppArmor type is Localhost"))
+        }
+        ("Localhost", Some(name)) => {
+            (name.len() > PROFILE_BYTES_MAX).then(|| FieldError::too_long(local, PROFILE_BYTES_MAX))
+        }
+        ("", _) => {
+            let why = "type is required when appArmorProfile is set";
+            Some(FieldError::required(field.child("type"), why))
+        }
+        (other, _) => Some(FieldError::not_supported(
+            field.child("type"),
+            other,
+            &["Localhost", "RuntimeDefault", "Unconfined"],
+        )),
+    }
 }
 
 fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {

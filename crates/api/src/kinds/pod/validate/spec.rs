@@ -111,6 +111,7 @@ fn dns(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
 fn dns_config(config: &PodDNSConfig, field: &Path) -> Vec<FieldError> {
     const NAMESERVERS_MAX: usize = 3;
     const SEARCHES_MAX: usize = 32;
+    const SEARCH_LIST_CHARS_MAX: usize = 2048;
     let mut errors = Vec::new();
     let nameservers = items(config.nameservers.as_ref());
     let nameservers_field = field.child("nameservers");
@@ -132,6 +133,17 @@ fn dns_config(config: &PodDNSConfig, field: &Path) -> Vec<FieldError> {
             "must not have more than 32 search paths",
         ));
     }
+    if searches.join(" ").len() > SEARCH_LIST_CHARS_MAX {
+        errors.push(FieldError::invalid(
+            field.child("searches"),
+            searches,
+            "must not have more than 2048 characters (including spaces) in the search list",
+        ));
+    }
+    for (index, search) in searches.iter().enumerate() {
+        let field = field.child("searches").index(index);
+        errors.extend(search_domain(search, &field));
+    }
     for (index, option) in items(config.options.as_ref()).iter().enumerate() {
         if text(option.name.as_ref()).is_empty() {
             let field = field.child("options").index(index);
@@ -139,6 +151,17 @@ fn dns_config(config: &PodDNSConfig, field: &Path) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+/// A name with underscores, as SRV records have them, and maybe a dot at its end; or the root alone.
+fn search_domain(search: &str, field: &Path) -> Vec<FieldError> {
+    match search {
+        "." => Vec::new(),
+        search => {
+            let name = search.strip_suffix('.').unwrap_or(search).replace('_', "a");
+            invalid_each(field, search, names::dns_subdomain(&name)).collect()
+        }
+    }
 }
 
 fn host_aliases(aliases: &[HostAlias], field: &Path) -> Vec<FieldError> {
