@@ -4,19 +4,22 @@
 //! is deleted; an owner is known by its UID, and its absence is checked at the server before anything is deleted because
 //! of it. An object deleted in the foreground waits (finalizer `foregroundDeletion`) until its dependents with
 //! `blockOwnerDeletion` are gone; one deleted with orphaning (finalizer `orphan`) first lets its dependents go. Owners of a
-//! kind that this view does not hold are left to whoever knows them: their dependents are never touched.
+//! kind that this view does not hold are left to whoever knows them: their dependents are never touched. Nor is an object
+//! without a namespace for the sake of an owner that would have one: nobody can say where to look for that.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
+use crate::events::{Note, Severity};
 use crate::kind::{Held, Scope};
 use crate::plan::{Delete, Grace, Part, Propagation, Step, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
+const COMPONENT: &str = "garbage-collector-controller";
 
 /// The objects that a change may turn into garbage, or may let go.
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
@@ -123,19 +126,56 @@ fn orphan_dependents(view: &View, owner: &Object, plan: &mut Plan) {
 /// Lets the object go once no dependent is left that blocks it. The dependents are deleted one by one, each for itself (`collect`).
 fn await_dependents(view: &View, owner: &Object, plan: &mut Plan) {
     let blocks = |object: &Object| {
-        owners::references(object.meta())
-            .iter()
-            .any(|r| r.uid == owner.uid() && r.block_owner_deletion == Some(true))
+        owners::references(object.meta()).iter().any(|r| blocks(r, object, owner))
     };
     if !view.dependents(owner.uid()).any(blocks) {
         plan.then(without_finalizer(owner, FOREGROUND));
     }
 }
 
+/// True for a reference by which the deletion of this owner waits for the object. One that looks for the owner where it is not does
+/// not: it never finds out that the owner waits.
+fn blocks(reference: &OwnerReference, object: &Object, owner: &Object) -> bool {
+    reference.uid == owner.uid()
+        && reference.block_owner_deletion == Some(true)
+        && owner_id(object, reference) == Place::Known(owner.id())
+}
+
+/// Where the owner of a reference is to be found.
+#[derive(PartialEq)]
+enum Place {
+    /// Under this name.
+    Known(ObjectId),
+    /// Its kind lives in namespaces, and the object in none.
+    Nowhere,
+    /// Its kind is not held: others look after it.
+    Elsewhere,
+}
+
+fn owner_id(object: &Object, reference: &OwnerReference) -> Place {
+    let kind = Kind::of_reference(&reference.api_version, &reference.kind);
+    let Some(kind) = kind.filter(|kind| kind.info().held != Held::Nothing) else {
+        return Place::Elsewhere;
+    };
+    let namespace = match (kind.info().scope, namespace_of(object)) {
+        (Scope::Cluster, _) => "",
+        (Scope::Namespaced, "") => return Place::Nowhere,
+        (Scope::Namespaced, namespace) => namespace,
+    };
+    Place::Known(ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str())))
+}
+
+/// The object's namespace; empty for one that has none.
+fn namespace_of(object: &Object) -> &str {
+    object.meta().namespace.as_deref().unwrap_or_default()
+}
+
 /// What an owner reference is worth.
 enum Standing {
     /// The owner lives, or we cannot know.
     Solid,
+    /// The owner can be nowhere. The object is kept, and an event says why.
+    Misplaced,
     /// The owner is being deleted in the foreground and waits for this dependent.
     Waiting,
     /// The view has no such owner: to be checked at the server.
@@ -143,15 +183,11 @@ enum Standing {
 }
 
 fn standing(view: &View, object: &Object, reference: &OwnerReference) -> Standing {
-    let kind = Kind::of_reference(&reference.api_version, &reference.kind);
-    let Some(kind) = kind.filter(|kind| kind.info().held != Held::Nothing) else {
-        return Standing::Solid;
+    let id = match owner_id(object, reference) {
+        Place::Known(id) => id,
+        Place::Nowhere => return Standing::Misplaced,
+        Place::Elsewhere => return Standing::Solid,
     };
-    let namespace = match kind.info().scope {
-        Scope::Namespaced => object.meta().namespace.as_deref().unwrap_or_default(),
-        Scope::Cluster => "",
-    };
-    let id = ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str()));
     match view.get(&id).filter(|owner| owner.uid() == reference.uid) {
         None => Standing::Absent(id),
         Some(owner)
@@ -164,6 +200,24 @@ fn standing(view: &View, object: &Object, reference: &OwnerReference) -> Standin
     }
 }
 
+/// True when the owner is there, in another namespace than the object: the reference will never find it.
+fn is_of_other_namespace(view: &View, object: &Object, reference: &OwnerReference) -> bool {
+    view.by_uid(&reference.uid).is_some_and(|owner| {
+        !namespace_of(owner).is_empty() && namespace_of(owner) != namespace_of(object)
+    })
+}
+
+/// Says that an owner reference cannot be followed, in upstream's words.
+fn invalid_namespace(object: &Object, reference: &OwnerReference) -> Note {
+    let OwnerReference { api_version, kind, name, uid, .. } = reference;
+    let namespace = namespace_of(object);
+    let message = format!(
+        "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace \
+         {namespace:?}"
+    );
+    Note::new(object, Severity::Warning, "OwnerRefInvalidNamespace", message, COMPONENT)
+}
+
 /// Deletes the object if none of its owners is left; drops the references to those that are gone if one is.
 fn collect(view: &View, object: &Object, plan: &mut Plan) {
     let references = owners::references(object.meta());
@@ -171,8 +225,15 @@ fn collect(view: &View, object: &Object, plan: &mut Plan) {
     for reference in references {
         match standing(view, object, reference) {
             Standing::Solid => solid.push(reference),
+            Standing::Misplaced => {
+                plan.notes.push(invalid_namespace(object, reference));
+                solid.push(reference);
+            }
             Standing::Waiting => waiting += 1,
             Standing::Absent(id) => {
+                if is_of_other_namespace(view, object, reference) {
+                    plan.notes.push(invalid_namespace(object, reference));
+                }
                 checks.push(Step::from(Write::CheckAbsent { id, uid: Some(reference.uid.clone()) }))
             }
         }

@@ -105,7 +105,7 @@ impl<T: Transport> Writer<T> {
     async fn ask_for(&self, write: &Write) -> Result<Outcome, NoPath> {
         let outcome = match write {
             Write::Create(object) => {
-                let path = collection(&object.id());
+                let path = collection(&object.id())?;
                 self.store(object.kind(), Method::POST, &path, JSON, &Sent(object)).await
             }
             Write::Update(object) => {
@@ -126,45 +126,22 @@ impl<T: Transport> Writer<T> {
             Write::Delete(delete) => self.delete(delete).await?,
             Write::DeleteAll { of } => {
                 let options = json!({"propagationPolicy": "Background"});
-                done(self.send(Method::DELETE, &collection(of), JSON, &options).await)
+                done(self.send(Method::DELETE, &collection(of)?, JSON, &options).await)
             }
             Write::Bind { pod, uid, node } => self.bind(pod, uid, node).await?,
             Write::Evict(evict) => self.evict(evict).await?,
             Write::Finalize(namespace) => self.finalize(namespace).await?,
             Write::CheckAbsent { id, uid } => self.check_absent(id, uid.as_deref()).await?,
-            Write::CheckEmpty { of } => self.check_empty(of).await,
+            Write::CheckEmpty { of } => self.check_empty(of).await?,
         };
         Ok(outcome)
     }
 
     /// Writes an event; one that cannot be written is lost, and said in the log.
     pub async fn record(&self, write: EventWrite) {
-        let (event, answer) = match write {
-            EventWrite::Create(event) => {
-                let path = collection(&event_id(&event.metadata));
-                let answer = self.send(Method::POST, &path, JSON, &*event).await;
-                (event, answer)
-            }
-            EventWrite::Repeat(event) => {
-                let id = event_id(&event.metadata);
-                let repeat = json!({
-                    "count": event.count,
-                    "lastTimestamp": event.last_timestamp,
-                    "message": event.message,
-                });
-                let answer = match path(&id, "") {
-                    Ok(path) => self.send(Method::PATCH, &path, MERGE_PATCH, &repeat).await,
-                    Err(no_path) => Answer::Unknown(no_path.to_string()),
-                };
-                let answer = match answer {
-                    Answer::Refused(status) if status.code == 404 => {
-                        self.send(Method::POST, &collection(&id), JSON, &*event).await
-                    }
-                    other => other,
-                };
-                (event, answer)
-            }
-        };
+        let sent = self.send_event(&write).await;
+        let answer = sent.unwrap_or_else(|no_path| Answer::Unknown(no_path.to_string()));
+        let (EventWrite::Create(event) | EventWrite::Repeat(event)) = write;
         match answer {
             Answer::Object(_) => {}
             // its namespace is gone or going: nobody will look for it
@@ -179,6 +156,24 @@ impl<T: Transport> Writer<T> {
                 tracing::warn!(reason = ?event.reason, message, "event lost")
             }
         }
+    }
+
+    async fn send_event(&self, write: &EventWrite) -> Result<Answer, NoPath> {
+        let (EventWrite::Create(event) | EventWrite::Repeat(event)) = write;
+        let id = event_id(&event.metadata);
+        let events = collection(&id)?;
+        if let EventWrite::Repeat(event) = write {
+            let repeat = json!({
+                "count": event.count,
+                "lastTimestamp": event.last_timestamp,
+                "message": event.message,
+            });
+            match self.send(Method::PATCH, &path(&id, "")?, MERGE_PATCH, &repeat).await {
+                Answer::Refused(status) if status.code == 404 => {}
+                answer => return Ok(answer),
+            }
+        }
+        Ok(self.send(Method::POST, &events, JSON, &**event).await)
     }
 
     async fn delete(&self, delete: &Delete) -> Result<Outcome, NoPath> {
@@ -257,8 +252,8 @@ impl<T: Transport> Writer<T> {
         })
     }
 
-    async fn check_empty(&self, of: &ObjectId) -> Outcome {
-        match self.read(&format!("{}?limit=1", collection(of))).await {
+    async fn check_empty(&self, of: &ObjectId) -> Result<Outcome, NoPath> {
+        Ok(match self.read(&format!("{}?limit=1", collection(of)?)).await {
             Answer::Object(list)
                 if list["items"].as_array().is_some_and(|items| !items.is_empty()) =>
             {
@@ -272,7 +267,7 @@ impl<T: Transport> Writer<T> {
                 }
             }
             answer => done(answer),
-        }
+        })
     }
 
     async fn read(&self, path: &str) -> Answer {
@@ -337,40 +332,65 @@ fn event_id(meta: &ObjectMeta) -> ObjectId {
 }
 
 /// Where objects of the kind of `id` are created and listed.
-pub fn collection(id: &ObjectId) -> String {
+///
+/// # Errors
+/// When the kind lives in namespaces and `id` names none, or the other way round.
+pub fn collection(id: &ObjectId) -> Result<String, NoPath> {
     let info = id.kind.info();
     let root = if info.group.is_empty() {
         format!("/api/{}", info.version)
     } else {
         format!("/apis/{}/{}", info.group, info.version)
     };
+    let namespace = id.name.namespace.as_str();
     match info.scope {
-        Scope::Namespaced => format!("{root}/namespaces/{}/{}", id.name.namespace, info.plural),
-        Scope::Cluster => format!("{root}/{}", info.plural),
+        Scope::Namespaced if is_segment(namespace) => {
+            Ok(format!("{root}/namespaces/{namespace}/{}", info.plural))
+        }
+        Scope::Cluster if namespace.is_empty() => Ok(format!("{root}/{}", info.plural)),
+        Scope::Namespaced | Scope::Cluster => {
+            Err(NoPath::Namespace { kind: id.kind, name: id.name.clone() })
+        }
     }
 }
 
-/// An object whose name cannot stand in a path. A request for it would be one for something else: without a name, for all objects of the
-/// kind.
+/// An object that cannot be asked for. A request for it would be one for something else: without a name, for all objects of the kind;
+/// without a namespace, for one that no namespace has, which is always found to be absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ask for {} {:?}: that is no name of an object", kind.info().kind, name.to_string())]
-pub struct NoPath {
-    /// The kind.
-    kind: Kind,
-    /// What it is called.
-    name: NamespacedName,
+pub enum NoPath {
+    /// Its name cannot stand in a path.
+    #[error("ask for {kind} {:?}: that is no name of an object", name.to_string())]
+    Name {
+        /// The kind.
+        kind: Kind,
+        /// What it is called.
+        name: NamespacedName,
+    },
+    /// It has no namespace and its kind lives in one, or the other way round.
+    #[error("ask for {kind} {:?}: that is no namespace for an object of its kind", name.to_string())]
+    Namespace {
+        /// The kind.
+        kind: Kind,
+        /// What it is called.
+        name: NamespacedName,
+    },
 }
 
 /// The path of an object, followed by that of a subresource (`/status`).
 ///
 /// # Errors
-/// When the object has no name, or one that is more or less than a segment of a path.
+/// When the object has no name, or one that is more or less than a segment of a path, or a namespace that is not one for its kind.
 pub fn path(id: &ObjectId, subresource: &str) -> Result<String, NoPath> {
     let name = id.name.name.as_str();
-    if name.is_empty() || name.contains(['?', '#']) || !names::path_segment(name).is_empty() {
-        return Err(NoPath { kind: id.kind, name: id.name.clone() });
+    if !is_segment(name) {
+        return Err(NoPath::Name { kind: id.kind, name: id.name.clone() });
     }
-    Ok(format!("{}/{name}{subresource}", collection(id)))
+    Ok(format!("{}/{name}{subresource}", collection(id)?))
+}
+
+/// True for a text that is one segment of a path, no more and no less.
+fn is_segment(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['?', '#']) && names::path_segment(text).is_empty()
 }
 
 /// The object with its apiVersion and kind, as it is sent.

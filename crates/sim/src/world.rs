@@ -223,7 +223,8 @@ impl World {
         let (code, answer) = match self.server.holds(&id) {
             true => self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, object),
             false => {
-                let path = rekindle_operator::collection(&id);
+                let path = rekindle_operator::collection(&id)
+                    .map_err(|no_path| refused(no_path.to_string()))?;
                 self.call(Method::POST, &path, "application/json", object)
             }
         };
@@ -552,6 +553,11 @@ impl World {
 /// The path of an object that the API holds.
 pub(crate) fn path(id: &ObjectId, subresource: &str) -> String {
     rekindle_operator::path(id, subresource).expect("the API takes nothing without a name")
+}
+
+/// Where objects of the kind of one that the API holds, or may hold, are created.
+pub(crate) fn collection(id: &ObjectId) -> String {
+    rekindle_operator::collection(id).expect("what has a namespace is of a kind that has one")
 }
 
 /// The path of what a script names.

@@ -132,3 +132,45 @@ fn owners_of_kinds_we_do_not_know_are_left_to_others() {
     assert!(world.api.objects.contains_key(&config));
     assert_eq!(id(Kind::ConfigMap, "config"), config);
 }
+
+#[test]
+fn an_object_without_a_namespace_is_never_collected_for_an_owner_that_would_have_one() {
+    let mut world = World::with_node();
+    let owner = world.create(pod("owner", json!({})));
+    let there = reference(&world, &owner);
+    let mut gone = there.clone();
+    gone["uid"] = json!("uid-of-nobody");
+    let classes = [("fast", there), ("slow", gone)].map(|(name, owner)| {
+        let meta = json!({"name": name, "ownerReferences": [owner]});
+        world.create(json!({"kind": "StorageClass", "metadata": meta, "provisioner": "none"}))
+    });
+    world.converge();
+    world.api.user_deletes(&owner, Propagation::Foreground);
+    world.converge();
+    assert!(!world.api.objects.contains_key(&owner), "it waits for nobody");
+    assert!(classes.iter().all(|class| world.api.objects.contains_key(class)));
+    let warned = world.notes.iter().filter(|note| note.reason == "OwnerRefInvalidNamespace");
+    let warned: std::collections::BTreeSet<_> =
+        warned.map(|note| (note.about.name.as_str(), note.message.as_str())).collect();
+    let said = |uid| {
+        format!(
+            "ownerRef [v1/Pod, namespace: , name: owner, uid: {uid}] does not exist in namespace \"\""
+        )
+    };
+    let (fast, slow) = (said("uid-3"), said("uid-of-nobody"));
+    assert_eq!(warned, [("fast", fast.as_str()), ("slow", slow.as_str())].into());
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_none_and_the_event_says_so() {
+    let mut world = World::with_node();
+    let owner = world.create(pod("owner", json!({})));
+    let mut config = owned("config", json!([reference(&world, &owner)]));
+    config["metadata"]["namespace"] = json!("elsewhere");
+    let config = world.create(config);
+    world.converge();
+    assert!(!world.api.objects.contains_key(&config));
+    let said = "OwnerRefInvalidNamespace: ownerRef [v1/Pod, namespace: elsewhere, name: owner, uid: uid-3] does not exist in \
+                namespace \"elsewhere\"";
+    assert!(world.said().iter().any(|line| line == said), "{:?}", world.said());
+}

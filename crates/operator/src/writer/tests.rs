@@ -31,6 +31,44 @@ fn a_name_that_is_no_segment_of_a_path_has_no_path() {
     assert_eq!(message, Err("ask for Pod \"shop/\": that is no name of an object".to_owned()));
 }
 
+#[test]
+fn a_kind_in_namespaces_has_no_path_without_one_and_no_other_kind_has_one_with_it() {
+    let id = |kind, namespace: &str| ObjectId::new(kind, NamespacedName::new(namespace, "web"));
+    for (kind, namespace, expected) in [
+        (Kind::ConfigMap, "shop", Some("/api/v1/namespaces/shop/configmaps")),
+        (Kind::ConfigMap, "", None),
+        (Kind::ConfigMap, "..", None),
+        (Kind::ConfigMap, "a/b", None),
+        (Kind::Namespace, "", Some("/api/v1/namespaces")),
+        (Kind::Namespace, "shop", None),
+        (Kind::StorageClass, "shop", None),
+    ] {
+        let id = id(kind, namespace);
+        assert_eq!(collection(&id).ok().as_deref(), expected, "{id}");
+        let object = expected.map(|path| format!("{path}/web"));
+        assert_eq!(path(&id, "").ok(), object, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn what_has_no_namespace_is_neither_looked_for_nor_deleted_everywhere() {
+    let lists = Lists::default();
+    let writer = Writer::new(lists.clone());
+    let id = ObjectId::new(Kind::ConfigMap, NamespacedName::new("", "settings"));
+    for write in [
+        Write::CheckAbsent { id: id.clone(), uid: None },
+        Write::CheckEmpty { of: id.clone() },
+        Write::DeleteAll { of: id },
+    ] {
+        let outcome = writer.carry_out(&write).await;
+        assert!(
+            matches!(&outcome, Outcome::Refused { refusal: Refusal::Other, message } if message.contains("no namespace")),
+            "{write:?}: {outcome:?}"
+        );
+    }
+    assert_eq!(*lists.asked.lock().unwrap(), Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn what_has_no_name_is_not_asked_for() {
     let lists = Lists::default();

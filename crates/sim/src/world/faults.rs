@@ -6,13 +6,13 @@ use http::Method;
 use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, ObjectId};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, Seen, collection, kinds};
+use rekindle_operator::{Desk, Seen, kinds};
 use rekindle_pod::ContainerKey;
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
-use super::{BEGIN, Happening, World, path};
+use super::{BEGIN, Happening, World, collection, path};
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, Sync};
 use crate::known_bugs::KnownBug;
