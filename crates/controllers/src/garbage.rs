@@ -124,13 +124,52 @@ fn orphan_dependents(view: &View, owner: &Object, plan: &mut Plan) {
 }
 
 /// Lets the object go once no dependent is left that blocks it. The dependents are deleted one by one, each for itself (`collect`).
+/// Objects that wait for each other in a circle would do so for ever: each that sees it stops blocking its own owners.
 fn await_dependents(view: &View, owner: &Object, plan: &mut Plan) {
     let blocks = |object: &Object| {
-        owners::references(object.meta()).iter().any(|r| blocks(r, object, owner))
+        object.uid() != owner.uid()
+            && owners::references(object.meta()).iter().any(|r| blocks(r, object, owner))
     };
     if !view.dependents(owner.uid()).any(blocks) {
         plan.then(without_finalizer(owner, FOREGROUND));
+    } else if waits_for_itself(view, owner) {
+        plan.then(unblocked(owner));
     }
+}
+
+/// True when an owner that waits for the object waits, by way of its own owners, for itself. Looked for upwards: an object has few owners.
+fn waits_for_itself(view: &View, object: &Object) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut ahead = vec![object];
+    while let Some(next) = ahead.pop() {
+        for owner in waiting_owners(view, next) {
+            if owner.uid() == object.uid() && next.uid() != object.uid() {
+                return true;
+            }
+            if seen.insert(owner.uid()) {
+                ahead.push(owner);
+            }
+        }
+    }
+    false
+}
+
+/// The owners that cannot go before the object.
+fn waiting_owners<'a>(view: &'a View, object: &'a Object) -> impl Iterator<Item = &'a Object> {
+    owners::references(object.meta()).iter().filter_map(|reference| {
+        view.by_uid(&reference.uid).filter(|owner| {
+            finalizers(owner) == Finalizers::Foreground && blocks(reference, object, owner)
+        })
+    })
+}
+
+/// The object with references for which no owner waits.
+fn unblocked(object: &Object) -> Write {
+    let references: Vec<_> = owners::references(object.meta())
+        .iter()
+        .map(|reference| OwnerReference { block_owner_deletion: Some(false), ..reference.clone() })
+        .collect();
+    crate::replica_set::references_patch(object, json!(references))
 }
 
 /// True for a reference by which the deletion of this owner waits for the object. One that looks for the owner where it is not does
@@ -176,7 +215,7 @@ enum Standing {
     Solid,
     /// The owner can be nowhere. The object is kept, and an event says why.
     Misplaced,
-    /// The owner is being deleted in the foreground and waits for this dependent.
+    /// The owner is being deleted in the foreground: its dependents go before it.
     Waiting,
     /// The view has no such owner: to be checked at the server.
     Absent(ObjectId),
@@ -190,12 +229,7 @@ fn standing(view: &View, object: &Object, reference: &OwnerReference) -> Standin
     };
     match view.get(&id).filter(|owner| owner.uid() == reference.uid) {
         None => Standing::Absent(id),
-        Some(owner)
-            if finalizers(owner) == Finalizers::Foreground
-                && reference.block_owner_deletion == Some(true) =>
-        {
-            Standing::Waiting
-        }
+        Some(owner) if finalizers(owner) == Finalizers::Foreground => Standing::Waiting,
         Some(_) => Standing::Solid,
     }
 }
