@@ -3,33 +3,38 @@
 //! Owners go before what they own, so that nothing is re-created meanwhile (the API refuses creations by then anyway).
 //! Before the finalizer is taken away the server is asked, kind by kind, whether anything is left.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+mod conditions;
 
-use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Namespace;
 use rekindle_types::Tick;
 
-use crate::kind::{Held, Scope};
+use crate::kind::Scope;
 use crate::plan::{Step, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
+use conditions::Left;
 
 /// The finalizer in `spec.finalizers` that this controller takes away.
 const FINALIZER: &str = "kubernetes";
 
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
-    match &change.after {
-        Some(Object::Namespace(namespace)) if owners::is_terminating(&namespace.metadata) => {
-            keys.insert(Key::Namespace(change.id.name.name.clone()));
-        }
-        None if change.id.kind.info().scope == Scope::Namespaced => {
-            let name = &change.id.name.namespace;
-            let namespace = view.namespace(&NamespacedName::new("", name.as_str()));
-            if namespace.is_some_and(|ns| owners::is_terminating(&ns.metadata)) {
-                keys.insert(Key::Namespace(name.clone()));
-            }
-        }
-        _ => {}
+    let name = match &change.after {
+        Some(Object::Namespace(_)) => &change.id.name.name,
+        _ if change.id.kind.info().scope == Scope::Cluster => return,
+        after if change.before.as_ref().map(hold) == after.as_ref().map(hold) => return,
+        _ => &change.id.name.namespace,
+    };
+    let namespace = view.namespace(&NamespacedName::new("", name.as_str()));
+    if namespace.is_some_and(|namespace| owners::is_terminating(&namespace.metadata)) {
+        keys.insert(Key::Namespace(name.clone()));
     }
+}
+
+/// What of an object keeps its namespace.
+fn hold(object: &Object) -> (bool, &[String]) {
+    let meta = object.meta();
+    (owners::is_terminating(meta), meta.finalizers.as_deref().unwrap_or_default())
 }
 
 pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
@@ -39,10 +44,7 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
         return plan;
     }
     let kinds = || Kind::ALL.into_iter().filter(|kind| kind.info().scope == Scope::Namespaced);
-    let left: BTreeMap<Kind, usize> = kinds()
-        .map(|kind| (kind, view.in_namespace(kind, name).count()))
-        .filter(|(_, count)| *count > 0)
-        .collect();
+    let left = Left::count(view, name, kinds());
     for kind in kinds() {
         let is_undeleted = view.in_namespace(kind, name).any(|o| !owners::is_terminating(o.meta()));
         // A kind that is not watched may have objects, and so may any kind while the view lags behind the namespace's
@@ -52,16 +54,32 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
             plan.then(Write::DeleteAll { of: ObjectId::new(kind, NamespacedName::new(name, "")) });
         }
     }
+    // What is deleted now is not reported as left: its end, or its deletion timestamp, brings the next look.
+    let report = || conditions::updated(namespace, &left, now).map(Object::from);
     if !left.is_empty() {
-        report_remaining(namespace, &left, now, &mut plan);
+        if plan.batches.is_empty() {
+            plan.batches.extend(report().map(|status| vec![Write::UpdateStatus(status).into()]));
+        }
         return plan;
     }
     let checks = kinds().map(|kind| {
         Step::from(Write::CheckEmpty { of: ObjectId::new(kind, NamespacedName::new(name, "")) })
     });
     plan.then_all(checks.collect());
-    plan.then(Write::Finalize(Box::new(finalized(namespace))));
+    let finalized = finalized(namespace);
+    // One that others hold is looked at after this.
+    match report().filter(|_| is_held(&finalized)) {
+        Some(status) => plan.then(Write::UpdateStatus(status)),
+        None => plan.then(Write::Finalize(Box::new(finalized))),
+    }
     plan
+}
+
+/// True when somebody else keeps the namespace.
+fn is_held(namespace: &Namespace) -> bool {
+    let in_spec = namespace.spec.iter().flat_map(|spec| spec.finalizers.iter().flatten());
+    let in_metadata = namespace.metadata.finalizers.iter().flatten();
+    in_spec.chain(in_metadata).next().is_some()
 }
 
 fn has_finalizer(namespace: &Namespace) -> bool {
@@ -75,39 +93,4 @@ fn finalized(namespace: &Namespace) -> Namespace {
         spec.finalizers.get_or_insert_default().retain(|f| f != FINALIZER);
     }
     namespace
-}
-
-/// Condition NamespaceContentRemaining, with upstream's wording.
-fn report_remaining(
-    namespace: &Arc<Namespace>,
-    left: &BTreeMap<Kind, usize>,
-    now: Tick,
-    plan: &mut Plan,
-) {
-    let parts: Vec<String> = left
-        .iter()
-        .filter(|(kind, _)| kind.info().held != Held::Nothing)
-        .map(|(kind, count)| {
-            let info = kind.info();
-            format!("{}.{} has {count} resource instances", info.plural, info.group)
-        })
-        .collect();
-    let message = format!("Some resources are remaining: {}", parts.join(", "));
-    let mut updated = namespace.as_ref().clone();
-    let conditions = updated.status.get_or_insert_default().conditions.get_or_insert_default();
-    let current = conditions.iter().find(|c| c.type_ == "NamespaceContentRemaining").cloned();
-    if current.as_ref().is_some_and(|c| c.message.as_deref() == Some(&message)) {
-        return;
-    }
-    conditions.retain(|c| c.type_ != "NamespaceContentRemaining");
-    conditions.push(NamespaceCondition {
-        type_: "NamespaceContentRemaining".to_owned(),
-        status: "True".to_owned(),
-        reason: Some("SomeResourcesRemain".to_owned()),
-        message: Some(message),
-        last_transition_time: current
-            .and_then(|c| c.last_transition_time)
-            .or_else(|| Some(now.to_time())),
-    });
-    plan.then(Write::UpdateStatus(Object::from(updated)));
 }
