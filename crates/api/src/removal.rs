@@ -1,6 +1,6 @@
 //! When an object really goes: a deletion was asked for, its grace is over, and nobody holds it with a finalizer.
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Event, Namespace};
 
 use crate::registry::AnyObject;
 
@@ -8,6 +8,11 @@ use crate::registry::AnyObject;
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer that keeps an owner until its dependents were let go.
 pub(crate) const ORPHAN: &str = "orphan";
+
+/// Whether the garbage collector looks after the object. As upstream it leaves Events alone: nobody would take its finalizers away.
+pub(crate) fn is_collected(object: &dyn AnyObject) -> bool {
+    !object.as_any().is::<Event>()
+}
 
 /// Whether nothing keeps the object any more.
 pub(crate) fn may_go(object: &dyn AnyObject) -> bool {

@@ -1,5 +1,5 @@
-//! The kinds the controllers know. Adding one is a variant, a line in the table and, if it is watched whole, an
-//! [`Object`](crate::Object) variant.
+//! The kinds the controllers know: all that are served, for each can have owners and dependents. Adding one is a variant, a line in
+//! the table and, if it is watched whole, an [`Object`](crate::Object) variant.
 
 use std::fmt;
 
@@ -62,6 +62,12 @@ pub enum Kind {
     Node,
     /// v1 Namespace.
     Namespace,
+    /// scheduling.k8s.io/v1 PriorityClass.
+    PriorityClass,
+    /// rbac.authorization.k8s.io/v1 ClusterRoleBinding.
+    ClusterRoleBinding,
+    /// rbac.authorization.k8s.io/v1 ClusterRole.
+    ClusterRole,
 }
 
 /// The names of a kind, and how much of it is watched.
@@ -104,7 +110,7 @@ pub enum Held {
 impl Kind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
     /// re-created meanwhile.
-    pub const ALL: [Kind; 28] = [
+    pub const ALL: [Kind; 31] = [
         Kind::Deployment,
         Kind::DaemonSet,
         Kind::ReplicaSet,
@@ -133,11 +139,15 @@ impl Kind {
         Kind::StorageClass,
         Kind::Node,
         Kind::Namespace,
+        Kind::PriorityClass,
+        Kind::ClusterRoleBinding,
+        Kind::ClusterRole,
     ];
 
     /// Its names.
     pub const fn info(self) -> KindInfo {
         use Held::{Metadata, Nothing, Whole};
+        use Scope::{Cluster, Namespaced};
         match self {
             Kind::Deployment => namespaced("Deployment", "apps", "v1", "deployments", Whole),
             Kind::DaemonSet => namespaced("DaemonSet", "apps", "v1", "daemonsets", Whole),
@@ -171,8 +181,8 @@ impl Kind {
             Kind::ServiceAccount => {
                 namespaced("ServiceAccount", "", "v1", "serviceaccounts", Metadata)
             }
-            Kind::RoleBinding => rbac("RoleBinding", "rolebindings"),
-            Kind::Role => rbac("Role", "roles"),
+            Kind::RoleBinding => rbac("RoleBinding", "rolebindings", Namespaced),
+            Kind::Role => rbac("Role", "roles", Namespaced),
             Kind::Lease => namespaced("Lease", "coordination.k8s.io", "v1", "leases", Whole),
             Kind::Event => namespaced("Event", "", "v1", "events", Nothing),
             Kind::PersistentVolume => cluster("PersistentVolume", "persistentvolumes"),
@@ -181,6 +191,13 @@ impl Kind {
             }
             Kind::Node => cluster("Node", "nodes"),
             Kind::Namespace => cluster("Namespace", "namespaces"),
+            Kind::PriorityClass => KindInfo {
+                group: "scheduling.k8s.io",
+                held: Metadata,
+                ..cluster("PriorityClass", "priorityclasses")
+            },
+            Kind::ClusterRoleBinding => rbac("ClusterRoleBinding", "clusterrolebindings", Cluster),
+            Kind::ClusterRole => rbac("ClusterRole", "clusterroles", Cluster),
         }
     }
 
@@ -216,8 +233,11 @@ const fn ours(kind: &'static str, plural: &'static str) -> KindInfo {
     namespaced(kind, GROUP, VERSION, plural, Held::Whole)
 }
 
-const fn rbac(kind: &'static str, plural: &'static str) -> KindInfo {
-    namespaced(kind, "rbac.authorization.k8s.io", "v1", plural, Held::Metadata)
+const fn rbac(kind: &'static str, plural: &'static str, scope: Scope) -> KindInfo {
+    KindInfo {
+        scope,
+        ..namespaced(kind, "rbac.authorization.k8s.io", "v1", plural, Held::Metadata)
+    }
 }
 
 const fn cluster(kind: &'static str, plural: &'static str) -> KindInfo {

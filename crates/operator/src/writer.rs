@@ -495,6 +495,9 @@ fn read<'de, D: Deserializer<'de>>(kind: Kind, from: D) -> Result<Object, D::Err
         | Kind::ServiceAccount
         | Kind::RoleBinding
         | Kind::Role
+        | Kind::PriorityClass
+        | Kind::ClusterRoleBinding
+        | Kind::ClusterRole
         | Kind::Event => {
             let PartialObject { metadata } = PartialObject::deserialize(from)?;
             Ok(Object::Metadata(kind, metadata.into()))

@@ -98,6 +98,9 @@ fn shared(kind: Kind, object: Arc<dyn AnyObject>) -> Option<Object> {
         | Kind::ServiceAccount
         | Kind::RoleBinding
         | Kind::Role
+        | Kind::PriorityClass
+        | Kind::ClusterRoleBinding
+        | Kind::ClusterRole
         | Kind::Event => Some(Object::Metadata(kind, Arc::new(object.meta().clone()))),
     }
 }

@@ -202,7 +202,9 @@ impl Step {
     /// What becomes of the object as it is.
     pub(crate) fn decide(before: Box<dyn AnyObject>, wish: &Wish, now: Tick) -> Self {
         let mut object = before.boxed_clone();
-        wish.propagation.apply(object.meta_mut());
+        if removal::is_collected(object.as_ref()) {
+            wish.propagation.apply(object.meta_mut());
+        }
         let grace = grace_seconds(object.as_ref(), wish);
         let meta = object.meta_mut();
         match &meta.deletion_timestamp {

@@ -174,3 +174,29 @@ fn an_owner_in_another_namespace_is_none_and_the_event_says_so() {
                 namespace \"elsewhere\"";
     assert!(world.said().iter().any(|line| line == said), "{:?}", world.said());
 }
+
+#[test]
+fn kinds_of_which_only_metadata_is_held_are_owners_and_dependents_as_all_others() {
+    for propagation in [Propagation::Background, Propagation::Foreground, Propagation::Orphan] {
+        let mut world = World::with_node();
+        let role = world.create(json!({"kind": "ClusterRole", "metadata": {"name": "reader"}}));
+        let dependents = ["ClusterRoleBinding", "PriorityClass", "Role"].map(|kind| {
+            let owners = json!([reference(&world, &role)]);
+            world.create(
+                json!({"kind": kind, "metadata": {"name": "mine", "ownerReferences": owners}}),
+            )
+        });
+        world.converge();
+        world.api.user_deletes(&role, propagation);
+        world.converge();
+        assert!(!world.api.objects.contains_key(&role), "{propagation:?}");
+        for dependent in dependents {
+            let is_there = world.api.objects.contains_key(&dependent);
+            assert_eq!(
+                is_there,
+                propagation == Propagation::Orphan,
+                "{dependent}: {propagation:?}"
+            );
+        }
+    }
+}

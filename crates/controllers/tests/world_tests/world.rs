@@ -283,9 +283,9 @@ impl World {
 }
 
 pub(crate) fn id(kind: Kind, name: &str) -> ObjectId {
-    let namespace = match kind {
-        Kind::Node | Kind::Namespace => "",
-        _ => "shop",
+    let namespace = match kind.info().scope {
+        Scope::Namespaced => "shop",
+        Scope::Cluster => "",
     };
     ObjectId::new(kind, NamespacedName::new(namespace, name))
 }
