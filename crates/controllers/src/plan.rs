@@ -34,8 +34,8 @@ pub struct Step {
 /// The events about a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Recorded when it succeeds.
-    pub success: Note,
+    /// Recorded when it succeeds, in this order.
+    pub success: Vec<Note>,
     /// Recorded when the server refuses it; the server's message is appended to this one's.
     pub failure: Note,
 }

@@ -137,7 +137,7 @@ fn report(
 ) -> Report {
     let about = Object::DaemonSet(set.clone());
     Report {
-        success: Note::new(&about, Severity::Normal, done, said, COMPONENT),
+        success: vec![Note::new(&about, Severity::Normal, done, said, COMPONENT)],
         failure: Note::new(&about, Severity::Warning, failed, why, COMPONENT),
     }
 }

@@ -122,6 +122,10 @@ impl Rollout<'_> {
 
     fn creation_report(&self, name: &str, replicas: i32) -> Report {
         let mut report = self.scaling_report(name, 0, replicas);
+        // nothing was scaled
+        if replicas == 0 {
+            report.success.clear();
+        }
         report.failure.reason = conditions::FAILED_CREATE;
         report.failure.message = format!("Failed to create new replica set \"{name}\": ");
         report

@@ -188,7 +188,7 @@ fn all_restarts(pod: &Pod) -> i32 {
     statuses.map(|container| container.restart_count).sum()
 }
 
-/// Writes start time and conditions into the status; the result is the event about what changed.
+/// Writes start time and conditions into the status; the result are the events about what changed.
 pub(super) fn write(
     job: &Arc<Job>,
     spec: &JobSpec,
@@ -196,16 +196,17 @@ pub(super) fn write(
     goal: Option<&Goal>,
     tally: &Tally<'_>,
     now: Tick,
-) -> Option<Note> {
+) -> Vec<Note> {
     let about = Object::Job(job.clone());
-    let say = |severity, reason, message: &str| {
-        Some(Note::new(&about, severity, reason, message, COMPONENT))
-    };
+    let say =
+        |severity, reason, message: &str| Note::new(&about, severity, reason, message, COMPONENT);
     let Some(goal) = goal else {
         return match suspend(spec, status, now) {
-            Some(Suspension::Begins) => say(Severity::Normal, "Suspended", "Job suspended"),
-            Some(Suspension::Ends) => say(Severity::Normal, "Resumed", "Job resumed"),
-            None => None,
+            Some(Suspension::Begins) => {
+                vec![say(Severity::Normal, "Suspended", "Job suspended")]
+            }
+            Some(Suspension::Ends) => vec![say(Severity::Normal, "Resumed", "Job resumed")],
+            None => Vec::new(),
         };
     };
     let (interim, last, why) = match goal {
@@ -217,18 +218,27 @@ pub(super) fn write(
     if !is_true(status, interim) {
         set(status, interim, "True", told, now);
         status.start_time.get_or_insert(whole);
-        return None;
+        return Vec::new();
     }
     if !tally.is_settled() {
-        return None;
+        return Vec::new();
     }
     set(status, last, "True", told, now);
     match goal {
         Goal::Success(_) => {
             status.completion_time = Some(whole);
-            say(Severity::Normal, "Completed", "Job completed")
+            let succeeded = status.succeeded.unwrap_or(0);
+            let is_too_many = spec.completions.is_some_and(|wanted| succeeded > wanted);
+            let too_many = is_too_many.then(|| {
+                let message = "Too many succeeded pods running after completion count reached";
+                say(Severity::Warning, "TooManySucceededPods", message)
+            });
+            let completed = say(Severity::Normal, "Completed", "Job completed");
+            too_many.into_iter().chain([completed]).collect()
         }
-        Goal::Failure(why) => say(Severity::Warning, event_reason(&why.reason), &why.message),
+        Goal::Failure(why) => {
+            vec![say(Severity::Warning, event_reason(&why.reason), &why.message)]
+        }
     }
 }
 

@@ -129,7 +129,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let tally = tally::tally(spec, status, &own, conditions::course(status));
     let goal = conditions::goal(spec, status, &tally, now);
     let mut next = counted(status, &tally);
-    let note = conditions::write(job, spec, &mut next, goal.as_ref(), &tally, now);
+    let notes = conditions::write(job, spec, &mut next, goal.as_ref(), &tally, now);
     plan.then_all(tally.ended.iter().map(|pod| tracking::release(pod)).collect());
     match &goal {
         Some(Goal::Failure(_)) => manage::end(job, &tally.active, &mut plan),
@@ -141,7 +141,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
             manage::manage(view, job, spec, &own, &tally, now, &mut plan);
         }
     }
-    write_status(job, status, next, note, &mut plan);
+    write_status(job, status, next, notes, &mut plan);
     plan
 }
 
@@ -183,7 +183,7 @@ fn write_status(
     job: &Arc<Job>,
     old: &JobStatus,
     next: JobStatus,
-    note: Option<Note>,
+    notes: Vec<Note>,
     plan: &mut Plan,
 ) {
     let lasting = |status: &JobStatus| JobStatus {
@@ -197,12 +197,12 @@ fn write_status(
     }
     let mut updated = job.as_ref().clone();
     updated.status = Some(next);
-    let report = note.map(|success| {
+    let report = (!notes.is_empty()).then(|| {
         let about = Object::Job(job.clone());
         let message = "Error writing the status: ";
         let failure =
             Note::new(&about, Severity::Warning, "FailedStatusUpdate", message, COMPONENT);
-        Report { success, failure }
+        Report { success: notes, failure }
     });
     let step = Step { write: Write::UpdateStatus(updated.into()), report };
     plan.batches.insert(0, vec![step]);

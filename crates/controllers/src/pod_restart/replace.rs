@@ -183,7 +183,7 @@ impl Job<'_> {
                 grace_seconds: self.restart.spec.grace_period_seconds,
             }),
             report: Some(Report {
-                success: self.note(pod, Severity::Normal, event::POD_RESTARTING, &going),
+                success: vec![self.note(pod, Severity::Normal, event::POD_RESTARTING, &going)],
                 failure: self.note(
                     pod,
                     Severity::Warning,

@@ -121,7 +121,7 @@ fn change(deployment: &Arc<Deployment>, to: &ReplicaSet, revision: i64) -> Step 
     Step {
         write: Write::Update(rollback::at(deployment, to).into()),
         report: Some(Report {
-            success: note(Severity::Normal, ROLLED_BACK, success),
+            success: vec![note(Severity::Normal, ROLLED_BACK, success)],
             failure: note(Severity::Warning, NOT_ROLLED_BACK, failure),
         }),
     }

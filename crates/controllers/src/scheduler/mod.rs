@@ -242,7 +242,7 @@ fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
     );
     let uid = about.uid().to_owned();
     let write = Write::Bind { pod: about.id(), uid, node };
-    plan.then_all(vec![Step { write, report: Some(Report { success, failure }) }]);
+    plan.then_all(vec![Step { write, report: Some(Report { success: vec![success], failure }) }]);
 }
 
 /// What becomes of `status.nominatedNodeName`.

@@ -79,9 +79,8 @@ pub(super) fn needed(
                 }
             }
             None => {
-                let what = format!("Claim {name} Pod {pod_name}");
                 let claim = new(set, template, name);
-                missing.push(deeds::creation(set, claim.into(), &what));
+                missing.push(deeds::claim_creation(set, claim, &pod_name));
             }
         }
     }

@@ -199,7 +199,7 @@ impl<'a> Walk<'a> {
         let avoided = avoidance::of_workload(self.view, namespace, uid, self.now);
         avoidance::exclude(&mut pod, &avoided);
         self.claims.extend(missing);
-        self.steps.push(deeds::creation(self.set, pod.into(), &format!("Pod {name}")));
+        self.steps.push(deeds::creation(self.set, pod));
     }
 
     /// What the pod of an index is made from: before the partition the current revision, else the new one.

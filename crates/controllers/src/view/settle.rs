@@ -92,7 +92,7 @@ impl View {
         let Some(report) = &step.report else { return };
         match outcome {
             Outcome::Stored(_) | Outcome::Done | Outcome::Gone => {
-                settled.notes.push(report.success.clone());
+                settled.notes.extend(report.success.iter().cloned());
                 if self.failures.remove(key_object).is_some() {
                     settled.changes.extend(self.touched(key_object));
                 }

@@ -359,3 +359,28 @@ fn a_deployment_without_progress_deadline_has_no_such_condition() {
     let conditions = status(&world).conditions.unwrap();
     assert!(conditions.iter().all(|c| c.type_.as_deref() != Some("Progressing")));
 }
+
+/// Upstream speaks of a scaling only when the new ReplicaSet begins with pods.
+#[test]
+fn a_replica_set_that_begins_without_pods_was_not_scaled() {
+    let mut world = World::with_node();
+    let mut with_no_surge = deployment("web", 2, "one");
+    with_no_surge["spec"]["strategy"]["rollingUpdate"] =
+        json!({"maxSurge": 0, "maxUnavailable": 1});
+    world.create(with_no_surge);
+    world.create(deployment("off", 0, "one"));
+    world.converge();
+    set_image(&mut world, "two");
+    world.converge();
+    assert!(!world.said().iter().any(|said| said.contains("from 0 to 0")), "{:?}", world.said());
+    assert!(world.said().iter().any(|said| said.ends_with("from 0 to 1")), "{:?}", world.said());
+    world.api.refuse_creation = Some((Kind::ReplicaSet, "no room".to_owned()));
+    set_image(&mut world, "three");
+    world.advance(TickDuration::from_secs(1));
+    let failed = world.notes.iter().filter(|note| note.message.ends_with("no room"));
+    assert!(
+        failed.map(|note| note.reason).any(|reason| reason == "ReplicaSetCreateError"),
+        "{:?}",
+        world.said()
+    );
+}

@@ -353,6 +353,27 @@ fn happens(world: &mut World, happening: &Happening) {
     }
 }
 
+/// Upstream words the events about claims in another way than those about pods.
+#[test]
+fn events_about_claims_are_worded_as_upstream() {
+    let mut world = world_with_volumes(1);
+    world.api.refuse_creation = Some((Kind::PersistentVolumeClaim, "quota".to_owned()));
+    world.create(stateful_set(1, claims(json!({}))));
+    world.advance(TickDuration::from_secs(1));
+    world.api.refuse_creation = None;
+    world.converge();
+    let mut said = world.said();
+    said.dedup();
+    said.retain(|said| said.contains("Claim data-web-0"));
+    assert_eq!(
+        said,
+        [
+            "FailedCreate: create Claim data-web-0 for Pod web-0 in StatefulSet web failed error: quota",
+            "SuccessfulCreate: create Claim data-web-0 Pod web-0 in StatefulSet web success",
+        ]
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
 

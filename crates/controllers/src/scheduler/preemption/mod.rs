@@ -186,5 +186,5 @@ fn ended(victim: &Arc<Pod>, preemptor: &Pod, node: &str) -> Step {
         NAME,
     );
     let write = Write::delete(&about, Propagation::Default);
-    Step { write, report: Some(Report { success, failure }) }
+    Step { write, report: Some(Report { success: vec![success], failure }) }
 }
