@@ -8,11 +8,12 @@ use rekindle_types::Tick;
 
 use super::identity;
 use super::rolling::{self, Strategy};
-use super::walk::{Standing, min_ready, standing};
+use super::walk::{availability, min_ready};
 use crate::plan::Write;
-use crate::{Plan, pods, revisions};
+use crate::pods::{self, Availability};
+use crate::{Plan, revisions};
 
-/// The status as the pods are.
+/// The status as the pods are. As upstream, one that is being deleted is ready as long as it is, but of no revision any more.
 pub(super) fn count(
     set: &StatefulSet,
     pods: &[&Arc<Pod>],
@@ -23,13 +24,13 @@ pub(super) fn count(
     let (mut ready, mut available, mut at_current, mut updated) = (0, 0, 0, 0);
     let (current, update) = (revisions::name(current), revisions::name(update));
     for pod in pods {
-        match standing(pod, min_ready(set), now) {
-            Standing::Available => {
+        match availability(pod, min_ready(set), now) {
+            Availability::Available => {
                 ready += 1;
                 available += 1;
             }
-            Standing::Ready(_) => ready += 1,
-            Standing::Ended | Standing::Terminating | Standing::Unready => {}
+            Availability::From(_) => ready += 1,
+            Availability::NotReady => {}
         }
         if !pods::is_terminating(pod) {
             at_current += i32::from(identity::revision_of(pod) == current);

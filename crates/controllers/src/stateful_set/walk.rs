@@ -40,13 +40,18 @@ pub(super) fn standing(pod: &Pod, min_ready: TickDuration, now: Tick) -> Standin
     if pods::is_finished(pod) {
         return Standing::Ended;
     }
-    if pods::phase(pod) != "Running" {
-        return Standing::Unready;
-    }
-    match pods::availability(pod, min_ready, now) {
+    match availability(pod, min_ready, now) {
         Availability::NotReady => Standing::Unready,
         Availability::From(at) => Standing::Ready(at),
         Availability::Available => Standing::Available,
+    }
+}
+
+/// Whether it runs and is ready, and counts as available at `now`, be it that it is being deleted.
+pub(super) fn availability(pod: &Pod, min_ready: TickDuration, now: Tick) -> Availability {
+    match pods::phase(pod) {
+        "Running" => pods::availability(pod, min_ready, now),
+        _ => Availability::NotReady,
     }
 }
 

@@ -353,6 +353,25 @@ fn happens(world: &mut World, happening: &Happening) {
     }
 }
 
+/// Upstream, `computeReplicaStatus`.
+#[test]
+fn a_pod_that_is_being_deleted_counts_as_ready_but_not_as_of_a_revision() {
+    let mut world = World::with_node();
+    world.create(stateful_set(2, json!({})));
+    world.converge();
+    world.api.user_deletes(&id(Kind::Pod, "web-1"), Propagation::Background);
+    world.settle();
+    let going = status(&world);
+    assert_eq!(
+        (going.replicas, going.ready_replicas, going.available_replicas),
+        (2, Some(2), Some(2))
+    );
+    assert_eq!((going.current_replicas, going.updated_replicas), (Some(1), Some(1)));
+    world.set_ready(&id(Kind::Pod, "web-1"), "False");
+    world.settle();
+    assert_eq!(status(&world).ready_replicas, Some(1), "as long as it is ready");
+}
+
 /// Upstream words the events about claims in another way than those about pods.
 #[test]
 fn events_about_claims_are_worded_as_upstream() {
