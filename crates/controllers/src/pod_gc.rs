@@ -1,12 +1,13 @@
-//! Clears away pods that no node will ever answer for.
+//! Clears away pods that no node will ever answer for, and those that have ended when there are too many of them.
 //!
 //! A pod bound to a node that does not exist (for 40 s, upstream's quarantine) ends as Failed and is deleted; a pod that is
 //! being deleted and was never bound is removed. So is one that is being deleted on a node that is not ready and that somebody
-//! has declared out of service: he vouches that nothing of it runs any more.
+//! has declared out of service: he vouches that nothing of it runs any more. Of pods that have ended 12,500 are kept.
 //!
 //! Source: Kubernetes documentation, "Pod Lifecycle", "Garbage collection of Pods"; "Non-graceful node shutdown".
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::{Tick, TickDuration};
@@ -17,10 +18,17 @@ use crate::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, node_lifecycle, pods,
 };
 
+/// How many pods that have ended are kept (upstream's default of `--terminated-pod-gc-threshold`).
+const FINISHED_MAX: usize = 12_500;
+
 /// How long a node may be missing before its pods are given up (upstream's `quarantineTime`).
 const QUARANTINE: TickDuration = TickDuration::from_secs(40);
 
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    if change.sides().any(|side| matches!(side, Object::Pod(pod) if pods::is_finished(pod))) {
+        let surplus = surplus(view).map(|pod| NamespacedName::of(&pod.metadata));
+        keys.extend(surplus.map(Key::PodGc));
+    }
     match &change.after {
         Some(Object::Pod(pod)) => {
             let is_lost = pods::node(pod).is_some_and(|node| !has_node(view, node));
@@ -39,6 +47,11 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         _ => {}
     }
+}
+
+/// The pod that goes next because too many have ended. Its end brings the one after it.
+fn surplus(view: &View) -> Option<&Arc<Pod>> {
+    view.finished_beyond(FINISHED_MAX).find(|pod| !pods::is_terminating(pod))
 }
 
 /// True for a pod that is being deleted and whose node will not answer for it any more.
@@ -61,6 +74,10 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         propagation: Propagation::Default,
         grace: Grace::Now,
     });
+    if surplus(view).is_some_and(|surplus| Arc::ptr_eq(surplus, pod)) {
+        plan.then(removal);
+        return plan;
+    }
     let Some(node) = pods::node(pod) else {
         if pods::is_terminating(pod) {
             // Who holds it waits to see how it ended: no kubelet will say so.
@@ -117,3 +134,6 @@ fn failed(pod: &Pod, why: &str, now: Tick) -> Step {
         }),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::finished::Finished;
 use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
 
 /// Names remembered per owner after their pods are gone.
@@ -28,6 +29,7 @@ pub(super) struct Index {
     looking_around: BTreeSet<NamespacedName>,
     /// Those of `unscheduled` for which room is made, by node.
     nominated: BTreeMap<String, Pods>,
+    finished: Finished,
     retired_names: BTreeMap<String, VecDeque<String>>,
 }
 
@@ -42,6 +44,7 @@ impl Index {
             self.unmanaged.insert(id.clone(), object.clone());
         }
         let Object::Pod(pod) = object else { return };
+        self.finished.insert(pod);
         let put = |map: &mut BTreeMap<String, Pods>, node: &str| {
             map.entry(node.to_owned()).or_default().insert(id.name.clone(), pod.clone());
         };
@@ -69,6 +72,7 @@ impl Index {
         }
         self.unmanaged.remove(id);
         let Object::Pod(pod) = object else { return };
+        self.finished.remove(pod);
         self.unscheduled.remove(&id.name);
         self.looking_around.remove(&id.name);
         if let Some(node) = pods::node(pod) {
@@ -133,6 +137,10 @@ impl Index {
 
     pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
         self.by_node.get(node).into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub(super) fn finished_beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<Pod>> {
+        self.finished.beyond(kept)
     }
 
     pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {

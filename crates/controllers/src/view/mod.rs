@@ -6,6 +6,7 @@
 mod covered;
 mod daemon_failures;
 mod doubts;
+mod finished;
 mod heartbeats;
 mod index;
 mod own_writes;
@@ -280,6 +281,11 @@ impl View {
     /// What the pods of a node ask for, all together; finished pods ask for nothing.
     pub fn requested_on(&self, node: &str) -> Requests {
         self.cluster.requested_on(node)
+    }
+
+    /// The pods that have ended and are too many when only so many are kept: evicted ones first, then the oldest.
+    pub(crate) fn finished_beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<Pod>> {
+        self.index.finished_beyond(kept)
     }
 
     /// The pods that wait for a node.
