@@ -255,13 +255,14 @@ enum Suspension {
     Ends,
 }
 
-/// Keeps condition Suspended and the start time, which a resumed Job gets anew.
+/// Keeps condition Suspended and the start time: a suspended Job has none (KEP-5440), and one that is resumed gets it anew.
 fn suspend(spec: &JobSpec, status: &mut JobStatus, now: Tick) -> Option<Suspension> {
     let was = is_true(status, SUSPENDED);
     match (spec.suspend == Some(true), was) {
         (true, true) => None,
         (true, false) => {
             set(status, SUSPENDED, "True", ("JobSuspended", "Job suspended"), now);
+            status.start_time = None;
             Some(Suspension::Begins)
         }
         (false, true) => {

@@ -220,7 +220,9 @@ fn a_suspended_job_has_no_pods_and_its_clock_begins_anew_when_it_goes_on() {
     world.api.change(&job, |job| job["spec"]["suspend"] = json!(true));
     world.converge();
     assert_eq!(world.api.pods().len(), 0);
-    assert_eq!(status(&world, "sum").failed, None, "a suspension is no failure");
+    let suspended = status(&world, "sum");
+    assert_eq!(suspended.failed, None, "a suspension is no failure");
+    assert_eq!(suspended.start_time, None);
     world.advance(TickDuration::from_secs(100));
     world.api.change(&job, |job| job["spec"]["suspend"] = json!(false));
     world.converge();
