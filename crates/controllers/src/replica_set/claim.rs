@@ -33,12 +33,21 @@ pub(crate) fn claim(kind: Kind, owner: &ObjectMeta, object: &Object, is_selected
         Some(_) if is_selected || !is_owner_kept => Claim::Own,
         Some(_) => Claim::Release(release(object, owner_uid)),
         None if is_selected && is_owner_kept && !owners::is_terminating(object.meta()) => {
-            let is_finished_pod =
-                matches!(object, Object::Pod(pod) if crate::pods::is_finished(pod));
-            if is_finished_pod { Claim::Leave } else { Claim::Adopt(adopt(kind, owner, object)) }
+            if is_of_no_use(kind, object) {
+                Claim::Leave
+            } else {
+                Claim::Adopt(adopt(kind, owner, object))
+            }
         }
         None => Claim::Leave,
     }
+}
+
+/// True for a pod that has ended where pods are only counted (upstream, `FilterActivePods`). Whoever gives his pods names or places, or
+/// counts how they ended, takes them as well.
+fn is_of_no_use(kind: Kind, object: &Object) -> bool {
+    matches!(kind, Kind::ReplicaSet | Kind::ReplicationController)
+        && matches!(object, Object::Pod(pod) if crate::pods::is_finished(pod))
 }
 
 /// Claims the pods that should be the owner's and lets go those that should not; the result is what is its own now.

@@ -377,11 +377,12 @@ proptest! {
         let mut world = with_nodes(4);
         let settings = if surge { json!({"maxSurge": 2}) } else { json!({"maxUnavailable": 2}) };
         world.create(daemon_set(rolling(settings)));
-        world.check = if surge {
+        let check: fn(&FakeApi) = if surge {
             |api| assert!(crowd(api).values().all(|pods| *pods <= 3), "{:?}", crowd(api))
         } else {
             |api| assert!(crowd(api).values().all(|pods| *pods == 1), "{:?}", crowd(api))
         };
+        world.check = Box::new(check);
         for happening in &happenings {
             happens(&mut world, happening);
         }
@@ -433,7 +434,7 @@ proptest! {
             let ready = api.pods().into_iter().filter(|p| pods::is_active(p) && pods::is_ready(p));
             ready.filter_map(|pod| pods::node(pod)).collect::<std::collections::BTreeSet<_>>().len()
         }
-        world.check = if surge {
+        let check: fn(&FakeApi) = if surge {
             |api| {
                 assert_eq!(served(api), 4, "no node may be without a pod");
                 let doubles = crowd(api).values().filter(|pods| **pods > 1).count();
@@ -442,6 +443,7 @@ proptest! {
         } else {
             |api| assert!(served(api) >= 2, "more nodes are unavailable than may be")
         };
+        world.check = Box::new(check);
         for happening in &happenings {
             happens(&mut world, happening);
         }

@@ -123,7 +123,7 @@ fn a_rolling_update_stays_within_surge_and_unavailability() {
     let mut world = World::with_node();
     world.create(deployment("web", 4, "one"));
     world.converge();
-    world.check = within_limits;
+    world.check = Box::new(within_limits);
     set_image(&mut world, "two");
     for _ in 0..200 {
         // one pod at a time, so that every intermediate state is visited
@@ -149,7 +149,7 @@ fn a_rollout_that_never_gets_ready_keeps_the_old_pods_and_exceeds_its_deadline()
     d["spec"]["progressDeadlineSeconds"] = json!(60);
     world.create(d);
     world.converge();
-    world.check = within_limits;
+    world.check = Box::new(within_limits);
     set_image(&mut world, "broken");
     world.advance(TickDuration::from_secs(50));
     assert_eq!(condition(&world, "Progressing").status.as_deref(), Some("True"));
@@ -199,7 +199,7 @@ fn recreate_starts_nothing_before_the_last_old_pod_is_gone() {
     world.create(d);
     world.converge();
     set_image(&mut world, "two");
-    world.check = |api| {
+    world.check = Box::new(|api| {
         let of = |image: &str| {
             api.pods()
                 .iter()
@@ -207,7 +207,7 @@ fn recreate_starts_nothing_before_the_last_old_pod_is_gone() {
                 .count()
         };
         assert!(of("one") == 0 || of("two") == 0, "old and new at once");
-    };
+    });
     world.settle();
     assert_eq!(world.api.pods().len(), 3, "the old ones terminate");
     world.converge();

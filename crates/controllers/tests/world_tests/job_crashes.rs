@@ -178,10 +178,10 @@ fn runs_to_its_end(mode: &str, happenings: &[Happening]) {
         json!({"completions": COMPLETIONS, "parallelism": PARALLELISM, "backoffLimit": 1000,
             "completionMode": mode}),
     ));
-    world.check = |api| {
+    world.check = Box::new(|api| {
         let active = api.pods().iter().filter(|pod| pods::is_active(pod)).count();
         assert!(active <= PARALLELISM, "{active} pods are more than parallelism");
-    };
+    });
     for happening in happenings {
         world.does(happening);
     }
@@ -212,13 +212,13 @@ fn policies_hold(per_index: bool, happenings: &[Happening]) {
     }
     let mut world = World::with_node();
     world.create(job("sum", spec));
-    world.check = |api| {
+    world.check = Box::new(|api| {
         let up = api.pods().iter().filter(|pod| !pods::is_finished(pod)).count();
         assert!(
             up <= PARALLELISM,
             "{up} pods, those that are ending too, are more than parallelism"
         );
-    };
+    });
     for happening in happenings {
         world.does(happening);
     }

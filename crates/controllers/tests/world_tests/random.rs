@@ -13,7 +13,7 @@ use crate::world::{Answer, World, id};
 
 /// One thing that happens; the numbers choose among what there is.
 #[derive(Clone, Debug)]
-enum Happening {
+pub(crate) enum Happening {
     WatchShows(u8),
     KeyIsWorked(u8, Answer),
     Relist(u8, u8),
@@ -36,7 +36,7 @@ fn answer() -> impl Strategy<Value = Answer> {
 }
 
 /// Everything that controllers and watches do, faults included.
-fn machinery() -> impl Strategy<Value = Happening> {
+pub(crate) fn machinery() -> impl Strategy<Value = Happening> {
     prop_oneof![
         8 => any::<u8>().prop_map(WatchShows),
         8 => (any::<u8>(), answer()).prop_map(|(n, a)| KeyIsWorked(n, a)),
@@ -46,7 +46,7 @@ fn machinery() -> impl Strategy<Value = Happening> {
     ]
 }
 
-fn trouble() -> impl Strategy<Value = Happening> {
+pub(crate) fn trouble() -> impl Strategy<Value = Happening> {
     prop_oneof![
         any::<u8>().prop_map(PodLosesReadiness),
         any::<u8>().prop_map(PodFails),
@@ -55,7 +55,7 @@ fn trouble() -> impl Strategy<Value = Happening> {
 }
 
 impl World {
-    fn happens(&mut self, happening: &Happening) {
+    pub(crate) fn happens(&mut self, happening: &Happening) {
         let kind = |n: u8| Kind::ALL[usize::from(n) % Kind::ALL.len()];
         match happening {
             WatchShows(n) => {
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// The faults are over.
-    fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         for kind in Kind::ALL {
             self.relist(kind, 0);
         }
@@ -145,16 +145,16 @@ impl World {
 }
 
 /// A quarter of the usual number of cases, each being a whole world; PROPTEST_CASES raises it.
-fn config() -> ProptestConfig {
+pub(crate) fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig { cases: usual.cases / 4, ..usual }
 }
 
-fn active(api: &FakeApi) -> usize {
+pub(crate) fn active(api: &FakeApi) -> usize {
     api.pods().iter().filter(|pod| pods::is_active(pod)).count()
 }
 
-fn ready(api: &FakeApi) -> usize {
+pub(crate) fn ready(api: &FakeApi) -> usize {
     api.pods().iter().filter(|pod| pods::is_active(pod) && pods::is_ready(pod)).count()
 }
 
@@ -272,7 +272,7 @@ fn rollout_within_limits(happenings: &[Happening]) {
     let mut world = World::with_node();
     world.create(deployment("web", 4, "v0"));
     world.converge();
-    world.check = |api| {
+    world.check = Box::new(|api| {
         let sets = api.objects.values().map(|object| match object {
             Object::ReplicaSet(set) => set.spec.replicas.unwrap(),
             _ => 0,
@@ -280,7 +280,7 @@ fn rollout_within_limits(happenings: &[Happening]) {
         let asked: i32 = sets.sum();
         assert!(asked <= 5, "{asked} pods are more than replicas + maxSurge");
         assert!(ready(api) >= 3, "{} are fewer than replicas - maxUnavailable", ready(api));
-    };
+    });
     for happening in happenings {
         world.happens(happening);
     }
@@ -297,7 +297,7 @@ proptest! {
     ) {
         let mut world = World::with_node();
         world.create(replica_set("web", 5));
-        world.check = |api| assert!(active(api) <= 5, "doubles: {} pods", active(api));
+        world.check = Box::new(|api| assert!(active(api) <= 5, "doubles: {} pods", active(api)));
         for happening in &happenings {
             world.happens(happening);
         }
@@ -358,7 +358,7 @@ proptest! {
     }
 }
 
-fn assert_rolled_out(world: &World, wanted: i32) {
+pub(crate) fn assert_rolled_out(world: &World, wanted: i32) {
     let image = |d: &serde_json::Value| d["spec"]["containers"][0]["image"].clone();
     let template = json!(world.deployment("web").spec.template);
     let status = world.deployment("web").status.clone().unwrap();

@@ -104,7 +104,7 @@ fn a_claim_gets_the_smallest_volume_that_does() {
     ];
     for (special, wanted) in cases {
         let mut world = World::with_node();
-        world.check = nothing_is_shared;
+        world.check = Box::new(nothing_is_shared);
         let mut small = volume("small", "disk", 2);
         for (key, value) in special.as_object().unwrap() {
             small["spec"][key] = value.clone();
@@ -122,7 +122,7 @@ fn a_claim_gets_the_smallest_volume_that_does() {
 #[test]
 fn a_volume_is_made_when_the_first_pod_has_a_node_and_the_pod_waits_for_it() {
     let mut world = World::with_node();
-    world.check = nothing_is_shared;
+    world.check = Box::new(nothing_is_shared);
     local_path(&mut world);
     world.create(pod_with("web", "data"));
     world.settle();
@@ -147,7 +147,7 @@ fn a_volume_is_made_when_the_first_pod_has_a_node_and_the_pod_waits_for_it() {
 #[test]
 fn a_claim_waits_for_its_pod_and_a_released_volume_is_given_to_nobody() {
     let mut world = World::with_node();
-    world.check = nothing_is_shared;
+    world.check = Box::new(nothing_is_shared);
     world.create(volume("disk", "", 1));
     world.create(claim("data", "", 1));
     world.create(pod_with("web", "data"));
@@ -218,7 +218,7 @@ proptest! {
         steps in prop::collection::vec((0u8..4, 0usize..5, 1u32..4, 0u8..3), 1..30),
     ) {
         let mut world = World::with_node();
-        world.check = nothing_is_shared;
+        world.check = Box::new(nothing_is_shared);
         for (what, n, size, fate) in steps {
             let (data, disk) = (format!("data-{n}"), format!("disk-{n}"));
             let (data_id, disk_id) = (id(Kind::PersistentVolumeClaim, &data), volume_id(&disk));

@@ -34,7 +34,7 @@ pub(crate) struct World {
     pub(crate) notes: Vec<Note>,
     pub(crate) writes: Vec<Write>,
     /// Called after every write: what must always hold.
-    pub(crate) check: fn(&FakeApi),
+    pub(crate) check: Box<dyn Fn(&FakeApi)>,
 }
 
 impl World {
@@ -48,7 +48,7 @@ impl World {
             seen: BTreeMap::new(),
             notes: Vec::new(),
             writes: Vec::new(),
-            check: |_| {},
+            check: Box::new(|_| {}),
         };
         world.create(json!({"kind": "Namespace", "metadata": {"name": "shop"},
             "spec": {"finalizers": ["kubernetes"]}}));
