@@ -16,21 +16,25 @@ pub enum Doubt {
     Changed,
 }
 
-/// The objects in doubt, and for which object they were written.
+/// The objects in doubt, and for which objects they were written. Two controllers that wrote to the same one, and heard of neither, both
+/// ask: what the one plans must not wait for the other to look.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doubts {
-    by_object: BTreeMap<ObjectId, (Doubt, ObjectId)>,
+    by_object: BTreeMap<ObjectId, BTreeMap<ObjectId, Doubt>>,
 }
 
 impl Doubts {
     pub(super) fn add(&mut self, id: ObjectId, doubt: Doubt, key_object: &ObjectId) {
-        self.by_object.insert(id, (doubt, key_object.clone()));
+        self.by_object.entry(id).or_default().insert(key_object.clone(), doubt);
     }
 
     /// A watch shows the object: it was created. Whether it shows the latest change is not known.
     pub(super) fn shown(&mut self, id: &ObjectId) {
-        if let Some((Doubt::Created, _)) = self.by_object.get(id) {
-            self.by_object.remove(id);
+        if let Some(doubts) = self.by_object.get_mut(id) {
+            doubts.retain(|_, doubt| *doubt != Doubt::Created);
+            if doubts.is_empty() {
+                self.by_object.remove(id);
+            }
         }
     }
 
@@ -43,9 +47,6 @@ impl Doubts {
         &'a self,
         key_object: &'a ObjectId,
     ) -> impl Iterator<Item = (&'a ObjectId, Doubt)> {
-        self.by_object
-            .iter()
-            .filter(move |(_, (_, of))| of == key_object)
-            .map(|(id, (doubt, _))| (id, *doubt))
+        self.by_object.iter().filter_map(move |(id, doubts)| Some((id, *doubts.get(key_object)?)))
     }
 }

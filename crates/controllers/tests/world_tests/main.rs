@@ -24,6 +24,7 @@ mod random;
 mod replacement;
 mod replica_set;
 mod replication_controller;
+mod rollout_limits;
 mod scheduler;
 mod scheduler_filters;
 mod scheduler_pods;
