@@ -17,6 +17,7 @@ mod job_policies;
 mod namespace;
 mod node_failure;
 mod node_silence;
+mod overlap;
 mod owner_graphs;
 mod pod_restart;
 mod preemption;
