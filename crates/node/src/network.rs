@@ -110,8 +110,8 @@ pub(crate) async fn reopen_ports<R, N: PodNetwork>(
     Some(refused.join("; ") + &said_of_holder(node, pod).await)
 }
 
-/// Which pod has a port that this one asks for, to be added to a refusal. Nodes of one machine share its ports, and the scheduler
-/// counts those of each by itself.
+/// Which pod has a port that this one asks for, to be added to a refusal. The scheduler knows of such, but not everybody asks it
+/// (`nodeName`), and it takes the ports of a node that is not heard of for free.
 async fn said_of_holder<R, N>(node: &NodeContext<R, N>, pod: &Pod) -> String {
     let pods: Api<Pod> = Api::all(node.client.clone());
     match pods.list(&ListParams::default()).await {

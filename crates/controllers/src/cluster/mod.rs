@@ -35,7 +35,7 @@ pub(crate) use crowds::Crowds;
 pub(crate) use images::Images;
 use machines::Machines;
 pub(crate) use machines::addresses;
-pub(crate) use node_state::{NodeState, is_ready};
+pub(crate) use node_state::{NodeState, is_ready, is_silent};
 pub(crate) use opinions::Opinions;
 pub(crate) use ports::Ports;
 pub use requests::Requests;

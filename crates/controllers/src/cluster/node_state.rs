@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::Shift;
-use super::ports::{HostPort, Ports};
+use super::ports::{HostPort, Listener, Ports};
 use super::requests::Requests;
 
 /// The state of one node.
@@ -16,6 +16,7 @@ pub(crate) struct NodeState {
     node: Option<Arc<Node>>,
     allocatable: Requests,
     is_ready: bool,
+    is_silent: bool,
     is_open: bool,
     used: Requests,
     /// How many pods have each port.
@@ -26,6 +27,7 @@ impl NodeState {
     pub(super) fn appear(&mut self, node: &Arc<Node>) {
         self.allocatable = Requests::allocatable(node);
         self.is_ready = is_ready(node);
+        self.is_silent = is_silent(node);
         let spec = node.spec.as_ref();
         let is_cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
         let has_taints = spec.is_some_and(|spec| spec.taints.iter().flatten().next().is_some());
@@ -79,6 +81,11 @@ impl NodeState {
         self.is_ready
     }
 
+    /// True when nobody has heard of it lately.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
     /// True when it keeps nobody away and nobody had better avoid it: it is ready, not cordoned, and has no taints.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
@@ -95,8 +102,12 @@ impl NodeState {
         number: i32,
         protocol: &'a str,
     ) -> impl Iterator<Item = &'a HostPort> {
-        let first =
-            HostPort { port: number, protocol: protocol.to_owned(), address: String::new() };
+        let first = HostPort {
+            port: number,
+            protocol: protocol.to_owned(),
+            address: String::new(),
+            listener: Listener::Agent,
+        };
         self.ports
             .range(first..)
             .map(|(port, _)| port)
@@ -107,6 +118,15 @@ impl NodeState {
 /// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
 /// controller turns that into a taint; the scheduler looks at the condition itself, so that it holds before the taint is there.
 pub(crate) fn is_ready(node: &Node) -> bool {
+    readiness(node).all(|status| status == "True")
+}
+
+/// True when nobody has heard of the node lately.
+pub(crate) fn is_silent(node: &Node) -> bool {
+    readiness(node).any(|status| status == "Unknown")
+}
+
+fn readiness(node: &Node) -> impl Iterator<Item = &str> {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.filter(|c| c.type_ == "Ready").all(|c| c.status == "True")
+    conditions.filter(|c| c.type_ == "Ready").map(|c| c.status.as_str())
 }

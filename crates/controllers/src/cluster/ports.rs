@@ -1,8 +1,8 @@
 //! Ports of the node: two pods with the same one do not fit on it.
 
-use k8s_openapi::api::core::v1::{ContainerPort, Node, Pod};
+use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 
-use super::{Cluster, NodeState};
+use super::NodeState;
 
 /// The address that stands for all of the node.
 const ALL_ADDRESSES: &str = "0.0.0.0";
@@ -13,50 +13,87 @@ pub(crate) struct HostPort {
     pub(crate) port: i32,
     pub(crate) protocol: String,
     pub(crate) address: String,
+    pub(crate) listener: Listener,
+}
+
+/// Who listens at a port of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Listener {
+    /// The node's agent, which leads to the pod: while it does not run, nobody does.
+    Agent,
+    /// The pod itself, which is on the node's network.
+    Pod,
 }
 
 /// The ports of the node that a pod asks for.
 #[derive(Clone)]
-pub(crate) struct Ports<'a>(Vec<&'a ContainerPort>);
+pub(crate) struct Ports<'a> {
+    ports: Vec<&'a ContainerPort>,
+    listener: Listener,
+}
 
 impl<'a> Ports<'a> {
     /// Those of its containers and sidecars; other init containers are over before anybody else could miss their port.
     pub(crate) fn of(pod: &'a Pod) -> Self {
-        let Some(spec) = &pod.spec else { return Self(Vec::new()) };
+        let spec = pod.spec.as_ref();
+        let is_of_node = spec.and_then(|spec| spec.host_network) == Some(true);
         let sidecars = spec
-            .init_containers
-            .iter()
-            .flatten()
+            .into_iter()
+            .flat_map(|spec| spec.init_containers.iter().flatten())
             .filter(|container| container.restart_policy.as_deref() == Some("Always"));
-        let ports =
-            spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter());
-        Self(ports.flatten().filter(|port| port.host_port.is_some_and(|port| port > 0)).collect())
+        let containers = spec.into_iter().flat_map(|spec| &spec.containers).chain(sidecars);
+        let ports = containers.flat_map(|container| container.ports.iter().flatten());
+        Self {
+            ports: ports.filter(|port| port.host_port.is_some_and(|port| port > 0)).collect(),
+            listener: if is_of_node { Listener::Pod } else { Listener::Agent },
+        }
     }
 
     /// The same, as the node counts them.
     pub(super) fn into_taken(self) -> impl Iterator<Item = HostPort> {
-        self.0.into_iter().map(|port| HostPort {
-            port: port.host_port.unwrap_or_default(),
+        let listener = self.listener;
+        self.ports.into_iter().map(move |port| HostPort {
+            port: number(port),
             protocol: protocol(port).to_owned(),
             address: address(port).to_owned(),
+            listener,
         })
     }
 
     /// True when there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// True when a pod on another node of the same machine has one of them.
-    pub(crate) fn are_taken_beside(&self, cluster: &Cluster, node: &Node) -> bool {
-        !self.is_empty() && cluster.beside(node).any(|(_, beside)| self.are_taken_on(beside))
+        self.ports.is_empty()
     }
 
     /// True when one of the node's pods has one of them. Those that terminate have their ports until they are gone.
     pub(crate) fn are_taken_on(&self, node: &NodeState) -> bool {
-        self.0.iter().any(|port| {
-            let mut taken = node.taken_ports(port.host_port.unwrap_or_default(), protocol(port));
-            taken.any(|taken| collide(address(port), &taken.address))
+        self.collide_on(node, |_| true)
+    }
+
+    /// The same as the other nodes of its machine see it: an agent that is not heard of is taken for one that does not listen.
+    /// Should it run after all, theirs say that the port is in use.
+    pub(crate) fn are_held_on(&self, node: &NodeState) -> bool {
+        self.collide_on(node, |listener| match listener {
+            Listener::Agent => !node.is_silent(),
+            Listener::Pod => true,
+        })
+    }
+
+    fn collide_on(&self, node: &NodeState, listens: impl Fn(Listener) -> bool) -> bool {
+        self.ports.iter().any(|port| {
+            let mut taken = node.taken_ports(number(port), protocol(port));
+            taken.any(|taken| listens(taken.listener) && collide(address(port), &taken.address))
+        })
+    }
+
+    /// True when two pods ask for the same one.
+    pub(crate) fn collide_with(&self, other: &Self) -> bool {
+        self.ports.iter().any(|a| {
+            other.ports.iter().any(|b| {
+                number(a) == number(b)
+                    && protocol(a) == protocol(b)
+                    && collide(address(a), address(b))
+            })
         })
     }
 }
@@ -64,6 +101,10 @@ impl<'a> Ports<'a> {
 /// Addresses collide when they are the same, or one of them is all of the node.
 fn collide(a: &str, b: &str) -> bool {
     a == b || a == ALL_ADDRESSES || b == ALL_ADDRESSES
+}
+
+fn number(port: &ContainerPort) -> i32 {
+    port.host_port.unwrap_or_default()
 }
 
 fn protocol(port: &ContainerPort) -> &str {

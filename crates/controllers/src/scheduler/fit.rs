@@ -9,9 +9,9 @@ use super::claims::Claims;
 use super::neighbours::Neighbours;
 use super::refusal::Refusal;
 use super::spread::Spread;
-use super::{filter, priority};
+use super::{filter, machine_ports, those_ahead};
 use crate::View;
-use crate::cluster::{Cluster, NodeState, Ports, Requests, Shift};
+use crate::cluster::{NodeState, Ports, Requests, Shift};
 
 /// A pod that looks for a node.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub(super) struct Fit<'a> {
     pub(super) pod: &'a Pod,
     pub(super) requests: Requests,
     pub(super) neighbours: Neighbours<'a>,
-    cluster: &'a Cluster,
+    view: &'a View,
     ports: Ports<'a>,
     claims: &'a Claims<'a>,
     spread: Spread<'a>,
@@ -32,7 +32,7 @@ impl<'a> Fit<'a> {
             pod,
             requests: Requests::of(pod),
             neighbours: Neighbours::of(view, pod),
-            cluster: view.cluster(),
+            view,
             ports: Ports::of(pod),
             claims,
             spread: Spread::of(view, pod),
@@ -43,12 +43,11 @@ impl<'a> Fit<'a> {
     /// not its own.
     pub(super) fn refusal_with_nominated(
         &self,
-        view: &'a View,
         name: &str,
         node: &'a Arc<Node>,
         state: &NodeState,
     ) -> Option<Refusal> {
-        let mut ahead = self.those_ahead_on(view, name).peekable();
+        let mut ahead = those_ahead(self.view, self.pod, name).peekable();
         if ahead.peek().is_none() {
             return self.refusal(node, state);
         }
@@ -59,17 +58,6 @@ impl<'a> Fit<'a> {
         }
         // Whom it wants to be near of must be there already.
         fit.refusal(node, &thought).or_else(|| self.refusal(node, state))
-    }
-
-    /// The pods that are to come to the node and that this one does not get ahead of.
-    pub(super) fn those_ahead_on(
-        &self,
-        view: &'a View,
-        node: &str,
-    ) -> impl Iterator<Item = &'a Arc<Pod>> {
-        let (own, uid) = (priority(self.pod), self.pod.metadata.uid.as_deref());
-        let others = view.nominated_to(node);
-        others.filter(move |other| other.metadata.uid.as_deref() != uid && priority(other) >= own)
     }
 
     /// What keeps the pod from the node as it is, if anything.
@@ -87,7 +75,7 @@ impl<'a> Fit<'a> {
         if self.ports.are_taken_on(state) {
             return Some(Refusal::of_pods(no_port));
         }
-        if self.ports.are_taken_beside(self.cluster, node) {
+        if machine_ports::are_taken_beside(self.view, self.pod, &self.ports, node) {
             return Some(Refusal::final_for(no_port));
         }
         filter::shortages(&self.requests, state.allocatable(), state.used())

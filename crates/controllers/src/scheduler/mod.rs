@@ -11,6 +11,7 @@ mod claims;
 mod filter;
 mod fit;
 mod locality;
+mod machine_ports;
 mod neighbours;
 mod preemption;
 mod queue;
@@ -71,6 +72,13 @@ pub(crate) fn turn(view: &View, name: &NamespacedName) -> Turn {
 /// A pod's priority; the API writes that of its class.
 fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
+}
+
+/// The pods that are to come to the node and that this one does not get ahead of: room is made for them.
+fn those_ahead<'a>(view: &'a View, pod: &'a Pod, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let (own, uid) = (priority(pod), pod.metadata.uid.as_deref());
+    let others = view.nominated_to(node);
+    others.filter(move |other| other.metadata.uid.as_deref() != uid && priority(other) >= own)
 }
 
 /// Binds the pod, or says why no node fits.
@@ -158,7 +166,7 @@ pub(crate) fn fits_on(view: &View, pod: &Pod, node: &str) -> Result<(), String> 
     let fit = Fit::of(view, pod, &claims);
     let (object, state) =
         view.cluster().node(node).ok_or_else(|| format!("node {node:?} not found"))?;
-    match fit.refusal_with_nominated(view, node, object, state) {
+    match fit.refusal_with_nominated(node, object, state) {
         None => Ok(()),
         Some(refusal) => {
             let mut refusals = Refusals::default();
@@ -188,7 +196,7 @@ fn fitting<'v: 'a, 'a>(
     let nominated = pods::nominated_node(fit.pod).filter(|name| except != Some(*name));
     let nominated = nominated.and_then(|name| Some((name, view.cluster().node(name)?)));
     if let Some((name, (node, state))) = nominated
-        && fit.refusal_with_nominated(view, name, node, state).is_none()
+        && fit.refusal_with_nominated(name, node, state).is_none()
     {
         return Ok(node);
     }
@@ -202,7 +210,7 @@ fn fitting<'v: 'a, 'a>(
         if except == Some(name) {
             continue;
         }
-        match fit.refusal_with_nominated(view, name, node, state) {
+        match fit.refusal_with_nominated(name, node, state) {
             Some(refusal) => {
                 unfit.refusals.add(&refusal);
                 match refusal.cure() {

@@ -4,10 +4,11 @@
 //! What happens to pods and labels of nodes may besides help whoever looks at other pods.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::{filter, is_waiting, preemption, priority};
+use super::{filter, is_waiting, machine_ports, preemption, priority};
 use crate::cluster::{self, NodeState, Ports, Requests};
 use crate::{Change, Key, NamespacedName, Object, View, avoidance, pods, volumes};
 
@@ -23,7 +24,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             }
             if let Some(node) = lost_nomination(change) {
                 keys.insert(Key::Schedule(change.id.name.clone()));
-                keys.extend(helped_by_room(view, node));
+                keys.extend(helped_by_going(view, pod, node));
             }
         }
         Some(Object::Pod(pod)) if before.is_none() => {
@@ -45,14 +46,27 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 // A node that is no domain any more makes others count.
                 keys.extend(waiting_for_pods(view));
             }
+            if let Some(Object::Node(before)) = before
+                && gives_ports_back(before, node)
+            {
+                keys.extend(helped_beside(view, before));
+            }
         }
         Some(
             Object::PersistentVolumeClaim(_)
             | Object::PersistentVolume(_)
             | Object::StorageClass(_),
         ) => keys.extend(waiting_for_volumes(view)),
-        None if matches!(before, Some(Object::Node(_))) => keys.extend(waiting_for_pods(view)),
-        after => affected_by_leaving(view, change, after.as_ref(), keys),
+        after => match before {
+            Some(Object::Node(before)) => {
+                keys.extend(waiting_for_pods(view));
+                keys.extend(helped_beside(view, before));
+            }
+            Some(Object::Pod(before)) => {
+                affected_by_leaving(view, change, before, after.as_ref(), keys);
+            }
+            Some(_) | None => {}
+        },
     }
 }
 
@@ -60,12 +74,12 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 fn affected_by_leaving(
     view: &View,
     change: &Change,
+    before: &Pod,
     after: Option<&Object>,
     keys: &mut BTreeSet<Key>,
 ) {
-    let Some(Object::Pod(before)) = &change.before else { return };
     if let Some(node) = lost_nomination(change) {
-        keys.extend(helped_by_room(view, node));
+        keys.extend(helped_by_going(view, before, node));
     }
     let left = pods::node(before).filter(|_| !pods::is_finished(before)).filter(|_| match after {
         Some(Object::Pod(pod)) => {
@@ -77,8 +91,7 @@ fn affected_by_leaving(
     });
     match left {
         Some(node) => {
-            keys.extend(helped_by_room(view, node));
-            keys.extend(helped_by_ports(view, before, node));
+            keys.extend(helped_by_going(view, before, node));
             keys.extend(waiting_for_pods(view));
             keys.extend(waiting_for_volumes(view));
         }
@@ -103,13 +116,38 @@ fn lost_nomination(change: &Change) -> Option<&str> {
     (!keeps).then_some(kept)
 }
 
-/// The pods that the node may take now, or where it may help that some of its pods end. One that was not looked at yet is
-/// looked at anyhow.
+/// The pods that are helped when a pod is not to be on its node any more: its room there, and its ports on the whole machine.
+fn helped_by_going(view: &View, pod: &Pod, node: &str) -> BTreeSet<Key> {
+    let mut keys: BTreeSet<Key> = helped_by_room(view, node).collect();
+    if let Some((node, _)) = view.cluster().node(node)
+        && !Ports::of(pod).is_empty()
+    {
+        keys.extend(helped_beside(view, node));
+    }
+    keys
+}
+
+/// The pods that the node may take now, or where it may help that some of its pods end.
 fn helped_by_room<'a>(view: &'a View, node: &str) -> impl Iterator<Item = Key> + 'a {
+    helped_among(view.unscheduled(), view, node)
+}
+
+/// The pods with ports that the other nodes of the machine may take now that this one has fewer ports.
+fn helped_beside(view: &View, node: &Node) -> BTreeSet<Key> {
+    let with_ports = || view.unscheduled().filter(|pod| !Ports::of(pod).is_empty());
+    let beside = view.cluster().beside(node);
+    beside.flat_map(|(name, _)| helped_among(with_ports(), view, name)).collect()
+}
+
+/// Those of the pods that the node may take now. One that was not looked at yet is looked at anyhow.
+fn helped_among<'a>(
+    pods: impl Iterator<Item = &'a Arc<Pod>> + 'a,
+    view: &'a View,
+    node: &str,
+) -> impl Iterator<Item = Key> + 'a {
     let there = view.cluster().node(node);
     let weakest = view.pods_on(node).map(|pod| priority(pod)).min();
-    let waiting = view.unscheduled().filter(|pod| is_waiting(pod));
-    waiting
+    pods.filter(|pod| is_waiting(pod))
         .map(|pod| (pod, NamespacedName::of(&pod.metadata)))
         .filter(move |(pod, name)| match (view.attempts().requests_of(name), there) {
             (None, _) => true,
@@ -119,16 +157,6 @@ fn helped_by_room<'a>(view: &'a View, node: &str) -> impl Iterator<Item = Key> +
             }
         })
         .map(|(_, name)| Key::Schedule(name))
-}
-
-/// The pods that other nodes of its machine may take now that a pod is gone and with it its ports.
-fn helped_by_ports(view: &View, pod: &Pod, node: &str) -> BTreeSet<Key> {
-    if Ports::of(pod).is_empty() {
-        return BTreeSet::new();
-    }
-    let node = view.cluster().node(node);
-    let beside = node.into_iter().flat_map(|(node, _)| view.cluster().beside(node));
-    beside.flat_map(|(name, _)| helped_by_room(view, name)).collect()
 }
 
 fn is_helped(
@@ -146,7 +174,8 @@ fn is_helped(
         weakest.is_some_and(|weakest| weakest < priority(&pod)) && !preemption::is_never(&pod);
     let has_room = || filter::shortages(requests, state.allocatable(), state.used()).is_none();
     let ports = Ports::of(&pod);
-    let has_ports = || !ports.are_taken_on(state) && !ports.are_taken_beside(view.cluster(), node);
+    let has_ports =
+        || !ports.are_taken_on(state) && !machine_ports::are_taken_beside(view, &pod, &ports, node);
     may_preempt || (has_room() && has_ports())
 }
 
@@ -178,6 +207,12 @@ fn is_news_to_others(before: &Pod, after: Option<&Object>) -> bool {
 /// True when its resources were changed in place; looked at only when somebody waits for room.
 fn asks_for_something_else(view: &View, before: &Pod, after: &Pod) -> bool {
     view.unscheduled().next().is_some() && Requests::of(before) != Requests::of(after)
+}
+
+/// True when ports that the node had may be had by those beside it: it is not heard of any more, or is another machine's.
+fn gives_ports_back(before: &Node, after: &Node) -> bool {
+    (cluster::is_silent(after) && !cluster::is_silent(before))
+        || !cluster::addresses(before).eq(cluster::addresses(after))
 }
 
 /// True when nothing differs that the scheduler looks at: a heartbeat must not wake every waiting pod.

@@ -14,6 +14,7 @@ mod garbage;
 mod job;
 mod job_crashes;
 mod job_policies;
+mod machine_ports;
 mod namespace;
 mod node_failure;
 mod node_silence;

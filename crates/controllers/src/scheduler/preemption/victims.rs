@@ -10,8 +10,8 @@ use rekindle_types::Tick;
 use super::budgets::{self, Split};
 use crate::cluster::{NodeState, Shift};
 use crate::scheduler::fit::Fit;
-use crate::scheduler::priority;
 use crate::scheduler::refusal::Refusal;
+use crate::scheduler::{priority, those_ahead};
 use crate::{NamespacedName, View, pods};
 
 /// The pods that have to go on one node.
@@ -58,7 +58,7 @@ pub(super) fn select<'a>(
         return Err(Refusal::final_for("No preemption victims found for incoming pod"));
     }
     weaker.sort_by_key(|pod| importance(pod));
-    let nominated: Vec<&'a Arc<Pod>> = fit.those_ahead_on(view, name).collect();
+    let nominated: Vec<&'a Arc<Pod>> = those_ahead(view, fit.pod, name).collect();
     let mut thought = Thought { fit, node, state: state.clone() };
     nominated.iter().for_each(|pod| thought.shift(pod, Shift::In));
     weaker.iter().for_each(|pod| thought.shift(pod, Shift::Out));
