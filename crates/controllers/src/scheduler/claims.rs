@@ -10,8 +10,8 @@ use super::affinity;
 use super::refusal::Refusal;
 use crate::plan::{Part, Write};
 use crate::volumes::{
-    Origin, annotation, claims_of, class_name, is_bound, is_of, not_owner, waits_for_pod,
-    wanted_volume,
+    Origin, annotation, candidates, claims_of, class_name, is_bound, is_of, makes_volumes,
+    not_owner, waits_for_pod, wanted_size, wanted_volume,
 };
 use crate::{Kind, NamespacedName, Object, View, owners, pods};
 
@@ -20,10 +20,19 @@ use crate::{Kind, NamespacedName, Object, View, owners, pods};
 pub(super) struct Claims<'v> {
     /// The volumes that are there.
     bound: Vec<&'v Arc<PersistentVolume>>,
-    /// Claims whose volume is made or bound when a node is chosen.
-    waiting: Vec<&'v Arc<PersistentVolumeClaim>>,
+    /// Claims whose volume is made or bound when a node is chosen, the smallest first.
+    waiting: Vec<Waiting<'v>>,
     /// Another pod has a volume that is for one pod only.
     taken: bool,
+}
+
+/// A claim whose volume is made or bound when a node is chosen.
+struct Waiting<'v> {
+    claim: &'v Arc<PersistentVolumeClaim>,
+    /// The volumes that it may have, the best first.
+    candidates: Vec<&'v Arc<PersistentVolume>>,
+    /// Whether one is made for it where there is none.
+    is_made: bool,
 }
 
 impl<'v> Claims<'v> {
@@ -52,6 +61,7 @@ impl<'v> Claims<'v> {
             claims.taken |= is_for_one_pod(claim) && is_taken(view, pod, &name);
             claims.add(view, claim)?;
         }
+        claims.waiting.sort_by_key(|waiting| wanted_size(waiting.claim));
         Ok(claims)
     }
 
@@ -70,8 +80,12 @@ impl<'v> Claims<'v> {
             ));
         }
         let class = view.storage_class(&NamespacedName::new("", class_name(claim)));
-        if volume.is_none() && class.is_some_and(|class| waits_for_pod(class)) {
-            self.waiting.push(claim);
+        if let Some(class) = class.filter(|class| volume.is_none() && waits_for_pod(class)) {
+            // A claim behind two volumes of the pod waits for one.
+            if !self.waiting.iter().any(|waiting| Arc::ptr_eq(waiting.claim, claim)) {
+                let (candidates, is_made) = (candidates(view, claim), makes_volumes(class));
+                self.waiting.push(Waiting { claim, candidates, is_made });
+            }
             return Ok(());
         }
         Err("pod has unbound immediate PersistentVolumeClaims".to_owned())
@@ -89,14 +103,25 @@ impl<'v> Claims<'v> {
                 "node(s) didn't match PersistentVolume's node affinity",
             ));
         }
-        let name = node.metadata.name.as_deref();
-        let elsewhere = |claim: &&Arc<PersistentVolumeClaim>| {
-            let selected = annotation(claim, SELECTED_NODE);
-            selected.is_some() && selected != name
-        };
-        let is_elsewhere = self.waiting.iter().any(elsewhere);
-        is_elsewhere
+        (!self.get_volumes_on(node))
             .then(|| Refusal::final_for("node(s) didn't find available persistent volumes to bind"))
+    }
+
+    /// True when each claim that waits would get a volume on the node, and no two the same.
+    fn get_volumes_on(&self, node: &Node) -> bool {
+        let name = node.metadata.name.as_deref();
+        let mut given: Vec<&Arc<PersistentVolume>> = Vec::new();
+        self.waiting.iter().all(|waiting| {
+            if annotation(waiting.claim, SELECTED_NODE).is_some_and(|node| Some(node) != name) {
+                return false;
+            }
+            let found = waiting.candidates.iter().find(|volume| {
+                affinity::fits_volume(volume, node)
+                    && !given.iter().any(|given| Arc::ptr_eq(given, volume))
+            });
+            given.extend(found);
+            found.is_some() || waiting.is_made
+        })
     }
 
     /// True when every claim has its volume.
@@ -107,9 +132,10 @@ impl<'v> Claims<'v> {
     /// What tells the claims that the pod goes to this node.
     pub(super) fn select(&self, node: &Node) -> impl Iterator<Item = Write> {
         let name = node.metadata.name.clone();
-        let unsaid = self.waiting.iter().filter(|c| annotation(c, SELECTED_NODE).is_none());
+        let claims = self.waiting.iter().map(|waiting| waiting.claim);
+        let unsaid = claims.filter(|claim| annotation(claim, SELECTED_NODE).is_none());
         unsaid.map(move |claim| {
-            let object = Object::from((*claim).clone());
+            let object = Object::from(claim.clone());
             let meta = object.meta();
             let patch = json!({"metadata": {
                 "uid": meta.uid, "resourceVersion": meta.resource_version,

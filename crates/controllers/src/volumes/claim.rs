@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::local_path;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::matching::{self, Reservation, reservation};
 use super::{
-    BIND_COMPLETED, BOUND_BY_CONTROLLER, COMPONENT, STORAGE_PROVISIONER, all_volumes, belongs_to,
-    decided_on, is_in_use, is_protected, volume_name, wanted_volume,
+    BIND_COMPLETED, BOUND_BY_CONTROLLER, COMPONENT, STORAGE_PROVISIONER, belongs_to, decided_on,
+    is_in_use, is_protected, volume_name, wanted_volume,
 };
 use crate::events::{Note, Severity};
 use crate::garbage::without_finalizer;
 use crate::plan::{Part, Write};
-use crate::{NamespacedName, Object, Plan, View, owners};
+use crate::{NamespacedName, Object, Plan, View, owners, scheduler};
 
 /// Keeps a claim until no pod uses it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// The provisioner of classes whose volumes are made by people.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The next step for a claim.
 pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
@@ -82,45 +84,48 @@ fn go_on_with(view: &View, claim: &Arc<PersistentVolumeClaim>, wanted: &str, pla
 
 /// The claim has no volume yet.
 fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
-    let reserved = all_volumes(view).filter(|volume| match reservation(volume, claim) {
-        Reservation::ByUid => true,
-        Reservation::ByName => matching::mismatch(volume, claim).is_none(),
-        Reservation::Free | Reservation::Other => false,
-    });
-    if let Some(volume) = matching::best(reserved, claim, None) {
+    let candidates = matching::candidates(view, claim);
+    let is_free = |volume: &PersistentVolume| reservation(volume, claim) == Reservation::Free;
+    if let Some(volume) = candidates.iter().find(|volume| !is_free(volume)) {
         return bind(claim, volume, plan);
-    }
-    if annotation(claim, STORAGE_PROVISIONER).is_some() {
-        return; // one is being made for it
     }
     let name = class_name(claim);
     let class = view.storage_class(&NamespacedName::new("", name));
     let waits = class.is_some_and(|class| waits_for_pod(class));
-    let node = annotation(claim, local_path::SELECTED_NODE);
+    let selected = annotation(claim, local_path::SELECTED_NODE).filter(|_| waits);
+    let node = selected.and_then(|node| view.node(&NamespacedName::new("", node)));
+    if selected.is_some() && node.is_none() {
+        return deselect(claim, plan);
+    }
+    if annotation(claim, STORAGE_PROVISIONER).is_some() {
+        return; // one is being made for it
+    }
     if waits && node.is_none() {
         let text = "waiting for first consumer to be created before binding".to_owned();
         return say(claim, Severity::Normal, "WaitForFirstConsumer", text, plan);
     }
-    let node = match node.filter(|_| waits) {
-        Some(node) => match view.node(&NamespacedName::new("", node)) {
-            Some(node) => Some(node.as_ref()),
-            None => return, // the scheduler chooses another one
-        },
-        None => None,
-    };
-    match best_free(view, claim, node) {
+    let fits =
+        |volume: &PersistentVolume| node.is_none_or(|node| scheduler::fits_volume(volume, node));
+    match candidates.into_iter().find(|volume| fits(volume)) {
         Some(volume) => bind(claim, volume, plan),
+        // What the node had for it went to another claim.
+        None if node.is_some() && !class.is_some_and(|class| makes_volumes(class)) => {
+            deselect(claim, plan);
+        }
         None => provision(claim, name, class, plan),
     }
 }
 
-fn best_free<'v>(
-    view: &'v View,
-    claim: &PersistentVolumeClaim,
-    node: Option<&Node>,
-) -> Option<&'v Arc<PersistentVolume>> {
-    let free = all_volumes(view).filter(|v| reservation(v, claim) == Reservation::Free);
-    matching::best(free, claim, node)
+/// Has the scheduler choose a node again. A volume that was asked of the node is not made there any more.
+fn deselect(claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
+    let object = Object::from(claim.clone());
+    let mut metadata = decided_on(&object);
+    metadata["annotations"] = json!({local_path::SELECTED_NODE: null});
+    if annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER) {
+        metadata["annotations"][STORAGE_PROVISIONER] = Value::Null;
+    }
+    let patch = json!({"metadata": metadata});
+    plan.then(Write::Patch { id: object.id(), part: Part::Whole, patch });
 }
 
 /// Asks the class's provisioner for a volume, or says why nobody makes one.
@@ -248,4 +253,9 @@ pub(crate) fn class_name(claim: &PersistentVolumeClaim) -> &str {
 /// Whether volumes of the class are bound only when a pod is on its way to a node.
 pub(crate) fn waits_for_pod(class: &StorageClass) -> bool {
     class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+}
+
+/// Whether somebody makes volumes of the class when they are asked for.
+pub(crate) fn makes_volumes(class: &StorageClass) -> bool {
+    !matches!(class.provisioner.as_str(), "" | NO_PROVISIONER)
 }

@@ -1,12 +1,13 @@
 //! Which volumes would do for a claim, and which of them is taken.
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 use rekindle_types::{Quantity, labels};
 
-use super::{claim_name, claim_ref, claim_uid, volume_name};
-use crate::scheduler::fits_volume;
-use crate::{NamespacedName, owners};
+use super::{all_volumes, claim_name, claim_ref, claim_uid, volume_name};
+use crate::{NamespacedName, View, owners};
 
 /// Who may have a volume, as far as its `claimRef` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,29 +35,31 @@ pub(super) fn reservation(volume: &PersistentVolume, claim: &PersistentVolumeCla
     }
 }
 
-/// The volume to bind the claim to: one that names it, else the smallest free one that does. `node` is where the claim's
-/// first pod is to go, when that was waited for.
-pub(super) fn best<'v, V: AsRef<PersistentVolume> + 'v>(
-    volumes: impl Iterator<Item = &'v V>,
+/// The volumes that the claim may have, the best first: one that names it, else the smallest free ones that do.
+pub(crate) fn candidates<'v>(
+    view: &'v View,
     claim: &PersistentVolumeClaim,
-    node: Option<&Node>,
-) -> Option<&'v V> {
-    let candidates = volumes.filter_map(|candidate| {
-        let volume = candidate.as_ref();
+) -> Vec<&'v Arc<PersistentVolume>> {
+    let ranked = all_volumes(view).filter_map(|volume| {
         let rank = match reservation(volume, claim) {
             Reservation::ByUid => 0,
-            Reservation::ByName => 1,
+            Reservation::ByName if mismatch(volume, claim).is_none() => 1,
             Reservation::Free if would_do(volume, claim) => 2,
-            Reservation::Free | Reservation::Other => return None,
+            Reservation::ByName | Reservation::Free | Reservation::Other => return None,
         };
-        if owners::is_terminating(&volume.metadata)
-            || node.is_some_and(|node| !fits_volume(volume, node))
-        {
-            return None;
-        }
-        Some(((rank, size(volume), volume_name(volume).to_owned()), candidate))
+        let is_there = !owners::is_terminating(&volume.metadata);
+        is_there.then(|| ((rank, size(volume), volume_name(volume)), volume))
     });
-    candidates.min_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, volume)| volume)
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, volume)| volume).collect()
+}
+
+/// How large a volume the claim asks for, in bytes.
+pub(crate) fn wanted_size(claim: &PersistentVolumeClaim) -> i128 {
+    let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    let requests = resources.and_then(|resources| resources.requests.as_ref());
+    amount(requests.and_then(|requests| requests.get("storage")))
 }
 
 /// Why a volume cannot be what the claim asks for.
@@ -65,12 +68,10 @@ pub(super) fn mismatch(
     claim: &PersistentVolumeClaim,
 ) -> Option<&'static str> {
     let (Some(has), Some(wants)) = (&volume.spec, &claim.spec) else { return Some("no spec") };
-    let requests = wants.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    let wanted = amount(requests.and_then(|requests| requests.get("storage")));
     let modes = has.access_modes.as_deref().unwrap_or_default();
     let class = |name: &Option<String>| name.clone().unwrap_or_default();
     let mode = |mode: &Option<String>| mode.clone().unwrap_or("Filesystem".to_owned());
-    if size(volume) < wanted {
+    if size(volume) < wanted_size(claim) {
         Some("requested PV is too small")
     } else if class(&has.storage_class_name) != class(&wants.storage_class_name) {
         Some("storageClassName does not match")

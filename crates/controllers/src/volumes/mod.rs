@@ -23,11 +23,15 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{
     ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
 };
+use rekindle_types::local_path;
 use serde_json::{Value, json};
 
 use crate::{Change, Key, Kind, NamespacedName, Object, View, owners, pods};
-pub(crate) use claim::{annotation, class_name, reconcile as reconcile_claim, waits_for_pod};
+pub(crate) use claim::{
+    annotation, class_name, makes_volumes, reconcile as reconcile_claim, waits_for_pod,
+};
 pub(crate) use ephemeral::{is_of, not_owner, reconcile as reconcile_ephemeral};
+pub(crate) use matching::{candidates, wanted_size};
 pub(crate) use volume::reconcile as reconcile_volume;
 
 /// `source.component` of its events, as upstream.
@@ -98,6 +102,9 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             keys.extend(claims_that_may_want(view, &name.name));
         }
         Object::StorageClass(_) => keys.extend(claims_that_may_want(view, "")),
+        Object::Node(_) if change.is_removal() => {
+            keys.extend(claims_selected_for(view, &name.name))
+        }
         Object::Pod(pod) => {
             let claims = claims_of(pod).map(|used| {
                 Key::Claim(NamespacedName::new(name.namespace.clone(), used.claim.as_ref()))
@@ -147,7 +154,20 @@ fn claims_that_may_want(view: &View, volume: &str) -> impl Iterator<Item = Key> 
     })
 }
 
-pub(crate) fn all_volumes(view: &View) -> impl Iterator<Item = &std::sync::Arc<PersistentVolume>> {
+/// Claims without a volume that are to have one on this node.
+fn claims_selected_for(view: &View, node: &str) -> impl Iterator<Item = Key> {
+    view.of_kind(Kind::PersistentVolumeClaim).filter_map(move |(id, object)| match object {
+        Object::PersistentVolumeClaim(claim)
+            if wanted_volume(claim).is_none()
+                && annotation(claim, local_path::SELECTED_NODE) == Some(node) =>
+        {
+            Some(Key::Claim(id.name.clone()))
+        }
+        _ => None,
+    })
+}
+
+fn all_volumes(view: &View) -> impl Iterator<Item = &std::sync::Arc<PersistentVolume>> {
     view.of_kind(Kind::PersistentVolume).filter_map(|(_, object)| match object {
         Object::PersistentVolume(volume) => Some(volume),
         _ => None,

@@ -34,5 +34,6 @@ mod scheduler_queue;
 mod scheduler_scores;
 mod stateful_set;
 mod taint_eviction;
+mod volume_places;
 mod volumes;
 mod world;

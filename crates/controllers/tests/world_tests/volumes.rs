@@ -12,7 +12,7 @@ use crate::api::FakeApi;
 use crate::build::pod;
 use crate::world::{Answer, World, id};
 
-fn claim(name: &str, class: &str, gibibytes: u32) -> Value {
+pub(crate) fn claim(name: &str, class: &str, gibibytes: u32) -> Value {
     json!({"kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "finalizers": ["kubernetes.io/pvc-protection"]},
         "spec": {"storageClassName": class, "accessModes": ["ReadWriteOnce"],
@@ -20,7 +20,7 @@ fn claim(name: &str, class: &str, gibibytes: u32) -> Value {
         "status": {"phase": "Pending"}})
 }
 
-fn volume(name: &str, class: &str, gibibytes: u32) -> Value {
+pub(crate) fn volume(name: &str, class: &str, gibibytes: u32) -> Value {
     json!({"kind": "PersistentVolume",
         "metadata": {"name": name, "finalizers": ["kubernetes.io/pv-protection"]},
         "spec": {"storageClassName": class, "accessModes": ["ReadWriteOnce"],
@@ -28,23 +28,23 @@ fn volume(name: &str, class: &str, gibibytes: u32) -> Value {
             "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": "/srv"}}})
 }
 
-fn local_path(world: &mut World) {
+pub(crate) fn local_path(world: &mut World) {
     world.create(json!({"kind": "StorageClass", "metadata": {"name": "local-path"},
         "provisioner": "rekindle.dev/local-path", "volumeBindingMode": "WaitForFirstConsumer"}));
 }
 
-fn pod_with(name: &str, claim: &str) -> Value {
+pub(crate) fn pod_with(name: &str, claim: &str) -> Value {
     let mut pod = pod(name, json!({}));
     pod["spec"]["volumes"] =
         json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
     pod
 }
 
-fn volume_id(name: &str) -> ObjectId {
+pub(crate) fn volume_id(name: &str) -> ObjectId {
     ObjectId::new(Kind::PersistentVolume, NamespacedName::new("", name))
 }
 
-fn get_claim<'a>(api: &'a FakeApi, name: &str) -> &'a PersistentVolumeClaim {
+pub(crate) fn get_claim<'a>(api: &'a FakeApi, name: &str) -> &'a PersistentVolumeClaim {
     match &api.objects[&id(Kind::PersistentVolumeClaim, name)] {
         Object::PersistentVolumeClaim(claim) => claim,
         other => panic!("{other:?}"),
@@ -58,7 +58,7 @@ fn get_volume<'a>(api: &'a FakeApi, name: &str) -> &'a PersistentVolume {
     }
 }
 
-fn phase(api: &FakeApi, claim: &str) -> String {
+pub(crate) fn phase(api: &FakeApi, claim: &str) -> String {
     get_claim(api, claim).status.clone().unwrap().phase.unwrap()
 }
 
@@ -66,11 +66,11 @@ fn volume_phase(api: &FakeApi, volume: &str) -> String {
     get_volume(api, volume).status.clone().unwrap().phase.unwrap()
 }
 
-fn bound_to(api: &FakeApi, claim: &str) -> Option<String> {
+pub(crate) fn bound_to(api: &FakeApi, claim: &str) -> Option<String> {
     get_claim(api, claim).spec.clone().unwrap().volume_name
 }
 
-fn node_of(world: &World, pod: &str) -> Option<String> {
+pub(crate) fn node_of(world: &World, pod: &str) -> Option<String> {
     match &world.api.objects[&id(Kind::Pod, pod)] {
         Object::Pod(pod) => pod.spec.as_ref().unwrap().node_name.clone(),
         other => panic!("{other:?}"),
@@ -78,7 +78,7 @@ fn node_of(world: &World, pod: &str) -> Option<String> {
 }
 
 /// What must hold after every write: a volume is of one claim at most, and a claim says so only of a volume that is its own.
-fn nothing_is_shared(api: &FakeApi) {
+pub(crate) fn nothing_is_shared(api: &FakeApi) {
     let mut taken = BTreeSet::new();
     for object in api.objects.values() {
         let Object::PersistentVolumeClaim(claim) = object else { continue };

@@ -1,0 +1,209 @@
+//! Where pods with volumes go: nodes that can have the volumes, and what is said when there is none.
+
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, Object};
+use serde_json::{Value, json};
+
+use crate::volumes::{
+    bound_to, claim, get_claim, local_path, node_of, nothing_is_shared, pod_with, volume, volume_id,
+};
+use crate::world::{World, id};
+
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// Nodes `a` and `b`, and the class `disk`, whose volumes are made by people and bound to a pod's node.
+fn world() -> World {
+    let mut world = World::new();
+    world.check = nothing_is_shared;
+    for name in ["a", "b"] {
+        world.api.add_node(name, "8", "16Gi", "110");
+        world.api.change(&id(Kind::Node, name), |node| {
+            node["metadata"]["labels"] = json!({"kubernetes.io/hostname": name});
+        });
+    }
+    world.create(json!({"kind": "StorageClass", "metadata": {"name": "disk"},
+        "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}));
+    world
+}
+
+/// A volume that is on one node.
+fn local(name: &str, node: &str, gibibytes: u32) -> Value {
+    let mut local = volume(name, "disk", gibibytes);
+    local["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{"matchExpressions":
+        [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}});
+    local
+}
+
+/// A pod with a volume for each of these claims.
+fn pod_of(name: &str, claims: &[&str]) -> Value {
+    let mut pod = pod_with(name, "");
+    let volumes = claims.iter().enumerate().map(
+        |(n, claim)| json!({"name": format!("v{n}"), "persistentVolumeClaim": {"claimName": claim}}),
+    );
+    pod["spec"]["volumes"] = volumes.collect();
+    pod
+}
+
+fn selected(world: &World, claim: &str) -> Option<String> {
+    let annotations = get_claim(&world.api, claim).metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(SELECTED_NODE)).cloned()
+}
+
+/// What condition PodScheduled says.
+fn message(world: &World, pod: &str) -> Option<String> {
+    match &world.api.objects[&id(Kind::Pod, pod)] {
+        Object::Pod(pod) => {
+            let conditions = pod.status.as_ref().unwrap().conditions.as_deref().unwrap_or_default();
+            conditions.iter().find(|c| c.type_ == "PodScheduled").and_then(|c| c.message.clone())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+const NO_HELP: &str =
+    "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
+
+/// Kubernetes documentation, "Storage Classes", the example of local volumes.
+#[test]
+fn a_pod_goes_where_the_volumes_are_that_its_claims_may_have() {
+    // (volumes, the claims of the pod with their sizes, where it goes)
+    for (volumes, claims, expected) in [
+        (vec![local("one", "b", 1)], vec![("data", 1)], Some("b")),
+        (vec![local("one", "a", 1), local("two", "b", 2)], vec![("data", 2)], Some("b")),
+        (vec![volume("one", "disk", 1)], vec![("data", 1)], Some("a")),
+        (vec![local("one", "b", 1)], vec![("data", 2)], None),
+        (vec![], vec![("data", 1)], None),
+        // each claim takes a volume of its own, the smallest claim first
+        (
+            vec![local("one", "a", 2), local("two", "b", 2), local("three", "b", 1)],
+            vec![("large", 2), ("small", 1)],
+            Some("b"),
+        ),
+        (vec![local("one", "a", 2), local("two", "b", 2)], vec![("data", 1), ("more", 1)], None),
+        (vec![local("one", "b", 1)], vec![("data", 1), ("data", 1)], Some("b")),
+    ] {
+        let mut world = world();
+        let case = format!("{volumes:?} {claims:?}");
+        volumes.into_iter().for_each(|volume| drop(world.create(volume)));
+        for (name, size) in &claims {
+            if !world.api.objects.contains_key(&id(Kind::PersistentVolumeClaim, name)) {
+                world.create(claim(name, "disk", *size));
+            }
+        }
+        let names: Vec<&str> = claims.iter().map(|(name, _)| *name).collect();
+        world.create(pod_of("web", &names));
+        world.settle();
+        assert_eq!(node_of(&world, "web").as_deref(), expected, "{case}");
+        for name in names {
+            assert_eq!(bound_to(&world.api, name).is_some(), expected.is_some(), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_pod_without_a_volume_says_so_and_goes_when_there_is_one() {
+    let mut world = world();
+    world.create(claim("data", "disk", 1));
+    world.create(pod_with("web", "data"));
+    world.settle();
+    let none = "node(s) didn't find available persistent volumes to bind";
+    let said = format!("0/2 nodes are available: 2 {none}. {NO_HELP}");
+    assert_eq!(message(&world, "web"), Some(said.clone()));
+    assert!(world.said().contains(&format!("FailedScheduling: {said}")));
+    assert_eq!(selected(&world, "data"), None);
+    world.create(local("disk", "b", 1));
+    world.settle();
+    assert_eq!(node_of(&world, "web").as_deref(), Some("b"));
+}
+
+/// Both are given the node at once: one of the two chooses again.
+#[test]
+fn of_two_pods_for_one_volume_the_second_waits_for_another() {
+    let mut world = world();
+    world.create(local("one", "b", 1));
+    for (pod, data) in [("first", "data-1"), ("next", "data-2")] {
+        world.create(claim(data, "disk", 1));
+        world.create(pod_with(pod, data));
+    }
+    world.settle();
+    assert_eq!(node_of(&world, "first").as_deref(), Some("b"));
+    assert_eq!((node_of(&world, "next"), selected(&world, "data-2")), (None, None));
+    assert!(message(&world, "next").unwrap().contains("2 node(s) didn't find available"));
+    world.create(local("two", "a", 1));
+    world.settle();
+    assert_eq!(node_of(&world, "next").as_deref(), Some("a"));
+}
+
+#[test]
+fn a_volume_is_asked_of_another_node_when_the_one_that_was_to_make_it_is_gone() {
+    let mut world = world();
+    local_path(&mut world);
+    world.create(claim("data", "local-path", 1));
+    world.create(pod_with("web", "data"));
+    world.settle();
+    assert_eq!(selected(&world, "data").as_deref(), Some("a"));
+    world.api.user_deletes(&id(Kind::Node, "a"), Propagation::Default);
+    world.settle();
+    assert_eq!(selected(&world, "data").as_deref(), Some("b"));
+    let notes = get_claim(&world.api, "data").metadata.annotations.clone().unwrap();
+    assert_eq!(notes["volume.kubernetes.io/storage-provisioner"], "rekindle.dev/local-path");
+    world.api.user_deletes(&id(Kind::Node, "b"), Propagation::Default);
+    world.settle();
+    let notes = get_claim(&world.api, "data").metadata.annotations.clone().unwrap_or_default();
+    assert_eq!(notes.len(), 0, "nobody is to make it: {notes:?}");
+}
+
+#[test]
+fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
+    let unbound = "pod has unbound immediate PersistentVolumeClaims";
+    let going = "persistentvolumeclaim \"data\" is being deleted";
+    let lost = "persistentvolumeclaim \"data\" bound to non-existent persistentvolume \"one\"";
+    let elsewhere =
+        "1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable";
+    let remove = |world: &mut World| {
+        world.api.change(&volume_id("one"), |one| one["metadata"]["finalizers"] = json!([]));
+        world.api.user_deletes(&volume_id("one"), Propagation::Default);
+    };
+    // (class of the claim, what happens to it before the pod comes, the message)
+    for (class, happening, said) in [
+        ("", "nothing", unbound),
+        ("absent", "nothing", unbound),
+        ("", "deleted", going),
+        ("", "lost", lost),
+        ("", "bound on b, which is cordoned", elsewhere),
+    ] {
+        let mut world = world();
+        let data = world.create(claim("data", class, 1));
+        world.settle();
+        match happening {
+            "deleted" => {
+                world.create(pod_with("user", "data"));
+                world
+                    .api
+                    .change(&id(Kind::Pod, "user"), |pod| pod["spec"]["nodeName"] = json!("a"));
+                world.settle();
+                world.api.user_deletes(&data, Propagation::Default);
+            }
+            "lost" => {
+                world.check = |_| {}; // the claim has a volume that is not there
+                world.create(volume("one", class, 1));
+                world.settle();
+                remove(&mut world);
+            }
+            "bound on b, which is cordoned" => {
+                let mut one = local("one", "b", 1);
+                one["spec"]["storageClassName"] = json!(class);
+                world.create(one);
+                world
+                    .api
+                    .change(&id(Kind::Node, "b"), |b| b["spec"]["unschedulable"] = json!(true));
+            }
+            _ => {}
+        }
+        world.settle();
+        world.create(pod_with("web", "data"));
+        world.settle();
+        let said = format!("0/2 nodes are available: {said}. {NO_HELP}");
+        assert_eq!(message(&world, "web"), Some(said), "{class:?} {happening}");
+    }
+}
