@@ -315,3 +315,27 @@ fn the_pods_of_a_dead_node_are_made_anew_elsewhere_and_end_when_it_is_back() {
     engine.kubectl(&["wait", "--for=delete", &format!("pod/{first}"), TIMEOUT]);
     engine.wait_for("node/node-1-2", ".status.conditions[?(@.type==\"Ready\")].status", "True");
 }
+
+/// Nobody but an agent can say that its pods have ended: one is started for that.
+#[test]
+fn a_dead_node_is_removed_with_the_pods_that_it_left() {
+    let mut engine = Engine::prepare();
+    let quick = ["--node-monitor-grace-period", "8s", "--default-toleration-seconds", "2"];
+    engine.launch(&[&["--nodes", "2"][..], &quick].concat());
+    wait_for_nodes(&engine, &["node-1-2"]);
+    engine.apply(FAVOURITE);
+    engine.kubectl(&["rollout", "status", "deployment/web", TIMEOUT]);
+    let first = name(&pods_by_node(&engine)["node-1-2"]);
+
+    expect(&engine.rekindle(&["node", "kill", "node-1-2"]));
+    engine
+        .until_one(&format!("pods/{first}"), |pod| !pod["metadata"]["deletionTimestamp"].is_null());
+    let removed = expect(&engine.rekindle(&["node", "remove", "node-1-2"]));
+    assert!(removed.ends_with("node node-1-2 removed\n"), "{removed}");
+    engine.kubectl(&["wait", "--for=delete", "node/node-1-2", TIMEOUT]);
+    engine.until(&["pods"], |pods| {
+        let mut all = pods.values();
+        all.len() == 1 && all.all(|pod| is(pod, "Ready") && pod["spec"]["nodeName"] == "node-1")
+    });
+    assert!(!engine.data_dir().join("nodes/node-1-2").exists());
+}

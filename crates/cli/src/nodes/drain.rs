@@ -49,6 +49,26 @@ impl Unmanaged {
     }
 }
 
+/// What became of a node that was to take no pods any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cordon {
+    /// It takes none.
+    Done,
+    /// It never registered, or is gone already: so are its pods.
+    NoNode,
+}
+
+/// Has the node take no more pods.
+pub async fn cordon(client: &Client, node: &str) -> anyhow::Result<Cordon> {
+    let cordon = json!({ "spec": { "unschedulable": true } });
+    let nodes = Api::<Node>::all(client.clone());
+    match nodes.patch(node, &PatchParams::default(), &Patch::Merge(cordon)).await {
+        Ok(_) => Ok(Cordon::Done),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Cordon::NoNode),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Cordons the node and evicts its pods until none is left that could run elsewhere; `tell` hears how it goes.
 pub async fn drain(
     client: &Client,
@@ -56,13 +76,9 @@ pub async fn drain(
     unmanaged: Unmanaged,
     tell: impl Fn(String),
 ) -> anyhow::Result<()> {
-    let cordon = json!({ "spec": { "unschedulable": true } });
-    let nodes = Api::<Node>::all(client.clone());
-    match nodes.patch(node, &PatchParams::default(), &Patch::Merge(cordon)).await {
-        Ok(_) => {}
-        // it never registered, or is gone already: so are its pods
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-        Err(error) => return Err(error).context("cordon it"),
+    match cordon(client, node).await.context("cordon it")? {
+        Cordon::Done => {}
+        Cordon::NoNode => return Ok(()),
     }
     let on_it = format!("spec.nodeName={node}");
     let mut seen =

@@ -23,7 +23,7 @@ mod launch;
 mod readiness;
 mod removal;
 
-pub use drain::{Unmanaged, drain};
+pub use drain::{Cordon, Unmanaged, cordon, drain};
 pub use ending::{end, end_all, end_left};
 pub use file::Common;
 pub use folder::{Folder, FurtherNode};

@@ -125,14 +125,21 @@ fn stop(args: &NodeName) -> anyhow::Result<ExitCode> {
 
 /// Ends the node's pods and its agent.
 fn end(engine: &Engine, node: &FurtherNode) -> anyhow::Result<()> {
-    // what an agent that died had left is ended by the next one
+    let Some(agent) = woken_agent(engine, node)? else { return Ok(()) };
+    agent.signal(Signal::TERM)?;
+    agent.wait()
+}
+
+/// An agent that can end the node's pods: what one that died had left is ended by the next one. None where none ever ran.
+fn woken_agent(engine: &Engine, node: &FurtherNode) -> anyhow::Result<Option<Holder>> {
     if node.agent()?.is_none() && runtime_dir(&node.path).exists() {
         engine.launch(node.clone()).with_context(|| format!("start node {}", node.file.name))?;
     }
-    let Some(agent) = node.agent()? else { return Ok(()) };
-    agent.signal(Signal::TERM)?;
-    agent.signal(Signal::CONT)?; // one that somebody has stopped could not hear
-    agent.wait()
+    let agent = node.agent()?;
+    if let Some(agent) = &agent {
+        agent.signal(Signal::CONT)?; // one that somebody has stopped could not hear
+    }
+    Ok(agent)
 }
 
 fn kill(args: &NodeName) -> anyhow::Result<ExitCode> {

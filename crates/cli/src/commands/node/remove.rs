@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::{Engine, end};
+use super::{Engine, end, woken_agent};
 use crate::args::NodeRemove;
 use crate::client;
-use crate::nodes::{self, Unmanaged};
+use crate::nodes::{self, Cordon, Unmanaged};
 
 /// Carries the command out. Interrupted, it can be given again.
 pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
@@ -22,6 +22,15 @@ pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
             Unmanaged::Refuse
         }
     };
+    let cordoned = client::block_on(async {
+        let client = client::connect_with(&engine.path().join("kubeconfig")).await?;
+        nodes::cordon(&client, name).await.with_context(|| format!("cordon node {name}"))
+    })?;
+    match cordoned {
+        // Nobody but an agent can say that the node's pods have ended; cordoned, it gets no others meanwhile.
+        Cordon::Done => drop(woken_agent(&engine, &node)?),
+        Cordon::NoNode => {}
+    }
     client::block_on(async {
         let client = client::connect_with(&engine.path().join("kubeconfig")).await?;
         let tell = |line: String| println!("{line}");
