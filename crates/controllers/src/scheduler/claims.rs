@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 use rekindle_types::local_path::SELECTED_NODE;
 use serde_json::json;
 
-use super::affinity;
 use super::refusal::Refusal;
+use super::{affinity, volume_zones};
 use crate::plan::{Part, Write};
 use crate::volumes::{
     Origin, annotation, candidates, claims_of, class_name, is_bound, is_of, makes_volumes,
@@ -103,8 +103,13 @@ impl<'v> Claims<'v> {
                 "node(s) didn't match PersistentVolume's node affinity",
             ));
         }
-        (!self.get_volumes_on(node))
-            .then(|| Refusal::final_for("node(s) didn't find available persistent volumes to bind"))
+        if !self.get_volumes_on(node) {
+            return Some(Refusal::final_for(
+                "node(s) didn't find available persistent volumes to bind",
+            ));
+        }
+        let reach = self.bound.iter().all(|volume| volume_zones::reach(volume, node));
+        (!reach).then(|| Refusal::final_for("node(s) had no available volume zone"))
     }
 
     /// True when each claim that waits would get a volume on the node, and no two the same.

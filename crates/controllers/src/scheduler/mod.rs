@@ -20,6 +20,7 @@ mod sample;
 mod scores;
 mod spread;
 mod taints;
+mod volume_zones;
 mod wake;
 
 use std::cmp::Reverse;

@@ -171,6 +171,7 @@ fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
         ("", "deleted", going),
         ("", "lost", lost),
         ("", "bound on b, which is cordoned", elsewhere),
+        ("", "bound in another zone", "2 node(s) had no available volume zone"),
     ] {
         let mut world = world();
         let data = world.create(claim("data", class, 1));
@@ -197,6 +198,16 @@ fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
                 world
                     .api
                     .change(&id(Kind::Node, "b"), |b| b["spec"]["unschedulable"] = json!(true));
+            }
+            "bound in another zone" => {
+                let mut one = volume("one", class, 1);
+                one["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "far"});
+                world.create(one);
+                for node in ["a", "b"] {
+                    world.api.change(&id(Kind::Node, node), |node| {
+                        node["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("near");
+                    });
+                }
             }
             _ => {}
         }
