@@ -30,12 +30,13 @@ pub const NO_EXECUTE: &str = "NoExecute";
 pub const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
 
 /// Conditions of a node, what they say, and the taints that the node's lifecycle makes of them.
-pub const OF_CONDITIONS: [(&str, &str, &str); 5] = [
+pub const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
     ("MemoryPressure", "True", MEMORY_PRESSURE),
     ("DiskPressure", "True", DISK_PRESSURE),
     ("PIDPressure", "True", PID_PRESSURE),
+    ("NetworkUnavailable", "True", NETWORK_UNAVAILABLE),
 ];
 
 /// The taints of a node.

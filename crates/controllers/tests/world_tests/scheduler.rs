@@ -176,6 +176,19 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
             no_help,
         ),
         (
+            json!({"status": {"allocatable": {"ephemeral-storage": "1Gi"}}}),
+            json!({"containers": [{"name": "c", "resources": {"requests": {"ephemeral-storage": "2Gi"}}}]}),
+            "0/1 nodes are available: 1 Insufficient ephemeral-storage.",
+            no_help,
+        ),
+        (
+            json!({}),
+            json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "rack",
+                "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]}),
+            "0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label).",
+            no_help,
+        ),
+        (
             json!({"status": {"allocatable": {"pods": "0"}}}),
             json!({}),
             "0/1 nodes are available: 1 Too many pods.",
@@ -311,6 +324,7 @@ fn a_node_under_pressure_is_tainted_until_it_is_over_and_gets_no_pods_that_do_no
         ("MemoryPressure", "memory-pressure"),
         ("DiskPressure", "disk-pressure"),
         ("PIDPressure", "pid-pressure"),
+        ("NetworkUnavailable", "network-unavailable"),
     ] {
         world.api.patch(&node, Part::Status, &under(condition, "True"));
         world.settle();
