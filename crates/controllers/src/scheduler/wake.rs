@@ -18,13 +18,12 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     match &change.after {
         Some(Object::Pod(pod)) if is_waiting(pod) => {
             let had_same_needs = matches!(before, Some(Object::Pod(before))
-                if is_waiting(before) && before.spec == pod.spec);
-            if !had_same_needs {
+                if is_waiting(before) && looks_the_same(before, pod));
+            if !had_same_needs || lost_nomination(change).is_some() {
                 keys.insert(Key::Schedule(change.id.name.clone()));
             }
-            if let Some(node) = lost_nomination(change) {
-                keys.insert(Key::Schedule(change.id.name.clone()));
-                keys.extend(helped_by_going(view, pod, node));
+            if let Some(Object::Pod(before)) = before {
+                affected_by_leaving(view, change, before, change.after.as_ref(), keys);
             }
         }
         Some(Object::Pod(pod)) if before.is_none() => {
@@ -70,7 +69,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
-/// A bound pod changed or went.
+/// A bound pod changed or went, or is not bound after all; or one lost the node where room was made for it.
 fn affected_by_leaving(
     view: &View,
     change: &Change,
@@ -202,6 +201,11 @@ fn is_news_to_others(before: &Pod, after: Option<&Object>) -> bool {
         && (pods::node(before).is_none()
             || before.metadata.labels != after.metadata.labels
             || pods::is_terminating(before) != pods::is_terminating(after))
+}
+
+/// True when nothing differs that the pod is placed by: what it asks for, and what others make of its labels.
+fn looks_the_same(a: &Pod, b: &Pod) -> bool {
+    a.spec == b.spec && a.metadata.labels == b.metadata.labels
 }
 
 /// True when its resources were changed in place; looked at only when somebody waits for room.

@@ -1,7 +1,9 @@
 //! The scheduler: which pods are looked at again, when, and in which order.
 
 use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, affected, turn};
+use rekindle_controllers::{
+    Key, Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, affected, reconcile, turn,
+};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -106,6 +108,51 @@ fn room_wakes_those_that_can_make_the_rest_of_the_room_they_need() {
     world.kubelet_at(&weak);
     world.settle();
     assert_eq!(node_of(&world, &comes).as_deref(), Some("a"));
+}
+
+fn schedule(pod: &str) -> Key {
+    Key::Schedule(NamespacedName::new("shop", pod))
+}
+
+#[test]
+fn a_refused_binding_wakes_those_that_it_left_no_room_for() {
+    let mut world = World::new();
+    world.api.add_node("a", "4", "16Gi", "110");
+    world.create(asks("first", 4, &json!({})));
+    while Kind::ALL.into_iter().any(|kind| world.watch_next(kind)) {}
+    let plan = reconcile(&world.view, &schedule("first"), world.api.now);
+    let step = plan.batches[0][0].clone();
+    world.view.begin(&step);
+    world.queue.clear();
+    world.create(asks("next", 4, &json!({})));
+    world.settle();
+    assert!(world.said().iter().any(|said| said.contains("1 Insufficient cpu")));
+
+    let refused = Outcome::Refused { refusal: Refusal::Other, message: "no".to_owned() };
+    let settled = world.view.settle(&schedule("first").object(), &step, refused);
+    let woken = settled.changes.iter().flat_map(|change| affected(&world.view, change));
+    let woken: Vec<Key> = woken.filter(|key| matches!(key, Key::Schedule(_))).collect();
+    assert_eq!(woken, [schedule("first"), schedule("next")]);
+}
+
+#[test]
+fn a_waiting_pod_with_other_labels_is_looked_at_again() {
+    let mut world = World::new();
+    world.api.add_node("a", "4", "16Gi", "110");
+    world
+        .api
+        .change(&id(Kind::Node, "a"), |node| node["metadata"]["labels"] = json!({"zone": "x"}));
+    let terms = json!([{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    let shuns = json!({"affinity": {"podAntiAffinity":
+        {"requiredDuringSchedulingIgnoredDuringExecution": terms}}});
+    world.create(asks("shy", 1, &shuns));
+    world.settle();
+    let web = world.create(asks("web", 1, &json!({})));
+    world.settle();
+    assert_eq!(node_of(&world, &web), None);
+    world.api.change(&web, |web| web["metadata"]["labels"] = json!({"app": "other"}));
+    world.settle();
+    assert_eq!(node_of(&world, &web).as_deref(), Some("a"));
 }
 
 #[test]
