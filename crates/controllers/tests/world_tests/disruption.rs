@@ -106,6 +106,59 @@ fn the_scale_is_that_of_the_topmost_workload_and_all_workloads_count() {
 }
 
 #[test]
+fn every_workload_is_asked_for_its_scale() {
+    for (kind, more) in [
+        ("Deployment", json!({})),
+        ("ReplicaSet", json!({})),
+        ("StatefulSet", json!({"serviceName": "web", "podManagementPolicy": "Parallel"})),
+        ("ReplicationController", json!({"selector": {"app": "web"}})),
+    ] {
+        let mut workload = deployment("web", 3, "one");
+        workload["kind"] = json!(kind);
+        for (field, value) in more.as_object().unwrap() {
+            workload["spec"][field] = value.clone();
+        }
+        if kind != "Deployment" {
+            workload["spec"].as_object_mut().unwrap().remove("strategy");
+        }
+        let mut world = World::with_node();
+        world.create(workload);
+        world.create(budget("web", "web", json!({"maxUnavailable": 1})));
+        world.converge();
+        assert_eq!(shown(&world, "web"), (3, 2, 3, 1, "SufficientPods".to_owned()), "{kind}");
+        world.set_ready(&pods_of(&world)[0].clone(), "False");
+        world.settle();
+        assert_eq!(shown(&world, "web"), (3, 2, 2, 0, "InsufficientPods".to_owned()), "{kind}");
+    }
+}
+
+/// The pods of both ReplicaSets are the Deployment's: they count, and its scale once.
+#[test]
+fn a_rollout_does_not_change_what_a_budget_expects() {
+    let mut world = World::with_node();
+    world.create(deployment("web", 4, "one"));
+    world.create(budget("web", "web", json!({"maxUnavailable": 2})));
+    world.converge();
+    assert_eq!(shown(&world, "web"), (4, 2, 4, 2, "SufficientPods".to_owned()));
+    world.api.change(&id(Kind::Deployment, "web"), |web| {
+        web["spec"]["template"]["spec"]["containers"][0]["image"] = json!("two");
+    });
+    world.settle();
+    let going: Vec<ObjectId> = pods_of(&world)
+        .into_iter()
+        .filter(|pod| world.api.objects[pod].meta().deletion_timestamp.is_some())
+        .collect();
+    going.iter().for_each(|pod| world.kubelet_at(pod));
+    world.settle();
+    let sets = world.replica_sets();
+    let all: Vec<i32> = sets.iter().map(|set| set.spec.replicas.unwrap()).collect();
+    assert_eq!(all.iter().sum::<i32>(), 5, "in the middle: {all:?}");
+    assert_eq!(shown(&world, "web"), (4, 2, 3, 1, "SufficientPods".to_owned()));
+    world.converge();
+    assert_eq!(shown(&world, "web"), (4, 2, 4, 2, "SufficientPods".to_owned()));
+}
+
+#[test]
 fn unmanaged_pods_count_for_a_plain_minimum_only() {
     let mut world = World::with_node();
     for name in ["a", "b"] {

@@ -210,6 +210,30 @@ fn the_pod_whose_end_breaks_a_budget_is_kept_where_another_can_go() {
     assert_eq!(deleted(&world), ["strong"], "the budget outweighs the priority");
 }
 
+/// Each end takes from the budget: what is left of it is for the next.
+#[test]
+fn a_budget_is_used_up_by_the_victims_of_one_node() {
+    // (how many pods of node a the budget wants, who ends)
+    for (wanted, expected) in [(0, ["a-0", "a-1"]), (1, ["b-0", "b-1"])] {
+        let mut world = World::new();
+        for (node, priority) in [("a", 1), ("b", 2)] {
+            world.api.add_node(node, "4", "16Gi", "110");
+            for number in 0..2 {
+                let mut pod = on(asks(&format!("{node}-{number}"), 2, priority), node);
+                pod["metadata"]["labels"] = json!({"on": node});
+                let pod = world.create(pod);
+                kubelet_starts(&mut world, &pod, 0);
+            }
+        }
+        world.create(json!({"kind": "PodDisruptionBudget", "metadata": {"name": "a"},
+            "spec": {"minAvailable": wanted, "selector": {"matchLabels": {"on": "a"}}}}));
+        world.settle();
+        world.create(asks("comes", 4, 10));
+        world.settle();
+        assert_eq!(deleted(&world), expected, "of node a {wanted} are wanted");
+    }
+}
+
 #[test]
 fn room_that_is_made_for_one_is_not_given_to_a_weaker_one() {
     let mut world = World::new();

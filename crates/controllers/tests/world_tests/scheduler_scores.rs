@@ -69,3 +69,131 @@ fn a_pod_goes_where_its_image_is_if_that_is_large_enough_to_count() {
         assert_eq!(node_of(&world, &pod).as_deref(), Some(expected), "{images} {image}");
     }
 }
+
+const HOST: &str = "kubernetes.io/hostname";
+
+fn term(app: &str) -> Value {
+    json!({"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}})
+}
+
+/// What draws a pod to a node.
+#[derive(Clone, Copy, Debug)]
+enum Pull {
+    /// Pods that it prefers: InterPodAffinity, weight 2.
+    Pods,
+    /// Fewer pods of its kind: PodTopologySpread, weight 2.
+    Spread,
+    /// Labels that it prefers: NodeAffinity, weight 2.
+    Labels,
+    /// Its image, which is as large as counts: ImageLocality, weight 1.
+    Image,
+    /// Taints of the others: TaintToleration, weight 3.
+    Clean,
+}
+
+/// Puts a pod on each of the nodes, so that they are equally full: `at` is the app of that on this node.
+fn fill(world: &mut World, name: &str, node: &str, at: &str, others: &str) {
+    for host in ["a", "b", "c"] {
+        let app = if host == node { at } else { others };
+        let mut there = asks(&format!("{name}-{host}"), &json!({}), Some(host));
+        there["metadata"]["labels"] = json!({"app": app});
+        world.create(there);
+    }
+}
+
+fn draw(world: &mut World, pod: &mut Value, pull: Pull, node: &str) {
+    match pull {
+        Pull::Pods => {
+            fill(world, "pods", node, "db", "filler");
+            pod["spec"]["affinity"]["podAffinity"] = json!({"preferredDuringSchedulingIgnoredDuringExecution":
+                    [{"weight": 1, "podAffinityTerm": term("db")}]});
+        }
+        Pull::Spread => {
+            fill(world, "spread", node, "filler", "web");
+            pod["spec"]["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": HOST,
+                "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "web"}}}]);
+        }
+        Pull::Labels => {
+            pod["spec"]["affinity"]["nodeAffinity"] = json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1,
+                    "preference": {"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]}}]});
+        }
+        Pull::Image => world.api.change(&id(Kind::Node, node), |node| {
+            node["status"]["images"] =
+                json!([{"names": ["one:latest"], "sizeBytes": 3000_u64 << 20}]);
+        }),
+        Pull::Clean => {
+            for other in ["a", "b", "c"].into_iter().filter(|other| *other != node) {
+                world.api.change(&id(Kind::Node, other), |other| {
+                    other["spec"]["taints"] = json!([{"key": "old", "effect": "PreferNoSchedule"}]);
+                });
+            }
+        }
+    }
+}
+
+/// The default plugins of kube-scheduler and their weights; each draws with its 0 to 100 points. Among equals the first by name.
+#[test]
+fn what_draws_a_pod_counts_by_its_weight() {
+    let cases: [(&[Pull], &[Pull], &str); 12] = [
+        // (what draws to b, what draws to c, where it goes)
+        (&[Pull::Pods], &[Pull::Image], "b"),
+        (&[Pull::Spread], &[Pull::Image], "b"),
+        (&[Pull::Labels], &[Pull::Image], "b"),
+        (&[Pull::Image], &[Pull::Pods], "c"),
+        (&[Pull::Pods], &[Pull::Spread], "b"),
+        (&[Pull::Spread], &[Pull::Pods], "b"),
+        (&[Pull::Labels], &[Pull::Spread], "b"),
+        (&[Pull::Pods], &[Pull::Labels, Pull::Image], "c"),
+        (&[Pull::Spread], &[Pull::Clean], "c"),
+        (&[Pull::Pods], &[Pull::Clean], "c"),
+        (&[Pull::Pods, Pull::Image], &[Pull::Clean], "b"),
+        (&[Pull::Clean], &[Pull::Pods, Pull::Spread], "c"),
+    ];
+    for (to_b, to_c, expected) in cases {
+        let mut world = World::new();
+        for name in ["a", "b", "c"] {
+            world.api.add_node(name, "4", "4Gi", "110");
+            world.api.change(&id(Kind::Node, name), |node| {
+                node["metadata"]["labels"] = json!({HOST: name});
+            });
+        }
+        let mut pod = asks("comes", &json!({}), None);
+        to_b.iter().for_each(|pull| draw(&mut world, &mut pod, *pull, "b"));
+        to_c.iter().for_each(|pull| draw(&mut world, &mut pod, *pull, "c"));
+        world.settle();
+        let pod = world.create(pod);
+        world.settle();
+        assert_eq!(node_of(&world, &pod).as_deref(), Some(expected), "{to_b:?} {to_c:?}");
+    }
+}
+
+/// The more domains a constraint has, the more a pod in one counts: 16 in the zone and 8 on the host are less than 12 and 12, as
+/// there are two zones and three hosts.
+#[test]
+fn of_two_constraints_the_one_with_more_domains_weighs_more() {
+    let mut world = World::new();
+    for (name, zone, matching) in [("a", "east", 12), ("b", "west", 8), ("c", "west", 8)] {
+        world.api.add_node(name, "4", "4Gi", "110");
+        world.api.change(&id(Kind::Node, name), |node| {
+            node["metadata"]["labels"] = json!({HOST: name, "zone": zone});
+        });
+        for number in 0..12 {
+            let mut there = asks(&format!("{name}-{number}"), &json!({}), Some(name));
+            let app = if number < matching { "web" } else { "filler" };
+            there["metadata"]["labels"] = json!({"app": app});
+            world.create(there);
+        }
+    }
+    world.settle();
+    let mut pod = asks("comes", &json!({}), None);
+    pod["spec"]["topologySpreadConstraints"] = ["zone", HOST]
+        .map(|key| {
+            json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"app": "web"}}})
+        })
+        .to_vec()
+        .into();
+    let pod = world.create(pod);
+    world.settle();
+    assert_eq!(node_of(&world, &pod).as_deref(), Some("b"));
+}
