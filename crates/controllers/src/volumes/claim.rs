@@ -19,6 +19,8 @@ use crate::{NamespacedName, Object, Plan, View, owners, scheduler};
 
 /// Keeps a claim until no pod uses it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// What [`STORAGE_PROVISIONER`] was called at first.
+const OLD_STORAGE_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
 /// The provisioner of classes whose volumes are made by people.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
@@ -97,8 +99,8 @@ fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
     if selected.is_some() && node.is_none() {
         return deselect(claim, plan);
     }
-    if annotation(claim, STORAGE_PROVISIONER).is_some() {
-        return; // one is being made for it
+    if annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER) {
+        return; // its node makes one
     }
     if waits && node.is_none() {
         let text = "waiting for first consumer to be created before binding".to_owned();
@@ -118,14 +120,20 @@ fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
 
 /// Has the scheduler choose a node again. A volume that was asked of the node is not made there any more.
 fn deselect(claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
+    let mut annotations = json!({local_path::SELECTED_NODE: null});
+    if annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER) {
+        annotations[STORAGE_PROVISIONER] = Value::Null;
+    }
+    plan.then(annotated(claim, annotations));
+}
+
+/// The write that gives the claim these annotations.
+fn annotated(claim: &Arc<PersistentVolumeClaim>, annotations: Value) -> Write {
     let object = Object::from(claim.clone());
     let mut metadata = decided_on(&object);
-    metadata["annotations"] = json!({local_path::SELECTED_NODE: null});
-    if annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER) {
-        metadata["annotations"][STORAGE_PROVISIONER] = Value::Null;
-    }
+    metadata["annotations"] = annotations;
     let patch = json!({"metadata": metadata});
-    plan.then(Write::Patch { id: object.id(), part: Part::Whole, patch });
+    Write::Patch { id: object.id(), part: Part::Whole, patch }
 }
 
 /// Asks the class's provisioner for a volume, or says why nobody makes one.
@@ -155,11 +163,18 @@ fn provision(
             );
             return say(claim, Severity::Warning, "ProvisioningFailed", text, plan);
         }
-        let object = Object::from(claim.clone());
-        let mut metadata = decided_on(&object);
-        metadata["annotations"] = json!({STORAGE_PROVISIONER: provisioner});
-        let patch = json!({"metadata": metadata});
-        return plan.then(Write::Patch { id: object.id(), part: Part::Whole, patch });
+        return plan.then(annotated(claim, json!({STORAGE_PROVISIONER: provisioner})));
+    }
+    if !makes_volumes(class) {
+        let text = format!("no volume plugin matched name: {provisioner}");
+        return say(claim, Severity::Warning, "ProvisioningFailed", text, plan);
+    }
+    // External provisioners begin when they find their name here, and some read the old key.
+    if annotation(claim, STORAGE_PROVISIONER) != Some(provisioner) {
+        plan.then(annotated(
+            claim,
+            json!({STORAGE_PROVISIONER: provisioner, OLD_STORAGE_PROVISIONER: provisioner}),
+        ));
     }
     let text = format!(
         "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system \

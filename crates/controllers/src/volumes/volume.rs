@@ -18,6 +18,9 @@ use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 /// Keeps a volume until no claim is bound to it.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
 
+/// How the names of provisioners begin that were part of Kubernetes.
+const IN_TREE: &str = "kubernetes.io/";
+
 /// Whose a volume is.
 enum Holder {
     /// Nobody's, or a wish for a claim that has not got it yet.
@@ -79,12 +82,12 @@ fn holder(view: &View, volume: &PersistentVolume) -> Holder {
     }
 }
 
-/// What was promised for the end of the claim. Folders that a node made are the node's to remove.
+/// What was promised for the end of the claim. What a provisioner made is the provisioner's to remove: a node, or an external one.
 fn reclaim(volume: &Arc<PersistentVolume>, now: Tick, plan: &mut Plan) {
     let policy = volume.spec.as_ref().and_then(|s| s.persistent_volume_reclaim_policy.as_deref());
     let annotations = volume.metadata.annotations.as_ref();
     let maker = annotations.and_then(|all| all.get(local_path::PROVISIONED_BY));
-    if policy != Some("Delete") || maker.is_some_and(|maker| maker == local_path::PROVISIONER) {
+    if policy != Some("Delete") || maker.is_some_and(|maker| !maker.starts_with(IN_TREE)) {
         return;
     }
     let about = Object::from(volume.clone());

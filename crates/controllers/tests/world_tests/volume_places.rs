@@ -5,7 +5,8 @@ use rekindle_controllers::{Kind, Object};
 use serde_json::{Value, json};
 
 use crate::volumes::{
-    bound_to, claim, get_claim, local_path, node_of, nothing_is_shared, pod_with, volume, volume_id,
+    bound_to, claim, get_claim, local_path, node_of, nothing_is_shared, pod_with, volume,
+    volume_id, volume_phase,
 };
 use crate::world::{World, id};
 
@@ -151,6 +152,60 @@ fn a_volume_is_asked_of_another_node_when_the_one_that_was_to_make_it_is_gone() 
     world.settle();
     let notes = get_claim(&world.api, "data").metadata.annotations.clone().unwrap_or_default();
     assert_eq!(notes.len(), 0, "nobody is to make it: {notes:?}");
+}
+
+/// sig-storage-lib-external-provisioner begins when the claim names it, and for a claim that waits for its pod when a node is chosen, too.
+#[test]
+fn an_external_provisioner_is_asked_by_its_name() {
+    for (mode, node) in [("Immediate", None), ("WaitForFirstConsumer", Some("a"))] {
+        let mut world = world();
+        world.create(json!({"kind": "StorageClass", "metadata": {"name": "remote"},
+            "provisioner": "example.com/remote", "volumeBindingMode": mode}));
+        world.create(claim("data", "remote", 1));
+        world.create(pod_with("web", "data"));
+        world.settle();
+        let data = get_claim(&world.api, "data").metadata.clone();
+        let says = |key: &str| data.annotations.as_ref().unwrap().get(key).map(String::as_str);
+        for key in ["volume.kubernetes.io", "volume.beta.kubernetes.io"] {
+            let key = format!("{key}/storage-provisioner");
+            assert_eq!(says(&key), Some("example.com/remote"), "{mode}");
+        }
+        assert_eq!(says(SELECTED_NODE), node, "{mode}");
+        let waits = "ExternalProvisioning: Waiting for a volume to be created either by the external provisioner 'example.com/remote'";
+        assert!(world.said().iter().any(|said| said.starts_with(waits)), "{mode}");
+        let mut made = volume("made", "remote", 1);
+        made["spec"]["claimRef"] = json!({"namespace": "shop", "name": "data", "uid": data.uid});
+        made["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+        made["metadata"]["annotations"] =
+            json!({"pv.kubernetes.io/provisioned-by": "example.com/remote"});
+        world.create(made);
+        world.settle();
+        assert_eq!(node_of(&world, "web").as_deref(), Some("a"), "{mode}");
+        world.api.user_deletes(&id(Kind::Pod, "web"), Propagation::Default);
+        world.kubelet_at(&id(Kind::Pod, "web"));
+        let data = id(Kind::PersistentVolumeClaim, "data");
+        world.api.user_deletes(&data, Propagation::Default);
+        world.settle();
+        assert_eq!(
+            volume_phase(&world.api, "made"),
+            "Released",
+            "it is the provisioner's to delete"
+        );
+    }
+}
+
+#[test]
+fn a_class_without_a_provisioner_says_so_where_it_does_not_wait_for_a_pod() {
+    let mut world = world();
+    world.create(json!({"kind": "StorageClass", "metadata": {"name": "manual"},
+        "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}));
+    world.create(claim("data", "manual", 1));
+    world.settle();
+    let failed = "ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner";
+    assert_eq!(world.said(), [failed]);
+    world.create(volume("disk", "manual", 1));
+    world.settle();
+    assert_eq!(bound_to(&world.api, "data").as_deref(), Some("disk"));
 }
 
 #[test]

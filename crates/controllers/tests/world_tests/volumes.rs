@@ -62,7 +62,7 @@ pub(crate) fn phase(api: &FakeApi, claim: &str) -> String {
     get_claim(api, claim).status.clone().unwrap().phase.unwrap()
 }
 
-fn volume_phase(api: &FakeApi, volume: &str) -> String {
+pub(crate) fn volume_phase(api: &FakeApi, volume: &str) -> String {
     get_volume(api, volume).status.clone().unwrap().phase.unwrap()
 }
 
