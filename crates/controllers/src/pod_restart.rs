@@ -123,7 +123,7 @@ fn is_finished(restart: &PodRestart) -> bool {
 }
 
 /// True when it waits for a budget or a node.
-fn is_held(restart: &PodRestart) -> bool {
+pub fn is_held(restart: &PodRestart) -> bool {
     let replacement = restart.status.as_ref().and_then(|status| status.replacement.as_ref());
     !is_finished(restart) && replacement.is_some_and(|r| r.step == ReplacementStep::Held)
 }
@@ -319,6 +319,14 @@ fn again(
     status.started_at = started_at;
     status.replacement = Some(replacement);
     Write::UpdateStatus(restart.into())
+}
+
+/// A request that is held back stays so, for another reason; none when that is what it says already.
+pub fn still_held(restart: &PodRestart, why: &str, now: Tick) -> Option<Write> {
+    let status = restart.status.as_ref()?;
+    let replacement = status.replacement.clone().filter(|_| is_held(restart))?;
+    let is_told = status.message.as_deref() == Some(why);
+    (!is_told).then(|| again(restart, why.to_owned(), None, replacement, now))
 }
 
 fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Tick) -> Write {

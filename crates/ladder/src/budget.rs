@@ -7,6 +7,7 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration};
 
+use crate::stage::Stage;
 use crate::{Crowd, Limits, Policy, TokenBucket};
 
 /// Buckets and `perMinute` look back so far.
@@ -20,7 +21,7 @@ pub(crate) const GIVEN_UP_AFTER: TickDuration = RESTART_GIVEN_UP_AFTER;
 pub struct Occupancy {
     /// Restarts under way: since when each, the oldest first.
     pub under_way: Vec<Tick>,
-    /// When restarts above Container were decided within the last minute, the oldest first.
+    /// When restarts above Container were decided, or went on after they were held back, within the last minute; the oldest first.
     pub decided: Vec<Tick>,
 }
 
@@ -106,10 +107,10 @@ impl Occupancy {
             let phase = restart.status.as_ref().and_then(|status| status.phase);
             seen.extend(restart.metadata.name.as_deref());
             let is_final = phase.is_some_and(|phase| phase.is_final());
-            let since = restart.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
-            if !is_final && now.since(since) < GIVEN_UP_AFTER {
-                occupancy.under_way.push(since);
-            }
+            let stage = Stage::of(restart);
+            let since = stage.takes_room_since(now).filter(|_| !is_final);
+            occupancy.under_way.extend(since.filter(|since| now.since(*since) < GIVEN_UP_AFTER));
+            occupancy.decided.extend(stage.went_on_at().filter(|at| now.since(*at) < MINUTE));
         }
         for ledger in ledgers {
             let last = occupancy.add_decided(now, ledger);

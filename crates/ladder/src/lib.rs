@@ -46,6 +46,7 @@ mod decision;
 mod draft;
 mod evidence;
 mod failures;
+mod going_on;
 mod identity;
 mod limits;
 mod lookup;
@@ -56,6 +57,7 @@ mod requests;
 mod selection;
 mod sentence;
 mod stability;
+mod stage;
 mod symptom;
 mod trial;
 mod verdict;
@@ -66,6 +68,7 @@ pub use decide::decide;
 pub use decision::{
     Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
 };
+pub use going_on::{NoRoom, room_to_go_on};
 pub use identity::{Identity, Lineage, heir_of, identity};
 pub use limits::{Crowd, Limits, TokenBucket};
 pub use lookup::policy_of;

@@ -73,7 +73,7 @@ impl TokenBucket {
 /// What the restarts of other ladders' pods take of the limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crowd {
-    /// When restarts were decided in the pod's namespace within the last minute, the oldest first.
+    /// When restarts were decided in the pod's namespace, or went on after they were held back, within the last minute; the oldest first.
     pub namespace: Vec<Tick>,
     /// … and in the whole cluster.
     pub cluster: Vec<Tick>,

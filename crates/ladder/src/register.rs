@@ -9,6 +9,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLedger, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::budget::{GIVEN_UP_AFTER, MINUTE};
+use crate::stage::Stage;
 use crate::{Crowd, Occupancy};
 
 /// A decision that is being written and that no ledger shows yet.
@@ -43,6 +44,8 @@ pub struct Register {
     namespaces: BTreeMap<String, Namespace>,
     /// When restarts above Container were decided, in all namespaces: the ledger, and which of its attempts.
     decided: BTreeSet<(Tick, String, String, usize)>,
+    /// When requests went on after they were held back, in all namespaces: namespace and name.
+    went_on: BTreeSet<(Tick, String, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +56,7 @@ struct Namespace {
     finished: BTreeMap<String, Request>,
     /// As in the register, of this namespace.
     decided: BTreeSet<(Tick, String, usize)>,
+    went_on: BTreeSet<(Tick, String)>,
     /// Ledgers by the name of their pod, and by its UID.
     ledgers_of: BTreeMap<String, BTreeSet<String>>,
     ledgers_by_uid: BTreeMap<String, BTreeSet<String>>,
@@ -81,7 +85,7 @@ struct Ledger {
 struct Request {
     pod_name: String,
     ladder: Option<String>,
-    created: Option<Tick>,
+    stage: Stage,
     new_pod_uid: Option<String>,
 }
 
@@ -138,11 +142,15 @@ impl Register {
         let kept = Request {
             pod_name: restart.spec.pod_name.clone(),
             ladder: restart.spec.ladder_name.clone(),
-            created: restart.metadata.creation_timestamp.as_ref().map(Tick::from),
+            stage: Stage::of(restart),
             new_pod_uid: replacement.and_then(|replacement| replacement.new_pod_uid.clone()),
         };
         let of = self.namespaces.entry(namespace.to_owned()).or_default();
         file(&mut of.requests_of, name, None, Some(&kept.pod_name));
+        if let Some(at) = kept.stage.went_on_at() {
+            of.went_on.insert((at, name.to_owned()));
+            self.went_on.insert((at, namespace.to_owned(), name.to_owned()));
+        }
         let is_finished = status.and_then(|status| status.phase).is_some_and(|p| p.is_final());
         let requests = if is_finished { &mut of.finished } else { &mut of.open };
         requests.insert(name.to_owned(), kept);
@@ -154,6 +162,10 @@ impl Register {
         let kept = of.open.remove(name).or_else(|| of.finished.remove(name));
         let Some(kept) = kept else { return };
         file(&mut of.requests_of, name, Some(&kept.pod_name), None);
+        if let Some(at) = kept.stage.went_on_at() {
+            of.went_on.remove(&(at, name.to_owned()));
+            self.went_on.remove(&(at, namespace.to_owned(), name.to_owned()));
+        }
         self.forget_empty(namespace);
     }
 
@@ -184,6 +196,12 @@ impl Register {
         })
     }
 
+    /// The requests of a namespace that a disruption budget or the lack of a node holds back.
+    pub fn held_requests(&self, namespace: &str) -> impl Iterator<Item = &str> {
+        let open = self.namespaces.get(namespace).into_iter().flat_map(|of| &of.open);
+        open.filter(|(_, request)| request.stage == Stage::Held).map(|(name, _)| name.as_str())
+    }
+
     /// What restarts of other pods take of the limits over all ladders. `granted` are decisions that are being written: those that no
     /// ledger shows yet are taken, too.
     pub fn crowd(&self, now: Tick, asker: &Asker<'_>, granted: &[Granted]) -> Crowd {
@@ -199,6 +217,12 @@ impl Register {
                 if is_own(name) {
                     continue;
                 }
+                crowd.namespace.push(*at);
+            }
+            crowd.cluster.push(*at);
+        }
+        for (at, namespace, _) in self.went_on.range((first, String::new(), String::new())..) {
+            if namespace == asker.namespace {
                 crowd.namespace.push(*at);
             }
             crowd.cluster.push(*at);
@@ -228,7 +252,15 @@ impl Register {
         ledgers.any(|name| {
             let ledger = of.and_then(|of| of.ledgers.get(name));
             ledger.is_some_and(|ledger| ledger.decided.contains(&granted.at))
-        })
+        }) || self.shows_that_it_went_on(granted)
+    }
+
+    /// A request says in whole seconds when it went on.
+    fn shows_that_it_went_on(&self, granted: &Granted) -> bool {
+        let at = Tick::from_secs(granted.at.as_micros() / 1_000_000);
+        let of = self.namespaces.get(&granted.namespace);
+        let mut requests = self.restarts_of(&granted.namespace, &granted.pod_name);
+        requests.any(|name| of.is_some_and(|of| of.went_on.contains(&(at, name.to_owned()))))
     }
 
     /// What the other pods of the asker's ladder take of its budget: restarts that are open, and decisions of the last minute. Ledgers are
@@ -238,12 +270,19 @@ impl Register {
         let Some(of) = self.namespaces.get(asker.namespace) else { return occupancy };
         let open = of.open.values().filter(|request| of.is_others(request, asker));
         occupancy.under_way.extend(open.filter_map(|request| request.since(now)));
-        let first = (first_of_minute(now), String::new(), 0);
-        for (at, name, _) in of.decided.range(first..) {
+        let first = first_of_minute(now);
+        for (at, name, _) in of.decided.range((first, String::new(), 0)..) {
             if of.ledgers.get(name).is_some_and(|ledger| ledger.is_others(asker)) {
                 occupancy.decided.push(*at);
             }
         }
+        for (at, name) in of.went_on.range((first, String::new())..) {
+            let request = of.open.get(name).or_else(|| of.finished.get(name));
+            if request.is_some_and(|request| of.is_others(request, asker)) {
+                occupancy.decided.push(*at);
+            }
+        }
+        occupancy.decided.sort_unstable();
         for ledger in of.pending.iter().filter_map(|name| of.ledgers.get(name)) {
             let is_seen = of.pending(ledger).is_some_and(|request| of.is_others(request, asker));
             if ledger.is_others(asker) && !is_seen {
@@ -343,7 +382,7 @@ impl Request {
     }
 
     fn since(&self, now: Tick) -> Option<Tick> {
-        Some(self.created.unwrap_or(now)).filter(|since| now.since(*since) < GIVEN_UP_AFTER)
+        self.stage.takes_room_since(now).filter(|since| now.since(*since) < GIVEN_UP_AFTER)
     }
 }
 

@@ -233,6 +233,19 @@ pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: &str) -> Strin
     format!("{} is due, held back by {budget} ({due})", doing(step.rung))
 }
 
+/// A budget lets a request that was held back not go on yet.
+pub(crate) fn waits_for_room(room: Room) -> String {
+    let which = match room {
+        Room::Free => return "it goes on".to_owned(),
+        Room::Concurrent { limit, .. } => format!("maxConcurrent {limit} of the ladder"),
+        Room::Rate { limit, .. } => format!("perMinute {limit} of the ladder"),
+        Room::Workload { limit, .. } => format!("the limit of {limit} pods of a workload at once"),
+        Room::Bucket { scope: Scope::Namespace, .. } => "the limit of the namespace".to_owned(),
+        Room::Bucket { scope: Scope::Cluster, .. } => "the limit of the cluster".to_owned(),
+    };
+    format!("it could go on, and waits for its turn: {which}")
+}
+
 /// A new revision's image cannot be had.
 pub(crate) fn stuck_rollback(stuck: &str, target: &RollbackTarget) -> String {
     format!("{stuck}: {}", rolling_back(target))

@@ -66,18 +66,27 @@ fn restart() -> impl Strategy<Value = PodRestart> {
         Just(PodRestartPhase::Running),
         Just(PodRestartPhase::Succeeded)
     ]);
-    let new_pod = prop::option::of(0..5u8);
+    let step = prop::option::of(prop_oneof![
+        Just(ReplacementStep::Held),
+        Just(ReplacementStep::Evicting),
+        Just(ReplacementStep::Starting)
+    ]);
     let ladder = prop::option::of(0..2u8);
-    (namespace(), 0..5u8, 0..4u8, 0..700u64, phase, new_pod, ladder).prop_map(
-        |(namespace, pod, number, secs, phase, new_pod, ladder)| {
+    let times = (0..700u64, prop_oneof![0..5u64, 0..700u64]);
+    (namespace(), 0..5u8, 0..4u8, times, phase, step, 0..5u8, ladder).prop_map(
+        |(namespace, pod, number, (secs, late), phase, step, new_pod, ladder)| {
             let mut restart = PodRestart::default();
             restart.metadata.namespace = Some(namespace);
             restart.metadata.name = Some(format!("pod-{pod}-{number}"));
             restart.metadata.creation_timestamp = Some(ago(secs).to_time());
             restart.spec.pod_name = format!("pod-{pod}");
             restart.spec.ladder_name = ladder.map(|n| format!("ladder-{n}"));
-            let replacement = new_pod.map(|new_pod| PodReplacement {
-                step: ReplacementStep::Starting,
+            restart.spec.rung = step.map(|_| Rung::Recreate);
+            let started_at = step
+                .filter(|step| *step != ReplacementStep::Held)
+                .map(|_| ago(secs.saturating_sub(late)).to_time());
+            let replacement = step.map(|step| PodReplacement {
+                step,
                 since: NOW.to_time(),
                 pod_uid: format!("uid-{pod}"),
                 node_name: "n1".to_owned(),
@@ -85,10 +94,14 @@ fn restart() -> impl Strategy<Value = PodRestart> {
                 avoid_node_until: None,
                 pod: None,
                 new_pod_name: None,
-                new_pod_uid: Some(format!("uid-{new_pod}")),
+                new_pod_uid: (step == ReplacementStep::Starting).then(|| format!("uid-{new_pod}")),
             });
-            restart.status =
-                Some(PodRestartStatus { phase, replacement, ..PodRestartStatus::default() });
+            restart.status = Some(PodRestartStatus {
+                phase,
+                replacement,
+                started_at,
+                ..PodRestartStatus::default()
+            });
             restart
         },
     )
@@ -230,4 +243,64 @@ fn a_decision_that_no_ledger_shows_yet_is_spent() {
     world.play(Change::Ledger(Box::new(ledger)));
     let crowd = world.register.crowd(NOW, &asker, &all);
     assert_eq!(crowd.cluster, vec![NOW; 2], "what a ledger shows is not counted twice");
+}
+
+/// A request of rung Recreate, made this long ago; it is at this step since then.
+fn replacing(name: &str, made_secs_ago: u64, step: ReplacementStep, secs_ago: u64) -> PodRestart {
+    let mut restart = PodRestart::default();
+    restart.metadata.namespace = Some("shop".to_owned());
+    restart.metadata.name = Some(name.to_owned());
+    restart.metadata.creation_timestamp = Some(ago(made_secs_ago).to_time());
+    restart.spec.pod_name = name.to_owned();
+    restart.spec.rung = Some(Rung::Recreate);
+    restart.spec.ladder_name = Some("web".to_owned());
+    let since = ago(secs_ago).to_time();
+    let begun = (step != ReplacementStep::Held).then(|| since.clone());
+    restart.status = Some(PodRestartStatus {
+        phase: Some(PodRestartPhase::Running),
+        started_at: begun,
+        replacement: Some(PodReplacement {
+            step,
+            since,
+            pod_uid: format!("uid-{name}"),
+            node_name: "n1".to_owned(),
+            workload_uid: None,
+            avoid_node_until: None,
+            pod: None,
+            new_pod_name: None,
+            new_pod_uid: None,
+        }),
+        ..PodRestartStatus::default()
+    });
+    restart
+}
+
+#[test]
+fn a_request_that_is_held_back_takes_no_room_and_one_that_goes_on_takes_it_anew() {
+    use ReplacementStep::{Evicting, Held, Starting};
+    let asker = Asker {
+        namespace: "shop",
+        pod_name: "other",
+        pod_uid: "uid-other",
+        controller: None,
+        ladder: "web",
+    };
+    // made, its step, since when; since when it takes room, and when it spends a token anew
+    for (made, step, since, room, spent) in [
+        (30, Held, 1, None, None),
+        (5_000, Held, 1, None, None),
+        (5_000, Evicting, 20, Some(20), Some(20)),
+        (5_000, Starting, 90, Some(90), None), // the minute of its token is over
+        (30, Evicting, 29, Some(29), None),    // its decision's token is the one
+        (5_000, Evicting, 601, None, None),
+    ] {
+        let mut register = Register::default();
+        register.put_restart(&replacing("web-1", made, step, since));
+        let occupancy = register.occupancy(NOW, &asker);
+        let case = format!("made {made} s ago, {step:?} since {since} s");
+        assert_eq!(occupancy.under_way, room.map(ago).as_slice(), "{case}");
+        assert_eq!(occupancy.decided, spent.map(ago).as_slice(), "{case}");
+        let crowd = register.crowd(NOW, &asker, &[]);
+        assert_eq!(crowd.cluster, spent.map(ago).as_slice(), "{case}");
+    }
 }

@@ -126,19 +126,24 @@ impl Surroundings {
             return Self::default();
         }
         let Around { view, register, granted, .. } = *around;
-        let asker = Asker {
-            namespace: pod.metadata.namespace.as_deref().unwrap_or_default(),
-            pod_name: pod.metadata.name.as_deref().unwrap_or_default(),
-            pod_uid: pod.metadata.uid.as_deref().unwrap_or_default(),
-            controller: owners::controller_of(&pod.metadata).map(|owner| owner.uid.as_str()),
-            ladder: &policy.name,
-        };
+        let asker = asker(pod, &policy.name);
         Self {
             others: register.occupancy(now, &asker),
             crowd: register.crowd(now, &asker, granted),
             peers: peers::of(view, pod, policy, now),
             rollback: revisions::target_of(view, pod),
         }
+    }
+}
+
+/// Who asks for room, for a pod of a ladder.
+pub(crate) fn asker<'a>(pod: &'a Pod, ladder: &'a str) -> Asker<'a> {
+    Asker {
+        namespace: pod.metadata.namespace.as_deref().unwrap_or_default(),
+        pod_name: pod.metadata.name.as_deref().unwrap_or_default(),
+        pod_uid: pod.metadata.uid.as_deref().unwrap_or_default(),
+        controller: owners::controller_of(&pod.metadata).map(|owner| owner.uid.as_str()),
+        ladder,
     }
 }
 

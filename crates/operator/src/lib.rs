@@ -19,6 +19,7 @@ mod elector;
 mod engine;
 mod feed;
 mod figures;
+mod going_on;
 mod in_term;
 mod ladder;
 mod ledgers;

@@ -1,12 +1,14 @@
 //! Decisions to restart a pod, one after the other in a namespace: the next one is taken when the one before stands in the view.
-//! Two pods that fail together would otherwise both find the same room in their ladder's budget. Namespaces do not wait for each other:
+//! Two pods that fail together would otherwise both find the same room in their ladder's budget; so would two requests that were held back
+//! and could go on. Namespaces do not wait for each other:
 //! what one of them has decided and not written yet is taken of the cluster's bucket for the others ([`Turns::granted`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_controllers::{Kind, Plan, Write};
+use rekindle_controllers::{Object, Plan, Write};
 use rekindle_ladder::Granted;
 use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementStep};
 
 use crate::work::Work;
 
@@ -20,6 +22,8 @@ pub(crate) struct Turns {
 #[derive(Debug)]
 struct Turn {
     work: Work,
+    /// The pod that is restarted.
+    pod_name: String,
     /// When it was decided.
     at: Tick,
     /// Those that decide anew when it is over.
@@ -38,12 +42,11 @@ pub(crate) enum Leave {
 impl Turns {
     /// Asks for a turn, if the plan needs one.
     pub(crate) fn ask(&mut self, work: &Work, plan: &Plan, now: Tick) -> Leave {
-        if !restarts_a_pod(plan) {
-            return Leave::Given;
-        }
+        let Some(restart) = restart_of(plan) else { return Leave::Given };
         let namespace = work.object().name.namespace;
         let turn = self.taken.entry(namespace).or_insert_with(|| Turn {
             work: work.clone(),
+            pod_name: restart.spec.pod_name.clone(),
             at: now,
             waiting: BTreeSet::new(),
         });
@@ -59,7 +62,7 @@ impl Turns {
     pub(crate) fn granted(&self) -> Vec<Granted> {
         let granted = self.taken.iter().map(|(namespace, turn)| Granted {
             namespace: namespace.clone(),
-            pod_name: turn.work.object().name.name,
+            pod_name: turn.pod_name.clone(),
             at: turn.at,
         });
         granted.collect()
@@ -77,10 +80,15 @@ impl Turns {
     }
 }
 
-fn restarts_a_pod(plan: &Plan) -> bool {
-    plan.writes().any(|write| match write {
-        Write::Create(object) => object.kind() == Kind::PodRestart,
-        Write::Update(_)
+/// The restart that a plan decides on, or begins the eviction of.
+fn restart_of(plan: &Plan) -> Option<&PodRestart> {
+    plan.writes().find_map(|write| match write {
+        Write::Create(Object::PodRestart(restart)) => Some(restart.as_ref()),
+        Write::UpdateStatus(Object::PodRestart(restart)) if begins_eviction(restart) => {
+            Some(restart.as_ref())
+        }
+        Write::Create(_)
+        | Write::Update(_)
         | Write::UpdateStatus(_)
         | Write::Patch { .. }
         | Write::Delete(_)
@@ -89,14 +97,20 @@ fn restarts_a_pod(plan: &Plan) -> bool {
         | Write::Evict(_)
         | Write::Finalize(_)
         | Write::CheckAbsent { .. }
-        | Write::CheckEmpty { .. } => false,
+        | Write::CheckEmpty { .. } => None,
     })
+}
+
+/// True of the status that is written before a pod is evicted.
+fn begins_eviction(restart: &PodRestart) -> bool {
+    let Some(status) = &restart.status else { return false };
+    let step = status.replacement.as_ref().map(|replacement| replacement.step);
+    status.phase == Some(PodRestartPhase::Running) && step == Some(ReplacementStep::Evicting)
 }
 
 #[cfg(test)]
 mod tests {
-    use rekindle_controllers::{NamespacedName, Object};
-    use rekindle_types::v1alpha1::PodRestart;
+    use rekindle_controllers::NamespacedName;
 
     use super::*;
 
@@ -108,7 +122,9 @@ mod tests {
 
     fn restart() -> Plan {
         let mut plan = Plan::default();
-        plan.then(Write::Create(Object::from(PodRestart::default())));
+        let mut restart = PodRestart::default();
+        restart.spec.pod_name = "1".to_owned();
+        plan.then(Write::Create(Object::from(restart)));
         plan
     }
 

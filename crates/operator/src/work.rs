@@ -11,7 +11,7 @@ use rekindle_ladder::Register;
 use rekindle_types::Tick;
 
 use crate::around::Around;
-use crate::{ladder, ledgers, revisions};
+use crate::{going_on, ladder, ledgers, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +54,7 @@ impl Work {
     pub(crate) fn plan(&self, around: &Around<'_>, now: Tick) -> Plan {
         let view = around.view;
         match self {
+            Work::Controller(Key::PodRestart(name)) => going_on::plan(around, name, now),
             Work::Controller(key) => reconcile(view, key, now),
             Work::Climb(pod) => ladder::climb(around, pod, now),
             Work::LadderStatus(name) => ladder::status(view, name, now),
@@ -110,6 +111,9 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
             work.insert(Work::Climb(pod));
             // A finished restart makes room in a budget.
             work.extend(ladder::held_back(register, &name.namespace).map(Work::Climb));
+            if going_on::makes_room(change) {
+                work.extend(going_on::held(register, &name.namespace));
+            }
         }
         Object::RestartLadder(_) => {
             let pods = view.in_namespace(Kind::Pod, &name.namespace);

@@ -48,7 +48,7 @@ async fn pods_that_fail_together_are_restarted_a_few_at_a_time() {
     }
     let most = async {
         tokio::select! {
-            most = most_at_once(&world) => most,
+            most = most_at_once(&world, PODS) => most,
             () = world.run_node() => unreachable!("the node runs for ever"),
             () = async {
                 let wire = Wire::sound();
@@ -58,6 +58,25 @@ async fn pods_that_fail_together_are_restarted_a_few_at_a_time() {
     };
     let most = tokio::time::timeout(world::PATIENCE, most).await.expect("all restarts");
     assert!(most <= AT_ONCE, "{most} restarts at once, {AT_ONCE} are allowed");
+}
+
+#[tokio::test]
+async fn no_more_pods_of_a_deployment_are_restarted_at_once_than_the_workload_limit_says() {
+    const REPLICAS: usize = 6;
+    let mut world = World::new().await;
+    world.limits = Limits { per_workload: 1, ..Limits::default() };
+    world::ladder(&world, json!([{"rung": "Pod", "attempts": 1}])).await;
+    world::deployment(&world, REPLICAS).await;
+    let wire = Wire::sound();
+    let most = async {
+        tokio::select! {
+            most = most_at_once(&world, REPLICAS) => most,
+            () = world.run_node() => unreachable!("the node runs for ever"),
+            () = world.operate(&wire) => unreachable!("nothing ends the operator"),
+        }
+    };
+    let most = tokio::time::timeout(world::PATIENCE, most).await.expect("all restarts");
+    assert_eq!(most, 1, "one pod of the workload at a time");
 }
 
 /// The bucket of the namespace: so many at once, then one every tenth of a second.
@@ -125,13 +144,13 @@ async fn decisions(world: &World, count: usize) -> Vec<Tick> {
     decided.into_values().collect()
 }
 
-/// The most PodRestarts that were open at any moment, as their watch shows it, until every pod had its restart.
-async fn most_at_once(world: &World) -> usize {
+/// The most PodRestarts that were open at any moment, as their watch shows it, until so many pods had their restart.
+async fn most_at_once(world: &World, pods: usize) -> usize {
     let restarts: Api<PodRestart> = Api::default_namespaced(world.client());
     let mut events = watcher(restarts, watcher::Config::default()).boxed();
     let (mut open, mut finished) = (BTreeSet::new(), BTreeSet::new());
     let mut most = 0;
-    while finished.len() < PODS {
+    while finished.len() < pods {
         let event = events.next().await.expect("a watch without end").expect("a sound watch");
         let (watcher::Event::Apply(restart) | watcher::Event::InitApply(restart)) = event else {
             continue;

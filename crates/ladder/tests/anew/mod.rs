@@ -39,6 +39,13 @@ pub fn crowd(
         }
         crowd.cluster.extend(decided);
     }
+    for restart in restarts {
+        let went_on = Occupancy::of(now, std::iter::once(restart), std::iter::empty()).decided;
+        if is_in(&restart.metadata, asker.namespace) {
+            crowd.namespace.extend(&went_on);
+        }
+        crowd.cluster.extend(went_on);
+    }
     crowd.namespace.sort_unstable();
     crowd.cluster.sort_unstable();
     crowd.workload.sort_unstable();

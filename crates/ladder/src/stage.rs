@@ -1,0 +1,69 @@
+//! How far a PodRestart is, as the budgets see it. A request that a disruption budget or the lack of a node holds back restarts nothing: it
+//! takes no room, and asks for room again before it goes on ([`crate::room_to_go_on`]).
+
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, ReplacementStep};
+use rekindle_types::{Tick, TickDuration};
+
+/// A request that begins later than this after its creation was held back meanwhile. Both times are whole seconds.
+const BEGINS_WITHIN: TickDuration = TickDuration::from_secs(2);
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Asked for at this time, where that is known; a node that carries it out says no more until it is done.
+    Asked(Option<Tick>),
+    /// Held back.
+    Held,
+    /// The pod's eviction, or the rollback, began then.
+    Begun { at: Tick, after: Wait },
+}
+
+/// What was between a request and its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Nothing: the room that it takes was asked for when it was decided.
+    None,
+    /// It was held back, and asked for room again.
+    HeldBack,
+}
+
+impl Stage {
+    pub(crate) fn of(restart: &PodRestart) -> Self {
+        let created = restart.metadata.creation_timestamp.as_ref().map(Tick::from);
+        match restart.spec.rung().carried_out_by() {
+            CarriedOutBy::Node => return Stage::Asked(created),
+            CarriedOutBy::Operator => {}
+        }
+        let status = restart.status.as_ref();
+        let step = status.and_then(|status| Some(status.replacement.as_ref()?.step));
+        let started = status.and_then(|status| status.started_at.as_ref()).map(Tick::from);
+        match (step, started) {
+            (Some(ReplacementStep::Held), _) => Stage::Held,
+            (Some(ReplacementStep::Evicting | ReplacementStep::Starting) | None, Some(at)) => {
+                let is_late = created.is_some_and(|created| at.since(created) > BEGINS_WITHIN);
+                let asks_again = is_late && restart.spec.ladder_name.is_some();
+                Stage::Begun { at, after: if asks_again { Wait::HeldBack } else { Wait::None } }
+            }
+            (Some(ReplacementStep::Evicting | ReplacementStep::Starting) | None, None) => {
+                Stage::Asked(created)
+            }
+        }
+    }
+
+    /// Since when it takes room; none when it takes none.
+    pub(crate) fn takes_room_since(self, now: Tick) -> Option<Tick> {
+        match self {
+            Stage::Asked(created) => Some(created.unwrap_or(now)),
+            Stage::Held => None,
+            Stage::Begun { at, .. } => Some(at),
+        }
+    }
+
+    /// When it went on after it was held back: that counts against rates as its decision did.
+    pub(crate) fn went_on_at(self) -> Option<Tick> {
+        match self {
+            Stage::Begun { at, after: Wait::HeldBack } => Some(at),
+            Stage::Asked(_) | Stage::Held | Stage::Begun { after: Wait::None, .. } => None,
+        }
+    }
+}

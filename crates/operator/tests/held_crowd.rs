@@ -1,0 +1,298 @@
+//! Requests that waited for the same thing, a node or a disruption budget, do not all go on in the moment in which it is there: the limits
+//! hold for what was held back, too (promise P5).
+#![allow(clippy::expect_used, reason = "a test says by failing what it expected")]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_controllers::plan::{Evict, Refusal};
+use rekindle_controllers::{Kind, Object, ObjectId, Outcome, Write};
+use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, kinds};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLadder};
+use rekindle_types::{Tick, TickDuration};
+use serde_json::{Value, json};
+
+const BEGIN: Tick = Tick::from_secs(1_800_000_000);
+const PODS: usize = 20;
+const MINUTE: TickDuration = TickDuration::from_secs(60);
+/// A new pod is ready after this.
+const STARTS_IN: TickDuration = TickDuration::from_secs(3);
+
+/// An API of pods without controllers, each with the rung Reschedule, and the nodes' part.
+struct World {
+    now: Tick,
+    desk: Desk,
+    revision: u64,
+    /// What watches show next.
+    seen: VecDeque<Seen>,
+    /// When a pod becomes ready.
+    starting: Vec<(Tick, Pod)>,
+    evicted: Vec<Tick>,
+    open: BTreeMap<ObjectId, Tick>,
+    most_open: usize,
+    budget: Budget,
+}
+
+/// Whether a disruption budget lets pods be evicted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Budget {
+    Allows,
+    Forbids,
+}
+
+fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("an object of the kind")
+}
+
+fn node(name: &str) -> Object {
+    let node: Node = typed(json!({
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+        "status": {
+            "allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }));
+    Object::from(node)
+}
+
+fn failing_pod(number: usize) -> Object {
+    let at = BEGIN.to_time();
+    let pod: Pod = typed(json!({
+        "metadata": {
+            "name": format!("web-{number}"), "namespace": "shop", "uid": format!("uid-{number}"),
+            "resourceVersion": "1", "labels": {"app": "web"}, "creationTimestamp": at,
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "app"}]},
+        "status": {
+            "phase": "Running", "startTime": at,
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "containerStatuses": [{
+                "name": "app", "image": "app", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at, "startedAt": at}},
+            }],
+        },
+    }));
+    Object::from(pod)
+}
+
+/// What is stored when this is written.
+fn stored(object: &Object, change: impl FnOnce(&mut ObjectMeta)) -> Outcome {
+    let object = match object {
+        Object::Pod(o) => Object::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
+        Object::PodRestart(o) => Object::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
+        Object::RestartLedger(o) => Object::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
+        Object::RestartLadder(o) => Object::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
+        _ => return Outcome::Done,
+    };
+    Outcome::Stored(object)
+}
+
+fn changed<T: Clone>(object: &T, change: impl FnOnce(&mut T)) -> T {
+    let mut object = object.clone();
+    change(&mut object);
+    object
+}
+
+impl World {
+    fn new(limits: Limits, rung: &str, budget: Value) -> Self {
+        let ladder: RestartLadder = typed(json!({
+            "metadata": {
+                "name": "web", "namespace": "shop", "uid": "ladder", "resourceVersion": "1", "generation": 1,
+            },
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}}, "budget": budget,
+                "rungs": [{"rung": rung, "attempts": 3}],
+            },
+        }));
+        let mut objects = BTreeMap::from([
+            (Kind::Node, vec![node("n1")]),
+            (Kind::RestartLadder, vec![Object::from(ladder)]),
+            (Kind::Pod, (0..PODS).map(failing_pod).collect()),
+        ]);
+        let mut desk = Desk::new(limits);
+        for kind in kinds() {
+            desk.see(BEGIN, Seen::List(kind, objects.remove(&kind).unwrap_or_default()));
+        }
+        Self {
+            now: BEGIN,
+            desk,
+            revision: 10,
+            seen: VecDeque::new(),
+            starting: Vec::new(),
+            evicted: Vec::new(),
+            open: BTreeMap::new(),
+            most_open: 0,
+            budget: Budget::Allows,
+        }
+    }
+
+    fn settle(&mut self) {
+        loop {
+            while let Some(seen) = self.seen.pop_front() {
+                self.desk.see(self.now, seen);
+            }
+            self.desk.begin_due(self.now);
+            let Some(task) = self.desk.poll_task() else {
+                if self.seen.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            if let Task::Write(work, step) = task {
+                let outcome = self.carry_out(&step.write);
+                self.desk.settle(self.now, &work, &step, outcome);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, write: &Write) -> Outcome {
+        self.revision += 1;
+        let (uid, version) = (format!("new-{}", self.revision), self.revision.to_string());
+        match write {
+            Write::Create(object) => stored(object, |meta| {
+                meta.uid = Some(uid);
+                meta.resource_version = Some(version);
+                meta.creation_timestamp = Some(self.now.to_time());
+            }),
+            Write::UpdateStatus(object) | Write::Update(object) => {
+                if let Object::PodRestart(restart) = object {
+                    self.count(restart);
+                }
+                stored(object, |meta| meta.resource_version = Some(version))
+            }
+            Write::Evict(evict) => self.evict(evict),
+            Write::Bind { pod, node, .. } => {
+                let Some(Object::Pod(bound)) = self.desk.view().get(pod) else {
+                    return Outcome::Gone;
+                };
+                let mut bound = bound.as_ref().clone();
+                bound.metadata.resource_version = Some(version);
+                bound.spec.get_or_insert_default().node_name = Some(node.clone());
+                self.seen.push_back(Seen::Applied(Object::from(bound.clone())));
+                self.starting.push((self.now + STARTS_IN, bound));
+                Outcome::Done
+            }
+            _ => Outcome::Done,
+        }
+    }
+
+    fn evict(&mut self, evict: &Evict) -> Outcome {
+        if self.budget == Budget::Forbids {
+            let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+            return Outcome::Refused { refusal: Refusal::Budget, message: message.to_owned() };
+        }
+        self.evicted.push(self.now);
+        self.open.insert(evict.pod.clone(), self.now);
+        self.most_open = self.most_open.max(self.open.len());
+        self.seen.push_back(Seen::Deleted(evict.pod.clone(), evict.uid.clone()));
+        Outcome::Done
+    }
+
+    /// A replacement is over.
+    fn count(&mut self, restart: &PodRestart) {
+        let phase = restart.status.as_ref().and_then(|status| status.phase);
+        if phase.is_some_and(PodRestartPhase::is_final) {
+            self.open.retain(|pod, _| pod.name.name != restart.spec.pod_name);
+        }
+    }
+
+    /// Until so long after the beginning.
+    fn run_for(&mut self, span: TickDuration) {
+        let end = self.now + span;
+        self.settle();
+        loop {
+            let starts = self.starting.iter().map(|(at, _)| *at).min();
+            let Some(due) = self.desk.next_due().into_iter().chain(starts).min() else { break };
+            if due > end {
+                break;
+            }
+            self.now = self.now.max(due);
+            let (ready, rest) =
+                std::mem::take(&mut self.starting).into_iter().partition(|(at, _)| *at <= self.now);
+            self.starting = rest;
+            for (_, pod) in ready {
+                self.become_ready(pod);
+            }
+            self.settle();
+        }
+        self.now = end;
+        self.settle();
+    }
+
+    fn become_ready(&mut self, mut pod: Pod) {
+        self.revision += 1;
+        let at = self.now.to_time();
+        pod.metadata.resource_version = Some(self.revision.to_string());
+        pod.status = typed(json!({
+            "phase": "Running", "startTime": at,
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at}],
+            "containerStatuses": [{
+                "name": "app", "image": "app", "imageID": "", "ready": true, "restartCount": 0,
+                "state": {"running": {"startedAt": at}},
+            }],
+        }));
+        self.seen.push_back(Seen::Applied(Object::from(pod)));
+    }
+
+    fn most_within(&self, span: TickDuration) -> usize {
+        let within = |first: &Tick| {
+            self.evicted.iter().filter(|at| *at >= first && at.since(*first) < span).count()
+        };
+        self.evicted.iter().map(within).max().unwrap_or(0)
+    }
+}
+
+/// Four at once and 12 a minute.
+fn limits() -> Limits {
+    Limits {
+        namespace: TokenBucket::new(4, 12),
+        cluster: TokenBucket::new(100, 600),
+        per_workload: 100,
+    }
+}
+
+#[test]
+fn a_crowd_that_waited_for_a_node_goes_there_a_few_at_a_time() {
+    let mut world = World::new(limits(), "Reschedule", json!({}));
+    world.run_for(TickDuration::from_secs(300));
+    assert_eq!(world.evicted.len(), 0, "there is no other node");
+    world.desk.see(world.now, Seen::Applied(node("n2")));
+    world.settle();
+    world.run_for(TickDuration::from_secs(5));
+    assert!((1..=6).contains(&world.evicted.len()), "{} within 5 s", world.evicted.len());
+    world.run_for(TickDuration::from_secs(300));
+    assert_eq!(world.evicted.len(), PODS, "each gets its turn");
+    assert!(world.most_within(MINUTE) <= 4 + 12, "{:?}", world.evicted);
+}
+
+#[test]
+fn a_crowd_that_waited_for_a_disruption_budget_keeps_to_the_ladders_own() {
+    let roomy = Limits { namespace: TokenBucket::new(100, 600), ..limits() };
+    let mut world = World::new(roomy, "Recreate", json!({"maxConcurrent": 1}));
+    world.budget = Budget::Forbids;
+    world.run_for(TickDuration::from_secs(900));
+    assert_eq!(world.evicted.len(), 0, "it is forbidden");
+    world.budget = Budget::Allows;
+    world.run_for(TickDuration::from_secs(600));
+    assert_eq!(world.evicted.len(), PODS, "each gets its turn");
+    assert_eq!(world.most_open, 1, "one pod of the ladder at a time: {:?}", world.evicted);
+}
+
+#[test]
+fn what_may_go_on_and_has_to_wait_for_its_turn_says_so() {
+    let roomy = Limits { namespace: TokenBucket::new(100, 600), ..limits() };
+    let mut world = World::new(roomy, "Reschedule", json!({"maxConcurrent": 1}));
+    world.run_for(TickDuration::from_secs(60));
+    world.desk.see(world.now, Seen::Applied(node("n2")));
+    world.run_for(STARTS_IN);
+    let all = world.desk.view().of_kind(Kind::PodRestart);
+    let said: Vec<String> = all
+        .filter_map(|(_, object)| match object {
+            Object::PodRestart(restart) => restart.status.as_ref()?.message.clone(),
+            _ => None,
+        })
+        .collect();
+    let waits = "it could go on, and waits for its turn: maxConcurrent 1 of the ladder";
+    assert!(said.iter().any(|message| message == waits), "{said:?}");
+}
