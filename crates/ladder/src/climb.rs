@@ -44,6 +44,7 @@ impl<'a> Decider<'a> {
             failure,
             failures,
             elsewhere: None,
+            node_says: self.situation.peers.node_says.as_deref(),
         };
         if self.is_exhausted() {
             let message = story(first, all).still();
@@ -131,7 +132,7 @@ impl<'a> Decider<'a> {
     }
 
     /// The rung Rollback, when it is listed, possible, and not tried yet.
-    fn rollback_step(&self) -> Option<&'a Step> {
+    pub(crate) fn rollback_step(&self) -> Option<&'a Step> {
         let policy: &'a crate::Policy = self.situation.policy;
         let step = policy.step(Rung::Rollback)?;
         let is_left = Attempts::of(&self.draft.ledger).count(Rung::Rollback) < step.attempts;
@@ -139,7 +140,7 @@ impl<'a> Decider<'a> {
     }
 
     /// Whether a rung may be taken while most replicas fail alike. What this pod has tried itself need not be in the view yet.
-    fn leave<'p>(&self, common: &'p Peers, rung: Rung) -> Leave<'p> {
+    pub(crate) fn leave<'p>(&self, common: &'p Peers, rung: Rung) -> Leave<'p> {
         let in_vain = self.draft.ledger.in_vain.is_some_and(|in_vain| in_vain >= rung);
         match common.leave(rung) {
             Leave::Given if in_vain && common.helped.is_none_or(|helped| helped < rung) => {
@@ -174,13 +175,13 @@ impl<'a> Decider<'a> {
     }
 
     /// Most replicas fail alike: restarting one after the other would not help, and make it worse.
-    fn hold_common(&mut self, message: &str) {
+    pub(crate) fn hold_common(&mut self, message: &str) {
         self.draft.ledger.held_rung = None;
         self.draft.hold(HoldReason::Revision, message);
         self.draft.tell(Severity::Warning, LADDER_HOLD, message);
     }
 
-    fn exhaust(&mut self, message: &str) {
+    pub(crate) fn exhaust(&mut self, message: &str) {
         match self.situation.policy.on_exhausted {
             OnExhausted::Hold => {}
             OnExhausted::Fail => {
@@ -194,14 +195,14 @@ impl<'a> Decider<'a> {
     }
 
     /// A restart that is decided and that nobody has taken up yet: it comes before anything else.
-    fn on_its_way(&self) -> Option<String> {
+    pub(crate) fn on_its_way(&self) -> Option<String> {
         let open = self.requests.waiting().or(self.requests.replacing());
         let waiting = open.and_then(|r| r.metadata.name.clone());
         self.draft.ledger.pending_restart.clone().or(waiting)
     }
 
     /// The rung's turn has come: now, or when the budget allows it.
-    fn restart_or_hold(&mut self, step: &Step, message: &str) {
+    pub(crate) fn restart_or_hold(&mut self, step: &Step, message: &str) {
         self.draft.ledger.rung = Some(step.rung);
         let room = self.room();
         match room {
@@ -334,7 +335,7 @@ impl<'a> Decider<'a> {
     }
 
     /// Said once: what keeps a container from starting is a state and no event.
-    fn hold_stuck(&mut self, message: &str) {
+    pub(crate) fn hold_stuck(&mut self, message: &str) {
         let is_new = self.draft.ledger.message.as_deref() != Some(draft::cut(message));
         if is_new && !self.is_exhausted() {
             self.draft.hold(HoldReason::Futile, message);

@@ -30,6 +30,8 @@ pub struct Peers {
     pub helped: Option<Rung>,
     /// Set when the node is worse off than another.
     pub node: Option<NodeTrouble>,
+    /// What the node itself says that is wrong with it: a condition, as `NetworkUnavailable`.
+    pub node_says: Option<String>,
 }
 
 /// A node on which most pods fail, while another one does better.

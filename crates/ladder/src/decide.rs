@@ -50,12 +50,18 @@ impl<'a> Decider<'a> {
         let is_same_pod = self.take_over_ledger();
         let failures = self.count(is_same_pod);
         let stuck = self.stuck();
-        let touched = !failures.is_empty() || stuck.is_some() || self.requests.waiting().is_some();
+        let no_sandbox = self.no_sandbox();
+        let touched = !failures.is_empty()
+            || stuck.is_some()
+            || no_sandbox
+            || self.requests.waiting().is_some();
         if self.draft.is_blank() && !touched {
             return self.draft.finish();
         }
         self.observe();
-        self.draft.prune(self.situation.policy.window);
+        if self.view.has_begun() {
+            self.draft.prune(self.situation.policy.window);
+        }
         self.take_back_withdrawn();
         if !failures.is_empty() {
             self.respond(&failures);
@@ -63,6 +69,8 @@ impl<'a> Decider<'a> {
             self.retry_held(rung);
         } else if let Some(stuck) = &stuck {
             self.answer_stuck(stuck);
+        } else if no_sandbox {
+            self.answer_no_sandbox();
         }
         self.note_held_request();
         self.ask_again();
@@ -204,7 +212,7 @@ impl<'a> Decider<'a> {
         }
     }
 
-    fn is_restarting(&self) -> bool {
+    pub(crate) fn is_restarting(&self) -> bool {
         self.draft.ledger.pending_restart.is_some() || self.requests.awaited_until().is_some()
     }
 

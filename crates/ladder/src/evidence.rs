@@ -79,6 +79,14 @@ fn what(end: &End<'_>, policy: RestartPolicy) -> String {
     }
 }
 
+/// What it says that no sandbox stands for so long. The node tries again by itself, so that a restart in place would do the same.
+pub(crate) fn of_no_sandbox() -> Diagnosis {
+    Diagnosis {
+        what: "has no sandbox: its node cannot make one, its network or its volumes".to_owned(),
+        verdict: Verdict::Helps { from: Rung::Recreate },
+    }
+}
+
 /// What keeps a container from starting although nothing ended; none when it is merely on its way.
 pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
     let waiting = container.waiting?;

@@ -7,10 +7,19 @@ use crate::evidence::{self, Diagnosis};
 use crate::observation::{ContainerView, End, Live, PodView, RestartPolicy, Role};
 use crate::requests::Requests;
 
-/// The failures of one container.
+/// What failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    /// The container of this name.
+    Container(&'a str),
+    /// What all containers need.
+    Pod,
+}
+
+/// The failures of one container, or of the pod as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure<'a> {
-    pub(crate) container: &'a str,
+    pub(crate) part: Part<'a>,
     /// How many attempts failed; at least 1.
     pub(crate) count: u32,
     /// What the last of them says.
@@ -81,7 +90,7 @@ fn of_container<'a>(
         Some(end) if newest_failed => evidence::of_end(end, container.restarts, view.sandbox),
         Some(_) | None => evidence::of_unseen(),
     };
-    Some(Failure { container: container.name, count, diagnosis })
+    Some(Failure { part: Part::Container(container.name), count, diagnosis })
 }
 
 /// How many ends of a container may have been before the window, when its pod is seen for the first time. Of an old pod the status

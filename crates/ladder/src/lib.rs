@@ -50,6 +50,7 @@ mod going_on;
 mod identity;
 mod limits;
 mod lookup;
+mod no_sandbox;
 mod observation;
 mod policy;
 mod register;

@@ -14,6 +14,8 @@ pub(crate) struct PodView<'a> {
     pub(crate) since: Option<Tick>,
     pub(crate) course: Course,
     pub(crate) sandbox: Sandbox,
+    /// Since when it has had no sandbox, while nothing runs and it is on a node.
+    pub(crate) no_sandbox_since: Option<Tick>,
     /// Init containers, then regular ones, as in the spec.
     pub(crate) containers: Vec<ContainerView<'a>>,
 }
@@ -106,7 +108,7 @@ impl<'a> PodView<'a> {
         let init = statuses(status.and_then(|s| s.init_container_statuses.as_ref()));
         let regular = statuses(status.and_then(|s| s.container_statuses.as_ref()));
         let init_spec = spec.into_iter().flat_map(|s| s.init_containers.iter().flatten());
-        let containers = init_spec
+        let containers: Vec<ContainerView<'a>> = init_spec
             .map(|container| (container, init_role(container), init.clone()))
             .chain(
                 spec.into_iter()
@@ -126,17 +128,32 @@ impl<'a> PodView<'a> {
         let condition = status.and_then(|s| {
             s.conditions.iter().flatten().find(|c| c.type_ == "PodReadyToStartContainers")
         });
+        let sandbox = match condition {
+            Some(condition) if condition.status == "False" => Sandbox::Missing,
+            Some(_) | None => Sandbox::Stands,
+        };
+        let has_node = spec.is_some_and(|spec| spec.node_name.is_some());
+        let nothing_runs = containers.iter().all(|container| container.live.is_none());
+        let no_sandbox_since = condition
+            .filter(|_| sandbox == Sandbox::Missing && has_node && nothing_runs)
+            .and_then(|condition| condition.last_transition_time.as_ref())
+            .map(Tick::from);
         PodView {
             name: pod.metadata.name.as_deref().unwrap_or_default(),
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
             since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
             course: if finished || deleted { Course::Over } else { Course::Open },
-            sandbox: match condition {
-                Some(condition) if condition.status == "False" => Sandbox::Missing,
-                Some(_) | None => Sandbox::Stands,
-            },
+            sandbox,
+            no_sandbox_since,
             containers,
         }
+    }
+
+    /// Whether its containers run, or have run and can again. While they cannot, attempts do not leave the window: a pod that is replaced
+    /// and gets no further than the one before would have all of its attempts again and again.
+    pub(crate) fn has_begun(&self) -> bool {
+        let began = |container: &ContainerView<'_>| container.live.is_some() || container.ended > 0;
+        self.no_sandbox_since.is_none() && self.containers.iter().any(began)
     }
 
     /// Since when everything that should run has been running; none while something does not.

@@ -6,7 +6,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
 use crate::budget::{Room, Scope};
-use crate::failures::Failure;
+use crate::failures::{Failure, Part};
 use crate::policy::Step;
 use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
 
@@ -24,12 +24,18 @@ pub(crate) struct Story<'a> {
     pub(crate) failures: u32,
     /// The node that is to be left, because most of its pods fail.
     pub(crate) elsewhere: Option<&'a NodeTrouble>,
+    /// What is wrong with the pod's node, as that says itself.
+    pub(crate) node_says: Option<&'a str>,
 }
 
 impl Story<'_> {
     /// `container "app" exited with 1`.
     fn subject(&self) -> String {
-        format!("container {:?} {}", self.failure.container, self.failure.diagnosis.what)
+        let what = &self.failure.diagnosis.what;
+        match self.failure.part {
+            Part::Container(name) => format!("container {name:?} {what}"),
+            Part::Pod => format!("the pod {what}"),
+        }
     }
 
     /// The failures that are left to the container's own restart.
@@ -53,9 +59,12 @@ impl Story<'_> {
     /// What did not help, up to the colon.
     fn so_far(&self) -> String {
         let subject = self.subject();
-        match self.tried.highest() {
-            None | Some(Rung::Container) => self.so_far_container(&subject),
-            Some(rung) => {
+        let above = self.tried.highest().filter(|rung| *rung > Rung::Container);
+        match (above, self.failure.part) {
+            (None, Part::Container(_)) => self.so_far_container(&subject),
+            (None, Part::Pod) if self.elsewhere.is_some() => subject,
+            (None, Part::Pod) => format!("{subject}; nothing in place would help"),
+            (Some(rung), _) => {
                 let ago = self.tried.last(rung).map(|at| self.now.since(at));
                 let ago = match ago.filter(|ago| ago.as_secs() > 0) {
                     Some(ago) => format!("{} after", show(ago)),
@@ -110,7 +119,8 @@ impl Story<'_> {
             let NodeTrouble { name, pods, failing } = node;
             format!("; {failing} of {pods} pods of node {name} fail, nothing in place would help")
         });
-        let node = node.unwrap_or_default();
+        let says = self.node_says.map(|says| format!("; its node says {says}"));
+        let node = node.into_iter().chain(says).collect::<String>();
         format!("{}{node}: {doing} ({number} of {})", self.so_far(), step.attempts)
     }
 
@@ -122,6 +132,11 @@ impl Story<'_> {
     /// Most pods of the revision fail alike, and the rung is being tried on one of them.
     pub(crate) fn awaits(&self, peers: &Peers, trial: &Trial) -> String {
         format!("{}; {}", self.so_far(), awaits_trial(peers, trial))
+    }
+
+    /// The same of what is a state: the same words however long it lasts.
+    pub(crate) fn common_state(&self, peers: &Peers, rung: Rung) -> String {
+        format!("{}; {}", self.subject(), held_for_all(peers, rung))
     }
 
     /// Every rung was tried.
@@ -272,6 +287,15 @@ pub(crate) fn withdrawn(rung: Rung, request: &str) -> String {
 /// A budget held a restart back, and there is room now.
 pub(crate) fn held_restart(step: &Step, number: u32) -> String {
     format!("there is room in the budget: {} ({number} of {})", doing(step.rung), step.attempts)
+}
+
+/// No rung of the ladder helps a pod that its node cannot make a sandbox for.
+pub(crate) fn no_sandbox(what: &str, node_says: Option<&str>) -> String {
+    let says = node_says.map(|says| format!("; its node says {says}")).unwrap_or_default();
+    format!(
+        "the pod {what}{says}: the ladder holds, a restart in place would not help, and it lists no rung that does; the node \
+         tries again by itself"
+    )
 }
 
 /// What keeps a container from starting.

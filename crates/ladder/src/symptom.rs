@@ -5,6 +5,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::evidence;
 use crate::failures;
+use crate::no_sandbox::NO_SANDBOX_FOR;
 use crate::observation::{ContainerView, Course, PodView, Role};
 
 /// What has been running and ready so long does not fail any more, whatever was before.
@@ -23,6 +24,8 @@ enum Sign {
     Ended { reason: String, exit_code: i32 },
     /// It does not start: the reason.
     Waits { reason: String },
+    /// Its pod has no sandbox.
+    NoSandbox,
 }
 
 /// How the pod fails now, if it does, and when it did last: the first container that does not start, or that failed inside the
@@ -32,6 +35,11 @@ pub fn symptom_of(pod: &Pod, now: Tick, window: TickDuration) -> Option<(Symptom
     match view.course {
         Course::Over => return None,
         Course::Open => {}
+    }
+    if let Some(since) = view.no_sandbox_since.filter(|at| now.since(*at) >= NO_SANDBOX_FOR) {
+        let container = view.containers.first().map(|container| container.name.to_owned());
+        let symptom = Symptom { container: container.unwrap_or_default(), sign: Sign::NoSandbox };
+        return Some((symptom, Some(since)));
     }
     view.containers.iter().find_map(|container| {
         let (sign, at) = sign_of(container, now, window)?;

@@ -54,6 +54,7 @@ impl Peer {
             trial: (self == Peer::OnTrial).then_some(trial),
             helped: (self == Peer::Helped).then_some(Rung::Pod),
             node: None,
+            node_says: None,
         }
     }
 }

@@ -22,6 +22,7 @@
 //! crowd namespace=N cluster=N workload=N                     restarts of other ladders' pods, just now
 //! peers failing=N of=N [tried=RUNG] [trial=RUNG] [helped=RUNG]   pods of the revision that fail alike
 //! node failing=N of=N          pods of the node that fail, while another node does better
+//! node says CONDITION          what the node says is wrong with it
 //! rollback N                   revision N was healthy
 //! recreated                    the pod comes back under the same name with another UID
 //! delete | phase Failed
@@ -137,8 +138,14 @@ impl Player {
                 self.world().wait(name, "CrashLoopBackOff", &message);
             }
             ["waiting", name, reason, ..] => self.world().wait(name, reason, &rest_from(3)),
-            ["sandbox", "True"] => self.world().sandbox = "True",
-            ["sandbox", "False"] => self.world().sandbox = "False",
+            ["sandbox", stands] => {
+                let world = self.world();
+                world.sandbox = if *stands == "True" { "True" } else { "False" };
+                world.sandbox_since = world.now;
+            }
+            ["node", "says", condition] => {
+                self.world().peers.node_says = Some((*condition).to_owned());
+            }
             ["restart", "held", ..] => self.hold(&rest_from(2)),
             ["restart", step] => self.restart(step),
             ["crowd", options @ ..] => {

@@ -17,7 +17,8 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
         Some(_) => node_trouble(view, pod, now, window),
         None => None, // a ladder that cannot leave the node does not ask how it is
     };
-    let mut peers = Peers { node, ..Peers::default() };
+    let node_says = pods::node(pod).and_then(|node| node_says(view, node));
+    let mut peers = Peers { node, node_says, ..Peers::default() };
     let Some(controller) = owners::controller_of(&pod.metadata) else { return peers };
     peers.revision = format!("{} {}", controller.kind, controller.name);
     let ledgers = ledgers_by_pod(view, &controller.uid);
@@ -80,6 +81,20 @@ fn node_trouble(view: &View, pod: &Pod, now: Tick, window: TickDuration) -> Opti
         pods: own.len(),
         failing: failing.len(),
     })
+}
+
+/// What a node says that is wrong with it: the first of its conditions that is not as it should be.
+fn node_says(view: &View, node: &str) -> Option<String> {
+    let node = view.node(&NamespacedName::new("", node))?;
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut wrong = conditions.filter_map(|condition| match condition.type_.as_str() {
+        "Ready" => (condition.status != "True").then(|| "that it is not ready".to_owned()),
+        "NetworkUnavailable" | "MemoryPressure" | "DiskPressure" | "PIDPressure" => {
+            (condition.status == "True").then(|| condition.type_.clone())
+        }
+        _ => None,
+    });
+    wrong.next()
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ pub(crate) struct World {
     pub(crate) uid: String,
     pub(crate) containers: Vec<FakeContainer>,
     pub(crate) sandbox: &'static str,
+    pub(crate) sandbox_since: Tick,
     pub(crate) deleted: bool,
     pub(crate) phase: &'static str,
     pub(crate) restarts: Vec<PodRestart>,
@@ -92,6 +93,7 @@ impl World {
             uid: "uid-1".to_owned(),
             containers: Vec::new(),
             sandbox: "True",
+            sandbox_since: DAWN,
             deleted: false,
             phase: "Running",
             restarts: Vec::new(),
@@ -178,6 +180,7 @@ impl World {
         let number: u32 = self.uid["uid-".len()..].parse().expect("a number");
         self.uid = format!("uid-{}", number + 1);
         self.created = self.now;
+        self.sandbox_since = self.now;
         for container in &mut self.containers {
             container.ends.clear();
             container.now =
@@ -246,6 +249,7 @@ impl World {
         let condition = PodCondition {
             type_: "PodReadyToStartContainers".to_owned(),
             status: self.sandbox.to_owned(),
+            last_transition_time: Some(stamp(self.sandbox_since)),
             ..Default::default()
         };
         Pod {
@@ -261,6 +265,7 @@ impl World {
                 containers: of_role(false).map(FakeContainer::spec).collect(),
                 init_containers: Some(of_role(true).map(FakeContainer::spec).collect()),
                 restart_policy: Some(self.restart_policy.clone()),
+                node_name: Some("n1".to_owned()),
                 ..Default::default()
             }),
             status: Some(PodStatus {

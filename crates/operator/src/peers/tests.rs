@@ -152,3 +152,49 @@ fn a_node_is_in_trouble_when_most_of_its_pods_fail_of_two_workloads_and_another_
     assert_eq!(look("api", Does::Fails(1, 5), &leaves), None, "no node does better");
     assert_eq!(look("api", Does::Runs, &["Pod"]), None, "a ladder that cannot leave does not ask");
 }
+
+#[test]
+fn a_pod_without_a_sandbox_fails_and_its_node_is_asked_what_is_wrong_with_it() {
+    let waits = |name: &str, secs: u64| -> Pod {
+        typed(json!({
+            "metadata": {
+                "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": "1",
+                "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": true},
+                ],
+            },
+            "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "app"}]},
+            "status": {
+                "phase": "Pending",
+                "conditions": [
+                    {"type": "PodReadyToStartContainers", "status": "False", "lastTransitionTime": ago(secs)},
+                ],
+            },
+        }))
+    };
+    let node = |name: &str, ready: &str, network: &str| {
+        Object::from(typed::<k8s_openapi::api::core::v1::Node>(json!({
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+            "status": {"conditions": [
+                {"type": "NetworkUnavailable", "status": network}, {"type": "Ready", "status": ready},
+            ]},
+        })))
+    };
+    let look = |secs: u64, ready: &str, network: &str| {
+        let (web, api) = (waits("web", secs), waits("api", 3_000));
+        let pods = [web.clone(), api, pod("calm", "calm", "n2", Does::Runs)].map(Object::from);
+        let nodes = [node("n1", ready, network), node("n2", "True", "False")];
+        of(&view(pods.into_iter().chain(nodes)), &web, &policy(&["Reschedule"]), NOW)
+    };
+    let trouble = NodeTrouble { name: "n1".to_owned(), pods: 2, failing: 2 };
+    for (ready, network, says) in [
+        ("True", "False", None),
+        ("True", "True", Some("NetworkUnavailable")),
+        ("Unknown", "False", Some("that it is not ready")),
+    ] {
+        let peers = look(600, ready, network);
+        assert_eq!(peers.node_says.as_deref(), says);
+        assert_eq!(peers.node, Some(trouble.clone()), "both of its pods have no sandbox");
+    }
+    assert_eq!(look(599, "False", "False"), Peers::default(), "it may still be on its way");
+}
