@@ -329,6 +329,11 @@ pub fn still_held(restart: &PodRestart, why: &str, now: Tick) -> Option<Write> {
     (!is_told).then(|| again(restart, why.to_owned(), None, replacement, now))
 }
 
+/// The ladder that asked does not any more, and nothing was begun.
+pub fn withdraw(restart: &PodRestart, why: String, now: Tick) -> Write {
+    finish(restart, PodRestartPhase::Withdrawn, why, now)
+}
+
 fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Tick) -> Write {
     let mut restart = restart.clone();
     let status = restart.status.get_or_insert_default();

@@ -78,7 +78,12 @@ impl<'a> Decider<'a> {
             self.draft.decide(LedgerPhase::Climbing, None, &message);
             return;
         }
-        self.draft.condition(EXHAUSTED, Holds::No, policy, "the ladder was edited");
+        self.draft.condition(
+            EXHAUSTED,
+            Holds::No,
+            policy,
+            "the ladder was edited, or is another one",
+        );
         let mut from = from;
         let (mut story, mut common) = (*story, None);
         match correlation::read(self.situation.peers, policy) {
@@ -191,6 +196,7 @@ impl<'a> Decider<'a> {
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Exhausted, None, message);
         self.draft.condition(EXHAUSTED, Holds::Yes, self.situation.policy, message);
+        self.draft.ledger.ladder_uid.clone_from(&self.situation.policy.uid);
         self.draft.tell(Severity::Warning, LADDER_EXHAUSTED, message);
     }
 

@@ -133,10 +133,10 @@ impl<'a> Decider<'a> {
 
     /// A request that was withdrawn did nothing to the pod: it uses up no attempt of its rung and nothing of the budgets.
     fn take_back_withdrawn(&mut self) {
-        let names: Vec<&str> = self.requests.withdrawn().collect();
-        for name in names {
+        let withdrawn: Vec<(&str, &str)> = self.requests.withdrawn().collect();
+        for (name, why) in withdrawn {
             if let Some(rung) = self.draft.take_back(name) {
-                let message = sentence::withdrawn(rung, name);
+                let message = sentence::withdrawn(rung, name, why);
                 self.draft.decide(LedgerPhase::Climbing, None, &message);
                 self.draft.tell(Severity::Normal, LADDER_STEP, &message);
             }
@@ -228,11 +228,12 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// True after every rung was tried, until the window clears it or the ladder is edited.
+    /// True after every rung was tried, until the window clears it, the ladder is edited, or another one takes over.
     pub(crate) fn is_exhausted(&self) -> bool {
+        let policy = self.situation.policy;
         self.draft.ledger.phase == Some(LedgerPhase::Exhausted)
-            && self.draft.condition_generation(crate::draft::EXHAUSTED)
-                == self.situation.policy.generation
+            && self.draft.condition_generation(crate::draft::EXHAUSTED) == policy.generation
+            && self.draft.ledger.ladder_uid == policy.uid
     }
 }
 

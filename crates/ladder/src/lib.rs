@@ -61,6 +61,7 @@ mod stability;
 mod stage;
 mod symptom;
 mod trial;
+mod unselected;
 mod verdict;
 
 pub use budget::{Occupancy, decided_lately};
@@ -78,4 +79,5 @@ pub use register::{Asker, Granted, Register};
 pub use selection::select;
 pub use symptom::{Symptom, symptom_of};
 pub use trial::{Trial, Tried, has_recovered, is_news_of_trial, tried};
+pub use unselected::unselected;
 pub use verdict::ladder_status;

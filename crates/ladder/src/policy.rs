@@ -14,6 +14,8 @@ pub struct Policy {
     pub name: String,
     /// The generation of its spec: an edited ladder is tried again on pods that had exhausted it.
     pub generation: Option<i64>,
+    /// The ladder's UID; none of one in annotations. Another ladder of the same name is tried again, too.
+    pub uid: Option<String>,
     /// Attempts count inside it; running this long clears them.
     pub window: TickDuration,
     /// The rungs from the mildest on.
@@ -73,7 +75,8 @@ impl Policy {
         let faults = ladder.spec.faults();
         let name = ladder.metadata.name.clone().unwrap_or_default();
         if faults.is_empty() {
-            Ok(Policy::of_spec(name, ladder.metadata.generation, &ladder.spec))
+            let policy = Policy::of_spec(name, ladder.metadata.generation, &ladder.spec);
+            Ok(Policy { uid: ladder.metadata.uid.clone(), ..policy })
         } else {
             Err(PolicyError::Ladder { ladder: name, faults })
         }
@@ -90,6 +93,7 @@ impl Policy {
         Policy {
             name,
             generation,
+            uid: None,
             window: span::parse(window).expect("the rules ask for a span of time"),
             steps: spec.rungs.iter().map(step).collect(),
             max_concurrent: budget.max_concurrent,

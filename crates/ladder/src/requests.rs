@@ -86,10 +86,13 @@ impl<'a> Requests<'a> {
         self.list.iter().find(named).is_some_and(|request| request.did_nothing())
     }
 
-    /// Those of the ladder that were not needed any more before they were begun.
-    pub(crate) fn withdrawn(&self) -> impl Iterator<Item = &'a str> + '_ {
+    /// Those of the ladder that were not needed any more before they were begun, and why.
+    pub(crate) fn withdrawn(&self) -> impl Iterator<Item = (&'a str, &'a str)> + '_ {
         let withdrawn = self.list.iter().filter(|r| phase(r) == Some(PodRestartPhase::Withdrawn));
-        withdrawn.filter_map(|request| request.metadata.name.as_deref())
+        withdrawn.filter_map(|request| {
+            let why = request.status.as_ref().and_then(|status| status.message.as_deref());
+            Some((request.metadata.name.as_deref()?, why.unwrap_or("its ladder took it back")))
+        })
     }
 
     /// Whether this end is one of theirs: see the module's text.

@@ -13,6 +13,10 @@ use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
 /// After the last rung.
 const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";
 
+/// Of a ledger whose pod no ladder selects.
+pub(crate) const UNSELECTED: &str =
+    "no ladder selects the pod any more: its containers are left to their own backoff";
+
 /// What failed, and what was tried against it before this decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Story<'a> {
@@ -277,9 +281,9 @@ pub(crate) fn held_request(rung: Rung, request: &str, why: &str) -> String {
 }
 
 /// A request of the ladder was not needed any more.
-pub(crate) fn withdrawn(rung: Rung, request: &str) -> String {
+pub(crate) fn withdrawn(rung: Rung, request: &str, why: &str) -> String {
     format!(
-        "{} was not needed any more: the pod was ready again by itself (PodRestart {request} was withdrawn, and is not counted)",
+        "{} was not needed any more: {why} (PodRestart {request} was withdrawn, and is not counted)",
         doing(rung)
     )
 }

@@ -98,5 +98,6 @@ fn clear(draft: &mut Draft, policy: &Policy, since: Tick) {
     draft.ledger.rung = None;
     draft.ledger.held_rung = None;
     draft.ledger.in_vain = None;
+    draft.ledger.ladder_uid = None;
     draft.decide(LedgerPhase::Healthy, None, &message);
 }

@@ -3,7 +3,7 @@
 //!
 //! A block is a list of commands; the last line of what it prints is followed by an empty line.
 //! ```text
-//! ladder window=10m rungs=Container:2,Pod:2 [maxConcurrent=N] [perMinute=N] [onExhausted=Fail] [generation=N]
+//! ladder window=10m rungs=Container:2,Pod:2 [maxConcurrent=N] [perMinute=N] [onExhausted=Fail] [generation=N] [uid=UID]
 //! pod app [init:seed] [sidecar:proxy] [policy=OnFailure]     a new pod with these containers
 //! age 2h                       the pod was created that long ago
 //! +500ms                       time passes
@@ -199,6 +199,7 @@ impl Player {
         ladder.metadata.name = Some("web".to_owned());
         ladder.metadata.generation =
             Some(options.get("generation").map_or(1, |n| n.parse().expect("a number")));
+        ladder.metadata.uid = options.get("uid").cloned();
         let spec = &mut ladder.spec;
         spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
         spec.window = options.get("window").cloned();

@@ -1,10 +1,13 @@
 //! Requests of ladders that a disruption budget or the lack of a node held back ask for room again before they go on: a crowd that waited
-//! for one node would otherwise be evicted together when it comes. Pure, as the controllers are.
+//! for one node would otherwise be evicted together when it comes. One whose ladder does not ask for it any more is withdrawn. Pure, as the controllers are.
 
-use rekindle_controllers::pod_restart::{is_held, still_held};
-use rekindle_controllers::{Change, Key, NamespacedName, Object, Plan, Write, reconcile};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_controllers::pod_restart::{is_held, still_held, withdraw};
+use rekindle_controllers::{Change, Key, NamespacedName, Object, Plan, View, Write, reconcile};
 use rekindle_ladder::{NoRoom, Register, room_to_go_on};
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::around::Around;
@@ -18,6 +21,13 @@ const ASK_AGAIN: TickDuration = TickDuration::from_secs(5);
 /// What is to be done for a request.
 pub(crate) fn plan(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Plan {
     let view = around.view;
+    if let Some(restart) = view.pod_restart(name)
+        && let Some(why) = not_asked_any_more(view, restart)
+    {
+        let mut plan = Plan::default();
+        plan.then(withdraw(restart, why, now));
+        return plan;
+    }
     let plan = reconcile(view, &Key::PodRestart(name.clone()), now);
     let held = view.pod_restart(name).filter(|restart| is_held(restart) && evicts(&plan));
     let Some(restart) = held else { return plan };
@@ -30,6 +40,32 @@ pub(crate) fn plan(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pla
     waits
 }
 
+/// Why a ladder's request to replace a pod, which is not begun, has nobody who asks for it: the ladder is gone, selects the pod no more, or
+/// does not list the rung. A ladder that cannot be read may be so by mistake: its requests wait.
+fn not_asked_any_more(view: &View, restart: &PodRestart) -> Option<String> {
+    let ladder = restart.spec.ladder_name.as_deref()?;
+    let rung = restart.spec.rung();
+    match rung {
+        Rung::Recreate | Rung::Reschedule => {}
+        Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => return None,
+    }
+    let is_new = restart.status.as_ref().is_none_or(|status| status.phase.is_none());
+    if !is_new && !is_held(restart) {
+        return None;
+    }
+    let pod = pod_of(view, restart)?;
+    let policy = policies::of_pod(view, pod).ok()?;
+    let asks = policy.filter(|policy| policy.name == ladder && policy.step(rung).is_some());
+    let name = NamespacedName::of(&pod.metadata);
+    asks.is_none()
+        .then(|| format!("ladder {ladder} does not ask for {rung} of pod {name} any more"))
+}
+
+fn pod_of<'a>(view: &'a View, restart: &PodRestart) -> Option<&'a Arc<Pod>> {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    view.pod(&NamespacedName::new(namespace, restart.spec.pod_name.as_str()))
+}
+
 fn evicts(plan: &Plan) -> bool {
     plan.writes().any(|write| matches!(write, Write::Evict(_)))
 }
@@ -38,8 +74,7 @@ fn evicts(plan: &Plan) -> bool {
 fn no_room(around: &Around<'_>, restart: &PodRestart, now: Tick) -> Option<NoRoom> {
     let Around { view, register, limits, granted } = *around;
     let ladder = restart.spec.ladder_name.as_deref()?;
-    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
-    let pod = view.pod(&NamespacedName::new(namespace, restart.spec.pod_name.as_str()))?;
+    let pod = pod_of(view, restart)?;
     let policy = policies::of_pod(view, pod).ok().flatten();
     let policy = policy.filter(|policy| policy.name == ladder);
     let asker = ladder::asker(pod, ladder);

@@ -6,11 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::plan::{Part, Propagation};
 use rekindle_controllers::{
-    Change, Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods,
+    Change, Kind, NamespacedName, Object, ObjectId, Plan, Step, View, Write, owners, pods,
 };
 use rekindle_ladder::{
     Action, Asker, Crowd, Decision, Identity, Occupancy, Peers, PodRestartPlan, Policy, Register,
     RollbackTarget, Severity as LadderSeverity, Situation, decide, ladder_status, symptom_of,
+    unselected,
 };
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
@@ -33,7 +34,10 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
     let Some(pod) = view.pod(name) else { return plan };
     let policy = match policies::of_pod(view, pod) {
         Ok(Some(policy)) => policy,
-        Ok(None) => return plan,
+        Ok(None) => {
+            plan.batches.extend(settle_unselected(around, pod, now));
+            return plan;
+        }
         Err(error) => {
             plan.notes.extend(policies::complaint(pod, &error));
             return plan;
@@ -89,6 +93,23 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
         plan.look_again(at);
     }
     plan
+}
+
+/// The ledgers of a pod that no ladder selects any more say so.
+fn settle_unselected(around: &Around<'_>, pod: &Pod, now: Tick) -> Option<Vec<Step>> {
+    let name = NamespacedName::of(&pod.metadata);
+    let ledgers = ledgers::of_pod_named(around.register, &name)
+        .filter_map(|ledger| around.view.restart_ledger(&ledger))
+        .filter(|ledger| Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref());
+    let writes = ledgers.filter_map(|ledger| {
+        let before = ledger.status.as_ref()?;
+        let status = unselected(before, now);
+        let ledger = ledger.as_ref().clone();
+        let settled = RestartLedger { status: Some(status.clone()), ..ledger };
+        (*before != status).then(|| Step::from(Write::UpdateStatus(Object::from(settled))))
+    });
+    let writes: Vec<Step> = writes.collect();
+    (!writes.is_empty()).then_some(writes)
 }
 
 /// Ends the pod as Failed: the node ends what runs, with its grace period, and the object stays to be looked at.

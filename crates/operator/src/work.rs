@@ -118,6 +118,7 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
         Object::RestartLadder(_) => {
             let pods = view.in_namespace(Kind::Pod, &name.namespace);
             work.extend(pods.map(|pod| Work::Climb(pod.id().name)));
+            work.extend(going_on::held(register, &name.namespace));
             let sets = view.in_namespace(Kind::ReplicaSet, &name.namespace);
             work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{Evict, Refusal};
-use rekindle_controllers::{Kind, Object, ObjectId, Outcome, Write};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Write};
 use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, kinds};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
@@ -295,4 +295,33 @@ fn what_may_go_on_and_has_to_wait_for_its_turn_says_so() {
         .collect();
     let waits = "it could go on, and waits for its turn: maxConcurrent 1 of the ladder";
     assert!(said.iter().any(|message| message == waits), "{said:?}");
+}
+
+#[test]
+fn requests_of_a_ladder_that_is_gone_are_withdrawn_and_its_ledgers_wait_for_nothing() {
+    let mut world = World::new(limits(), "Recreate", json!({}));
+    world.budget = Budget::Forbids;
+    world.run_for(TickDuration::from_secs(300));
+    let ladder = ObjectId::new(Kind::RestartLadder, NamespacedName::new("shop", "web"));
+    world.seen.push_back(Seen::Deleted(ladder, "ladder".to_owned()));
+    world.run_for(TickDuration::from_secs(1));
+    world.budget = Budget::Allows;
+    world.run_for(TickDuration::from_secs(300));
+    assert_eq!(world.evicted.len(), 0, "nobody asks for it any more");
+    let view = world.desk.view();
+    let mut requests = 0;
+    for (_, object) in view.of_kind(Kind::PodRestart) {
+        let Object::PodRestart(restart) = object else { continue };
+        let status = restart.status.clone().unwrap_or_default();
+        assert_eq!(status.phase, Some(PodRestartPhase::Withdrawn), "{:?}", status.message);
+        requests += 1;
+    }
+    assert_eq!(requests, PODS);
+    for (_, object) in view.of_kind(Kind::RestartLedger) {
+        let Object::RestartLedger(ledger) = object else { continue };
+        let status = ledger.status.clone().unwrap_or_default();
+        assert_eq!((status.phase, status.held_by, status.next_attempt_at), (None, None, None));
+        assert!(status.message.is_some_and(|said| said.starts_with("no ladder selects the pod")));
+        assert_eq!(status.failures_total, 1, "what was counted stays");
+    }
 }

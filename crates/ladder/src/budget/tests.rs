@@ -12,6 +12,7 @@ fn policy(max_concurrent: Option<u32>, per_minute: Option<u32>) -> Policy {
     Policy {
         name: "web".to_owned(),
         generation: None,
+        uid: None,
         window: TickDuration::from_secs(600),
         steps: Vec::new(),
         max_concurrent,

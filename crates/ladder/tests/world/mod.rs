@@ -196,10 +196,11 @@ impl World {
         status.phase = Some(phase);
         match phase {
             PodRestartPhase::Running => status.started_at = Some(now),
-            PodRestartPhase::Succeeded
-            | PodRestartPhase::Failed
-            | PodRestartPhase::Refused
-            | PodRestartPhase::Withdrawn => {
+            PodRestartPhase::Withdrawn => {
+                status.finished_at = Some(now);
+                status.message = Some("pod shop/web-0 is ready again".to_owned());
+            }
+            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
                 status.finished_at = Some(now);
             }
         }

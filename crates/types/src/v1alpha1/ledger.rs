@@ -89,6 +89,10 @@ pub struct RestartLedgerStatus {
     /// ledger over is not: it would be replaced and ended again without a pause.
     #[serde(default, rename = "failingPodUID", skip_serializing_if = "Option::is_none")]
     pub failing_pod_uid: Option<String>,
+    /// The UID of the RestartLadder that the condition Exhausted speaks of; absent of one in annotations. Another one, also of
+    /// the same name, is tried again.
+    #[serde(default, rename = "ladderUID", skip_serializing_if = "Option::is_none")]
+    pub ladder_uid: Option<String>,
     /// The rung that is due and that a budget, or the trial of another pod, holds back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_rung: Option<Rung>,
