@@ -20,6 +20,8 @@ const NAME_BYTES_MAX: usize = 200;
 /// decision changes nothing more and says nothing more; a PodRestart is asked for until it is among the situation's restarts.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     let view = PodView::of(situation.pod);
+    let policy = situation.policy.without(view.impossible);
+    let situation = &Situation { policy: &policy, ..*situation };
     let draft = Draft::of(situation.ledger, situation.now);
     match view.course {
         Course::Over => draft.finish(),

@@ -2,7 +2,9 @@
 //! them.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::waiting;
+use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{Tick, TickDuration, span};
 
 /// A pod as the ladder sees it.
@@ -13,6 +15,8 @@ pub(crate) struct PodView<'a> {
     /// Since when its node has had it; its creation while that is not known.
     pub(crate) since: Option<Tick>,
     pub(crate) course: Course,
+    /// Rungs that cannot be carried out for it.
+    pub(crate) impossible: &'static [Rung],
     pub(crate) sandbox: Sandbox,
     /// Since when it has had no sandbox, while nothing runs and it is on a node.
     pub(crate) no_sandbox_since: Option<Tick>,
@@ -143,6 +147,7 @@ impl<'a> PodView<'a> {
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
             since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
             course: if finished || deleted { Course::Over } else { Course::Open },
+            impossible: impossible(pod),
             sandbox,
             no_sandbox_since,
             containers,
@@ -261,6 +266,19 @@ fn is_of_newest(before: &ContainerStateTerminated, status: Option<&ContainerStat
     match (newest, ended) {
         (Some(newest), Some(ended)) => newest == ended,
         (Some(_), None) | (None, Some(_) | None) => true,
+    }
+}
+
+/// A static pod is its node's alone, and the pod of a DaemonSet has no other node.
+fn impossible(pod: &Pod) -> &'static [Rung] {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let controller = owners.find(|owner| owner.controller == Some(true));
+    if is_mirror(pod) {
+        &[Rung::Recreate, Rung::Reschedule, Rung::Rollback]
+    } else if controller.is_some_and(|owner| owner.kind == "DaemonSet") {
+        &[Rung::Reschedule]
+    } else {
+        &[]
     }
 }
 

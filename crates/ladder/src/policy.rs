@@ -1,5 +1,7 @@
 //! A RestartLadder, read and completed with its defaults.
 
+use std::borrow::Cow;
+
 use rekindle_types::v1alpha1::{
     LADDER_WINDOW_DEFAULT, LadderAnnotationError, LadderRung, OnExhausted, RUNG_ATTEMPTS_DEFAULT,
     Refresh, RestartLadder, RestartLadderSpec, Rung,
@@ -100,6 +102,16 @@ impl Policy {
             per_minute: budget.per_minute,
             on_exhausted: spec.on_exhausted.unwrap_or_default(),
         }
+    }
+
+    /// The same ladder without rungs that a pod cannot be restarted on: what would be refused is no attempt.
+    pub(crate) fn without(&self, impossible: &[Rung]) -> Cow<'_, Policy> {
+        if self.steps.iter().all(|step| !impossible.contains(&step.rung)) {
+            return Cow::Borrowed(self);
+        }
+        let mut possible = self.clone();
+        possible.steps.retain(|step| !impossible.contains(&step.rung));
+        Cow::Owned(possible)
     }
 
     /// A rung of this ladder.

@@ -22,6 +22,7 @@
 //! crowd namespace=N cluster=N workload=N                     restarts of other ladders' pods, just now
 //! peers failing=N of=N [tried=RUNG] [trial=RUNG] [helped=RUNG]   pods of the revision that fail alike
 //! node failing=N of=N          pods of the node that fail, while another node does better
+//! of DaemonSet                 the pod is of a DaemonSet
 //! node says CONDITION          what the node says is wrong with it
 //! rollback N                   revision N was healthy
 //! recreated                    the pod comes back under the same name with another UID
@@ -143,6 +144,7 @@ impl Player {
                 world.sandbox = if *stands == "True" { "True" } else { "False" };
                 world.sandbox_since = world.now;
             }
+            ["of", "DaemonSet"] => self.world().owner_kind = Some("DaemonSet"),
             ["node", "says", condition] => {
                 self.world().peers.node_says = Some((*condition).to_owned());
             }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
     ContainerStateWaiting, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use rekindle_ladder::{
     Action, Crowd, Decision, Limits, Occupancy, Peers, Policy, RollbackTarget, Situation, decide,
 };
@@ -30,6 +30,7 @@ pub(crate) struct World {
     pub(crate) now: Tick,
     pub(crate) policy: Policy,
     pub(crate) restart_policy: String,
+    pub(crate) owner_kind: Option<&'static str>,
     pub(crate) created: Tick,
     pub(crate) uid: String,
     pub(crate) containers: Vec<FakeContainer>,
@@ -89,6 +90,7 @@ impl World {
             now: DAWN,
             policy,
             restart_policy: "Always".to_owned(),
+            owner_kind: None,
             created: DAWN,
             uid: "uid-1".to_owned(),
             containers: Vec::new(),
@@ -259,6 +261,7 @@ impl World {
                 namespace: Some("shop".to_owned()),
                 uid: Some(self.uid.clone()),
                 creation_timestamp: Some(stamp(self.created)),
+                owner_references: self.owner_kind.map(|kind| vec![controller(kind)]),
                 deletion_timestamp: self.deleted.then(|| stamp(self.now)),
                 ..Default::default()
             },
@@ -278,6 +281,17 @@ impl World {
                 ..Default::default()
             }),
         }
+    }
+}
+
+fn controller(kind: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: "apps/v1".to_owned(),
+        kind: kind.to_owned(),
+        name: "web".to_owned(),
+        uid: "owner".to_owned(),
+        controller: Some(true),
+        block_owner_deletion: None,
     }
 }
 
