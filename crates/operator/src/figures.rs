@@ -218,8 +218,10 @@ impl Follower {
             return;
         }
         let Some(trouble) = self.troubles.remove(name) else { return };
-        // what clears a ledger takes its rung away
-        let rung = after.rung.or(before.rung).unwrap_or(Rung::Container);
+        // what clears a ledger takes its attempts away
+        let tried = if cleared { before } else { after };
+        let made = tried.attempts.iter().flatten().filter(|attempts| !attempts.at.is_empty());
+        let rung = made.map(|attempts| attempts.rung).max().unwrap_or(Rung::Container);
         let running = after.stable_since.as_ref().or(before.stable_since.as_ref());
         let until = running.map_or(now, Tick::from);
         self.figures.recoveries.of(&[rung.name()]).0.observe(until.since(trouble.since));

@@ -129,3 +129,29 @@ fn what_was_before_the_process_began_is_not_counted_but_what_comes_of_it_is() {
         ]
     );
 }
+
+#[test]
+fn a_rung_that_was_due_and_never_tried_has_no_success() {
+    let mut story = Story::new();
+    let mut ledger = RestartLedgerStatus {
+        phase: Some(LedgerPhase::Holding),
+        rung: Some(Rung::Recreate), // its turn has come, and a budget holds it back
+        held_rung: Some(Rung::Recreate),
+        held_by: Some(HoldReason::LadderBudget),
+        failures_total: 2,
+        attempts: Some(vec![attempts(Rung::Container, &[0])]),
+        ..RestartLedgerStatus::default()
+    };
+    story.becomes(0, &ledger, News::Now);
+    ledger.phase = Some(LedgerPhase::Climbing);
+    (ledger.held_rung, ledger.held_by) = (None, None);
+    ledger.stable_since = Some(at(12).to_micro_time());
+    ledger.conditions = Some(recovered());
+    story.becomes(22, &ledger, News::Now);
+    let recovered: Vec<String> = story
+        .told()
+        .into_iter()
+        .filter(|line| line.starts_with("recovery_seconds_count"))
+        .collect();
+    assert_eq!(recovered, ["recovery_seconds_count{rung=\"Container\"} 1"]);
+}
