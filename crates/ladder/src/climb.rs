@@ -11,11 +11,14 @@ use crate::correlation::{self, Correlation, Leave};
 use crate::decide::{Decider, Stuck, restart_name};
 use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
 use crate::evidence::{StuckCause, Verdict};
-use crate::failures::{Excuse, Failure, Started};
+use crate::failures::{Excuse, Failure, Part, Started};
 use crate::observation::backoff_after;
 use crate::policy::Step;
 use crate::sentence::{self, Story};
 use crate::{Peers, Severity, Situation, Trial, limits, stability};
+
+/// A revision whose containers cannot be configured or created is rolled back when the pod is on its node for so long.
+const STUCK_FOR: TickDuration = TickDuration::from_secs(60);
 
 /// The failures of one look that a restart may help against.
 struct Curable<'f, 'a> {
@@ -56,6 +59,13 @@ impl<'a> Decider<'a> {
                 self.note_in_vain();
                 let story = story(curable.worst, curable.count);
                 self.climb(&story, curable.from, curable.count);
+            }
+            (None, Verdict::Futile { .. }) if self.rolls_back_from(first) => {
+                if let (Some(step), Some(target)) = (self.rollback_step(), self.situation.rollback)
+                {
+                    let message = story(first, all).futile_rollback(target);
+                    self.restart_or_hold(step, &message);
+                }
             }
             (None, Verdict::Futile { because }) => {
                 let message = story(first, all).futile(because);
@@ -322,22 +332,48 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// Something keeps a container from starting. A new revision whose image cannot be had is rolled back, when the ladder lists that.
+    /// Something keeps a container from starting. A new revision is rolled back for that, when the ladder lists it: at once when its image
+    /// cannot be had, for anything else when it lasts and most of its pods fail so.
     pub(crate) fn answer_stuck(&mut self, stuck: &Stuck) {
         if self.on_its_way().is_some() {
             return;
         }
-        let rollback = match stuck.cause {
-            StuckCause::NoImage => self.rollback_step().filter(|_| !self.is_exhausted()),
-            StuckCause::Other => None,
+        let is_of_revision = match stuck.cause {
+            StuckCause::NoImage => true,
+            StuckCause::Other => self.most_fail_alike() && self.is_stuck_for_long(),
         };
+        let rollback = self.rollback_step().filter(|_| is_of_revision && !self.is_exhausted());
         match (rollback, self.situation.rollback) {
             (Some(step), Some(target)) => {
-                let message = sentence::stuck_rollback(&stuck.message, target);
+                let message = sentence::stuck_rollback(&stuck.subject, target);
                 self.restart_or_hold(step, &message);
             }
             (Some(_) | None, _) => self.hold_stuck(&stuck.message),
         }
+    }
+
+    /// Whether what no restart helps against is the new revision's: most of its pods fail so, and this one for the second time.
+    fn rolls_back_from(&self, failure: &Failure<'_>) -> bool {
+        let again = self.view.containers.iter().any(|container| {
+            failure.part == Part::Container(container.name) && container.ended > 1
+        });
+        again
+            && self.most_fail_alike()
+            && self.rollback_step().is_some()
+            && self.on_its_way().is_none()
+    }
+
+    fn most_fail_alike(&self) -> bool {
+        let Peers { failing_alike, replicas, .. } = self.situation.peers;
+        failing_alike * 2 > *replicas
+    }
+
+    /// What a container refers to may be created a moment after it.
+    fn is_stuck_for_long(&mut self) -> bool {
+        let Some(since) = self.view.since else { return false };
+        let due = since + STUCK_FOR;
+        self.draft.wake(due);
+        due <= self.situation.now
     }
 
     /// Said once: what keeps a container from starting is a state and no event.

@@ -4,6 +4,7 @@ use rekindle_types::Tick;
 use rekindle_types::reasons::event::LADDER_STEP;
 use rekindle_types::v1alpha1::{LedgerPhase, Rung};
 
+use crate::attempts::Attempts;
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::Draft;
 use crate::evidence::{self, StuckCause, Verdict};
@@ -36,6 +37,8 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 pub(crate) struct Stuck {
     /// As a sentence.
     pub(crate) message: String,
+    /// Which container, and what it does.
+    pub(crate) subject: String,
     pub(crate) cause: StuckCause,
 }
 
@@ -138,6 +141,7 @@ impl<'a> Decider<'a> {
         let withdrawn: Vec<(&str, &str)> = self.requests.withdrawn().collect();
         for (name, why) in withdrawn {
             if let Some(rung) = self.draft.take_back(name) {
+                self.draft.ledger.rung = Attempts::of(&self.draft.ledger).highest();
                 let message = sentence::withdrawn(rung, name, why);
                 self.draft.decide(LedgerPhase::Climbing, None, &message);
                 self.draft.tell(Severity::Normal, LADDER_STEP, &message);
@@ -165,6 +169,7 @@ impl<'a> Decider<'a> {
             match diagnosis.verdict {
                 Verdict::Futile { because } => Some(Stuck {
                     message: sentence::cannot_start(container.name, &diagnosis.what, because),
+                    subject: sentence::container(container.name, &diagnosis.what),
                     cause: evidence::cause_of_waiting(container),
                 }),
                 Verdict::Helps { .. } => None,

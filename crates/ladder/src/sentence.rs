@@ -37,7 +37,7 @@ impl Story<'_> {
     fn subject(&self) -> String {
         let what = &self.failure.diagnosis.what;
         match self.failure.part {
-            Part::Container(name) => format!("container {name:?} {what}"),
+            Part::Container(name) => container(name, what),
             Part::Pod => format!("the pod {what}"),
         }
     }
@@ -157,6 +157,11 @@ impl Story<'_> {
         format!("{}: the ladder holds, no restart helps: {because}", self.subject())
     }
 
+    /// No restart helps, but the revision before was healthy.
+    pub(crate) fn futile_rollback(&self, target: &RollbackTarget) -> String {
+        format!("{}, which no restart helps against: {}", self.subject(), rolling_back(target))
+    }
+
     /// Another restart is coming anyway.
     pub(crate) fn on_its_way(&self, restart: &str) -> String {
         format!("{}: PodRestart {restart} is on its way already", self.subject())
@@ -265,9 +270,9 @@ pub(crate) fn waits_for_room(room: Room) -> String {
     format!("it could go on, and waits for its turn: {which}")
 }
 
-/// A new revision's image cannot be had.
-pub(crate) fn stuck_rollback(stuck: &str, target: &RollbackTarget) -> String {
-    format!("{stuck}: {}", rolling_back(target))
+/// A new revision's containers cannot be started.
+pub(crate) fn stuck_rollback(subject: &str, target: &RollbackTarget) -> String {
+    format!("{subject}: {}", rolling_back(target))
 }
 
 fn rolling_back(target: &RollbackTarget) -> String {
@@ -302,9 +307,14 @@ pub(crate) fn no_sandbox(what: &str, node_says: Option<&str>) -> String {
     )
 }
 
+/// `container "app" exited with 1`.
+pub(crate) fn container(name: &str, what: &str) -> String {
+    format!("container {name:?} {what}")
+}
+
 /// What keeps a container from starting.
-pub(crate) fn cannot_start(container: &str, what: &str, because: &str) -> String {
-    format!("container {container:?} {what}: the ladder holds, no restart helps: {because}")
+pub(crate) fn cannot_start(name: &str, what: &str, because: &str) -> String {
+    format!("{}: the ladder holds, no restart helps: {because}", container(name, what))
 }
 
 /// Everything runs again.
