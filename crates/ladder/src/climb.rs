@@ -50,7 +50,8 @@ impl<'a> Decider<'a> {
             node_says: self.situation.peers.node_says.as_deref(),
         };
         if self.is_exhausted() {
-            let message = story(first, all).still();
+            let left = sentence::nothing_left(policy, &self.draft.ledger);
+            let message = story(first, all).still(&left);
             self.draft.decide(LedgerPhase::Exhausted, None, &message);
             return;
         }
@@ -133,7 +134,10 @@ impl<'a> Decider<'a> {
                 let number = Attempts::of(&self.draft.ledger).count(step.rung) + 1;
                 self.restart_or_hold(step, &story.restart(step, number, rollback));
             }
-            Turn::Nobody => self.exhaust(&story.exhausted()),
+            Turn::Nobody => {
+                let left = sentence::nothing_left(policy, &self.draft.ledger);
+                self.exhaust(&story.exhausted(&left));
+            }
         }
     }
 

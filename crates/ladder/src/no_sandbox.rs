@@ -69,7 +69,8 @@ impl Decider<'_> {
                 self.restart_or_hold(step, &story.restart(step, number, rollback));
             }
             Turn::Nobody if tried.highest().is_some_and(|rung| rung >= Rung::Recreate) => {
-                self.exhaust(&story.exhausted());
+                let left = sentence::nothing_left(policy, &self.draft.ledger);
+                self.exhaust(&story.exhausted(&left));
             }
             Turn::Nobody => {
                 self.hold_stuck(&sentence::no_sandbox(&failure.diagnosis.what, node_says));

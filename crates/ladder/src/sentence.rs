@@ -1,7 +1,7 @@
 //! The sentence for a person at 3 a.m.: which container, what it did, what did not help, what is done now.
 
 use rekindle_types::span::show;
-use rekindle_types::v1alpha1::{OnExhausted, Rung};
+use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
@@ -143,13 +143,13 @@ impl Story<'_> {
         format!("{}; {}", self.subject(), held_for_all(peers, rung))
     }
 
-    /// Every rung was tried.
-    pub(crate) fn exhausted(&self) -> String {
+    /// Nothing is left to try, in these words.
+    pub(crate) fn exhausted(&self, left: &str) -> String {
         let next = match self.policy.on_exhausted {
             OnExhausted::Hold => BACKOFF_GOES_ON,
             OnExhausted::Fail => "the pod is ended as Failed",
         };
-        format!("{}; {}", self.so_far(), nothing_left(self.policy, next))
+        format!("{}; {left}: {next}", self.so_far())
     }
 
     /// No restart helps.
@@ -177,8 +177,8 @@ impl Story<'_> {
     }
 
     /// After the end of the ladder.
-    pub(crate) fn still(&self) -> String {
-        format!("{}; {}", self.subject(), nothing_left(self.policy, BACKOFF_GOES_ON))
+    pub(crate) fn still(&self, left: &str) -> String {
+        format!("{}; {left}: {BACKOFF_GOES_ON}", self.subject())
     }
 }
 
@@ -338,18 +338,27 @@ pub(crate) fn cleared(policy: &Policy, since: Tick) -> String {
     )
 }
 
-fn nothing_left(policy: &Policy, whats_next: &str) -> String {
-    let tried: Vec<String> = policy
-        .steps
-        .iter()
-        .filter(|step| step.rung != Rung::Rollback)
-        .map(|step| format!("{} {}", step.rung, step.attempts))
-        .collect();
-    let tried = match tried.as_slice() {
-        [] => "no rung of the ladder can be tried on it".to_owned(),
-        list => format!("every rung was tried ({})", list.join(", ")),
-    };
-    format!("{tried}: {whats_next}")
+/// What was tried, and what was not because it would not have helped. Of what has left the window the decisions tell, without a number.
+/// Rollback is not missed: it is possible on few pods.
+pub(crate) fn nothing_left(policy: &Policy, ledger: &RestartLedgerStatus) -> String {
+    let attempts = Attempts::of(ledger);
+    let decided = |rung| ledger.decisions.iter().flatten().any(|d| d.rung == Some(rung));
+    let (mut tried, mut passed_over) = (Vec::new(), Vec::new());
+    for rung in policy.steps.iter().map(|step| step.rung) {
+        match attempts.count(rung) {
+            0 if decided(rung) => tried.push(rung.name().to_owned()),
+            0 if rung == Rung::Rollback => {}
+            0 => passed_over.push(rung.name()),
+            count => tried.push(format!("{rung} {count}")),
+        }
+    }
+    match (tried.join(", "), passed_over.join(" and ")) {
+        (tried, _) if tried.is_empty() => "no rung of the ladder can be tried on it".to_owned(),
+        (tried, passed) if passed.is_empty() => format!("every rung was tried ({tried})"),
+        (tried, passed) => {
+            format!("every rung that may help was tried ({tried}), {passed} would not have helped")
+        }
+    }
 }
 
 /// As a sentence names what a rung does.
