@@ -15,7 +15,7 @@ use crate::avoidance;
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Step, Write};
 use crate::pods::{self, Availability};
-use crate::{NamespacedName, Object, Plan, View, revisions};
+use crate::{NamespacedName, Object, Plan, View, owners, revisions};
 
 /// How a pod that exists is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,8 +200,9 @@ impl<'a> Walk<'a> {
         };
         let (template, revision) = self.template(index);
         let mut pod = make::pod(self.set, ordinal, template, revision);
-        let uid = self.set.metadata.uid.as_deref().unwrap_or_default();
-        let avoided = avoidance::of_workload(self.view, namespace, uid, self.now);
+        // a set that an operator of its own controls is known by that one, as its requests name it
+        let workload = owners::root_uid(self.view, &Object::StatefulSet(Arc::clone(self.set)));
+        let avoided = avoidance::of_workload(self.view, namespace, &workload, self.now);
         avoidance::exclude(&mut pod, &avoided);
         self.claims.extend(missing);
         self.steps.push(deeds::creation(self.set, pod));

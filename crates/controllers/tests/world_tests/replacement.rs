@@ -330,3 +330,36 @@ fn a_revision_that_was_never_healthy_is_not_gone_back_to() {
     assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Refused));
     assert_eq!(image(&world), "two");
 }
+
+#[test]
+fn a_stateful_set_avoids_the_node_also_when_it_has_a_controller_itself() {
+    for controller in [None, Some("database")] {
+        let mut world = with_nodes(&["bad", "good"]);
+        let mut set = json!({
+            "kind": "StatefulSet",
+            "metadata": {"name": "web"},
+            "spec": {
+                "replicas": 1,
+                "serviceName": "web",
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": template("web", "one"),
+            },
+        });
+        if let Some(name) = controller {
+            let boss =
+                world.create(json!({"kind": "Service", "metadata": {"name": name}, "spec": {}}));
+            set["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "v1", "kind": "Service", "name": name, "controller": true,
+                "uid": world.api.objects[&boss].uid(),
+            }]);
+        }
+        world.create(set);
+        world.converge();
+        assert_eq!(places(&world), [("web-0".to_owned(), "bad".to_owned())]);
+        let request =
+            world.create(restart("away", json!({"podName": "web-0", "rung": "Reschedule"})));
+        world.converge();
+        assert_eq!(places(&world), [("web-0".to_owned(), "good".to_owned())], "{controller:?}");
+        assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Succeeded));
+    }
+}
