@@ -29,6 +29,7 @@ struct World {
     /// When a pod becomes ready.
     starting: Vec<(Tick, Pod)>,
     evicted: Vec<Tick>,
+    deleted: Vec<ObjectId>,
     open: BTreeMap<ObjectId, Tick>,
     most_open: usize,
     budget: Budget,
@@ -121,6 +122,7 @@ impl World {
             seen: VecDeque::new(),
             starting: Vec::new(),
             evicted: Vec::new(),
+            deleted: Vec::new(),
             open: BTreeMap::new(),
             most_open: 0,
             budget: Budget::Allows,
@@ -162,6 +164,10 @@ impl World {
                 stored(object, |meta| meta.resource_version = Some(version))
             }
             Write::Evict(evict) => self.evict(evict),
+            Write::Delete(delete) => {
+                self.deleted.push(delete.id.clone());
+                Outcome::Gone
+            }
             Write::Bind { pod, node, .. } => {
                 let Some(Object::Pod(bound)) = self.desk.view().get(pod) else {
                     return Outcome::Gone;
@@ -324,4 +330,24 @@ fn requests_of_a_ladder_that_is_gone_are_withdrawn_and_its_ledgers_wait_for_noth
         assert!(status.message.is_some_and(|said| said.starts_with("no ladder selects the pod")));
         assert_eq!(status.failures_total, 1, "what was counted stays");
     }
+}
+
+#[test]
+fn a_ledger_that_nobody_takes_over_goes_when_its_attempts_would_not_count_any_more() {
+    let mut world = World::new(limits(), "Recreate", json!({}));
+    world.budget = Budget::Forbids;
+    // all are held, and none is just being asked for: a pod that goes then counts as evicted
+    world.run_for(TickDuration::from_millis(100_500));
+    for number in 0..PODS {
+        let pod = NamespacedName::new("shop", format!("web-{number}"));
+        let gone = Seen::Deleted(ObjectId::new(Kind::Pod, pod), format!("uid-{number}"));
+        world.seen.push_back(gone);
+    }
+    let ledgers =
+        |world: &World| world.deleted.iter().filter(|id| id.kind == Kind::RestartLedger).count();
+    // the ladder's window is ten minutes
+    world.run_for(TickDuration::from_secs(500));
+    assert_eq!(ledgers(&world), 0, "a pod of that name would take it over");
+    world.run_for(TickDuration::from_secs(700));
+    assert_eq!(ledgers(&world), PODS);
 }
