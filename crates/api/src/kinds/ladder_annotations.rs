@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::v1alpha1::{LADDER, LADDER_ANNOTATIONS, annotated_ladder};
+use rekindle_types::v1alpha1::{
+    LADDER, LADDER_ANNOTATIONS, LADDER_REFRESH, Rung, annotated_ladder,
+};
 
+use super::refresh;
 use crate::registry::AnyObject;
 use crate::registry::field_error::FieldError;
 use crate::validation::Path;
@@ -31,6 +34,16 @@ pub(super) fn check(
         })),
     }
     errors
+}
+
+/// A word about what the ladder in the annotations at `field` does not keep from being made new.
+pub(super) fn warning(
+    annotations: Option<&BTreeMap<String, String>>,
+    field: &Path,
+) -> Option<String> {
+    let ladder = annotated_ladder(annotations).ok()??;
+    let pod = ladder.rungs.iter().find(|step| step.rung == Rung::Pod)?;
+    refresh::warning(pod.refresh.as_deref(), &field.key(LADDER_REFRESH))
 }
 
 /// A word about a ladder on an object that has no pod's annotations: there it does nothing.

@@ -121,7 +121,11 @@ pub(super) fn check_selector_update(
 
 /// The warnings of the pods that would be made.
 pub(super) fn warnings(template: &PodTemplateSpec) -> Vec<String> {
-    template.spec.as_ref().map_or_else(Vec::new, |spec| pod::warnings(spec, "spec.template.spec"))
+    let field = Path::new("spec").child("template").child("metadata").child("annotations");
+    let annotations = template.metadata.as_ref().and_then(|meta| meta.annotations.as_ref());
+    let of_spec = |spec| pod::warnings(spec, "spec.template.spec");
+    let of_spec = template.spec.as_ref().map_or_else(Vec::new, of_spec);
+    ladder_annotations::warning(annotations, &field).into_iter().chain(of_spec).collect()
 }
 
 /// A value as an error shows it.

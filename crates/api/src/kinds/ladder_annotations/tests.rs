@@ -68,3 +68,21 @@ fn a_mistake_is_told_with_its_annotation_and_what_to_do() {
         assert!(told.len() == 1 && told[0].contains(says), "{pairs:?}: {told:?}");
     }
 }
+
+#[test]
+fn what_belongs_to_the_sandbox_and_is_left_out_is_made_new_all_the_same_and_warned_of() {
+    let field = Path::new("metadata").child("annotations");
+    let warned = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        warning(Some(&pairs.collect()), &field)
+    };
+    let said = warned(&[(LADDER, "Pod"), (LADDER_REFRESH, "Network")]).unwrap();
+    let expected =
+        "metadata.annotations[rekindle.dev/ladder-refresh]: IPC, Cgroup will be made new, too";
+    assert!(said.starts_with(expected), "{said}");
+    for fine in ["Network, IPC, Cgroup", "Network, IPC, EmptyDir, Cgroup"] {
+        assert_eq!(warned(&[(LADDER, "Pod"), (LADDER_REFRESH, fine)]), None, "{fine}");
+    }
+    assert_eq!(warned(&[(LADDER, "Pod")]), None);
+    assert_eq!(warned(&[(LADDER, "Contaner")]), None, "that is refused");
+}

@@ -157,7 +157,10 @@ impl ApiKind for Pod {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.spec.as_ref().map_or_else(Vec::new, |spec| warnings(spec, "spec"))
+        let field = Path::new("metadata").child("annotations");
+        let of_ladder = ladder_annotations::warning(self.metadata.annotations.as_ref(), &field);
+        let of_spec = self.spec.as_ref().map_or_else(Vec::new, |spec| warnings(spec, "spec"));
+        of_ladder.into_iter().chain(of_spec).collect()
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
