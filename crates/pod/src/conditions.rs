@@ -60,7 +60,9 @@ impl PodCore {
         let of_others = of_api.unwrap_or_default().iter();
         let mut conditions: Vec<PodCondition> =
             of_others.filter(|c| !owns_condition(&c.type_)).cloned().collect();
-        let disruption = self.disruption();
+        let disruption = self.disruption(phase);
+        // a pod that fails is no longer one to send requests to, though it may still run
+        let phase = if self.fails() { phase::FAILED } else { phase };
         if disruption.is_some() {
             conditions.retain(|condition| condition.type_ != DISRUPTION);
         }
@@ -87,13 +89,16 @@ impl PodCore {
         conditions
     }
 
-    /// What the node itself does to a pod that fails by no fault of its own.
-    fn disruption(&self) -> Option<Verdict> {
+    /// What the node itself does to a pod that fails by no fault of its own. It is told with the phase.
+    fn disruption(&self, phase: &str) -> Option<Verdict> {
+        if phase != phase::FAILED {
+            return None;
+        }
         match self.failure_ground()? {
             Ground::Node => {}
             Ground::Pod | Ground::NotAdmitted => return None,
         }
-        let (_, message) = self.reason(phase::FAILED, None);
+        let (_, message) = self.reason(phase, None);
         let reason = Some("TerminationByKubelet");
         Some(Verdict { reason, message, ..Verdict::yes(DISRUPTION) })
     }
@@ -130,7 +135,7 @@ impl PodCore {
             container.definition.role == Role::Regular
                 && (container.is_running() || container.last.is_some())
         });
-        let was = find(before, INITIALIZED).is_some_and(|c| c.status == "True");
+        let was = is_initialized(before);
         let incomplete = names(self.containers.iter().filter(|c| !c.lets_others_start()));
         match incomplete {
             Some(list) if !regular_started && !was => Verdict {
@@ -211,6 +216,11 @@ impl PodCore {
         };
         Some(Verdict::no(ALL_RESTARTING, reason))
     }
+}
+
+/// Whether the status says that the init containers have done their part.
+pub(crate) fn is_initialized(status: &PodStatus) -> bool {
+    find(status, INITIALIZED).is_some_and(|condition| condition.status == "True")
 }
 
 fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {

@@ -397,6 +397,12 @@ impl Container {
         }
     }
 
+    /// Nothing of the pod is left: what was made of it and never ran is gone, too.
+    pub(crate) fn conclude(&mut self) {
+        self.state = State::Idle(Hold::None);
+        self.give_up();
+    }
+
     /// Holds it for the delay of its backoff, counted from its end.
     fn hold_by_backoff(&mut self) {
         let until = match &self.last {

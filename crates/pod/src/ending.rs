@@ -104,11 +104,16 @@ impl PodCore {
             self.delete_requested(grace.unwrap_or(self.blueprint.grace));
             return;
         }
-        let declared = self.pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        if declared.is_some_and(phase::is_final) {
+        if self.is_declared_finished() {
             let halt = Halt::with_grace(self.now, self.blueprint.grace);
             self.end(EndCause::DeclaredFinished, halt);
         }
+    }
+
+    /// The API shows a final phase.
+    pub(crate) fn is_declared_finished(&self) -> bool {
+        let declared = self.pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        declared.is_some_and(phase::is_final)
     }
 
     /// When `activeDeadlineSeconds` are over.
@@ -158,6 +163,9 @@ impl PodCore {
         }
         if let Lifecycle::Ending(ending) = &self.lifecycle {
             self.lifecycle = Lifecycle::Finished(ending.clone());
+            for container in &mut self.containers {
+                container.conclude();
+            }
             self.finish = FinishRequest::Due;
             self.status_changed = true;
             self.moved = true;

@@ -145,6 +145,7 @@ impl PodCore {
 
     /// What was on its way to a container is not waited for.
     fn withdraw(&mut self, place: usize) {
+        let ends_for_good = self.is_ending();
         let container = &mut self.containers[place];
         match container.state {
             State::Pulling { .. } => container.state = State::Idle(crate::container::Hold::None),
@@ -153,6 +154,9 @@ impl PodCore {
             | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => {}
+        }
+        if ends_for_good {
+            container.give_up();
         }
     }
 

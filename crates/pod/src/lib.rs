@@ -33,7 +33,7 @@
 //! | what a node has given to its pods | [`room`] |
 //! | restart policies and rules | `restart_rules`, `restart_all` |
 //! | an agent that starts again | `recovery`, [`journal`] |
-//! | what the API shows, and how it is written | `status`, `phase`, `conditions`, `texts`, `status_write` |
+//! | what the API shows, and how it is written | `status`, `last_status`, `phase`, `conditions`, `texts`, `status_write` |
 #![forbid(unsafe_code)]
 
 pub mod action;
@@ -53,6 +53,7 @@ mod hooks;
 mod images;
 pub mod journal;
 pub mod key;
+mod last_status;
 mod outbox;
 mod phase;
 mod probe;

@@ -3,11 +3,14 @@
 //! Where the kubelet has to guess from policy and states whether a container will be started again, the core knows. A pod that
 //! ends, deleted or not, is Succeeded when all its containers ended with code 0 and Failed when one did not, whatever its
 //! policy says: since 1.27 `getPhase` in `pkg/kubelet/kubelet_pods.go` looks at the ends alone once the pod is terminal.
+//!
+//! A final phase frees what the pod held and has its controller replace it, so it waits until no container can run any more
+//! (`mergePodStatus` in `pkg/kubelet/status/status_manager.go`), and a pod that is over always has one (`TerminatePod`, there).
 
 use crate::blueprint::Role;
 use crate::container::{Container, State};
-use crate::core::{Lifecycle, PodCore};
-use crate::journal::{EndCause, Standing};
+use crate::core::PodCore;
+use crate::journal::Standing;
 
 pub(crate) const PENDING: &str = "Pending";
 pub(crate) const RUNNING: &str = "Running";
@@ -136,15 +139,19 @@ impl PodCore {
         if let Some(before) = before.filter(|before| is_final(before)) {
             return before.to_owned();
         }
-        let cause = match &self.lifecycle {
-            Lifecycle::Recovering { .. } | Lifecycle::Active => None,
-            Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => Some(&ending.cause),
+        let tally = Tally::of(&self.containers).phase();
+        let reached = if self.fails() { FAILED } else { tally };
+        let phase = match (is_final(reached), self.nothing_lives()) {
+            (true, false) if is_final(tally) => before.unwrap_or(RUNNING),
+            (true, false) => tally,
+            (false, _) if self.is_finished() => FAILED,
+            (true, true) | (false, _) => reached,
         };
-        match cause {
-            Some(EndCause::Failed { .. }) => FAILED.to_owned(),
-            Some(EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished) | None => {
-                Tally::of(&self.containers).phase().to_owned()
-            }
-        }
+        phase.to_owned()
+    }
+
+    /// The pod ends as Failed, or has: its phase says so when nothing of it runs any more.
+    pub(crate) fn fails(&self) -> bool {
+        self.failure_ground().is_some()
     }
 }

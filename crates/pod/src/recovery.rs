@@ -305,7 +305,9 @@ impl PodCore {
         }
         let begun = self.containers.iter().any(|c| c.standing != Standing::Due);
         let goes_on = match &self.lifecycle {
-            Lifecycle::Recovering { ending, .. } => ending.is_none(),
+            Lifecycle::Recovering { ending, .. } => {
+                ending.is_none() && !self.is_declared_finished()
+            }
             Lifecycle::Active => true,
             Lifecycle::Ending(_) | Lifecycle::Finished(_) => false,
         };

@@ -11,15 +11,16 @@ use k8s_openapi::api::core::v1::{
     ContainerStateWaiting, ContainerStatus, ContainerUser as ApiUser, HostIP, LinuxContainerUser,
     PodIP, PodStatus, VolumeMountStatus,
 };
-use rekindle_types::ContainerUser;
 use rekindle_types::reasons::waiting;
 use rekindle_types::resources;
+use rekindle_types::{ContainerUser, Tick};
 
 use crate::blueprint::{Network, Role};
 use crate::container::{Container, State};
 use crate::core::{Lifecycle, PodCore};
 use crate::health::Health;
 use crate::journal::{EndCause, EndedContainer, Ground, Standing};
+use crate::last_status;
 use crate::phase;
 
 /// All termination messages of a pod together, bytes (`MaxPodTerminationMessageLogLength`).
@@ -37,7 +38,7 @@ impl PodCore {
             self.config.host_ips.iter().map(|ip| HostIP { ip: ip.to_string() }).collect();
         let pod_ips = self.pod_ips();
         let whole = self.resize.granted.pod.as_ref();
-        PodStatus {
+        let status = PodStatus {
             allocated_resources: whole.and_then(|own| own.requests.clone()),
             resources: whole.cloned(),
             conditions: Some(self.conditions(&phase, before)),
@@ -55,7 +56,8 @@ impl PodCore {
             reason,
             start_time: Some(self.start_time.to_time()),
             ..self.status_of_others()
-        }
+        };
+        if self.is_finished() { last_status::concluded(status) } else { status }
     }
 
     /// What the node does not write, as the API has it.
@@ -81,10 +83,13 @@ impl PodCore {
     ) -> (Option<String>, Option<String>) {
         match &self.lifecycle {
             Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => match &ending.cause {
-                EndCause::Failed { reason, message, .. } => {
+                EndCause::Failed { reason, message, .. } if phase == phase::FAILED => {
                     return (Some(reason.clone()), Some(message.clone()));
                 }
-                EndCause::Deleted | EndCause::Completed | EndCause::DeclaredFinished => {}
+                EndCause::Failed { .. }
+                | EndCause::Deleted
+                | EndCause::Completed
+                | EndCause::DeclaredFinished => {}
             },
             Lifecycle::Recovering { .. } | Lifecycle::Active => {}
         }
@@ -317,14 +322,16 @@ impl Container {
 
 fn terminated(end: &EndedContainer, message_max: usize) -> ContainerStateTerminated {
     let message = cut(&end.exit.message, message_max);
+    // nobody knows when something ended that was never seen to run: see `last_status`
+    let time = |at: Tick| (at != Tick::ZERO).then(|| at.to_time());
     ContainerStateTerminated {
         container_id: Some(end.container_id.clone()).filter(|id| !id.is_empty()),
         exit_code: end.exit.status.code(),
-        finished_at: Some(end.exit.finished_at.to_time()),
+        finished_at: time(end.exit.finished_at),
         message: Some(message.to_owned()).filter(|message| !message.is_empty()),
         reason: Some(end.exit.status.reason().to_owned()),
         signal: None,
-        started_at: Some(end.exit.started_at.to_time()),
+        started_at: time(end.exit.started_at),
     }
 }
 

@@ -10,8 +10,11 @@ use crate::container::{Complaint, StopReason};
 use crate::event::{Eviction, EvictionCause, RestartRequest};
 use crate::journal::RestartCause;
 
-/// `state.terminated.message` of a container that vanished.
-pub(crate) const VANISHED: &str = "The container could not be located when the pod was terminated";
+/// `state.terminated.message` of a container that ran, and vanished (`pkg/kubelet/kubelet_pods.go`).
+pub(crate) const VANISHED: &str = "The container could not be located when the pod was deleted.  The container used to be Running";
+/// The same of one that nobody saw run before its pod was over (`pkg/kubelet/status/status_manager.go`).
+pub(crate) const NEVER_LOCATED: &str =
+    "The container could not be located when the pod was terminated";
 /// `status.reason` of a pod that ran longer than `activeDeadlineSeconds`.
 pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// And its `status.message`.

@@ -19,6 +19,7 @@ use super::signal::Resource;
 use super::{messages, storage};
 use crate::context::NodeContext;
 use crate::network::PodNetwork;
+use crate::pods::PodView;
 use crate::usage::{NodeUsage, Scope, UsageReader};
 
 /// How long a victim may take beyond its grace before the next look [kubelet `podCleanupTimeout`].
@@ -51,7 +52,15 @@ impl EvictionManager {
         pressures: watch::Sender<Standing>,
         orders: mpsc::UnboundedSender<Order>,
     ) -> Self {
-        let driver = Driver { node, usage, policy, pressures, orders, watch: Watch::default() };
+        let driver = Driver {
+            node,
+            usage,
+            policy,
+            pressures,
+            orders,
+            watch: Watch::default(),
+            evicted: BTreeSet::new(),
+        };
         Self { task: tokio::spawn(driver.run()) }
     }
 
@@ -76,6 +85,8 @@ struct Driver<R, N> {
     pressures: watch::Sender<Standing>,
     orders: mpsc::UnboundedSender<Order>,
     watch: Watch,
+    /// Pods that were told to go and are still here: their phase says so only when they have ended.
+    evicted: BTreeSet<PodUid>,
 }
 
 /// Whether there may be more to do at once.
@@ -153,7 +164,8 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
                 usage
             }
         };
-        match choice::victim(&self.policy, reclaim, self.figures(&usage)) {
+        let figures = self.figures(&usage);
+        match choice::victim(&self.policy, reclaim, figures) {
             Some(victim) => {
                 self.evict(vec![victim]).await;
                 Ok(Round::Evicted)
@@ -167,12 +179,13 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
     }
 
     /// Has them ended, and waits until nothing of them is left.
-    async fn evict(&self, victims: Vec<Victim>) {
+    async fn evict(&mut self, victims: Vec<Victim>) {
         let longest = victims.iter().map(|victim| victim.eviction.grace).max();
         let longest = longest.unwrap_or(TickDuration::ZERO).to_std() + CLEANUP_MAX;
         let mut ends = Vec::new();
         for Victim { uid, eviction } in victims {
             tracing::info!(node = self.node.name, %uid, message = eviction.message, "a pod is evicted");
+            self.evicted.insert(uid.clone());
             let (over, end) = oneshot::channel();
             if self.orders.send(Order { uid, eviction, over }).is_ok() {
                 ends.push(end);
@@ -185,19 +198,16 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         }
     }
 
-    /// The pods that are not over.
-    fn figures(&self, usage: &NodeUsage) -> Vec<PodFigures> {
-        let over: BTreeSet<PodUid> = self
-            .node
-            .index
-            .all()
-            .into_iter()
-            .filter(|view| {
-                matches!(view.status.borrow().phase.as_deref(), Some("Failed" | "Succeeded"))
-            })
-            .map(|view| view.pod_ref.uid)
-            .collect();
-        let pods = usage.pods.iter().filter(|pod| !over.contains(&pod.pod_ref.uid));
+    /// The pods that are not over, and have not been told to go. One that ends for another reason may be told to end sooner.
+    fn figures(&mut self, usage: &NodeUsage) -> Vec<PodFigures> {
+        let here = self.node.index.all();
+        self.evicted.retain(|uid| here.iter().any(|view| view.pod_ref.uid == *uid));
+        let is_over = |view: &PodView| {
+            matches!(view.status.borrow().phase.as_deref(), Some("Failed" | "Succeeded"))
+        };
+        let over = here.into_iter().filter(is_over).map(|view| view.pod_ref.uid);
+        let passed_by: BTreeSet<PodUid> = over.chain(self.evicted.iter().cloned()).collect();
+        let pods = usage.pods.iter().filter(|pod| !passed_by.contains(&pod.pod_ref.uid));
         pods.map(PodFigures::of).collect()
     }
 

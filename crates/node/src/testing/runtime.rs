@@ -41,6 +41,8 @@ struct State {
     ends_at_once: BTreeMap<String, i32>,
     /// Containers by name that do not end on their stop signal.
     stubborn: Vec<String>,
+    /// Containers by name that do not even end on SIGKILL.
+    stuck: Vec<String>,
     /// How commands end that are run in containers, by their text.
     commands: BTreeMap<String, CommandEnds>,
     /// Creating a container of this name panics, once.
@@ -133,6 +135,11 @@ impl Machine {
 
     pub(crate) fn stubborn(&self, container: &str) {
         self.0.state.lock().unwrap().stubborn.push(container.to_owned());
+    }
+
+    /// As a process that waits for a disk that does not answer.
+    pub(crate) fn stuck(&self, container: &str) {
+        self.0.state.lock().unwrap().stuck.push(container.to_owned());
     }
 
     /// Ends the running start of a container.
@@ -369,11 +376,16 @@ impl Runtime for FakeRuntime {
                     StopSignal::Kill => format!("kill {}", key.name),
                     other => format!("signal {} {other:?}", key.name),
                 });
-                if killed {
-                    state.end(key, ExitStatus::Signal { signal: 9 }, now);
-                } else if !state.stubborn.contains(&key.name.0) {
-                    state.end(key, ExitStatus::Code { code: 0 }, now);
+                let stubborn = !killed && state.stubborn.contains(&key.name.0);
+                if stubborn || state.stuck.contains(&key.name.0) {
+                    return;
                 }
+                let status = if killed {
+                    ExitStatus::Signal { signal: 9 }
+                } else {
+                    ExitStatus::Code { code: 0 }
+                };
+                state.end(key, status, now);
             })
             .await;
         Ok(())

@@ -55,6 +55,7 @@ pub(crate) fn check_rest(world: &World, ended: End) {
         }
     }
     if finished {
+        assert!(phase == "Succeeded" || phase == "Failed", "over, and {phase}");
         assert!(world.finishes > 0);
         assert!(world.runtime.is_empty());
     }

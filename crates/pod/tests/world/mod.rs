@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, ResourceRequirements};
 use rekindle_pod::journal::ResizeStanding;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, Answer, Config, ContainerKey, Event, Journal,
@@ -201,6 +201,7 @@ impl World {
             Action::Persist(journal) => self.journal = Some(*journal),
             Action::WriteStatus(status) => {
                 self.check_counts(&status);
+                self.check_phase(&status);
                 let mut pod = Pod::clone(&self.pod);
                 pod.status = Some(*status);
                 self.pod = Arc::new(pod);
@@ -274,7 +275,16 @@ impl World {
         assert!(started > new.0.attempt.0, "{action:?} is asked for before the start");
     }
 
-    fn check_counts(&mut self, status: &k8s_openapi::api::core::v1::PodStatus) {
+    /// A pod comes to a final phase by its node when nothing of it runs: others take its place then.
+    fn check_phase(&self, status: &PodStatus) {
+        let is_final =
+            |status: &PodStatus| matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
+        let was_final = self.pod.status.as_ref().is_some_and(is_final);
+        let running = self.runtime.known_to_run();
+        assert!(was_final || !is_final(status) || running.is_empty(), "{running:?} run on");
+    }
+
+    fn check_counts(&mut self, status: &PodStatus) {
         for container in digest::lists(status).into_iter().flatten().flatten() {
             let highest = self.counts.entry(container.name.clone()).or_default();
             assert!(container.restart_count >= *highest, "restartCount of {} fell", container.name);

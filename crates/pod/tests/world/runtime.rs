@@ -297,6 +297,15 @@ impl Runtime {
         self.running().map(|key| key.name.0).collect()
     }
 
+    /// Of these, what can be known: in a sandbox that died nobody is asked any more.
+    pub fn known_to_run(&self) -> Vec<ContainerKey> {
+        let stands = |key: &ContainerKey| {
+            let state = self.sandboxes.get(&key.sandbox).map(|sandbox| sandbox.state);
+            state == Some(SandboxSeenState::Ready)
+        };
+        self.running().filter(stands).collect()
+    }
+
     pub fn sandbox_attempts(&self) -> Vec<u32> {
         self.sandboxes.keys().map(|attempt| attempt.0).collect()
     }

@@ -165,12 +165,35 @@ async fn a_soft_threshold_gives_pods_their_grace_after_its_own() {
     let network = Arc::new(world.network.clone());
     let _agent = Node::start(config, world.api.client(), runtime, network).await.unwrap();
     world.until_running("web").await;
-    until_phase(&world, "web", "Failed").await;
+    world.machine.until("told to end", |machine| machine.count("signal web") == 1).await;
     let after = world.clock.now().since(begin).as_secs();
     assert!((90..=101).contains(&after), "{after} s");
-    world.machine.until("gone", |machine| machine.sandboxes().is_empty()).await;
+    assert_eq!(world.status("web")["phase"], "Running", "its place is not free yet");
+    until_phase(&world, "web", "Failed").await;
+    assert!(world.machine.running().is_empty());
     let took = world.clock.now().since(begin).as_secs() - after;
     assert!((6..=8).contains(&took), "{took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_does_not_end_is_evicted_once_and_the_next_one_goes() {
+    let world = World::new();
+    for name in ["greedy", "modest"] {
+        world.api.create("pods", &pod_with(name, &json!({})));
+    }
+    world.machine.stuck("greedy");
+    let bytes = [("greedy", 400), ("modest", 100)];
+    let bytes = bytes.map(|(name, mib)| (name.to_owned(), mib * MIB));
+    world.machine.usages().memory_bytes.extend(bytes);
+    leave(&world, 500 * MIB);
+    let _agent = agent(&world, vec![hard(Signal::MemoryAvailable, Amount::Units(100 * MIB))]).await;
+    for name in ["greedy", "modest"] {
+        world.until_running(name).await;
+    }
+    leave(&world, 1);
+    until_phase(&world, "modest", "Failed").await;
+    assert_eq!(world.machine.running(), ["greedy#0"]);
+    assert_eq!(world.status("greedy")["phase"], "Running", "it does run");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,42 @@
+//! What the last status of a pod says of containers whose end nobody saw, as the kubelet's `TerminatePod` has it
+//! (`pkg/kubelet/status/status_manager.go`): they failed, so that nobody takes the pod for one that did its work.
+
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus,
+};
+use rekindle_types::ExitStatus;
+
+use crate::conditions::is_initialized;
+use crate::texts;
+
+/// The status of a pod of which nothing is left. Regular containers are spoken of when the pod was initialized, init containers
+/// up to the last one that was begun; of those before all others the first one says that the pod failed.
+pub(crate) fn concluded(mut status: PodStatus) -> PodStatus {
+    if is_initialized(&status) {
+        status.container_statuses.iter_mut().flatten().for_each(conclude);
+    }
+    if let Some(inits) = &mut status.init_container_statuses {
+        let begun = inits.iter().rposition(was_begun).unwrap_or(0);
+        inits.iter_mut().take(begun + 1).for_each(conclude);
+    }
+    status
+}
+
+fn was_begun(container: &ContainerStatus) -> bool {
+    let waits = container.state.as_ref().is_some_and(|state| state.waiting.is_some());
+    let ended = container.last_state.as_ref().is_some_and(|state| state.terminated.is_some());
+    !waits || ended
+}
+
+fn conclude(container: &mut ContainerStatus) {
+    if container.state.as_ref().is_some_and(|state| state.terminated.is_some()) {
+        return;
+    }
+    let end = ContainerStateTerminated {
+        exit_code: ExitStatus::Unknown.code(),
+        reason: Some(ExitStatus::Unknown.reason().to_owned()),
+        message: Some(texts::NEVER_LOCATED.to_owned()),
+        ..ContainerStateTerminated::default()
+    };
+    container.state = Some(ContainerState { terminated: Some(end), ..ContainerState::default() });
+}
