@@ -17,6 +17,10 @@ use crate::phase;
 use crate::sandbox::Remains;
 use crate::texts;
 
+/// What a pod gets at least that its node ends: only who deletes it can want it gone without a signal
+/// (`calculateEffectiveGracePeriod` in `pkg/kubelet/pod_workers.go`).
+const EVICTION_GRACE_MIN: TickDuration = TickDuration::from_secs(1);
+
 impl PodCore {
     /// `metadata.deletionTimestamp` is set, or the grace was shortened.
     pub(crate) fn delete_requested(&mut self, grace: TickDuration) {
@@ -26,7 +30,13 @@ impl PodCore {
 
     /// The node cannot keep the pod, or does not take it up. One that ends already only ends sooner.
     pub(crate) fn evict(&mut self, eviction: Eviction) {
-        let halt = Halt::with_grace(self.now, eviction.grace);
+        let grace = match eviction.cause {
+            EvictionCause::NodePressure
+            | EvictionCause::StorageLimit
+            | EvictionCause::NodeShutdown => eviction.grace.max(EVICTION_GRACE_MIN),
+            EvictionCause::NotAdmitted { .. } => eviction.grace,
+        };
+        let halt = Halt::with_grace(self.now, grace);
         if self.is_active()
             && let Some(event) = texts::eviction(&eviction)
         {

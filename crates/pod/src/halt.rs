@@ -39,9 +39,16 @@ impl Halt {
         if grace == TickDuration::ZERO { Self::AtOnce } else { Self::By { deadline: now + grace } }
     }
 
-    /// The same, but no later than so long after `now`.
-    pub(crate) fn within(self, now: Tick, grace: TickDuration) -> Self {
-        self.sooner(Self::By { deadline: now + grace })
+    /// The same for an agent that takes it up now: no later than so long after `now`, as the clock may have been set back, and no
+    /// sooner than the least that follows a hook. The deadline stays otherwise, or each agent that is killed would put the end
+    /// off; but what is asked again is the signal, which the agent before may not have come to send, and a hook that ended with it.
+    pub(crate) fn taken_up(self, now: Tick, grace: TickDuration) -> Self {
+        match self {
+            Self::AtOnce => Self::AtOnce,
+            Self::By { deadline } => {
+                Self::By { deadline: deadline.min(now + grace).max(now + GRACE_MIN) }
+            }
+        }
     }
 
     /// The one that ends sooner.

@@ -47,8 +47,9 @@ impl Journal {
     pub const VERSION: u32 = 2;
 
     /// The same for an agent that starts now, when the clock may have been set back since it was written: nothing in it has
-    /// happened later than now, and what must end by a deadline gets this grace at most. Otherwise a crashed container would
-    /// be held until the clock has caught up.
+    /// happened later than now, and what must end by a deadline gets this grace at most, and the least that there is for a signal at least.
+    /// Otherwise a crashed container would be held until the clock has caught up, and one whose grace passed while no agent ran would be
+    /// killed though nobody may have asked it to end.
     #[must_use]
     pub(crate) fn seen_at(mut self, now: Tick, grace: TickDuration) -> Self {
         for record in self.containers.values_mut() {
@@ -58,7 +59,7 @@ impl Journal {
             record.crash.seen_at(now);
         }
         if let Some(ending) = &mut self.ending {
-            ending.halt = ending.halt.within(now, grace);
+            ending.halt = ending.halt.taken_up(now, grace);
         }
         if let Some(restart) = &mut self.restart {
             restart.since = restart.since.min(now);
@@ -68,7 +69,7 @@ impl Journal {
             };
             match &mut restart.stage {
                 RestartStage::Stopping { halt } | RestartStage::Cycling { halt, .. } => {
-                    *halt = halt.within(now, grace.max(asked));
+                    *halt = halt.taken_up(now, grace.max(asked));
                 }
                 RestartStage::Starting => {}
             }

@@ -306,6 +306,11 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
         }
         "lose-journal" => world.journal = None,
         "crash" => world.crash_agent(),
+        // killed, and started again so much later
+        "away" => {
+            world.now = world.now + parse_span(words.word(1));
+            world.crash_agent();
+        }
         "reboot" => world.reboot(),
         // a container ends while nobody looks
         "exit-unseen" => {
