@@ -23,7 +23,7 @@ pub(crate) const DEADLINE_EXCEEDED_TEXT: &str =
 /// `status.reason` of a pod that the node could not keep, and of the event about it.
 pub(crate) const EVICTED: &str = "Evicted";
 /// `status.reason` of a pod that ended because its node was shut down.
-pub(crate) const TERMINATED: &str = "Terminated";
+pub const TERMINATED: &str = "Terminated";
 /// The reason of the event of ErrImageNeverPull.
 const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
 /// The reason of the event of InvalidImageName.

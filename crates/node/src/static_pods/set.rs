@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rekindle_pod::TERMINATED;
 use rekindle_types::PodRef;
 use tokio::sync::watch;
 
@@ -58,10 +59,14 @@ impl StaticPods {
         self.wanted.iter().flat_map(BTreeMap::values).map(|(pod_ref, pod)| (pod_ref, pod))
     }
 
-    /// A pod of the folder as its worker begins with it: what its mirror shows of it is what an earlier agent knew.
+    /// A pod of the folder as its worker begins with it: what its mirror shows of it is what an earlier agent knew. What a shutdown of
+    /// the node ended begins anew with the node: the file has no status.
     pub(crate) fn with_known_status(&self, pod_ref: &PodRef, pod: &Arc<Pod>) -> Arc<Pod> {
         let mirror = self.mirrors.get(&name_of(pod_ref)).and_then(|mirror| mirror.borrow().clone());
         match mirror.filter(|mirror| hash_of_mirror(mirror) == Some(pod_ref.uid.0.as_str())) {
+            Some(mirror) if mirror.status.as_ref().is_some_and(was_ended_by_shutdown) => {
+                pod.clone()
+            }
             Some(mirror) => Arc::new(Pod { status: mirror.status.clone(), ..pod.as_ref().clone() }),
             None => pod.clone(),
         }
@@ -117,6 +122,10 @@ impl StaticPods {
     fn forget_unused(&mut self) {
         self.mirrors.retain(|_, mirror| mirror.receiver_count() > 0 || mirror.borrow().is_some());
     }
+}
+
+fn was_ended_by_shutdown(status: &PodStatus) -> bool {
+    status.phase.as_deref() == Some("Failed") && status.reason.as_deref() == Some(TERMINATED)
 }
 
 fn name_of(pod: &PodRef) -> FullName {

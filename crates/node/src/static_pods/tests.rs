@@ -9,8 +9,9 @@ use rekindle_types::v1alpha1::Rung;
 use serde_json::{Value, json};
 
 use super::manifest::{Manifest, StaticPodError};
-use crate::StopMode;
+use crate::config::Config;
 use crate::testing::{World, restart};
+use crate::{ShutdownPolicy, StopMode};
 
 const FILE: &str = "/etc/kubernetes/manifests/web.yaml";
 
@@ -179,6 +180,29 @@ async fn a_killed_agent_restarts_no_static_pod() {
     agent.stop(StopMode::EndPods).await;
     assert!(world.machine.running().is_empty());
     assert!(mirror(&world).is_some(), "it comes back with the node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_static_pod_that_a_shutdown_ended_runs_again_with_its_node() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present"));
+    let shutdown = |config: &mut Config| config.shutdown = ShutdownPolicy::of_periods(30, 10);
+    let agent = world.agent_with(shutdown).await;
+    world.until_running("web-node-a").await;
+    agent.stop(StopMode::EndPods).await;
+    // as the mirror stands if it was written before the agent was gone
+    let ended = json!({"status": {"phase": "Failed", "reason": "Terminated"}});
+    world.api.modify("pods", "web-node-a", &ended);
+    let _next = world.agent_with(shutdown).await;
+    world
+        .api
+        .until("it runs again", |_| {
+            let status = mirror(&world).map(|mirror| mirror["status"].clone()).unwrap_or_default();
+            status["phase"] == "Running" && status["reason"].is_null()
+        })
+        .await;
+    assert_eq!(world.machine.running(), ["app#0"]);
+    assert_eq!(world.machine.starts("app"), 2);
 }
 
 #[tokio::test]
