@@ -17,6 +17,8 @@ const GRACE_DEFAULT_SECONDS: i64 = 30;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) uid: PodUid,
+    /// What evicted it, as it is counted: see [`Signal::name`](super::Signal::name) and [`Limit::signal`](storage::Limit::signal).
+    pub(crate) signal: &'static str,
     pub(crate) eviction: Eviction,
 }
 
@@ -24,10 +26,10 @@ pub(crate) struct Victim {
 pub(crate) fn over_their_limits(pods: &[PodFigures]) -> Vec<Victim> {
     let pods = pods.iter().filter(|pod| !pod.is_critical());
     let victim = |pod: &PodFigures| {
-        let message = storage::over_limit(pod)?;
+        let (limit, message) = storage::over_limit(pod)?;
         let cause = EvictionCause::StorageLimit;
         let eviction = Eviction { cause, message, grace: GRACE_HARD };
-        Some(Victim { uid: pod.uid.clone(), eviction })
+        Some(Victim { uid: pod.uid.clone(), signal: limit.signal(), eviction })
     };
     pods.filter_map(victim).collect()
 }
@@ -46,7 +48,7 @@ pub(crate) fn victim(
     };
     let message = messages::node_was_low(&pod, reclaim);
     let eviction = Eviction { cause: EvictionCause::NodePressure, message, grace };
-    Some(Victim { uid: pod.uid, eviction })
+    Some(Victim { uid: pod.uid, signal: reclaim.signal.name(), eviction })
 }
 
 fn own_grace(pod: &PodFigures) -> TickDuration {

@@ -183,11 +183,12 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         let longest = victims.iter().map(|victim| victim.eviction.grace).max();
         let longest = longest.unwrap_or(TickDuration::ZERO).to_std() + CLEANUP_MAX;
         let mut ends = Vec::new();
-        for Victim { uid, eviction } in victims {
+        for Victim { uid, signal, eviction } in victims {
             tracing::info!(node = self.node.name, %uid, message = eviction.message, "a pod is evicted");
             self.evicted.insert(uid.clone());
             let (over, end) = oneshot::channel();
             if self.orders.send(Order { uid, eviction, over }).is_ok() {
+                self.node.counters.evictions.of(&[signal]).raise();
                 ends.push(end);
             }
         }

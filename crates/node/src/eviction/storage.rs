@@ -21,22 +21,42 @@ pub(crate) fn is_limited(pod: &Pod) -> bool {
         || empty_dirs(spec).next().is_some()
 }
 
-/// What the pod uses too much of, in words.
-pub(crate) fn over_limit(pod: &PodFigures) -> Option<String> {
+/// A limit of local storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    EmptyDir,
+    Pod,
+    Container,
+}
+
+impl Limit {
+    /// As an eviction for it is counted (`signalEmptyDirFsLimit` and its like in `pkg/kubelet/eviction/eviction_manager.go`).
+    pub(crate) const fn signal(self) -> &'static str {
+        match self {
+            Limit::EmptyDir => "emptydirfs.limit",
+            Limit::Pod => "ephemeralpodfs.limit",
+            Limit::Container => "ephemeralcontainerfs.limit",
+        }
+    }
+}
+
+/// What the pod uses too much of, and that in words.
+pub(crate) fn over_limit(pod: &PodFigures) -> Option<(Limit, String)> {
     let spec = pod.pod.spec.as_ref()?;
     let of_volumes = || {
         let over = |(name, limit, text): &(&str, u64, &str)| {
             let used = pod.volumes.get(*name).copied().unwrap_or(0);
-            (used > *limit).then(|| messages::empty_dir_over_limit(name, text))
+            (used > *limit).then(|| (Limit::EmptyDir, messages::empty_dir_over_limit(name, text)))
         };
         empty_dirs(spec).find_map(|dir| over(&dir))
     };
     let of_pod = || {
         let limit = pod_limit(spec)?;
         let used = pod.disk?.bytes;
-        (used > limit).then(|| messages::pod_over_limit(limit))
+        (used > limit).then(|| (Limit::Pod, messages::pod_over_limit(limit)))
     };
-    of_volumes().or_else(of_pod).or_else(|| container_over_limit(pod, spec))
+    let of_container = || Some((Limit::Container, container_over_limit(pod, spec)?));
+    of_volumes().or_else(of_pod).or_else(of_container)
 }
 
 fn container_over_limit(pod: &PodFigures, spec: &PodSpec) -> Option<String> {

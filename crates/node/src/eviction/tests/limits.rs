@@ -77,7 +77,8 @@ fn a_pod_is_told_what_it_uses_too_much_of() {
     ];
     for (spec, containers, volumes, expected) in cases {
         let figures = pod(spec.clone(), containers, volumes);
-        assert_eq!(over_limit(&figures), expected, "{spec} {containers:?} {volumes:?}");
+        let found = over_limit(&figures).map(|(_, message)| message);
+        assert_eq!(found, expected, "{spec} {containers:?} {volumes:?}");
     }
 }
 
@@ -125,4 +126,22 @@ fn pods_over_their_limits_go_together_and_critical_ones_stay() {
     assert_eq!(uids, ["0", "1"]);
     assert!(victims.iter().all(|victim| victim.eviction.cause == EvictionCause::StorageLimit));
     assert!(victims.iter().all(|victim| victim.eviction.grace.as_secs() == 1));
+}
+
+#[test]
+fn each_limit_is_counted_under_the_kubelets_name() {
+    let volume = json!({"containers": [{"name": "a"}],
+        "volumes": [{"name": "x", "emptyDir": {"sizeLimit": "1Mi"}}]});
+    let one = json!({"containers": [{"name": "a", "resources": limits("1Mi")}, {"name": "b"}]});
+    let both = json!({"containers": [{"name": "a", "resources": limits("3Mi")},
+        {"name": "b", "resources": limits("3Mi")}]});
+    for (figures, signal) in [
+        (pod(volume, &[], &[("x", 2)]), "emptydirfs.limit"),
+        (pod(one, &[("b", 2)], &[]), "ephemeralpodfs.limit"),
+        (pod(both, &[("a", 4)], &[]), "ephemeralcontainerfs.limit"),
+    ] {
+        let victims = choice::over_their_limits(&[figures]);
+        let signals: Vec<&str> = victims.iter().map(|victim| victim.signal).collect();
+        assert_eq!(signals, [signal]);
+    }
 }

@@ -66,7 +66,7 @@ async fn under_memory_pressure_one_pod_after_the_other_goes_until_enough_is_left
     let bytes = [("greedy", 400), ("modest", 100), ("important", 800)];
     let bytes = bytes.map(|(name, mib)| (name.to_owned(), mib * MIB));
     world.machine.usages().memory_bytes.extend(bytes);
-    let _agent = agent(&world, vec![hard(Signal::MemoryAvailable, Amount::Units(100 * MIB))]).await;
+    let agent = agent(&world, vec![hard(Signal::MemoryAvailable, Amount::Units(100 * MIB))]).await;
     for name in ["greedy", "modest", "important"] {
         world.until_running(name).await;
     }
@@ -110,6 +110,10 @@ async fn under_memory_pressure_one_pod_after_the_other_goes_until_enough_is_left
     let calls = world.machine.calls();
     let place = |call: &str| calls.iter().position(|made| made.starts_with(call)).unwrap();
     assert!(place("signal modest") < place("signal important"), "{calls:?}");
+    let counted = agent.node_api().get("metrics", "").await;
+    let counted = String::from_utf8(counted.body.to_vec()).unwrap();
+    let line = "kubelet_evictions{eviction_signal=\"memory.available\"} 3";
+    assert!(counted.lines().any(|found| found == line), "{counted}");
 }
 
 #[tokio::test(start_paused = true)]
