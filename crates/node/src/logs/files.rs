@@ -39,7 +39,7 @@ pub(super) fn attempts(folder: &Path) -> Vec<ContainerAttempt> {
 }
 
 /// The files of one start, oldest first, the one being written last.
-pub(super) fn files_of(folder: &Path, attempt: ContainerAttempt) -> Vec<PathBuf> {
+fn files_of(folder: &Path, attempt: ContainerAttempt) -> Vec<PathBuf> {
     let mut found: Vec<(u32, PathBuf)> = all(folder)
         .into_iter()
         .filter(|(of, _, _)| *of == attempt)
@@ -47,6 +47,30 @@ pub(super) fn files_of(folder: &Path, attempt: ContainerAttempt) -> Vec<PathBuf>
         .collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
     found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// How often the files of a start are looked at anew because they were rotated meanwhile.
+const LOOKS_MAX: usize = 8;
+
+/// The files of one start, open, oldest first. A rotation in between gives them other names, so that one would be passed by: it is looked
+/// again until the names say what was opened.
+pub(super) fn open_all(folder: &Path, attempt: ContainerAttempt) -> io::Result<Vec<OpenLog>> {
+    let mut opened = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        opened.clear();
+        for path in files_of(folder, attempt) {
+            match open(&path) {
+                Ok(log) => opened.push(log),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let named = files_of(folder, attempt).into_iter().map(|path| identity(&path));
+        if named.eq(opened.iter().map(|log| Some(log.identity))) {
+            break;
+        }
+    }
+    Ok(opened)
 }
 
 /// Every log file: its start, how often it was rotated, its path. Other names are nobody's log.
@@ -80,7 +104,7 @@ pub(super) fn open(path: &Path) -> io::Result<OpenLog> {
 }
 
 /// The identity of what has this name now.
-pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::symlink_metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }

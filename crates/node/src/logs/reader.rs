@@ -1,4 +1,6 @@
 //! From the files of one start to the text that a user sees: over rotated files in order, from the line asked for.
+//!
+//! The writer renames its files while they are read, so that a name says nothing later on: they are opened together and kept open.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,7 +11,7 @@ use jiff::Timestamp;
 use rekindle_types::ContainerAttempt;
 use rekindle_types::log_options::Timestamps;
 
-use super::files::{OpenLog, files_of, identity, open};
+use super::files::{OpenLog, open_all};
 use super::format::{Entry, LineEnd, parse};
 use super::tail::start_of_tail;
 
@@ -44,8 +46,8 @@ pub(super) struct Reader {
     folder: PathBuf,
     attempt: ContainerAttempt,
     current: Option<OpenLog>,
-    /// Files to be read after the current one, oldest first.
-    later: VecDeque<PathBuf>,
+    /// Files to be read after the current one, oldest first. While there are some, nothing more is written to the current one.
+    later: VecDeque<OpenLog>,
     /// The beginning of a record that is not complete yet.
     rest: Vec<u8>,
     line: LinePosition,
@@ -68,20 +70,16 @@ impl Reader {
         attempt: ContainerAttempt,
         selection: Selection,
     ) -> io::Result<Self> {
-        let files = files_of(&folder, attempt);
+        let files = open_all(&folder, attempt)?;
         let (first, offset) = match selection.tail_lines {
             Some(lines) => start_of_tail(&files, lines)?,
             None => (0, 0),
         };
-        let mut later: VecDeque<PathBuf> = files.into_iter().skip(first).collect();
-        let current = match later.pop_front() {
-            Some(path) => {
-                let mut log = open(&path)?;
-                log.file.seek(SeekFrom::Start(offset))?;
-                Some(log)
-            }
-            None => None, // the container has not begun to write
-        };
+        let mut later: VecDeque<OpenLog> = files.into_iter().skip(first).collect();
+        let mut current = later.pop_front(); // none when the container has not begun to write
+        if let Some(log) = &mut current {
+            log.file.seek(SeekFrom::Start(offset))?;
+        }
         Ok(Self {
             folder,
             attempt,
@@ -107,7 +105,7 @@ impl Reader {
                 None => 0,
             };
             if count == 0 {
-                if self.next_file()? {
+                if self.go_on()? {
                     continue;
                 }
                 return Ok(Chunk::CaughtUp);
@@ -119,34 +117,22 @@ impl Reader {
         }
     }
 
-    /// Goes on to the file that follows; false when there is none yet.
-    fn next_file(&mut self) -> io::Result<bool> {
-        if self.later.is_empty() {
-            self.look_for_later();
+    /// After all of the current file was read: whether there is more to read now. A file that is found to follow shows that the current
+    /// one is complete; what was written to it before it was rotated is read first.
+    fn go_on(&mut self) -> io::Result<bool> {
+        if let Some(next) = self.later.pop_front() {
+            // what was cut by the end of a file is no record
+            self.rest.clear();
+            self.current = Some(next);
+            return Ok(true);
         }
-        let Some(path) = self.later.pop_front() else { return Ok(false) };
-        // what was cut by the end of a file is no record
-        self.rest.clear();
-        match open(&path) {
-            Ok(log) => self.current = Some(log),
-            // rotated away while we looked
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        Ok(true)
-    }
-
-    /// The files newer than the one being read: rotation has given it another name meanwhile.
-    fn look_for_later(&mut self) {
-        let files = files_of(&self.folder, self.attempt);
-        let Some(current) = &self.current else {
-            self.later = files.into();
-            return;
-        };
-        let at = files.iter().position(|path| identity(path) == Some(current.identity));
+        let files = open_all(&self.folder, self.attempt)?;
+        let current = self.current.as_ref().map(|log| log.identity);
         // not found: it was deleted, so all that is there is newer
-        let newer = at.map_or(0, |at| at + 1);
+        let newer =
+            files.iter().position(|log| Some(log.identity) == current).map_or(0, |at| at + 1);
         self.later = files.into_iter().skip(newer).collect();
+        Ok(!self.later.is_empty())
     }
 
     /// Takes bytes of the file in and answers the text they show.
@@ -207,3 +193,6 @@ impl Reader {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::files::open;
+use super::files::{OpenLog, open};
 use super::format::{LineEnd, parse};
 
 /// How much of the file is looked at for each byte of text: a line may come in many parts.
@@ -50,14 +50,13 @@ fn nth_last_line(text: &[u8], lines: usize) -> usize {
 }
 
 /// Where in `files` (oldest first) the last `lines` lines begin: index of the file, and offset in it.
-pub(super) fn start_of_tail(files: &[PathBuf], lines: u64) -> io::Result<(usize, u64)> {
+pub(super) fn start_of_tail(files: &[OpenLog], lines: u64) -> io::Result<(usize, u64)> {
     if lines == 0 {
         return end_of(files);
     }
     let mut count = LineCount { wanted: lines, seen: 0, newest: true };
-    for (index, path) in files.iter().enumerate().rev() {
-        let file = open(path)?.file;
-        if let Some(offset) = scan_back(&file, &mut count)? {
+    for (index, log) in files.iter().enumerate().rev() {
+        if let Some(offset) = scan_back(&log.file, &mut count)? {
             return Ok((index, offset));
         }
     }
@@ -65,9 +64,9 @@ pub(super) fn start_of_tail(files: &[PathBuf], lines: u64) -> io::Result<(usize,
 }
 
 /// Behind everything that is written.
-fn end_of(files: &[PathBuf]) -> io::Result<(usize, u64)> {
+fn end_of(files: &[OpenLog]) -> io::Result<(usize, u64)> {
     match files.last() {
-        Some(newest) => Ok((files.len() - 1, open(newest)?.file.metadata()?.len())),
+        Some(newest) => Ok((files.len() - 1, newest.file.metadata()?.len())),
         None => Ok((0, 0)),
     }
 }

@@ -1,0 +1,114 @@
+//! A reader beside a writer that rotates its files as the shim does: `f` → `f.1` → `f.2`, the oldest goes.
+
+use std::fs;
+use std::io::Write;
+
+use super::*;
+use crate::testing::TestFolder;
+
+struct Writer {
+    folder: TestFolder,
+}
+
+impl Writer {
+    fn new() -> Self {
+        Self { folder: TestFolder::new() }
+    }
+
+    fn write(&self, line: &str) {
+        let path = self.folder.join("0.log");
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        writeln!(file, "2025-10-09T08:53:20.000000000Z stdout F {line}").unwrap();
+    }
+
+    /// Keeps three files.
+    fn rotate(&self) {
+        for (from, to) in [("0.log.1", "0.log.2"), ("0.log", "0.log.1")] {
+            let _absent = fs::rename(self.folder.join(from), self.folder.join(to));
+        }
+        fs::write(self.folder.join("0.log"), "").unwrap();
+    }
+
+    fn reader(&self, tail_lines: Option<u64>) -> Reader {
+        let selection =
+            Selection { timestamps: Timestamps::No, tail_lines, since: None, limit_bytes: None };
+        Reader::new(self.folder.join(""), ContainerAttempt(0), selection).unwrap()
+    }
+}
+
+/// The next text, which is one file's here; empty when all is read.
+fn next(reader: &mut Reader) -> String {
+    match reader.next_chunk().unwrap() {
+        Chunk::Data(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        Chunk::CaughtUp | Chunk::LimitReached => String::new(),
+    }
+}
+
+fn rest(reader: &mut Reader) -> String {
+    let texts = std::iter::repeat_with(|| next(reader));
+    texts.take_while(|text| !text.is_empty()).collect()
+}
+
+/// Three files with a line each.
+fn backlog() -> Writer {
+    let writer = Writer::new();
+    writer.write("a");
+    writer.rotate();
+    writer.write("b");
+    writer.rotate();
+    writer.write("c");
+    writer
+}
+
+#[test]
+fn a_rotation_in_the_midst_of_a_backlog_leaves_nothing_out() {
+    let writer = backlog();
+    let mut reader = writer.reader(None);
+    assert_eq!(next(&mut reader), "a\n");
+    writer.rotate();
+    writer.write("d");
+    assert_eq!(rest(&mut reader), "b\nc\nd\n");
+}
+
+#[test]
+fn files_that_are_gone_before_their_turn_are_read_all_the_same() {
+    let writer = backlog();
+    let mut reader = writer.reader(None);
+    for line in ["d", "e", "f"] {
+        writer.rotate();
+        writer.write(line);
+    }
+    assert_eq!(rest(&mut reader), "a\nb\nc\nd\ne\nf\n");
+}
+
+#[test]
+fn what_was_written_between_the_last_read_and_the_rotation_is_read() {
+    let writer = backlog();
+    let mut reader = writer.reader(None);
+    assert_eq!(rest(&mut reader), "a\nb\nc\n");
+    // a read has brought nothing, and now the writer goes on
+    writer.write("late");
+    writer.rotate();
+    writer.write("d");
+    assert!(reader.go_on().unwrap());
+    assert_eq!(rest(&mut reader), "late\nd\n");
+    assert!(!reader.go_on().unwrap());
+}
+
+#[test]
+fn the_tail_begins_in_the_file_that_it_was_looked_for_in() {
+    let writer = backlog();
+    let mut reader = writer.reader(Some(2));
+    writer.rotate();
+    writer.write("d");
+    assert_eq!(rest(&mut reader), "b\nc\nd\n");
+}
+
+#[test]
+fn a_log_that_does_not_exist_yet_is_read_when_it_comes() {
+    let writer = Writer::new();
+    let mut reader = writer.reader(None);
+    assert_eq!(rest(&mut reader), "");
+    writer.write("a");
+    assert_eq!(rest(&mut reader), "a\n");
+}
