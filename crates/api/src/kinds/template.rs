@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
+use super::ladder_annotations;
 use super::pod::{self, annotations, defaults, validate};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, labels, selector, text};

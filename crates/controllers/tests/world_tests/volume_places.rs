@@ -15,7 +15,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Nodes `a` and `b`, and the class `disk`, whose volumes are made by people and bound to a pod's node.
 fn world() -> World {
     let mut world = World::new();
-    world.check = nothing_is_shared;
+    world.check = Box::new(nothing_is_shared);
     for name in ["a", "b"] {
         world.api.add_node(name, "8", "16Gi", "110");
         world.api.change(&id(Kind::Node, name), |node| {
@@ -241,7 +241,7 @@ fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
                 world.api.user_deletes(&data, Propagation::Default);
             }
             "lost" => {
-                world.check = |_| {}; // the claim has a volume that is not there
+                world.check = Box::new(|_| {}); // the claim has a volume that is not there
                 world.create(volume("one", class, 1));
                 world.settle();
                 remove(&mut world);

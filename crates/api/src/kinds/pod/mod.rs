@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::{Tick, resources, taints};
 
 use super::fill::{self, Desired};
+use super::ladder_annotations;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::validation::{Path, items, text};
