@@ -77,9 +77,10 @@ fn test() -> anyhow::Result<()> {
     let registry = tools::registry()?;
     tools::debian_packages()?;
     // It builds the binary that the black-box tests drive, too, and all of it before the first test runs. To build that alone
-    // first would be to build half of the workspace twice: a few dependencies have further features in tests.
+    // first would be to build half of the workspace twice: a few dependencies have further features in tests. A run is long: it tells
+    // of all that fails.
     run(cargo_command()
-        .args(["test", "--workspace", "--locked"])
+        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .env("REKINDLE_TEST_KUBECTL", kubectl)
         .env("REKINDLE_TEST_REGISTRY", registry))
 }
