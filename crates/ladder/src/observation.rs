@@ -7,6 +7,9 @@ use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{Tick, TickDuration, span};
 
+/// The reason of condition Ready from the moment in which a node ends a pod as failed: its phase says so when nothing of it runs any more.
+const POD_FAILED: &str = "PodFailed";
+
 /// A pod as the ladder sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct PodView<'a> {
@@ -129,9 +132,11 @@ impl<'a> PodView<'a> {
         let phase = status.and_then(|s| s.phase.as_deref());
         let finished = matches!(phase, Some("Succeeded" | "Failed"));
         let deleted = pod.metadata.deletion_timestamp.is_some();
-        let condition = status.and_then(|s| {
-            s.conditions.iter().flatten().find(|c| c.type_ == "PodReadyToStartContainers")
-        });
+        let condition = |type_: &str| {
+            status.and_then(|s| s.conditions.iter().flatten().find(|c| c.type_ == type_))
+        };
+        let fails = condition("Ready").is_some_and(|c| c.reason.as_deref() == Some(POD_FAILED));
+        let condition = condition("PodReadyToStartContainers");
         let sandbox = match condition {
             Some(condition) if condition.status == "False" => Sandbox::Missing,
             Some(_) | None => Sandbox::Stands,
@@ -146,7 +151,7 @@ impl<'a> PodView<'a> {
             name: pod.metadata.name.as_deref().unwrap_or_default(),
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
             since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
-            course: if finished || deleted { Course::Over } else { Course::Open },
+            course: if finished || deleted || fails { Course::Over } else { Course::Open },
             impossible: impossible(pod),
             sandbox,
             no_sandbox_since,

@@ -23,7 +23,7 @@ use crate::policies;
 pub(crate) fn target_of(view: &View, pod: &Pod) -> Option<RollbackTarget> {
     let owner = owners::controller_of(&pod.metadata)?;
     let Some(Object::ReplicaSet(set)) = view.by_uid(&owner.uid) else { return None };
-    let rollback = rollback::target(view, set)?;
+    let rollback = rollback::target(view, set).ok()?;
     let deployment = rollback.deployment.metadata.name.clone().unwrap_or_default();
     Some(RollbackTarget { deployment, revision: rollback.revision() })
 }

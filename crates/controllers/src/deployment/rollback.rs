@@ -31,22 +31,54 @@ impl Rollback<'_> {
     }
 }
 
-/// The newest healthy revision before this one, when this one is the Deployment's present one and never was healthy.
-pub fn target<'a>(view: &'a View, from: &'a ReplicaSet) -> Option<Rollback<'a>> {
-    let owner = owners::controller_of(&from.metadata)?;
-    let Some(Object::Deployment(deployment)) = view.by_uid(&owner.uid) else { return None };
-    let is_present = has_template(from, &deployment.spec.template);
-    let is_stopped =
-        deployment.spec.paused == Some(true) || owners::is_terminating(&deployment.metadata);
-    if !is_present || is_stopped || was_healthy(from) {
-        return None;
+/// Why a revision cannot be gone back from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Impossible {
+    /// It is nobody's, or its Deployment is gone.
+    #[error("it is not of a Deployment")]
+    NoDeployment,
+    /// The Deployment has another template by now.
+    #[error("it is not of its Deployment's present revision")]
+    NotPresent,
+    /// The Deployment is left as it is.
+    #[error("its Deployment is paused, or being deleted")]
+    Stopped,
+    /// It worked: what fails now is not the rollout.
+    #[error("its revision is known to have been healthy itself")]
+    WasHealthy,
+    /// There is nothing to go back to.
+    #[error(
+        "no revision before it is known to have been healthy: a RestartLadder that lists Rollback notes that when all replicas were \
+         ready for its window"
+    )]
+    NothingBefore,
+}
+
+/// The newest healthy revision before this one.
+///
+/// # Errors
+/// Unless this one is the Deployment's present one and never was healthy, and there is such a revision.
+pub fn target<'a>(view: &'a View, from: &'a ReplicaSet) -> Result<Rollback<'a>, Impossible> {
+    let owner = owners::controller_of(&from.metadata).ok_or(Impossible::NoDeployment)?;
+    let Some(Object::Deployment(deployment)) = view.by_uid(&owner.uid) else {
+        return Err(Impossible::NoDeployment);
+    };
+    if !has_template(from, &deployment.spec.template) {
+        return Err(Impossible::NotPresent);
+    }
+    if deployment.spec.paused == Some(true) || owners::is_terminating(&deployment.metadata) {
+        return Err(Impossible::Stopped);
+    }
+    if was_healthy(from) {
+        return Err(Impossible::WasHealthy);
     }
     let before = annotations::revision(from);
-    view.replica_sets_of(&owner.uid)
+    let to = view
+        .replica_sets_of(&owner.uid)
         .filter(|set| annotations::revision(set) < before && was_healthy(set))
         .filter(|set| !owners::is_terminating(&set.metadata))
-        .max_by_key(|set| annotations::revision(set))
-        .map(|to| Rollback { deployment, to })
+        .max_by_key(|set| annotations::revision(set));
+    to.map(|to| Rollback { deployment, to }).ok_or(Impossible::NothingBefore)
 }
 
 /// True when the revision is known to have been healthy.

@@ -12,7 +12,7 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use super::{finish, pod_of};
-use crate::deployment::rollback;
+use crate::deployment::rollback::{self, Impossible};
 use crate::events::{Note, Severity};
 use crate::plan::{Report, Step, Write};
 use crate::{NamespacedName, Object, Plan, View, owners};
@@ -42,12 +42,14 @@ fn take_up(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
         Some(Object::ReplicaSet(set)) => Some(set),
         _ => None,
     });
-    let Some((from, target)) = from.and_then(|from| Some((from, rollback::target(view, from)?)))
-    else {
-        let message = format!(
-            "pod {name} is not of a Deployment's present revision, or no revision before it is known to have been healthy"
-        );
-        return plan.then(finish(restart, PodRestartPhase::Refused, message, now));
+    let found = from.ok_or(Impossible::NoDeployment);
+    let found = found.and_then(|from| Ok((from, rollback::target(view, from)?)));
+    let (from, target) = match found {
+        Ok(found) => found,
+        Err(why) => {
+            let message = format!("pod {name} cannot be rolled back: {why}");
+            return plan.then(finish(restart, PodRestartPhase::Refused, message, now));
+        }
     };
     let text = |name: &Option<String>| name.clone().unwrap_or_default();
     let mut restart = restart.as_ref().clone();

@@ -90,11 +90,7 @@ fn what_cannot_be_replaced_is_refused_with_the_reason() {
         ("mirror", "Recreate", "pod shop/mirror is a static pod: its node alone can replace it"),
         (&daemon, "Reschedule", &of_daemon_set),
         ("going", "Recreate", "pod shop/going is terminating"),
-        (
-            "mirror",
-            "Rollback",
-            "pod shop/mirror is not of a Deployment's present revision, or no revision before it is known to have been healthy",
-        ),
+        ("mirror", "Rollback", "pod shop/mirror cannot be rolled back: it is not of a Deployment"),
     ] {
         let name = format!("{pod}-{}", rung.to_lowercase());
         let request = world.create(restart(&name, json!({"podName": pod, "rung": rung})));

@@ -1,5 +1,5 @@
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateWaiting, PodSpec, PodStatus,
+    ContainerState, ContainerStateRunning, ContainerStateWaiting, PodCondition, PodSpec, PodStatus,
 };
 
 use super::*;
@@ -76,6 +76,20 @@ fn a_pod_that_its_node_gave_up_is_over_whatever_its_containers_did() {
         status.reason = Some(reason.to_owned());
         assert_eq!(PodView::of(&given_up).course, Course::Over, "{reason}");
     }
+    let mut ending = pod(ended(Some("a")), ContainerState::default(), 0, Some("a"));
+    let status = ending.status.as_mut().unwrap();
+    status.phase = Some("Running".to_owned());
+    let ready = PodCondition {
+        type_: "Ready".to_owned(),
+        status: "False".to_owned(),
+        reason: Some("ContainersNotReady".to_owned()),
+        ..PodCondition::default()
+    };
+    status.conditions = Some(vec![ready]);
+    assert_eq!(PodView::of(&ending).course, Course::Open);
+    let conditions = ending.status.as_mut().unwrap().conditions.as_mut().unwrap();
+    conditions[0].reason = Some("PodFailed".to_owned());
+    assert_eq!(PodView::of(&ending).course, Course::Over, "the others still run");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn what_nobody_could_carry_out_is_refused_with_the_reason() {
     refused(vec![ended.into()], json!({}), "has finished (phase Failed)");
     let mirror = pod(json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}));
     refused(vec![mirror.into()], json!({"rung": "Recreate"}), "its node alone can replace it");
-    refused(vec![pod(json!({})).into()], json!({"rung": "Rollback"}), "not of a Deployment's");
+    refused(vec![pod(json!({})).into()], json!({"rung": "Rollback"}), "not of a Deployment");
 }
 
 #[test]
