@@ -98,9 +98,12 @@ fn a_deployment_is_rolled_back_once_however_many_pods_it_has() {
         "app=shop",
         "rekindle.dev/healthy-since=2026-11-22T00:00:00Z",
     ]);
+    let generation =
+        |engine: &Engine| engine.get("deployment/shop")["metadata"]["generation"].as_i64();
+    assert_eq!(generation(&engine), Some(1), "its revision is no change that a user made");
     engine.apply(&SHOP.replace("args: [signal]", "args: [bad]"));
     engine.wait_for("deployment/shop", ".status.updatedReplicas", "1");
-    engine.wait_for("deployment/shop", ".metadata.generation", "2");
+    assert_eq!(generation(&engine), Some(2));
 
     let ahead = run(&engine, &["deploy/shop", "--rung", "rollback", "--dry-run"]);
     assert_eq!(ahead.matches("would be carried out").count(), 1, "{ahead}");

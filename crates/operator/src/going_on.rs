@@ -11,7 +11,6 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::around::Around;
-use crate::work::Work;
 use crate::{ladder, policies};
 
 /// Room is asked for again after this long, also when nobody tells that there is some: a request that was refused by its disruption budget
@@ -86,9 +85,9 @@ fn no_room(around: &Around<'_>, restart: &PodRestart, now: Tick) -> Option<NoRoo
 pub(crate) fn held<'a>(
     register: &'a Register,
     namespace: &'a str,
-) -> impl Iterator<Item = Work> + 'a {
+) -> impl Iterator<Item = Key> + 'a {
     let names = register.held_requests(namespace);
-    names.map(move |name| Work::Controller(Key::PodRestart(NamespacedName::new(namespace, name))))
+    names.map(move |name| Key::PodRestart(NamespacedName::new(namespace, name)))
 }
 
 /// True when a request took room until now.

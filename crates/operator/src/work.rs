@@ -112,13 +112,13 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
             // A finished restart makes room in a budget.
             work.extend(ladder::held_back(register, &name.namespace).map(Work::Climb));
             if going_on::makes_room(change) {
-                work.extend(going_on::held(register, &name.namespace));
+                work.extend(going_on::held(register, &name.namespace).map(Work::Controller));
             }
         }
         Object::RestartLadder(_) => {
             let pods = view.in_namespace(Kind::Pod, &name.namespace);
             work.extend(pods.map(|pod| Work::Climb(pod.id().name)));
-            work.extend(going_on::held(register, &name.namespace));
+            work.extend(going_on::held(register, &name.namespace).map(Work::Controller));
             let sets = view.in_namespace(Kind::ReplicaSet, &name.namespace);
             work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));

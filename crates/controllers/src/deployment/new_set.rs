@@ -64,7 +64,7 @@ impl Rollout<'_> {
         self.old().map(|index| annotations::revision(&self.sets[index].set)).max().unwrap_or(0) + 1
     }
 
-    /// Writes the revision onto the Deployment.
+    /// Writes the revision onto the Deployment: with its status, as upstream. An annotation that is written otherwise is a new generation.
     fn record_revision(&mut self, revision: i64) {
         let meta = &self.deployment.metadata;
         let current = meta.annotations.as_ref().and_then(|a| a.get(annotations::REVISION));
@@ -74,7 +74,7 @@ impl Rollout<'_> {
         self.deployment_write = DeploymentWrite::Planned;
         self.steps.push(Step::from(Write::Patch {
             id: ObjectId::new(Kind::Deployment, NamespacedName::of(meta)),
-            part: Part::Whole,
+            part: Part::Status,
             patch: json!({"metadata": {
                 "uid": meta.uid,
                 "annotations": {annotations::REVISION: revision.to_string()},

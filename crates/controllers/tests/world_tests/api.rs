@@ -292,15 +292,20 @@ fn merge_part(current: &Object, new: &Object, part: Part) -> Object {
     match part {
         Part::Whole => {
             value["status"] = current_value["status"].clone();
-            if value["spec"] != current_value["spec"] {
+            let of_deployment = current.kind() == Kind::Deployment;
+            let annotations = |of: &Value| of["metadata"]["annotations"].clone();
+            let is_annotated = of_deployment && annotations(&value) != annotations(&current_value);
+            if value["spec"] != current_value["spec"] || is_annotated {
                 let generation = current.meta().generation.unwrap_or(0) + 1;
                 value["metadata"]["generation"] = json!(generation);
             }
         }
         Part::Status => {
-            let status = value["status"].clone();
+            let (status, annotations) =
+                (value["status"].clone(), value["metadata"]["annotations"].clone());
             value = current_value;
             value["status"] = status;
+            value["metadata"]["annotations"] = annotations;
         }
     }
     decode(current.kind(), value)
