@@ -185,7 +185,7 @@ spec:
     contains(
         &why(&engine, &["pod/naked"]),
         &[
-            "every rung of its ladder was tried",
+            "its ladder is exhausted",
             "Ladder \"web\", Exhausted",
             "PodRestart naked",
             "restarting the whole pod (1 of 1)",

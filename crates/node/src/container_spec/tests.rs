@@ -178,7 +178,11 @@ fn security_that_cannot_be_is_refused_with_its_reason() {
         ),
         (
             json!({ "runAsUser": -1 }),
-            "securityContext.runAsUser: -1 is not between 0 and 4294967295",
+            "securityContext.runAsUser: -1 is not between 0 and 2147483647",
+        ),
+        (
+            json!({ "runAsGroup": 4_294_967_295_i64 }),
+            "securityContext.runAsGroup: 4294967295 is not between 0 and 2147483647",
         ),
         (
             json!({ "seccompProfile": { "type": "Localhost" } }),
