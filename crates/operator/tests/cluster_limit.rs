@@ -2,16 +2,19 @@
 //! bucket gives no more than it has (promise P5).
 #![allow(clippy::expect_used, reason = "a test says by failing what it expected")]
 
+mod failing;
+
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use rekindle_controllers::{Kind, Object, Outcome, Step, Write};
 use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, Work, kinds};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
-use serde_json::{Value, json};
+use serde_json::json;
 
-const BEGIN: Tick = Tick::from_secs(1_800_000_000);
+use failing::{BEGIN, failing_pod, typed};
+
 const NAMESPACES: usize = 6;
 const PODS: usize = 3;
 /// At once, and each minute.
@@ -40,30 +43,6 @@ struct World {
     revision: u64,
     under_way: Vec<(Work, Box<Step>)>,
     granted: Vec<Tick>,
-}
-
-fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).expect("an object of the kind")
-}
-
-fn failing_pod(namespace: &str, number: usize) -> Object {
-    let at = BEGIN.to_time();
-    let pod: Pod = typed(json!({
-        "metadata": {
-            "name": format!("web-{number}"), "namespace": namespace, "uid": format!("{namespace}-{number}"),
-            "resourceVersion": "1", "labels": {"app": "web"}, "creationTimestamp": at,
-        },
-        "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "app"}]},
-        "status": {
-            "phase": "Running", "startTime": at,
-            "conditions": [{"type": "Ready", "status": "False"}],
-            "containerStatuses": [{
-                "name": "app", "image": "app", "imageID": "", "ready": false, "restartCount": 0,
-                "state": {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at, "startedAt": at}},
-            }],
-        },
-    }));
-    Object::from(pod)
 }
 
 impl World {

@@ -2,6 +2,8 @@
 //! hold for what was held back, too (promise P5).
 #![allow(clippy::expect_used, reason = "a test says by failing what it expected")]
 
+mod failing;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -13,7 +15,8 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
-const BEGIN: Tick = Tick::from_secs(1_800_000_000);
+use failing::{BEGIN, failing_pod, typed};
+
 const PODS: usize = 20;
 const MINUTE: TickDuration = TickDuration::from_secs(60);
 /// A new pod is ready after this.
@@ -42,10 +45,6 @@ enum Budget {
     Forbids,
 }
 
-fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).expect("an object of the kind")
-}
-
 fn node(name: &str) -> Object {
     let node: Node = typed(json!({
         "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
@@ -55,26 +54,6 @@ fn node(name: &str) -> Object {
         },
     }));
     Object::from(node)
-}
-
-fn failing_pod(number: usize) -> Object {
-    let at = BEGIN.to_time();
-    let pod: Pod = typed(json!({
-        "metadata": {
-            "name": format!("web-{number}"), "namespace": "shop", "uid": format!("uid-{number}"),
-            "resourceVersion": "1", "labels": {"app": "web"}, "creationTimestamp": at,
-        },
-        "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "app"}]},
-        "status": {
-            "phase": "Running", "startTime": at,
-            "conditions": [{"type": "Ready", "status": "False"}],
-            "containerStatuses": [{
-                "name": "app", "image": "app", "imageID": "", "ready": false, "restartCount": 0,
-                "state": {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at, "startedAt": at}},
-            }],
-        },
-    }));
-    Object::from(pod)
 }
 
 /// What is stored when this is written.
@@ -109,7 +88,7 @@ impl World {
         let mut objects = BTreeMap::from([
             (Kind::Node, vec![node("n1")]),
             (Kind::RestartLadder, vec![Object::from(ladder)]),
-            (Kind::Pod, (0..PODS).map(failing_pod).collect()),
+            (Kind::Pod, (0..PODS).map(|number| failing_pod("shop", number)).collect()),
         ]);
         let mut desk = Desk::new(limits);
         for kind in kinds() {
@@ -340,7 +319,7 @@ fn a_ledger_that_nobody_takes_over_goes_when_its_attempts_would_not_count_any_mo
     world.run_for(TickDuration::from_millis(100_500));
     for number in 0..PODS {
         let pod = NamespacedName::new("shop", format!("web-{number}"));
-        let gone = Seen::Deleted(ObjectId::new(Kind::Pod, pod), format!("uid-{number}"));
+        let gone = Seen::Deleted(ObjectId::new(Kind::Pod, pod), format!("shop-{number}"));
         world.seen.push_back(gone);
     }
     let ledgers =

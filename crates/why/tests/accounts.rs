@@ -484,6 +484,27 @@ fn a_restart_that_a_budget_holds_back_is_said_to_be_due() {
 }
 
 #[test]
+fn what_would_help_follows_from_why_no_node_takes_a_pod() {
+    for (message, helps) in [
+        ("1 Insufficient memory", "make room:"),
+        (
+            "2 node(s) didn't have free ports for the requested pod ports",
+            "another pod has the node's port:",
+        ),
+        ("1 node(s) had untolerated taint(s)", "uncordon a node"),
+        ("1 node(s) didn't match Pod's node affinity/selector", "label a node"),
+        ("pod has unbound immediate PersistentVolumeClaims", "look at its PersistentVolumeClaims"),
+        ("1 something new", "mend what the message names"),
+    ] {
+        let mut pod = pod(json!({}));
+        pod["status"] = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": format!("0/1 nodes are available: {message}.")}]});
+        let advice = of_pod(&evidence(pod, vec![]), NOW).advice;
+        assert!(advice[0].starts_with(helps), "{message}: {advice:?}");
+    }
+}
+
+#[test]
 fn a_pod_that_no_node_has_room_for_is_blocked() {
     let mut pod = pod(json!({}));
     pod["status"] = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
