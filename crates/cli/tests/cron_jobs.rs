@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Engine, TIMEOUT, is, text};
+use support::{Engine, Objects, TIMEOUT, is, text};
 
 /// The time that a Job was made for, if a CronJob made it by itself.
 fn scheduled(job: &Value) -> Option<&str> {
@@ -85,4 +85,64 @@ fn a_cron_job_makes_jobs_in_time_and_by_hand_and_stops_when_it_is_told() {
 
     engine.kubectl(&["delete", "cronjob", "report"]);
     engine.kubectl(&["wait", "--for=delete", "job", "--all", TIMEOUT]);
+}
+
+/// Both are due each second; what they make ends when it is told to.
+const CONCURRENT: &str = r#"
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: patient}
+spec:
+  schedule: "@every 1s"
+  concurrencyPolicy: Forbid
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          terminationGracePeriodSeconds: 1
+          containers:
+          - name: work
+            image: localhost/host
+            command: [sh, -c, 'trap "exit 1" TERM; sleep 100000 & wait']
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: impatient}
+spec:
+  schedule: "@every 1s"
+  concurrencyPolicy: Replace
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          terminationGracePeriodSeconds: 1
+          containers:
+          - name: work
+            image: localhost/host
+            command: [sh, -c, 'trap "exit 1" TERM; sleep 100000 & wait']
+"#;
+
+#[test]
+fn a_run_beside_another_one_is_left_out_or_takes_its_place_as_the_policy_says() {
+    let engine = Engine::start();
+    engine.apply(CONCURRENT);
+    let jobs_of = |jobs: &Objects, cron_job: &str| -> Vec<String> {
+        let owned = |job: &Value| job["metadata"]["ownerReferences"][0]["name"] == cron_job;
+        jobs.iter().filter(|(_, job)| owned(job)).map(|(name, _)| name.clone()).collect()
+    };
+    let both = engine.until(&["jobs"], |jobs| {
+        ["patient", "impatient"].iter().all(|of| !jobs_of(jobs, of).is_empty())
+    });
+    engine.wait_for_event("patient", "JobAlreadyActive", "concurrency policy is Forbid");
+    let first = jobs_of(&both, "impatient");
+    let later = engine.until(&["jobs"], |jobs| {
+        let now = jobs_of(jobs, "impatient");
+        let replaced = !now.is_empty() && now.iter().all(|job| !first.contains(job));
+        replaced && !jobs_of(jobs, "patient").is_empty()
+    });
+    assert_eq!(jobs_of(&later, "patient"), jobs_of(&both, "patient"), "it goes on alone");
+    let active = engine.get("cronjob/patient")["status"]["active"].clone();
+    assert_eq!(active.as_array().map(Vec::len), Some(1), "{active}");
 }

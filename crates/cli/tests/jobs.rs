@@ -193,3 +193,49 @@ fn policies_of_jobs_decide_about_real_exits() {
     engine.wait_for("job/slow", ".status.ready", "1");
     std::fs::write(folder.path().join("end"), "").unwrap();
 }
+
+const SUSPENDED: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: later}
+spec:
+  suspend: true
+  template:
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 5
+      containers:
+      - name: later
+        image: localhost/host
+        command: [sh, -c, 'trap \"exit 1\" TERM; test -e /notes/end && exit 0; sleep 100000 & wait']
+        volumeMounts: [{name: notes, mountPath: /notes}]
+      volumes: [{name: notes, hostPath: {path: FOLDER, type: Directory}}]
+";
+
+#[test]
+fn a_suspended_job_has_no_pods_until_it_is_resumed_and_loses_them_without_failing() {
+    // the folder goes after the engine, whose pods end by what is in it
+    let folder = tempfile::Builder::new().prefix("rekindle-jobs-").tempdir().unwrap();
+    let engine = Engine::start();
+    engine.apply(&SUSPENDED.replace("FOLDER", &folder.path().display().to_string()));
+    wait(&engine, "later", "suspended");
+    let status = engine.get("job/later")["status"].clone();
+    assert_eq!(status["startTime"], serde_json::Value::Null, "{status}");
+    let suspend = |yes: bool| {
+        let patch = format!(r#"{{"spec":{{"suspend":{yes}}}}}"#);
+        engine.kubectl(&["patch", "job/later", "-p", &patch]);
+    };
+    suspend(false);
+    engine.wait_for("job/later", ".status.ready", "1");
+    engine.wait_for_event("later", "Resumed", "Job resumed");
+    suspend(true);
+    wait(&engine, "later", "suspended");
+    engine.kubectl(&["wait", "--for=delete", "pods", "-l", "job-name=later", TIMEOUT]);
+    engine.wait_for_event("later", "Suspended", "Job suspended");
+
+    std::fs::write(folder.path().join("end"), "").unwrap();
+    suspend(false);
+    wait(&engine, "later", "complete");
+    let status = engine.get("job/later")["status"].clone();
+    assert_eq!(status["failed"], serde_json::Value::Null, "{status}");
+}

@@ -100,3 +100,19 @@ fn a_broken_revision_stops_at_its_first_pod_and_is_taken_back_without_help() {
     rolled_out(&engine);
     engine.wait_for("sts/db", ".status.readyReplicas", "2");
 }
+
+#[test]
+fn ordinals_begin_where_they_are_told_to_and_claims_go_with_their_pods_when_that_is_asked_for() {
+    let engine = Engine::start();
+    let retention = "spec:\n  ordinals: {start: 3}\n  persistentVolumeClaimRetentionPolicy: {whenScaled: Delete, whenDeleted: Delete}";
+    engine.apply(&SET.replacen("spec:", retention, 1));
+    rolled_out(&engine);
+    let names = |kind: &str| engine.kubectl(&["get", kind, "-o", "name"]);
+    assert_eq!(names("pods"), "pod/db-3\npod/db-4\n");
+    assert_eq!(names("pvc"), "persistentvolumeclaim/data-db-3\npersistentvolumeclaim/data-db-4\n");
+    engine.kubectl(&["scale", "sts/db", "--replicas=1"]);
+    engine.kubectl(&["wait", "--for=delete", "pvc/data-db-4", TIMEOUT]);
+    assert_eq!(names("pvc"), "persistentvolumeclaim/data-db-3\n");
+    engine.kubectl(&["delete", "sts/db"]);
+    engine.kubectl(&["wait", "--for=delete", "pvc/data-db-3", TIMEOUT]);
+}
