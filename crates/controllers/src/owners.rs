@@ -2,12 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use crate::{Kind, Object, View};
+pub use rekindle_types::owners::controller_of;
 
-/// The reference that says which controller manages the object.
-pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
-    references(meta).iter().find(|reference| reference.controller == Some(true))
-}
+use crate::{Kind, Object, View};
 
 /// The UID of the workload that an object belongs to: of its controller's controller, else of its controller, else its own.
 pub fn root_uid(view: &View, object: &Object) -> String {

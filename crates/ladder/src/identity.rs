@@ -20,6 +20,7 @@ use rekindle_types::v1alpha1::RestartLedger;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::Policy;
+use rekindle_types::owners::controller_of;
 
 /// Bytes of an object's name, at most.
 const NAME_BYTES_MAX: usize = 253;
@@ -49,8 +50,7 @@ pub enum Lineage {
 /// The identity of a pod.
 pub fn identity(pod: &Pod) -> Identity {
     let meta = &pod.metadata;
-    let controller =
-        meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let controller = controller_of(meta);
     let own_name = || meta.name.clone().unwrap_or_default();
     let (ledger_name, lineage) = match controller {
         None => (own_name(), Lineage::Name),

@@ -5,6 +5,7 @@ use rekindle_types::v1alpha1::{LADDER_ANNOTATIONS, RestartLadder, annotated_ladd
 
 use crate::decide::fold;
 use crate::{Policy, PolicyError, select};
+use rekindle_types::owners::controller_of;
 
 /// The policy of a pod; none when no ladder has anything to do with it. A RestartLadder counts before annotations: whoever looks
 /// after a namespace must be able to say something else without a rollout of the workload.
@@ -33,8 +34,7 @@ fn of_annotations(pod: &Pod) -> Result<Option<Policy>, PolicyError> {
 }
 
 fn name_of(pod: &Pod) -> String {
-    let mut owners = pod.metadata.owner_references.iter().flatten();
-    match owners.find(|owner| owner.controller == Some(true)) {
+    match controller_of(&pod.metadata) {
         Some(owner) => format!("{}/{}", owner.kind.to_lowercase(), owner.name),
         None => format!("pod/{}", pod.metadata.name.as_deref().unwrap_or_default()),
     }

@@ -2,6 +2,7 @@
 //! them.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::Rung;
@@ -132,11 +133,11 @@ impl<'a> PodView<'a> {
         let phase = status.and_then(|s| s.phase.as_deref());
         let finished = matches!(phase, Some("Succeeded" | "Failed"));
         let deleted = pod.metadata.deletion_timestamp.is_some();
-        let condition = |type_: &str| {
+        let condition_of = |type_: &str| {
             status.and_then(|s| s.conditions.iter().flatten().find(|c| c.type_ == type_))
         };
-        let fails = condition("Ready").is_some_and(|c| c.reason.as_deref() == Some(POD_FAILED));
-        let condition = condition("PodReadyToStartContainers");
+        let fails = condition_of("Ready").is_some_and(|c| c.reason.as_deref() == Some(POD_FAILED));
+        let condition = condition_of("PodReadyToStartContainers");
         let sandbox = match condition {
             Some(condition) if condition.status == "False" => Sandbox::Missing,
             Some(_) | None => Sandbox::Stands,
@@ -276,11 +277,9 @@ fn is_of_newest(before: &ContainerStateTerminated, status: Option<&ContainerStat
 
 /// A static pod is its node's alone, and the pod of a DaemonSet has no other node.
 fn impossible(pod: &Pod) -> &'static [Rung] {
-    let mut owners = pod.metadata.owner_references.iter().flatten();
-    let controller = owners.find(|owner| owner.controller == Some(true));
     if is_mirror(pod) {
         &[Rung::Recreate, Rung::Reschedule, Rung::Rollback]
-    } else if controller.is_some_and(|owner| owner.kind == "DaemonSet") {
+    } else if is_controlled_by(&pod.metadata, "DaemonSet") {
         &[Rung::Reschedule]
     } else {
         &[]

@@ -13,6 +13,7 @@ pub mod local_path;
 pub mod log_options;
 pub mod metrics;
 pub mod oom;
+pub mod owners;
 pub mod pod_annotations;
 pub mod quantity;
 pub mod reasons;

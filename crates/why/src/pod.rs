@@ -151,10 +151,10 @@ fn unscheduled(pod: &Pod) -> Option<Verdict> {
         "another pod has the node's port: give this one another hostPort, end the other one, or add a machine"
     } else if message.contains("taint") || message.contains("unschedulable") {
         "uncordon a node, take its taint away, or give the pod a toleration"
-    } else if message.contains("affinity") || message.contains("selector") {
-        "label a node so that the pod's nodeSelector or affinity finds it, or mend these"
     } else if message.to_ascii_lowercase().contains("volume") {
         "look at its PersistentVolumeClaims"
+    } else if message.contains("affinity") || message.contains("selector") {
+        "label a node so that the pod's nodeSelector or affinity finds it, or mend these"
     } else {
         "mend what the message names; the scheduler tries again whenever something changes"
     };

@@ -7,7 +7,8 @@ use rekindle_types::Tick;
 use crate::registry::field_error::{FieldError, Problem};
 use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{Path, items, numbers, text};
+use crate::validation::{Path, numbers, text};
+use rekindle_types::owners::controller_of;
 
 impl ApiKind for ControllerRevision {
     const NAMES: Names = Names {
@@ -56,8 +57,7 @@ impl ApiKind for ControllerRevision {
 
 /// `statefulset.apps/web`, or `<none>`.
 fn controller(meta: &ObjectMeta) -> String {
-    let owners = items(meta.owner_references.as_ref());
-    let Some(owner) = owners.iter().find(|owner| owner.controller == Some(true)) else {
+    let Some(owner) = controller_of(meta) else {
         return "<none>".to_owned();
     };
     let kind = owner.kind.to_lowercase();

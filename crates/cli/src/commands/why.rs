@@ -200,20 +200,25 @@ impl Reader {
     }
 
     async fn restarts(&self, of: &Restarts) -> anyhow::Result<Vec<PodRestart>> {
-        let params = match of {
-            Restarts::OfPod(pod) => ListParams::default().fields(&format!("spec.podName={pod}")),
-            Restarts::OfNamespace => ListParams::default(),
+        let (params, pod) = match of {
+            Restarts::OfPod(pod) => {
+                (ListParams::default().fields(&format!("spec.podName={pod}")), Some(pod))
+            }
+            Restarts::OfNamespace => (ListParams::default(), None),
             Restarts::None => return Ok(Vec::new()),
         };
         let api: Api<PodRestart> = Api::namespaced(self.client().clone(), &self.lookup.namespace);
         let listed = match api.list(&params).await {
-            // a cluster without field selectors on our kinds; those of other pods are left out later
+            // a cluster without field selectors on our kinds: those of other pods are left out here
             Err(kube::Error::Api(answer)) if answer.code == 400 => {
                 api.list(&ListParams::default()).await
             }
             listed => listed,
         };
-        unless_unknown(listed).context("list the restarts that were asked for")
+        let mut restarts =
+            unless_unknown(listed).context("list the restarts that were asked for")?;
+        restarts.retain(|restart| pod.is_none_or(|pod| restart.spec.pod_name == *pod));
+        Ok(restarts)
     }
 
     async fn events(&self, of: &ObjectMeta) -> anyhow::Result<Vec<Event>> {
@@ -250,7 +255,7 @@ async fn own_ledger(
     ledgers: &Api<RestartLedger>,
 ) -> kube::Result<Option<RestartLedger>> {
     match ledgers.get(pod).await {
-        // no such ledger, or nobody knows the kind
+        // no such ledger, nobody knows the kind, or it is not for this user to read
         Err(kube::Error::Api(answer)) if matches!(answer.code, 403 | 404) => Ok(None),
         read => read.map(Some),
     }

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
+use rekindle_types::owners::{controller_of, is_controlled_by};
 use rekindle_types::pod_annotations::{SAFE_TO_EVICT, is_mirror};
 use serde_json::json;
 
@@ -134,15 +135,14 @@ fn full_name(pod: &Pod) -> String {
 
 /// Pods of a DaemonSet and those of the node's own files run nowhere else.
 fn belongs_to_node(pod: &Pod) -> bool {
-    let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
-    is_mirror(pod) || owner.is_some_and(|owner| owner.kind == "DaemonSet")
+    is_mirror(pod) || is_controlled_by(&pod.metadata, "DaemonSet")
 }
 
 /// True for a pod that runs and is made again by nobody.
 fn is_lost(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let is_over = matches!(phase, Some("Succeeded" | "Failed"));
-    !is_over && pod.owner_references().iter().all(|owner| owner.controller != Some(true))
+    !is_over && controller_of(&pod.metadata).is_none()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use rekindle_types::int_or_percent::{Rounding, scaled};
 
 use crate::validation::amounts;
+use rekindle_types::owners::controller_of;
 
 /// Why a budget never allows a disruption, however healthy its pods are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +57,7 @@ impl Deadlock {
         let spec = budget.spec.as_ref()?;
         Self::of_spec(spec).or_else(|| {
             let status = budget.status.as_ref()?;
-            let owners = pod.metadata.owner_references.iter().flatten();
-            let is_managed = owners.into_iter().any(|owner| owner.controller == Some(true));
+            let is_managed = controller_of(&pod.metadata).is_some();
             match status.expected_pods.unwrap_or(0) {
                 0 if !is_managed => Some(Self::Unmanaged),
                 expected => Self::of_counts(status.desired_healthy.unwrap_or(0), expected),

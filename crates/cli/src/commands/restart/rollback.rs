@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
+use rekindle_types::owners::controller_of;
 
 /// Upstream's annotation of a ReplicaSet: the number of its revision.
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -27,13 +27,13 @@ pub(super) async fn one_of_each(client: &Client, pods: Vec<Pod>) -> anyhow::Resu
 
 fn newest_of_each(pods: Vec<Pod>, sets: &[ReplicaSet]) -> Vec<Pod> {
     let of_deployment = |set: &ReplicaSet| {
-        let deployment = controller(set)?.uid.clone();
+        let deployment = controller_of(&set.metadata)?.uid.clone();
         let revision = set.annotations().get(REVISION)?.parse::<i64>().ok()?;
         Some((set.uid()?, (deployment, revision)))
     };
     let revisions: BTreeMap<String, (String, i64)> =
         sets.iter().filter_map(of_deployment).collect();
-    let revision_of = |pod: &Pod| Some(revisions.get(&controller(pod)?.uid)?.clone());
+    let revision_of = |pod: &Pod| Some(revisions.get(&controller_of(&pod.metadata)?.uid)?.clone());
     let mut newest: BTreeMap<String, (i64, Option<String>)> = BTreeMap::new();
     for pod in &pods {
         let Some((deployment, revision)) = revision_of(pod) else { continue };
@@ -47,10 +47,6 @@ fn newest_of_each(pods: Vec<Pod>, sets: &[ReplicaSet]) -> Vec<Pod> {
         None => true,
     };
     pods.into_iter().filter(chosen).collect()
-}
-
-fn controller(object: &impl ResourceExt) -> Option<&OwnerReference> {
-    object.owner_references().iter().find(|owner| owner.controller == Some(true))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use rekindle_types::pod_annotations::is_mirror;
 use super::rollback;
 use crate::args::{Restart, RungArg};
 use crate::target::{self, Lookup, Named, Target, TargetKind};
+use rekindle_types::owners::is_controlled_by;
 
 /// Each pod once, in the order of the targets and of their names. Of a group, pods that have ended or are being deleted are
 /// passed over and named; a pod that is a target by itself is left to the API's answer.
@@ -112,7 +113,7 @@ fn passed_over(rung: RungArg, pod: &Pod) -> Option<&'static str> {
     if is_mirror(pod) && makes_a_new_pod(rung) {
         return Some("it is a static pod: its node alone can replace it");
     }
-    if rung == RungArg::Reschedule && controlled_by(pod, "DaemonSet") {
+    if rung == RungArg::Reschedule && is_controlled_by(&pod.metadata, "DaemonSet") {
         return Some("it is of a DaemonSet and has no other node");
     }
     match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
@@ -126,10 +127,6 @@ fn makes_a_new_pod(rung: RungArg) -> bool {
         RungArg::Container | RungArg::Containers | RungArg::Pod => false,
         RungArg::Recreate | RungArg::Reschedule | RungArg::Rollback => true,
     }
-}
-
-fn controlled_by(pod: &Pod, kind: &str) -> bool {
-    pod.owner_references().iter().any(|owner| owner.controller == Some(true) && owner.kind == kind)
 }
 
 #[cfg(test)]
