@@ -23,7 +23,6 @@ use crate::reviews;
 use crate::selectors::FieldSelector;
 use crate::shared::{ApiParts, Shared};
 use crate::status::ApiError;
-use crate::stored::decode_stored;
 use crate::subresources;
 use crate::verbs;
 
@@ -135,7 +134,7 @@ impl Api {
         let entry = self.shared.registry.find("", "v1", "nodes");
         let found = entry.and_then(|entry| {
             let object = self.shared.store.get(&keys::object(entry, "", name))?;
-            let node = decode_stored(entry, &object).ok()?;
+            let node = self.shared.read(entry, &object).ok()?;
             node.meta().labels.clone()
         });
         found.unwrap_or_default()

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rekindle_store::{Expect, Mutation, Object, Pending, StoreError};
+use rekindle_store::{Expect, Mutation, Object, Pending, Revision, StoreError};
 
 use crate::outcome::{Answer, Outcome, WriteInFlight};
 use crate::registry::{AnyObject, Context, KindEntry};
@@ -194,17 +194,20 @@ pub(crate) fn put(
     expect: Expect,
     object: Box<dyn AnyObject>,
 ) -> Result<Pending, StoreError> {
-    let (object, text) = (RefCell::new(object), RefCell::new(Bytes::new()));
-    let encode = |revision: rekindle_store::Revision| {
+    let object = RefCell::new(object);
+    let written = RefCell::new((Revision(0), Bytes::new()));
+    let encode = |revision: Revision| {
         let mut object = object.borrow_mut();
         object.meta_mut().resource_version = Some(revision.to_string());
         // boxed, so that what stays in memory has no room left over from its encoding
         let encoded = Bytes::from(object.to_json().into_boxed_slice());
-        text.replace(encoded.clone());
+        written.replace((revision, encoded.clone()));
         encoded
     };
     let pending = api.store.write(key, expect, Mutation::Put(&encode))?;
-    api.decoded.put(&key.into(), text.into_inner(), object.into_inner().into());
+    let (revision, value) = written.into_inner();
+    let stored = Object { key: key.into(), revision, value };
+    api.decoded.put(&stored, object.into_inner().into());
     Ok(pending)
 }
 

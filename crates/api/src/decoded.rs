@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use rekindle_store::{Key, Object};
+use rekindle_store::{Key, Object, Revision};
 
 use crate::registry::AnyObject;
 
@@ -34,6 +34,7 @@ impl Default for Generations {
 
 #[derive(Clone)]
 struct Entry {
+    revision: Revision,
     text: Bytes,
     object: Arc<dyn AnyObject>,
 }
@@ -52,11 +53,18 @@ impl Decoded {
         found
     }
 
-    /// Remembers what is behind a text.
-    pub(crate) fn put(&self, key: &Key, text: Bytes, object: Arc<dyn AnyObject>) {
+    /// Remembers what is behind a text, unless a newer version is remembered: who reads what was before does so once, and who changes
+    /// what is does so again and again.
+    pub(crate) fn put(&self, stored: &Object, object: Arc<dyn AnyObject>) {
+        let Object { key, revision, value } = stored;
         let mut generations = self.lock();
+        let known = generations.young.get(key).or_else(|| generations.old.get(key));
+        if known.is_some_and(|known| known.revision > *revision) {
+            return;
+        }
         generations.old.remove(key);
-        generations.add(key.clone(), Entry { text, object });
+        let entry = Entry { revision: *revision, text: value.clone(), object };
+        generations.add(key.clone(), entry);
     }
 
     /// The object is gone.
@@ -97,7 +105,6 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use rekindle_store::Revision;
 
     use super::*;
 
@@ -107,7 +114,24 @@ mod tests {
 
     fn remember(decoded: &Decoded, stored: &Object) {
         let object: Arc<dyn AnyObject> = Arc::new(ConfigMap::default());
-        decoded.put(&stored.key, stored.value.clone(), object);
+        decoded.put(stored, object);
+    }
+
+    #[test]
+    fn what_is_read_of_an_older_version_does_not_displace_the_newest() {
+        let decoded = Decoded::default();
+        let [first, second] = [1, 2].map(|revision| Object {
+            revision: Revision(revision),
+            ..object("/a", &revision.to_string())
+        });
+        remember(&decoded, &second);
+        remember(&decoded, &first);
+        assert!(decoded.get(&second).is_some());
+        assert!(decoded.get(&first).is_none());
+        // a write that failed was remembered, and the store gave its revision again
+        let again = Object { revision: Revision(2), ..object("/a", "again") };
+        remember(&decoded, &again);
+        assert!(decoded.get(&again).is_some());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -79,8 +80,17 @@ impl Shared {
             return Ok(known);
         }
         let read: Arc<dyn AnyObject> = decode_stored(entry, stored)?.into();
-        self.decoded.put(&stored.key, stored.value.clone(), read.clone());
+        self.decoded.put(stored, read.clone());
         Ok(read)
+    }
+
+    /// The same as the type that it is of; none when it is of another one.
+    pub(crate) fn read_as<T: Any + Send + Sync>(
+        &self,
+        entry: &KindEntry,
+        stored: &Object,
+    ) -> Result<Option<Arc<T>>, ApiError> {
+        Ok(self.read(entry, stored)?.into_any().downcast().ok())
     }
 
     /// What is stored, as the parts of the API that know no requests see it.

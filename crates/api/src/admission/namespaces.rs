@@ -64,8 +64,7 @@ pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<()
         .store
         .newest(&keys::object(entry, "", namespace))
         .ok_or_else(|| ApiError::not_found(entry, namespace))?;
-    let stored = decode_stored(entry, &stored)?;
-    if !object_meta::is_being_deleted(stored.meta()) {
+    if !object_meta::is_being_deleted(call.api.read(entry, &stored)?.meta()) {
         return Ok(());
     }
     let why = format!(
@@ -133,7 +132,7 @@ pub(super) fn refurnish(
     let stays = api
         .store
         .newest(&keys::object(namespaces, "", namespace))
-        .and_then(|stored| decode_stored(namespaces, &stored).ok())
+        .and_then(|stored| api.read(namespaces, &stored).ok())
         .is_some_and(|namespace| !object_meta::is_being_deleted(namespace.meta()));
     if stays { furnish(api, namespace, now) } else { Ok(Vec::new()) }
 }

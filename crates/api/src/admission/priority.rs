@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_store::{Object, Pending, RangeQuery, StoreError};
+use rekindle_store::{Pending, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
 use super::namespaces;
@@ -17,7 +17,6 @@ use crate::kinds::priority_class::{PREEMPTION_POLICY, SYSTEM_CLASSES};
 use crate::registry::{AnyObject, KindEntry};
 use crate::shared::Shared;
 use crate::status::ApiError;
-use crate::stored::decode_stored;
 use crate::validation::text;
 
 const GROUP: &str = "scheduling.k8s.io";
@@ -77,11 +76,11 @@ struct Granted {
 }
 
 impl Granted {
-    fn by(class: PriorityClass) -> Self {
+    fn by(class: &PriorityClass) -> Self {
         Self {
-            class: class.metadata.name,
+            class: class.metadata.name.clone(),
             priority: class.value.unwrap_or_default(),
-            preemption_policy: class.preemption_policy,
+            preemption_policy: class.preemption_policy.clone(),
         }
     }
 
@@ -115,7 +114,7 @@ fn resolve(call: &Call<'_>, pod: &str, spec: &PodSpec) -> Result<Granted, ApiErr
     let named = text(spec.priority_class_name.as_ref());
     if named.is_empty() {
         let default = default_class(call.api)?;
-        return Ok(default.map_or_else(
+        return Ok(default.as_deref().map_or_else(
             || Granted {
                 class: None,
                 priority: PRIORITY_DEFAULT,
@@ -126,10 +125,10 @@ fn resolve(call: &Call<'_>, pod: &str, spec: &PodSpec) -> Result<Granted, ApiErr
     }
     let found = entry(call.api).and_then(|entry| {
         let stored = call.api.store.newest(&keys::object(entry, "", named))?;
-        Some(read(entry, &stored))
+        Some(call.api.read_as::<PriorityClass>(entry, &stored))
     });
     match found.transpose()?.flatten() {
-        Some(class) => Ok(Granted::by(class)),
+        Some(class) => Ok(Granted::by(&class)),
         None => {
             let why = format!("no PriorityClass with name {named} was found");
             Err(ApiError::forbidden(call.entry, pod, &why))
@@ -147,7 +146,7 @@ pub(crate) fn check_default(call: &Call<'_>, object: &dyn AnyObject) -> Result<(
         return Ok(());
     }
     let name = text(class.metadata.name.as_ref());
-    match default_class(call.api)?.and_then(|default| default.metadata.name) {
+    match default_class(call.api)?.and_then(|default| default.metadata.name.clone()) {
         Some(default) if default != name => {
             let why = format!(
                 "PriorityClass {default} is already marked as default. Only one default can exist"
@@ -159,18 +158,15 @@ pub(crate) fn check_default(call: &Call<'_>, object: &dyn AnyObject) -> Result<(
 }
 
 /// The class of pods that name none.
-fn default_class(api: &Shared) -> Result<Option<PriorityClass>, ApiError> {
+fn default_class(api: &Shared) -> Result<Option<Arc<PriorityClass>>, ApiError> {
     let Some(entry) = entry(api) else { return Ok(None) };
     let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
     for stored in api.store.range(&query)?.objects {
-        let class = read(entry, &stored)?.filter(|class| class.global_default == Some(true));
+        let class = api.read_as::<PriorityClass>(entry, &stored)?;
+        let class = class.filter(|class| class.global_default == Some(true));
         if class.is_some() {
             return Ok(class);
         }
     }
     Ok(None)
-}
-
-fn read(entry: &KindEntry, stored: &Arc<Object>) -> Result<Option<PriorityClass>, ApiError> {
-    Ok(decode_stored(entry, stored)?.as_any().downcast_ref::<PriorityClass>().cloned())
 }

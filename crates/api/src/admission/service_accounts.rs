@@ -1,6 +1,8 @@
 //! What a new pod takes over from its ServiceAccount: an identity at the API, mounted into its containers, and the secrets to
 //! pull with, unless the pod names its own. Source: upstream's `plugin/pkg/admission/serviceaccount`.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{
     ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath,
     ObjectFieldSelector, Pod, PodSpec, ProjectedVolumeSource, ServiceAccount,
@@ -13,7 +15,6 @@ use crate::call::Call;
 use crate::keys;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
-use crate::stored::decode_stored;
 use crate::validation::{items, text};
 
 /// The account of pods that name none.
@@ -54,7 +55,7 @@ fn account_of(
     call: &Call<'_>,
     spec: &PodSpec,
     pod: &str,
-) -> Result<Option<ServiceAccount>, ApiError> {
+) -> Result<Option<Arc<ServiceAccount>>, ApiError> {
     let Some(entry) = call.api.registry.find("", "v1", "serviceaccounts") else {
         return Ok(None);
     };
@@ -69,8 +70,7 @@ fn account_of(
         );
         return Err(ApiError::forbidden(call.entry, pod, &why));
     };
-    let account = decode_stored(entry, &stored)?;
-    Ok(account.as_any().downcast_ref().cloned())
+    call.api.read_as(entry, &stored)
 }
 
 /// The pod's own word counts before that of its account.

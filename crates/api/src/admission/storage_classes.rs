@@ -16,7 +16,6 @@ use crate::object_meta;
 use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::shared::Shared;
 use crate::status::ApiError;
-use crate::stored::decode_stored;
 
 const GROUP: &str = "storage.k8s.io";
 
@@ -38,11 +37,10 @@ fn default_class(call: &Call<'_>) -> Result<Option<String>, ApiError> {
     let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
     let mut newest: Option<ObjectMeta> = None;
     for stored in call.api.store.range(&query)?.objects {
-        let object = decode_stored(entry, &stored)?;
-        let Some(class) = object.as_any().downcast_ref::<StorageClass>() else { continue };
+        let Some(class) = call.api.read_as::<StorageClass>(entry, &stored)? else { continue };
         let made = |meta: &ObjectMeta| meta.creation_timestamp.as_ref().map(Tick::from);
         // Of two from the same second the first by name, as upstream.
-        if is_default(class)
+        if is_default(&class)
             && newest.as_ref().is_none_or(|newest| made(&class.metadata) > made(newest))
         {
             newest = Some(class.metadata.clone());

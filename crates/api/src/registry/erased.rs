@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::decode_error::DecodeError;
 use super::field_error::FieldError;
@@ -57,7 +57,7 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree.
     fn to_value(&self) -> Value;
-    /// The same of [`ApiKind::status_alone`], or of the whole object.
+    /// The same of what a patch of metadata and status is applied to: these two, or the whole object. See [`ApiKind::status_alone`].
     fn to_status_value(&self) -> Value;
     /// Whether both are the same kind with the same content.
     fn same_as(&self, other: &dyn AnyObject) -> bool;
@@ -141,7 +141,13 @@ impl<K: ApiKind> AnyObject for K {
         serde_json::to_value(self).expect("API objects have text keys only, so JSON can hold them")
     }
     fn to_status_value(&self) -> Value {
-        self.status_alone().map_or_else(|| self.to_value(), |alone| alone.to_value())
+        let Some(status) = self.status_alone() else { return self.to_value() };
+        let mut value =
+            json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": self.metadata()});
+        if !status.is_null() {
+            value["status"] = status;
+        }
+        value
     }
     fn same_as(&self, other: &dyn AnyObject) -> bool {
         other.as_any().downcast_ref::<K>() == Some(self)

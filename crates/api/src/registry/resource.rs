@@ -9,6 +9,7 @@ use rekindle_types::Tick;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::field_error::FieldError;
 
@@ -51,9 +52,9 @@ pub trait ApiKind:
     /// Before an update through `/status`: keep everything but status (and what Kubernetes lets through with it).
     fn prepare_for_status_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
-    /// The object without all that an update through `/status` keeps as it is: what a patch of nothing but metadata and status is
-    /// applied to. None when the kind has nothing large to leave out.
-    fn status_alone(&self) -> Option<Self> {
+    /// The status, of a kind that has much else which an update through `/status` keeps as it is: a patch of nothing but metadata and
+    /// status is applied to these two. None when the kind has nothing large to leave out.
+    fn status_alone(&self) -> Option<Value> {
         None
     }
 

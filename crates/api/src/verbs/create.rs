@@ -36,25 +36,33 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     warnings.extend(admission::warnings(call, object.as_ref()));
 
     let prefix = object.meta().generate_name.clone().unwrap_or_default();
-    let generated = object_meta::name(object.as_ref()).is_empty() && !prefix.is_empty();
-    for attempt in 0..NAMES_TRIED_MAX {
-        let mut object = object.boxed_clone();
-        if generated {
-            object.meta_mut().name = Some(call.api.generated_name(&prefix));
-        }
-        object.complete_new();
-        admission::complete(call.entry, object.as_mut());
-        validate(call, object.as_ref()).map_err(|error| error.with_warnings(warnings.clone()))?;
-        admission::check_write(call, object.as_ref(), None)?;
-        match write(call, object, &warnings)? {
+    if !object_meta::name(object.as_ref()).is_empty() || prefix.is_empty() {
+        return write_named(call, object, &warnings)?
+            .map_err(|name| ApiError::already_exists(call.entry, &name));
+    }
+    let mut taken = String::new();
+    for _ in 0..NAMES_TRIED_MAX {
+        let mut named = object.boxed_clone();
+        named.meta_mut().name = Some(call.api.generated_name(&prefix));
+        match write_named(call, named, &warnings)? {
             Ok(outcome) => return Ok(outcome),
-            Err(name) if !generated || attempt + 1 == NAMES_TRIED_MAX => {
-                return Err(ApiError::already_exists(call.entry, &name));
-            }
-            Err(_) => {}
+            Err(name) => taken = name,
         }
     }
-    Err(ApiError::internal("no free name was found"))
+    Err(ApiError::already_exists(call.entry, &taken))
+}
+
+/// Completes, checks and writes an object that has its name. The inner error is the name, when it was taken already.
+fn write_named(
+    call: &Call<'_>,
+    mut object: Box<dyn AnyObject>,
+    warnings: &[String],
+) -> Result<Result<Outcome, String>, ApiError> {
+    object.complete_new();
+    admission::complete(call.entry, object.as_mut());
+    validate(call, object.as_ref()).map_err(|error| error.with_warnings(warnings.to_vec()))?;
+    admission::check_write(call, object.as_ref(), None)?;
+    write(call, object, warnings)
 }
 
 /// What is refused before anything else is looked at.

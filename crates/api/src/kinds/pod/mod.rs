@@ -13,6 +13,7 @@ mod volumes;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::{Tick, resources, taints};
+use serde_json::{Value, json};
 
 use super::fill::{self, Desired};
 use super::ladder_annotations;
@@ -86,9 +87,8 @@ impl ApiKind for Pod {
         self.status.get_or_insert_default().qos_class = class;
     }
 
-    fn status_alone(&self) -> Option<Self> {
-        let (metadata, status) = (self.metadata.clone(), self.status.clone());
-        Some(Self { metadata, spec: None, status })
+    fn status_alone(&self) -> Option<Value> {
+        Some(json!(self.status))
     }
 
     fn prepare_for_resize(&mut self, old: &Self) {

@@ -1,5 +1,7 @@
 //! What the disruption budget of a pod says to its eviction.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -12,7 +14,6 @@ use crate::kinds::pod_disruption_budget::deadlock::Deadlock;
 use crate::registry::KindEntry;
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Cause};
-use crate::stored::decode_stored;
 use crate::validation::{selector, text};
 
 /// Evictions that the budget's controller has not seen yet, at most (upstream's `MaxDisruptedPodSize`).
@@ -41,7 +42,7 @@ pub(super) fn ask(call: &Call<'_>, pod: &Pod, dry_run: DryRun) -> Result<Permit,
         return Ok(Permit::Given);
     };
     let mut covering = covering(call, entry, pod)?.into_iter();
-    let Some((stored, mut budget)) = covering.next() else { return Ok(Permit::Given) };
+    let Some((stored, budget)) = covering.next() else { return Ok(Permit::Given) };
     if covering.next().is_some() {
         return Err(ApiError::failure(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
@@ -52,6 +53,7 @@ pub(super) fn ask(call: &Call<'_>, pod: &Pod, dry_run: DryRun) -> Result<Permit,
         Ok(Decision::NotCounted) => Ok(Permit::Given),
         Ok(Decision::Counted) if dry_run == DryRun::All => Ok(Permit::Given),
         Ok(Decision::Counted) => {
+            let mut budget = PodDisruptionBudget::clone(&budget);
             take(&mut budget, text(pod.metadata.name.as_ref()), call.request.now.to_time());
             let expect = Expect::Revision(stored.revision);
             Ok(Permit::Taken(put(call.api, stored.key.as_str(), expect, Box::new(budget))?))
@@ -65,16 +67,15 @@ fn covering(
     call: &Call<'_>,
     entry: &KindEntry,
     pod: &Pod,
-) -> Result<Vec<(std::sync::Arc<Object>, PodDisruptionBudget)>, ApiError> {
+) -> Result<Vec<(Arc<Object>, Arc<PodDisruptionBudget>)>, ApiError> {
     let prefix = keys::collection(entry, &call.path.namespace);
     let range = call.api.store.range(&RangeQuery { prefix, ..RangeQuery::default() })?;
     let mut covering = Vec::new();
     for visible in range.objects {
         let Some(stored) = call.api.store.newest(visible.key.as_str()) else { continue };
-        let object = decode_stored(entry, &stored)?;
-        let Some(budget) = object.as_any().downcast_ref::<PodDisruptionBudget>() else { continue };
-        if covers(budget, pod) {
-            covering.push((stored, budget.clone()));
+        let budget = call.api.read_as::<PodDisruptionBudget>(entry, &stored)?;
+        if let Some(budget) = budget.filter(|budget| covers(budget, pod)) {
+            covering.push((stored, budget));
         }
     }
     Ok(covering)
