@@ -88,8 +88,6 @@ pub(crate) struct PodOnNode {
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) status: Option<Box<PodStatus>>,
-    /// The newest status that was to be written, also when it was.
-    pub(crate) said: Option<Box<PodStatus>>,
     pub(crate) reports: Vec<Report>,
     pub(crate) finished: bool,
 }

@@ -41,4 +41,4 @@ pub use script::Change;
 pub use server::Figures;
 pub use timeline::{Outage, Span, Timeline};
 pub use trace::Trace;
-pub use world::{BEGIN, World};
+pub use world::{BEGIN, Records, World};

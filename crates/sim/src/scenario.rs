@@ -9,7 +9,7 @@ use crate::error::SimError;
 use crate::outcome::Outcome;
 use crate::script::{Script, check_duration, check_nodes, wrong};
 use crate::spoken::spoken;
-use crate::world::World;
+use crate::world::{Records, World};
 
 /// A run is told to whoever waits for it so many times.
 const TOLD: u64 = 200;
@@ -181,6 +181,7 @@ impl Scenario {
         }
         let mut world = World::new(seed, script.nodes, script.behaviours.clone(), config)?;
         world.measure(script.duration);
+        world.set_records(Records::Counted);
         for (at, change) in script.changes(seed)? {
             world.change_at(at, change);
         }

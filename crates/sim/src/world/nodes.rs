@@ -93,8 +93,10 @@ impl World {
         }
         // while nobody heard of them their pods were made not ready
         for pod in self.pods.values_mut().filter(|pod| back.contains(&pod.node)) {
-            let backlog = &mut pod.backlog;
-            backlog.status = backlog.status.take().or_else(|| backlog.said.clone());
+            let newest = pod.core.status();
+            if newest.phase.is_some() {
+                pod.backlog.status.get_or_insert_with(|| Box::new(newest.clone()));
+            }
         }
         self.resync_all(&back);
         self.availability.cut_off(&self.cut_off);
@@ -268,7 +270,6 @@ impl World {
             let counts = status.container_statuses.iter_mut().flatten();
             counts.for_each(|container| container.restart_count = 0);
         }
-        pod.backlog.said = Some(status.clone());
         if self.cut_off.contains(&pod.node) {
             pod.backlog.status = Some(status);
             return;
