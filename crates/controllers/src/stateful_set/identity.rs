@@ -21,7 +21,7 @@ pub(super) fn set_name(set: &StatefulSet) -> &str {
 /// The ordinals that the set wants.
 pub(super) fn ordinals(set: &StatefulSet) -> Range<i32> {
     let start = set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
-    start..start.saturating_add(set.spec.replicas.unwrap_or(1))
+    start..start.saturating_add(set.spec.replicas.unwrap_or(1).max(0))
 }
 
 /// The ordinal of a pod, if its name is one of the set's. `web-01` is none: `web-1` would be a second pod of ordinal 1.

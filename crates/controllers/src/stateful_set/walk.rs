@@ -1,6 +1,6 @@
 //! One look at the pods of a StatefulSet in the order of their ordinals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
@@ -16,6 +16,9 @@ use crate::events::{Note, Severity};
 use crate::plan::{Part, Step, Write};
 use crate::pods::{self, Availability};
 use crate::{NamespacedName, Object, Plan, View, owners, revisions};
+
+/// Pods made, and pods deleted, at most in one go, as of ReplicaSets and Jobs.
+const BURST: usize = 500;
 
 /// How a pod that exists is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +81,14 @@ pub(super) struct Walk<'a> {
     /// Whether a pod waits for the one before it.
     blocked: Pace,
     now: Tick,
+    /// Who keeps claims that there are.
+    keepers: Vec<Step>,
+    /// Deletions, and labels that lack.
+    mends: Vec<Step>,
+    /// New claims.
     claims: Vec<Step>,
-    steps: Vec<Step>,
+    /// New pods.
+    creations: Vec<Step>,
     notes: Vec<Note>,
     again_at: Option<Tick>,
 }
@@ -105,8 +114,10 @@ impl<'a> Walk<'a> {
             strategy: rolling::strategy(set),
             blocked: if is_parallel { Pace::On } else { Pace::Stop },
             now,
+            keepers: Vec::new(),
+            mends: Vec::new(),
             claims: Vec::new(),
-            steps: Vec::new(),
+            creations: Vec::new(),
             notes: Vec::new(),
             again_at: None,
         }
@@ -114,8 +125,8 @@ impl<'a> Walk<'a> {
 
     /// Up the ordinals, down what is beyond them, and then the update.
     pub(super) fn go(&mut self) {
-        for (index, ordinal) in identity::ordinals(self.set).enumerate() {
-            if self.at(index, ordinal) == Pace::Stop {
+        for ordinal in self.stations() {
+            if self.at(ordinal) == Pace::Stop {
                 return;
             }
         }
@@ -125,19 +136,30 @@ impl<'a> Walk<'a> {
         self.update();
     }
 
-    /// What was found out: claims before pods.
+    /// Where there is something to look at, in order: the ordinals that have a pod, and the first of those that lack one.
+    fn stations(&self) -> BTreeSet<i32> {
+        let wanted = identity::ordinals(self.set);
+        let there = self.pods.range(wanted.clone()).map(|(ordinal, _)| *ordinal);
+        let missing = wanted.filter(|ordinal| !self.pods.contains_key(ordinal)).take(BURST);
+        there.chain(missing).collect()
+    }
+
+    /// What was found out: whose a claim is before the end of a pod, claims before their pods. What a quota or a webhook can
+    /// refuse comes last, and begins with one.
     pub(super) fn into_plan(self, plan: &mut Plan) {
-        plan.then_all(self.claims);
-        plan.then_all(self.steps);
+        plan.then_all(self.keepers);
+        plan.then_all(self.mends.into_iter().take(BURST).collect());
+        plan.then_ever_more(self.claims);
+        plan.then_ever_more(self.creations);
         plan.notes.extend(self.notes);
         if let Some(at) = self.again_at {
             plan.look_again(at);
         }
     }
 
-    fn at(&mut self, index: usize, ordinal: i32) -> Pace {
+    fn at(&mut self, ordinal: i32) -> Pace {
         let Some(pod) = self.pods.get(&ordinal).copied() else {
-            self.make(index, ordinal);
+            self.make(ordinal);
             return self.blocked;
         };
         let standing = standing(pod, min_ready(self.set), self.now);
@@ -148,7 +170,7 @@ impl<'a> Walk<'a> {
                 return self.blocked;
             }
             Standing::Unready if self.is_abandoned(pod) => {
-                self.steps.push(deeds::deletion(self.set, pod));
+                self.mends.push(deeds::deletion(self.set, pod));
                 return self.blocked;
             }
             Standing::Ready(at) => {
@@ -162,8 +184,8 @@ impl<'a> Walk<'a> {
         {
             self.claims.extend(missing);
         }
-        self.claims.extend(claims::retained(self.view, self.set, pod, Wanted::Yes));
-        self.steps.extend(labelled(pod, ordinal));
+        self.keepers.extend(claims::retained(self.view, self.set, pod, Wanted::Yes));
+        self.mends.extend(labelled(pod, ordinal));
         match standing {
             Standing::Available => Pace::On,
             Standing::Unready | Standing::Ready(_) | Standing::Terminating | Standing::Ended => {
@@ -182,7 +204,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A pod that is not there, after its claims.
-    fn make(&mut self, index: usize, ordinal: i32) {
+    fn make(&mut self, ordinal: i32) {
         let name = identity::pod_name(self.set, ordinal);
         let namespace = self.set.metadata.namespace.as_deref().unwrap_or_default();
         if self.view.pod(&NamespacedName::new(namespace, name.as_str())).is_some() {
@@ -198,18 +220,19 @@ impl<'a> Walk<'a> {
             Claims::Missing(missing) => missing,
             Claims::Going => return, // the claim's end brings the next look
         };
-        let (template, revision) = self.template(index);
+        let (template, revision) = self.template(ordinal);
         let mut pod = make::pod(self.set, ordinal, template, revision);
         // a set that an operator of its own controls is known by that one, as its requests name it
         let workload = owners::root_uid(self.view, &Object::StatefulSet(Arc::clone(self.set)));
         let avoided = avoidance::of_workload(self.view, namespace, &workload, self.now);
         avoidance::exclude(&mut pod, &avoided);
         self.claims.extend(missing);
-        self.steps.push(deeds::creation(self.set, pod));
+        self.creations.push(deeds::creation(self.set, pod));
     }
 
-    /// What the pod of an index is made from: before the partition the current revision, else the new one.
-    fn template(&self, index: usize) -> (PodTemplateSpec, &'a str) {
+    /// What the pod of an ordinal is made from: before the partition the current revision, else the new one.
+    fn template(&self, ordinal: i32) -> (PodTemplateSpec, &'a str) {
+        let index = (identity::ordinals(self.set).start..ordinal).len();
         let new = || (self.set.spec.template.clone(), revisions::name(self.update));
         match self.strategy {
             Strategy::RollingUpdate { partition, .. } if index < partition => {
@@ -229,7 +252,7 @@ impl<'a> Walk<'a> {
         };
         let text = format!("StatefulSet {set} is recreating {how} Pod {name}");
         self.note(Severity::Warning, reason, text);
-        self.steps.push(deeds::deletion(self.set, pod));
+        self.mends.push(deeds::deletion(self.set, pod));
     }
 
     fn note(&mut self, severity: Severity, reason: &'static str, text: String) {
@@ -251,8 +274,8 @@ impl<'a> Walk<'a> {
                     Pace::On => continue,
                 }
             }
-            self.claims.extend(claims::retained(self.view, self.set, pod, Wanted::ScaledAway));
-            self.steps.push(deeds::deletion(self.set, pod));
+            self.keepers.extend(claims::retained(self.view, self.set, pod, Wanted::ScaledAway));
+            self.mends.push(deeds::deletion(self.set, pod));
             if self.blocked == Pace::Stop {
                 return Pace::Stop;
             }
@@ -260,30 +283,35 @@ impl<'a> Walk<'a> {
         Pace::On
     }
 
-    /// Deletes pods of another revision than the new one, the highest ordinals first, as many as may be unavailable.
+    /// Deletes pods of another revision than the new one, the highest ordinals first: those that are not available, of which
+    /// nothing is lost, and as many of the others as may be unavailable. Only under `Parallel` there are some of the former here.
+    ///
+    /// Source: upstream since kubernetes#137666. Before, a revision that never became available was never left.
     fn update(&mut self) {
         let (partition, max_unavailable) = match self.strategy {
             Strategy::OnDelete => return,
             Strategy::RollingUpdate { partition, max_unavailable } => (partition, max_unavailable),
         };
-        if !self.steps.is_empty() {
+        if !self.mends.is_empty() || !self.creations.is_empty() {
             return; // what is made or deleted now counts first
         }
+        let wanted = identity::ordinals(self.set);
+        let Some(first) = wanted.clone().nth(partition) else { return };
         let min_ready = min_ready(self.set);
-        let ordinals: Vec<i32> = identity::ordinals(self.set).collect();
-        let is_available = |ordinal: &&i32| {
-            let pod = self.pods.get(*ordinal);
-            pod.is_some_and(|pod| standing(pod, min_ready, self.now) == Standing::Available)
-        };
-        let unavailable = ordinals.len() - ordinals.iter().filter(is_available).count();
+        let is_available = |pod: &Pod| standing(pod, min_ready, self.now) == Standing::Available;
+        let members = self.pods.range(wanted.clone());
+        let unavailable = wanted.len() - members.filter(|(_, pod)| is_available(pod)).count();
         let new = revisions::name(self.update);
-        let outdated = ordinals.iter().skip(partition).rev().filter_map(|o| self.pods.get(o));
-        let doomed: Vec<_> = outdated
-            .filter(|pod| identity::revision_of(pod) != new && !pods::is_terminating(pod))
-            .take(max_unavailable.saturating_sub(unavailable))
-            .map(|pod| deeds::deletion(self.set, pod))
-            .collect();
-        self.steps.extend(doomed);
+        let outdated = self
+            .pods
+            .range(first..wanted.end)
+            .rev()
+            .map(|(_, pod)| *pod)
+            .filter(|pod| identity::revision_of(pod) != new && !pods::is_terminating(pod));
+        let (available, broken): (Vec<_>, Vec<_>) = outdated.partition(|pod| is_available(pod));
+        let spare = max_unavailable.saturating_sub(unavailable);
+        let doomed = broken.into_iter().chain(available.into_iter().take(spare));
+        self.mends.extend(doomed.map(|pod| deeds::deletion(self.set, pod)));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, pods};
+use rekindle_controllers::{Key, Kind, Object, Write, pods, reconcile};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -164,6 +164,21 @@ fn scaling_down_takes_the_highest_first_and_only_when_all_before_it_are_well() {
     );
 }
 
+/// Upstream waits for web-1, which is to go as well and may never be ready.
+#[test]
+fn scaling_down_is_not_held_up_by_another_pod_that_goes_too() {
+    let mut world = World::with_node();
+    world.create(stateful_set(3, json!({})));
+    world.converge();
+    world.set_ready(&id(Kind::Pod, "web-1"), "False");
+    world.set_ready(&id(Kind::Pod, "web-2"), "False");
+    scale(&mut world, 1);
+    world.advance(TickDuration::from_secs(1));
+    assert_eq!(shown(&world), "web-0:one web-1:one! web-2:one-");
+    world.converge();
+    assert_eq!(shown(&world), "web-0:one");
+}
+
 #[test]
 fn a_rolling_update_goes_from_the_highest_ordinal_to_the_partition() {
     let mut world = World::with_node();
@@ -220,6 +235,89 @@ fn max_unavailable_lets_so_many_be_replaced_at_once() {
             "web-0:two web-1:two web-2:two web-3:two",
         ]
     );
+}
+
+/// kubernetes#137409, mended upstream by #137666: what is broken and old is left at once, whatever may be unavailable.
+#[test]
+fn under_parallel_a_broken_revision_is_left_whether_it_ever_worked_or_not() {
+    for worked_once in [false, true] {
+        let mut world = World::with_node();
+        world.create(stateful_set(3, json!({"podManagementPolicy": "Parallel"})));
+        if worked_once {
+            world.converge();
+            (0..3).for_each(|n| world.set_ready(&id(Kind::Pod, &format!("web-{n}")), "False"));
+        }
+        world.advance(TickDuration::from_secs(600));
+        assert_eq!(shown(&world), "web-0:one! web-1:one! web-2:one!", "{worked_once}");
+        set_image(&mut world, "two");
+        assert_eq!(
+            film(&mut world),
+            [
+                "web-0:one- web-1:one- web-2:one-",
+                "web-0:two! web-1:two! web-2:two!",
+                "web-0:two web-1:two web-2:two",
+            ],
+            "{worked_once}"
+        );
+        assert_eq!(status(&world).current_revision, status(&world).update_revision);
+    }
+}
+
+#[test]
+fn what_is_available_is_replaced_only_as_far_as_nothing_else_is_missing() {
+    let cases: [(&[usize], usize, usize, &str); 5] = [
+        (&[0], 0, 1, "web-0:one- web-1:one web-2:one web-3:one"),
+        (&[0], 0, 2, "web-0:one- web-1:one web-2:one web-3:one-"),
+        (&[0, 2], 0, 2, "web-0:one- web-1:one web-2:one- web-3:one"),
+        // before the partition nothing is replaced, but it counts
+        (&[0], 1, 1, "web-0:one! web-1:one web-2:one web-3:one"),
+        (&[0, 2], 1, 3, "web-0:one! web-1:one web-2:one- web-3:one-"),
+    ];
+    for (broken, partition, max_unavailable, expected) in cases {
+        let mut world = World::with_node();
+        let rolling = json!({"partition": partition, "maxUnavailable": max_unavailable});
+        world.create(stateful_set(
+            4,
+            json!({"podManagementPolicy": "Parallel", "updateStrategy": {"rollingUpdate": rolling}}),
+        ));
+        world.converge();
+        for n in broken {
+            world.set_ready(&id(Kind::Pod, &format!("web-{n}")), "False");
+        }
+        set_image(&mut world, "two");
+        world.settle();
+        assert_eq!(shown(&world), expected, "{broken:?} {rolling}");
+    }
+}
+
+#[test]
+fn a_look_at_a_parallel_set_makes_a_few_hundred_pods_at_most_however_many_it_wants() {
+    for (start, taken) in [(0, 0), (7, 0), (0, 500)] {
+        let mut world = World::new();
+        let set = world.create(stateful_set(
+            0,
+            json!({"podManagementPolicy": "Parallel", "ordinals": {"start": start}}),
+        ));
+        world.settle();
+        for n in 0..taken {
+            world.create(pod(&format!("web-{n}"), json!({"app": "another"})));
+        }
+        world.settle();
+        scale(&mut world, i32::MAX);
+        while world.watch_next(Kind::StatefulSet) {}
+        let plan = reconcile(&world.view, &Key::StatefulSet(set.name), world.api.now);
+        let sizes: Vec<usize> = plan.batches.iter().map(Vec::len).collect();
+        let first = plan.writes().find_map(|write| match write {
+            Write::Create(pod) => pod.meta().name.clone(),
+            _ => None,
+        });
+        if taken == 0 {
+            assert_eq!(sizes, [1, 2, 4, 8, 16, 32, 64, 128, 245]);
+            assert_eq!(first, Some(format!("web-{start}")));
+        } else {
+            assert_eq!((plan.notes.len(), first), (taken, None), "those names are others'");
+        }
+    }
 }
 
 #[test]
