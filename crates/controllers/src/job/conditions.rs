@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::{Tick, TickDuration};
 
 use super::tally::{Course, Tally};
-use super::{COMPONENT, number, success};
+use super::{COMPONENT, success};
 use crate::Object;
 use crate::events::{Note, Severity};
 
@@ -156,13 +156,13 @@ fn failure(spec: &JobSpec, status: &JobStatus, tally: &Tally<'_>, now: Tick) -> 
         let message = "Job was active longer than specified deadline";
         return Some(Why::new("DeadlineExceeded", message));
     }
-    let failed = number(tally.per_index.as_ref()?.failed.len());
+    let failed = tally.per_index.as_ref()?.failed.count();
     if spec.max_failed_indexes.is_some_and(|limit| failed > limit) {
         let message = "Job has exceeded the specified maximal number of failed indexes";
         return Some(Why::new("MaxFailedIndexesExceeded", message));
     }
     let all = spec.completions.unwrap_or(0);
-    (failed > 0 && failed.saturating_add(number(tally.completed.len())) >= all)
+    (failed > 0 && failed.saturating_add(tally.completed.count()) >= all)
         .then(|| Why::new("FailedIndexes", "Job has failed indexes"))
 }
 

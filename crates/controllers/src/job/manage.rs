@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 
 use super::failure::Failed;
+use super::indexes::Indexes;
 use super::tally::Tally;
 use super::{COMPONENT, Mode, backoff, creation, mode, number, tracking};
 use crate::events::{Note, Severity};
@@ -48,9 +49,9 @@ pub(super) fn manage(
     let places = match mode(spec) {
         Mode::NonIndexed => vec![None; missing],
         Mode::Indexed(end) => {
-            let taken = kept.iter().chain(leaving).filter_map(|pod| tracking::index(pod)).collect();
-            let free = free_indexes(end, &taken, tally);
-            free.into_iter().take(missing).map(Some).collect()
+            let taken = kept.iter().chain(leaving).filter_map(|pod| tracking::index(pod));
+            let taken = not_free(taken.collect(), tally);
+            taken.missing(end).take(missing).map(Some).collect()
         }
     };
     let due = due_places(places, own, tally, now, plan);
@@ -107,7 +108,7 @@ fn choose<'a>(
         let has_place = match mode {
             Mode::NonIndexed => true,
             Mode::Indexed(end) => tracking::index(pod).is_some_and(|index| {
-                index < end && !tally.completed.contains(&index) && taken.insert(index)
+                index < end && !tally.completed.contains(index) && taken.insert(index)
             }),
         };
         if has_place && kept.len() < wanted {
@@ -132,15 +133,13 @@ fn worth(pod: &Pod) -> (bool, bool, bool, bool, Option<u32>, Option<Tick>, Strin
     )
 }
 
-/// The indexes that have neither succeeded nor failed nor a pod, in order.
-fn free_indexes(end: u32, taken: &BTreeSet<u32>, tally: &Tally<'_>) -> Vec<u32> {
-    let has_failed =
-        |index: &u32| tally.per_index.as_ref().is_some_and(|all| all.failed.contains(index));
-    (0..end)
-        .filter(|index| !taken.contains(index) && !tally.completed.contains(index))
-        .filter(|index| !has_failed(index))
-        .take(BURST)
-        .collect()
+/// The indexes that have a pod, succeeded or failed.
+fn not_free(mut taken: Indexes, tally: &Tally<'_>) -> Indexes {
+    taken.insert_all(&tally.completed);
+    if let Some(per_index) = &tally.per_index {
+        taken.insert_all(&per_index.failed);
+    }
+    taken
 }
 
 /// Deletes pods that are wanted no more; they are no failures, so that they are let go first.

@@ -163,8 +163,8 @@ fn counted(status: &JobStatus, tally: &Tally<'_>) -> JobStatus {
         terminating: Some(number(tally.terminating.len())),
         succeeded: non_zero(tally.counted_succeeded),
         failed: non_zero(tally.counted_failed),
-        failed_indexes: tally.per_index.as_ref().map(|all| indexes::format(&all.failed)),
-        completed_indexes: Some(indexes::format(&tally.completed)).filter(|text| !text.is_empty()),
+        failed_indexes: tally.per_index.as_ref().map(|all| all.failed.to_string()),
+        completed_indexes: Some(tally.completed.to_string()).filter(|text| !text.is_empty()),
         uncounted_terminated_pods: Some(UncountedTerminatedPods {
             succeeded: non_empty(&tally.uncounted_succeeded),
             failed: non_empty(&tally.uncounted_failed),

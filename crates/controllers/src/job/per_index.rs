@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
 use super::failure::{Failed, Verdict, verdict};
+use super::indexes::Indexes;
 use super::{backoff, tracking};
 use crate::pods;
 
@@ -24,7 +25,7 @@ const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 #[derive(Clone, Debug, Default)]
 pub(super) struct PerIndex<'a> {
     /// Those that are given up.
-    pub(super) failed: BTreeSet<u32>,
+    pub(super) failed: Indexes,
     /// The last failed pod of each index that is to be tried again.
     pub(super) waiting: BTreeMap<u32, &'a Arc<Pod>>,
 }
@@ -35,8 +36,8 @@ impl<'a> PerIndex<'a> {
         spec: &JobSpec,
         end: u32,
         own: &[&'a Arc<Pod>],
-        before: BTreeSet<u32>,
-        completed: &BTreeSet<u32>,
+        before: Indexes,
+        completed: &Indexes,
     ) -> Self {
         let limit = spec.backoff_limit_per_index.unwrap_or(0);
         let rule = Failed::of(spec);
@@ -53,15 +54,14 @@ impl<'a> PerIndex<'a> {
                 Verdict::Counts | Verdict::FailsJob(_) => number(&pod.metadata, FAILURES) >= limit,
                 Verdict::IsIgnored => false,
             };
-            if is_over && !completed.contains(index) {
+            if is_over && !completed.contains(*index) {
                 all.failed.insert(*index);
             }
         }
         let active: BTreeSet<u32> =
             own.iter().filter(|pod| pods::is_active(pod)).filter_map(|pod| place(pod)).collect();
         for (index, pod) in ended {
-            if active.contains(&index) || completed.contains(&index) || all.failed.contains(&index)
-            {
+            if active.contains(&index) || completed.contains(index) || all.failed.contains(index) {
                 continue;
             }
             let rank = |pod: &Pod| (attempts(&pod.metadata), backoff::finished_at(pod));

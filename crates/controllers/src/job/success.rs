@@ -2,14 +2,12 @@
 //!
 //! Source: KEP-3998; API reference, `SuccessPolicyRule`: the first rule that is met makes the Job a success.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::batch::v1::{JobSpec, SuccessPolicyRule};
 
-use super::indexes;
+use super::indexes::Indexes;
 
 /// The message about the rule that is met, if one is.
-pub(super) fn met(spec: &JobSpec, completed: &BTreeSet<u32>) -> Option<String> {
+pub(super) fn met(spec: &JobSpec, completed: &Indexes) -> Option<String> {
     if completed.is_empty() {
         return None;
     }
@@ -19,15 +17,15 @@ pub(super) fn met(spec: &JobSpec, completed: &BTreeSet<u32>) -> Option<String> {
     Some(format!("Matched rules at index {index}"))
 }
 
-fn is_met(rule: &SuccessPolicyRule, completed: &BTreeSet<u32>, end: u32) -> bool {
-    let count = rule.succeeded_count.map(|count| usize::try_from(count).unwrap_or(0));
+fn is_met(rule: &SuccessPolicyRule, completed: &Indexes, end: u32) -> bool {
+    let count = rule.succeeded_count;
     match rule.succeeded_indexes.as_deref() {
-        None => count.is_some_and(|count| completed.len() >= count),
+        None => count.is_some_and(|count| completed.count() >= count),
         Some(text) => {
-            let wanted = indexes::parse(text, end);
-            let there = wanted.intersection(completed).count();
+            let wanted = Indexes::parse(text, end);
+            let there = wanted.count_in(completed);
             !wanted.is_empty()
-                && (there == wanted.len() || count.is_some_and(|count| there >= count))
+                && (there == wanted.count() || count.is_some_and(|count| there >= count))
         }
     }
 }
@@ -65,7 +63,7 @@ mod tests {
                 success_policy: Some(SuccessPolicy { rules: rules.clone() }),
                 ..Default::default()
             };
-            let completed = indexes::parse(completed, 10);
+            let completed = Indexes::parse(completed, 10);
             assert_eq!(met(&spec, &completed).as_deref(), *wanted, "{rules:?} {completed:?}");
         }
     }

@@ -12,8 +12,9 @@ use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::failure::{Failed, Verdict, verdict};
+use super::indexes::Indexes;
 use super::per_index::PerIndex;
-use super::{Mode, indexes, number, tracking};
+use super::{Mode, number, tracking};
 use crate::pods;
 
 /// Pods taken into the status in one go, as upstream.
@@ -37,7 +38,7 @@ pub(super) struct Tally<'a> {
     /// `status.failed`.
     pub(super) counted_failed: i32,
     /// The indexes of which a pod succeeded.
-    pub(super) completed: BTreeSet<u32>,
+    pub(super) completed: Indexes,
     /// The indexes that failed, of a Job that counts their failures.
     pub(super) per_index: Option<PerIndex<'a>>,
     /// Failures that count and wait for the next pod of their index.
@@ -94,9 +95,9 @@ pub(super) fn tally<'a>(
     let (left_succeeded, done_succeeded) = split(succeeded, &tracked);
     let (left_failed, done_failed) = split(failed, &tracked);
     let completed = match mode {
-        Mode::NonIndexed => BTreeSet::new(),
+        Mode::NonIndexed => Indexes::default(),
         Mode::Indexed(end) => {
-            indexes::parse(status.completed_indexes.as_deref().unwrap_or_default(), end)
+            Indexes::parse(status.completed_indexes.as_deref().unwrap_or_default(), end)
         }
     };
     let mut tally = Tally {
@@ -109,7 +110,7 @@ pub(super) fn tally<'a>(
     };
     tally.take_in_successes(own, mode);
     if let (Mode::Indexed(end), Some(_)) = (mode, spec.backoff_limit_per_index) {
-        let before = indexes::parse(status.failed_indexes.as_deref().unwrap_or_default(), end);
+        let before = Indexes::parse(status.failed_indexes.as_deref().unwrap_or_default(), end);
         tally.per_index = Some(match course {
             Course::Open => PerIndex::of(spec, end, own, before, &tally.completed),
             // What ends now, ends for the Job's sake.
@@ -120,7 +121,7 @@ pub(super) fn tally<'a>(
     tally.take_in(spec, own, &known, course);
     match mode {
         Mode::NonIndexed => {}
-        Mode::Indexed(_) => tally.counted_succeeded = number(tally.completed.len()),
+        Mode::Indexed(_) => tally.counted_succeeded = tally.completed.count(),
     }
     tally
 }

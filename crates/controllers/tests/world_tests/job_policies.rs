@@ -220,6 +220,35 @@ fn a_job_whose_success_policy_is_met_ends_what_runs_still() {
     assert_eq!(status.conditions.unwrap()[1].message.as_deref(), Some("Matched rules at index 0"));
 }
 
+/// One by one they were more than memory holds.
+#[test]
+fn any_number_of_indexes_can_be_asked_for_and_done() {
+    let policy = json!({"rules": [{"succeededIndexes": "0-1999999998"}, {"succeededIndexes": "0-1999999999"}]});
+    let spec = json!({"completions": 2_000_000_009, "parallelism": 2, "successPolicy": policy,
+        "backoffLimitPerIndex": 1});
+    let mut world = indexed(&spec);
+    assert_eq!(active(&world), 2);
+    world.api.change(&id(Kind::Job, "sum"), |job| {
+        job["status"]["completedIndexes"] = json!("0-1000000000,1000000002-1999999997");
+        job["status"]["failedIndexes"] = json!("1999999999");
+    });
+    world.converge();
+    let mut places: Vec<String> =
+        world.api.pods().into_iter().filter(|pod| pods::is_active(pod)).map(index).collect();
+    places.sort();
+    assert_eq!(places, ["1000000001", "1999999998"]);
+    assert_eq!(status(&world, "sum").succeeded, Some(1_999_999_997));
+    exit(&mut world, 0, None, of_index("1000000001"));
+    assert_eq!(conditions(&world, "sum"), [""; 0]);
+    exit(&mut world, 0, None, of_index("1999999998"));
+    world.converge();
+    let ends = ["SuccessCriteriaMet: SuccessPolicy", "Complete: SuccessPolicy"];
+    assert_eq!(conditions(&world, "sum"), ends);
+    let status = status(&world, "sum");
+    assert_eq!(status.completed_indexes.as_deref(), Some("0-1999999998"));
+    assert_eq!(status.conditions.unwrap()[1].message.as_deref(), Some("Matched rules at index 0"));
+}
+
 #[test]
 fn a_pod_that_is_being_deleted_is_replaced_once_it_has_ended() {
     for (policy, while_it_ends, counted) in
