@@ -141,7 +141,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
             manage::manage(view, job, spec, &own, &tally, now, &mut plan);
         }
     }
-    write_status(job, status, next, notes, &mut plan);
+    write_status(view, job, status, next, notes, &mut plan);
     plan
 }
 
@@ -178,8 +178,9 @@ fn number(of: usize) -> i32 {
 }
 
 /// Puts the write of the status before everything else, if it changed. When only the numbers of living pods changed and there
-/// is more to do, it waits: the answers bring us here again.
+/// is more to do, it waits: the answers bring us here again. Not when such writes were refused.
 fn write_status(
+    view: &View,
     job: &Arc<Job>,
     old: &JobStatus,
     next: JobStatus,
@@ -192,7 +193,9 @@ fn write_status(
         terminating: None,
         ..status.clone()
     };
-    if *old == next || (!plan.batches.is_empty() && lasting(old) == lasting(&next)) {
+    let is_failing = view.failure(&Object::Job(job.clone()).id()).is_some();
+    let waits = !plan.batches.is_empty() && !is_failing && lasting(old) == lasting(&next);
+    if *old == next || waits {
         return;
     }
     let mut updated = job.as_ref().clone();

@@ -109,7 +109,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     walk.go();
     walk.into_plan(&mut plan);
     let counted = status::count(set, &pods, current, &update, now);
-    status::update(&counted, set, &mut plan);
+    status::update(view, &counted, set, &mut plan);
     if plan.batches.is_empty() {
         let live = |revision: &ControllerRevision| {
             let name = revisions::name(revision);

@@ -11,7 +11,7 @@ use super::rolling::{self, Strategy};
 use super::walk::{availability, min_ready};
 use crate::plan::Write;
 use crate::pods::{self, Availability};
-use crate::{Plan, revisions};
+use crate::{Object, Plan, View, revisions};
 
 /// The status as the pods are. As upstream, one that is being deleted is ready as long as it is, but of no revision any more.
 pub(super) fn count(
@@ -62,8 +62,14 @@ pub(super) fn count(
 }
 
 /// Adds the write of the status if it changed: before all else when the revisions changed, for what is current must be known
-/// when the template changes again; else not while pods are being made or deleted, whose answers bring us here again.
-pub(super) fn update(status: &StatefulSetStatus, set: &Arc<StatefulSet>, plan: &mut Plan) {
+/// when the template changes again, and when writes were refused; else not while pods are being made or deleted, whose answers
+/// bring us here again.
+pub(super) fn update(
+    view: &View,
+    status: &StatefulSetStatus,
+    set: &Arc<StatefulSet>,
+    plan: &mut Plan,
+) {
     let before = set.status.as_ref();
     if before == Some(status) {
         return;
@@ -72,7 +78,8 @@ pub(super) fn update(status: &StatefulSetStatus, set: &Arc<StatefulSet>, plan: &
         (status.current_revision.clone(), status.update_revision.clone())
     };
     let is_news = before.map(revisions) != Some(revisions(status));
-    if plan.batches.is_empty() || is_news {
+    let is_failing = view.failure(&Object::StatefulSet(set.clone()).id()).is_some();
+    if plan.batches.is_empty() || is_news || is_failing {
         let mut updated = set.as_ref().clone();
         updated.status = Some(status.clone());
         plan.batches.insert(0, vec![Write::UpdateStatus(updated.into()).into()]);

@@ -67,6 +67,21 @@ pub(crate) fn start(spec: serde_json::Value) -> World {
 }
 
 #[test]
+fn while_a_pod_is_refused_the_others_are_counted() {
+    let mut world = start(json!({"completions": 4, "parallelism": 2}));
+    world.api.refuse_creation = Some((Kind::Pod, "quota exceeded".to_owned()));
+    world.api.change(&id(Kind::Job, "sum"), |job| job["spec"]["parallelism"] = json!(3));
+    world.advance(TickDuration::from_secs(1));
+    let one = world.api.ids(Kind::Pod, "shop")[0].clone();
+    world.set_ready(&one, "False");
+    world.advance(TickDuration::from_secs(1));
+    assert_eq!((status(&world, "sum").active, status(&world, "sum").ready), (Some(2), Some(1)));
+    world.api.refuse_creation = None;
+    world.converge();
+    assert_eq!((status(&world, "sum").active, status(&world, "sum").ready), (Some(3), Some(3)));
+}
+
+#[test]
 fn a_job_is_complete_when_as_many_pods_succeeded_as_asked_for() {
     let mut world = start(json!({"completions": 3, "parallelism": 2}));
     assert_eq!(active(&world), 2);

@@ -320,6 +320,27 @@ fn a_look_at_a_parallel_set_makes_a_few_hundred_pods_at_most_however_many_it_wan
     }
 }
 
+/// Each was made although the first was refused, all at once; and what is below the refused ones is mended still.
+#[test]
+fn while_a_pod_is_refused_the_others_are_mended_and_counted() {
+    let mut world = World::with_node();
+    world.create(stateful_set(3, json!({"podManagementPolicy": "Parallel"})));
+    world.converge();
+    world.api.refuse_creation = Some((Kind::Pod, "quota exceeded".to_owned()));
+    scale(&mut world, 100);
+    world.writes.clear();
+    world.advance(TickDuration::from_millis(120));
+    let tried = world.writes.iter().filter(|write| matches!(write, Write::Create(_))).count();
+    assert!((1..=4).contains(&tried), "slow start: {tried} tries");
+    let refused = status(&world);
+    assert_eq!((refused.ready_replicas, refused.observed_generation), (Some(3), Some(2)));
+    world.set_ready(&id(Kind::Pod, "web-1"), "False");
+    world.api.change(&id(Kind::Pod, "web-2"), |pod| pod["status"]["phase"] = json!("Failed"));
+    world.advance(TickDuration::from_secs(1));
+    assert_eq!(shown(&world), "web-0:one web-1:one! web-2:one-");
+    assert_eq!(status(&world).ready_replicas, Some(1));
+}
+
 #[test]
 fn on_delete_changes_a_pod_only_when_somebody_deletes_it() {
     let mut world = World::with_node();
