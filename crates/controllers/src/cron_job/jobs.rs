@@ -27,11 +27,14 @@ pub(super) fn name(cron: &CronJob, at: Tick) -> String {
     format!("{}-{minute}", cron.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The time for which this controller made the Job.
+/// The time for which this controller made the Job. Users can write the annotation, too: it made none for a time before the CronJob.
 pub(super) fn made_for(cron: &CronJob, job: &Job) -> Option<Tick> {
     let text = job.metadata.annotations.as_ref()?.get(SCHEDULED)?;
     let time: Time = serde_json::from_value(serde_json::Value::String(text.clone())).ok()?;
     let at = Tick::from(&time);
+    if cron.metadata.creation_timestamp.as_ref().is_some_and(|created| at < Tick::from(created)) {
+        return None;
+    }
     (job.metadata.name.as_deref() == Some(name(cron, at).as_str())).then_some(at)
 }
 

@@ -280,6 +280,29 @@ fn a_job_that_somebody_deletes_is_missed_and_one_that_is_no_business_of_it_is_to
     assert_eq!(status(&world).active, None);
 }
 
+/// The annotation of any Job that names the CronJob as its controller was believed, and what came since that time was made up for.
+#[test]
+fn a_job_that_says_it_is_for_a_time_before_the_cron_job_is_not_believed() {
+    let mut world =
+        start("2026-11-21T16:30:10Z", "30 0 * * 0", json!({"timeZone": "America/St_Johns"}));
+    let uid = read(&world).metadata.uid.clone();
+    let early = at("2010-11-07T02:30:00Z");
+    let name = format!("report-{}", early.as_micros() / 60_000_000);
+    world.create(json!({"kind": "Job", "metadata": {"name": name,
+        "annotations": {"batch.kubernetes.io/cronjob-scheduled-timestamp": "2010-11-07T02:30:00Z"},
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "report", "uid": uid,
+            "controller": true}]},
+        "spec": {"selector": {"matchLabels": {"app": "early"}}, "template": {
+            "metadata": {"labels": {"app": "early"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a"}]}}}}));
+    world.settle();
+    assert_eq!(status(&world).last_schedule_time, None);
+    assert_eq!((jobs(&world).len(), status(&world).active), (1, None));
+    let said =
+        format!("UnexpectedJob: Saw a job that the controller did not create or forgot: {name}");
+    assert!(told(&world, &said) > 0);
+}
+
 #[test]
 fn its_jobs_go_with_it() {
     let mut world = start("2026-11-21T16:30:10Z", "*/5 * * * *", json!({}));

@@ -71,8 +71,11 @@ pub fn time_zone(name: &str) -> Option<TimeZone> {
 pub fn in_zone(at: Tick, zone: &str) -> String {
     let zone = time_zone(zone).filter(|zone| *zone != TimeZone::UTC);
     match zone.and_then(|zone| wall(at, &zone)) {
-        Some(local) => local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
-        None => whole_second(at).to_time().0.to_string(),
+        // RFC 3339 as Go writes it: no distance is a `Z`, whatever the zone is called.
+        Some(local) if !local.offset().is_zero() => {
+            local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+        }
+        Some(_) | None => whole_second(at).to_time().0.to_string(),
     }
 }
 
@@ -129,13 +132,14 @@ impl Fields {
             return None;
         }
         let mut at = next_minute(after);
+        let mut change = next_change(at, zone);
         let last_year = wall(at, zone)?.year() + YEARS_MAX;
         loop {
             let local = wall(at, zone)?;
             if local.year() > last_year {
                 return None;
             }
-            at = if !self.month.has(local.month()) {
+            let next = if !self.month.has(local.month()) {
                 start_of(local.date().last_of_month().tomorrow().ok()?, zone)?
             } else if !self.is_day(local.date()) {
                 start_of(local.date().tomorrow().ok()?, zone)?
@@ -146,6 +150,15 @@ impl Fields {
                 at + MINUTE
             } else {
                 return Some(at);
+            };
+            // No step goes over a change of clocks: what comes behind it may be what was passed already, and the start of the next day
+            // may be the midnight that came before clocks went back over it.
+            at = match change {
+                Some(there) if next.max(at) >= there => {
+                    change = next_change(there, zone);
+                    there
+                }
+                Some(_) | None => next.max(at + MINUTE),
             };
         }
     }
@@ -166,6 +179,14 @@ fn whole_second(at: Tick) -> Tick {
 
 fn next_minute(after: Tick) -> Tick {
     Tick::from_secs((after.as_micros() / MINUTE.as_micros() + 1) * 60)
+}
+
+/// The first minute after `at` that begins at or behind a change of the zone's clocks.
+fn next_change(at: Tick, zone: &TimeZone) -> Option<Tick> {
+    let micros = i64::try_from(at.as_micros()).ok()?;
+    let change = zone.following(Timestamp::from_microsecond(micros).ok()?).next()?;
+    let seconds = u64::try_from(change.timestamp().as_second()).ok()?;
+    Some(Tick::from_secs(seconds.div_ceil(60) * 60))
 }
 
 /// What clocks in the zone show.

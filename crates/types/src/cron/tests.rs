@@ -115,6 +115,33 @@ fn a_day_whose_midnight_is_left_out_is_not_passed_over() {
     );
 }
 
+/// St. John's, 2010-11-07: 00:01 is 23:01 of the day before, so that the start of the next day is behind.
+#[test]
+fn clocks_that_go_back_over_midnight_neither_hold_a_schedule_up_nor_let_a_time_be_passed_over() {
+    let st_johns =
+        |schedule, count| next(schedule, "America/St_Johns", "2010-11-07T02:00:00Z", count);
+    assert_eq!(
+        st_johns("30 0 * * 0", 2),
+        ["2010-11-07 Sun 00:30:00 NST", "2010-11-14 Sun 00:30:00 NST"]
+    );
+    assert_eq!(
+        st_johns("30 23 * * 6", 2),
+        ["2010-11-06 Sat 23:30:00 NST", "2010-11-13 Sat 23:30:00 NST"]
+    );
+    assert_eq!(
+        st_johns("0 0 * * *", 3),
+        [
+            "2010-11-07 Sun 00:00:00 NDT",
+            "2010-11-07 Sun 00:00:00 NST",
+            "2010-11-08 Mon 00:00:00 NST"
+        ]
+    );
+    assert_eq!(
+        next("15 0 1 * *", "America/Moncton", "2006-10-01T00:00:00Z", 2),
+        ["2006-10-01 Sun 00:15:00 ADT", "2006-11-01 Wed 00:15:00 AST"]
+    );
+}
+
 #[test]
 fn a_schedule_that_never_comes_has_no_next_time() {
     for schedule in ["0 0 31 2 *", "0 0 30 feb ?", "0 0 31 4,6,9,11 *", ", * * * *"] {
@@ -170,6 +197,9 @@ fn a_time_is_shown_as_clocks_in_the_zone_do() {
     assert_eq!(in_zone(time, "Europe/Berlin"), "2026-07-01T02:30:00+02:00");
     assert_eq!(in_zone(time, "UTC"), "2026-07-01T00:30:00Z");
     assert_eq!(in_zone(time, "Nowhere"), "2026-07-01T00:30:00Z");
+    assert_eq!(in_zone(time, "Atlantic/Reykjavik"), "2026-07-01T00:30:00Z");
+    assert_eq!(in_zone(time, "Europe/London"), "2026-07-01T01:30:00+01:00");
+    assert_eq!(in_zone(at("2026-12-01T00:30:00Z"), "Europe/London"), "2026-12-01T00:30:00Z");
 }
 
 #[test]
@@ -203,13 +233,15 @@ fn schedule() -> impl Strategy<Value = String> {
     )
 }
 
-const ZONES: [&str; 6] = [
+const ZONES: [&str; 8] = [
     "UTC",
     "Europe/Berlin",
     "America/New_York",
     "Africa/Cairo",
     "Australia/Lord_Howe",
     "America/Sao_Paulo",
+    "America/St_Johns",
+    "America/Moncton",
 ];
 
 proptest! {
