@@ -32,10 +32,12 @@ pub(super) enum Missed {
 pub(super) struct NeverDue;
 
 impl Due {
+    /// A schedule that was `changed` has had no times before: of those that it would have had none is made up for.
     pub(super) fn of(
         cron: &CronJob,
         status: &CronJobStatus,
         schedule: &Schedule,
+        changed: Option<Tick>,
         now: Tick,
     ) -> Result<Self, NeverDue> {
         let served =
@@ -46,8 +48,10 @@ impl Due {
             .starting_deadline_seconds
             .map(|seconds| now - TickDuration::of_field(seconds));
         let from = deadline.map_or(since, |oldest| since.max(oldest));
-        let first = schedule.next_after(from).ok_or(NeverDue)?;
-        let latest = schedule.last_between(from, now);
+        let first = schedule.next_after(changed.map_or(from, |changed| from.max(changed)));
+        let first = first.ok_or(NeverDue)?;
+        let is_of_this = |at: &Tick| changed.is_none_or(|changed| changed < *at);
+        let latest = schedule.last_between(from, now).filter(is_of_this);
         // Counted from the last one: with @every that is what the next one follows.
         let next = match schedule.last_between(since, now).or(Some(since)) {
             Some(before) => schedule.next_after(before).filter(|next| *next > now),

@@ -65,7 +65,7 @@ struct Look<'a> {
 /// What is to be done for a CronJob.
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let Some(cron) = view.cron_job(name) else { return Plan::default() };
-    let uid = cron.metadata.uid.as_deref().unwrap_or_default();
+    let uid = uid_of(cron);
     let jobs = view.dependents_of(uid, Kind::Job).filter_map(|object| match object {
         Object::Job(job) if jobs::is_of(job, uid) => Some(job),
         _ => None,
@@ -93,6 +93,10 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     plan.batches.extend(start);
     plan.then_all(removals);
     plan
+}
+
+fn uid_of(cron: &CronJob) -> &str {
+    cron.metadata.uid.as_deref().unwrap_or_default()
 }
 
 impl Look<'_> {
@@ -183,7 +187,8 @@ impl Look<'_> {
     /// Makes the Job that is due, if there is one and the policy allows it, and asks to be looked at when the next one is.
     fn start(&mut self) -> Vec<Vec<crate::Step>> {
         let Some(schedule) = self.schedule() else { return Vec::new() };
-        let due = match Due::of(self.cron, &self.status, &schedule, self.now) {
+        let changed = self.view.schedule_changed_at(uid_of(self.cron));
+        let due = match Due::of(self.cron, &self.status, &schedule, changed, self.now) {
             Ok(due) => due,
             Err(never) => {
                 let text = &self.cron.spec.schedule;

@@ -10,6 +10,7 @@ mod finished;
 mod heartbeats;
 mod index;
 mod own_writes;
+mod schedules;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ use doubts::Doubts;
 use heartbeats::Heartbeats;
 use index::Index;
 use own_writes::OwnWrites;
+use schedules::ScheduleChanges;
 pub use settle::WriteFailure;
 
 /// The index.
@@ -53,6 +55,7 @@ pub struct View {
     heartbeats: Heartbeats,
     zones: Zones,
     daemon_failures: DaemonFailures,
+    schedule_changes: ScheduleChanges,
     node_settings: Settings,
     now: Tick,
 }
@@ -149,6 +152,7 @@ impl View {
         self.note_cover(before.as_ref(), &object);
         self.note_nodes(&object, Presence::Present);
         self.heartbeats.seen(before.as_ref(), &object, self.now);
+        self.schedule_changes.seen(before.as_ref(), &object, self.now);
         Some(Change { id, before, after: Some(object) })
     }
 
@@ -202,6 +206,7 @@ impl View {
         self.note_nodes(&before, Presence::Removed);
         self.heartbeats.gone(id);
         self.daemon_failures.gone(&before, self.now);
+        self.schedule_changes.gone(&before);
         self.own.forget(id, before.uid());
         self.failures.remove(id);
         self.doubts.resolved(id);
@@ -334,6 +339,11 @@ impl View {
     /// Until when a DaemonSet leaves a failed pod on a node alone, because pods before it failed there.
     pub(crate) fn daemon_held_until(&self, set_uid: &str, node: &str) -> Option<Tick> {
         self.daemon_failures.held_until(set_uid, node, self.now)
+    }
+
+    /// When the schedule of a CronJob, or its time zone, was last seen to change.
+    pub(crate) fn schedule_changed_at(&self, cron_uid: &str) -> Option<Tick> {
+        self.schedule_changes.last(cron_uid)
     }
 
     /// How the nodes of each zone do.

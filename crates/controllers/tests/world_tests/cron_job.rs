@@ -228,6 +228,40 @@ fn a_suspended_one_makes_none_and_makes_up_when_it_goes_on() {
     assert_eq!(times(&world), ["2026-11-21T19:00:00Z"]);
 }
 
+/// Upstream: `updateCronJob` looks again at the next time of the new schedule only.
+#[test]
+fn a_new_schedule_or_zone_makes_up_for_no_time_before_it() {
+    let cases = [
+        (json!({"schedule": "0 5 * * *"}), "2026-11-22T05:00:00Z"),
+        (json!({"schedule": "* 5 * * *"}), "2026-11-22T05:00:00Z"),
+        (json!({"schedule": "30 10 * * *"}), "2026-11-21T10:30:00Z"),
+        (json!({"timeZone": "America/New_York"}), "2026-11-22T03:00:00-05:00"),
+        (json!({"schedule": "@every 3h"}), "2026-11-21T12:00:00Z"),
+    ];
+    for (change, next) in cases {
+        let mut world = start("2026-11-21T02:00:10Z", "0 3 * * *", json!({}));
+        world.advance(HOUR);
+        end(&mut world, "Complete");
+        world.advance(HOUR.saturating_mul(7));
+        assert_eq!(times(&world), ["2026-11-21T03:00:00Z"]);
+        let cron = id(Kind::CronJob, "report");
+        world.api.change(&cron, |cron| {
+            for (field, value) in change.as_object().unwrap() {
+                cron["spec"][field] = value.clone();
+            }
+        });
+        world.settle();
+        // A change of something else, or the end of a Job, brings another look.
+        world.api.change(&cron, |cron| cron["metadata"]["labels"] = json!({"a": "b"}));
+        world.settle();
+        assert_eq!(times(&world), ["2026-11-21T03:00:00Z"], "{change}");
+        let due = at(next).since(world.api.now) + MINUTE;
+        world.advance(due);
+        assert_eq!(times(&world)[..2], ["2026-11-21T03:00:00Z", next], "{change}");
+        assert_eq!(told(&world, "TooManyMissedTimes"), 0, "{change}");
+    }
+}
+
 #[test]
 fn what_is_finished_stays_as_long_as_the_history_is() {
     let limits = json!({"successfulJobsHistoryLimit": 2, "failedJobsHistoryLimit": 1});
