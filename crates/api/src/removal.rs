@@ -1,6 +1,6 @@
 //! When an object really goes: a deletion was asked for, its grace is over, and nobody holds it with a finalizer.
 
-use k8s_openapi::api::core::v1::{Event, Namespace};
+use k8s_openapi::api::core::v1::{Event, Namespace, ReplicationController};
 
 use crate::registry::AnyObject;
 
@@ -12,6 +12,12 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// Whether the garbage collector looks after the object. As upstream it leaves Events alone: nobody would take its finalizers away.
 pub(crate) fn is_collected(object: &dyn AnyObject) -> bool {
     !object.as_any().is::<Event>()
+}
+
+/// Whether its dependents stay when a deletion does not say what becomes of them. As upstream, where it was so before there was a
+/// garbage collector.
+pub(crate) fn keeps_dependents(object: &dyn AnyObject) -> bool {
+    object.as_any().is::<ReplicationController>()
 }
 
 /// Whether nothing keeps the object any more.

@@ -499,6 +499,35 @@ fn propagation_leaves_its_finalizer_for_the_garbage_collector() {
     assert_eq!(bench.call("GET", &format!("{DEPLOYMENTS}/background"), "").code(), 404);
 }
 
+/// Source: upstream, `rcStrategy.DefaultGarbageCollectionPolicy` and `shouldOrphanDependents`.
+#[test]
+fn the_pods_of_a_replication_controller_stay_unless_something_else_is_said() {
+    let mut bench = Bench::new();
+    let controllers = "/api/v1/namespaces/default/replicationcontrollers";
+    let pods = json!({"metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "web"}]}});
+    let cases = [
+        (json!([]), json!({}), Some(json!(["orphan"]))),
+        (json!(["example.com/a"]), json!({}), Some(json!(["example.com/a", "orphan"]))),
+        (json!(["foregroundDeletion"]), json!({}), Some(json!(["foregroundDeletion"]))),
+        (json!([]), json!({"propagationPolicy": "Background"}), None),
+        (json!([]), json!({"orphanDependents": false}), None),
+    ];
+    for (number, (before, options, after)) in cases.into_iter().enumerate() {
+        let name = format!("web-{number}");
+        bench.create(
+            controllers,
+            json!({"metadata": {"name": name, "finalizers": before}, "spec": {"template": pods}}),
+        );
+        let target = format!("{controllers}/{name}");
+        bench.call("DELETE", &target, &options.to_string()).ok();
+        match after {
+            Some(after) => assert_eq!(bench.get(&target)["metadata"]["finalizers"], after),
+            None => assert_eq!(bench.call("GET", &target, "").code(), 404, "{options}"),
+        }
+    }
+}
+
 /// Source: upstream's garbage collector leaves Events out, and their storage gives them no finalizer for it.
 #[test]
 fn an_event_waits_for_nobody_however_it_is_deleted() {

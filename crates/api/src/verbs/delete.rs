@@ -21,7 +21,7 @@ use crate::{admission, decode, keys, removal};
 /// What a client wants to happen with the dependents of what it deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Propagation {
-    /// As the object's finalizers say.
+    /// As the object's finalizers say, or as it is usual for its kind.
     Unsaid,
     /// The garbage collector deletes them afterwards.
     Background,
@@ -171,6 +171,16 @@ impl Propagation {
         }
     }
 
+    /// The wish for this object.
+    fn of(self, object: &dyn AnyObject) -> Self {
+        let mut finalizers = object.meta().finalizers.iter().flatten();
+        let is_said = finalizers.any(|finalizer| is_propagation(finalizer));
+        match self {
+            Self::Unsaid if !is_said && removal::keeps_dependents(object) => Self::Orphan,
+            Self::Unsaid | Self::Background | Self::Foreground | Self::Orphan => self,
+        }
+    }
+
     /// The finalizers after this wish.
     fn apply(self, meta: &mut ObjectMeta) {
         let wanted = match self {
@@ -180,12 +190,15 @@ impl Propagation {
             Self::Orphan => Some(removal::ORPHAN),
         };
         let mut finalizers = meta.finalizers.take().unwrap_or_default();
-        finalizers.retain(|finalizer| {
-            !matches!(finalizer.as_str(), removal::FOREGROUND | removal::ORPHAN)
-        });
+        finalizers.retain(|finalizer| !is_propagation(finalizer));
         finalizers.extend(wanted.map(str::to_owned));
         meta.finalizers = Some(finalizers).filter(|finalizers| !finalizers.is_empty());
     }
+}
+
+/// Whether a finalizer says what becomes of the dependents.
+fn is_propagation(finalizer: &str) -> bool {
+    matches!(finalizer, removal::FOREGROUND | removal::ORPHAN)
 }
 
 /// What a delete does to an object.
@@ -203,7 +216,7 @@ impl Step {
     pub(crate) fn decide(before: Box<dyn AnyObject>, wish: &Wish, now: Tick) -> Self {
         let mut object = before.boxed_clone();
         if removal::is_collected(object.as_ref()) {
-            wish.propagation.apply(object.meta_mut());
+            wish.propagation.of(object.as_ref()).apply(object.meta_mut());
         }
         let grace = grace_seconds(object.as_ref(), wish);
         let meta = object.meta_mut();
