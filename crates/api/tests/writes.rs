@@ -499,6 +499,43 @@ fn propagation_leaves_its_finalizer_for_the_garbage_collector() {
     assert_eq!(bench.call("GET", &format!("{DEPLOYMENTS}/background"), "").code(), 404);
 }
 
+/// Source: upstream, `ValidateDeploymentStatus`, `ValidateReplicaSetStatus`, `ValidateStatefulSetStatus`.
+#[test]
+fn no_status_counts_more_parts_than_a_whole_or_less_than_none() {
+    let mut bench = Bench::new();
+    let controllers = "/api/v1/namespaces/default/replicationcontrollers";
+    let sets = "/apis/apps/v1/namespaces/default/replicasets";
+    let stateful_sets = "/apis/apps/v1/namespaces/default/statefulsets";
+    let mut set = deployment("web");
+    bench.create(DEPLOYMENTS, set.clone());
+    set["kind"] = json!("ReplicaSet");
+    bench.create(sets, set.clone());
+    set["kind"] = json!("StatefulSet");
+    set["spec"]["serviceName"] = json!("web");
+    bench.create(stateful_sets, set.clone());
+    let template = &set["spec"]["template"];
+    bench.create(controllers, json!({"metadata": {"name": "web"}, "spec": {"template": template}}));
+    let good = r#"{"status":{"replicas":3,"readyReplicas":2,"availableReplicas":1}}"#;
+    let bad = r#"{"status":{"replicas":1,"readyReplicas":2,"availableReplicas":3,"observedGeneration":-1}}"#;
+    let mut replies = Vec::new();
+    for collection in [DEPLOYMENTS, sets, controllers, stateful_sets] {
+        let target = format!("{collection}/web/status");
+        bench.patch("merge-patch+json", &target, good).ok();
+        replies.push(bench.patch("merge-patch+json", &target, bad));
+        let below = r#"{"status":{"replicas":-1,"readyReplicas":null,"availableReplicas":null}}"#;
+        replies.push(bench.patch("merge-patch+json", &target, below));
+    }
+    expect![[r#"
+        422 Invalid: Deployment.apps "web" is invalid: [status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas, status.observedGeneration: Invalid value: -1: must be greater than or equal to 0]
+        422 Invalid: Deployment.apps "web" is invalid: [status.replicas: Invalid value: -1: must be greater than or equal to 0, status.updatedReplicas: Invalid value: 0: cannot be greater than status.replicas, status.readyReplicas: Invalid value: 0: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 0: cannot be greater than status.replicas]
+        422 Invalid: ReplicaSet.apps "web" is invalid: [status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas, status.observedGeneration: Invalid value: -1: must be greater than or equal to 0]
+        422 Invalid: ReplicaSet.apps "web" is invalid: [status.replicas: Invalid value: -1: must be greater than or equal to 0, status.fullyLabeledReplicas: Invalid value: 0: cannot be greater than status.replicas, status.readyReplicas: Invalid value: 0: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 0: cannot be greater than status.replicas]
+        422 Invalid: ReplicationController "web" is invalid: [status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas, status.observedGeneration: Invalid value: -1: must be greater than or equal to 0]
+        422 Invalid: ReplicationController "web" is invalid: [status.replicas: Invalid value: -1: must be greater than or equal to 0, status.fullyLabeledReplicas: Invalid value: 0: cannot be greater than status.replicas, status.readyReplicas: Invalid value: 0: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 0: cannot be greater than status.replicas]
+        422 Invalid: StatefulSet.apps "web" is invalid: [status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 3: cannot be greater than status.readyReplicas]
+        422 Invalid: StatefulSet.apps "web" is invalid: [status.replicas: Invalid value: -1: must be greater than or equal to 0, status.readyReplicas: Invalid value: 0: cannot be greater than status.replicas, status.currentReplicas: Invalid value: 0: cannot be greater than status.replicas, status.updatedReplicas: Invalid value: 0: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 0: cannot be greater than status.replicas]"#]].assert_eq(&texts(replies));
+}
+
 /// Source: upstream, `rcStrategy.DefaultGarbageCollectionPolicy` and `shouldOrphanDependents`.
 #[test]
 fn the_pods_of_a_replication_controller_stay_unless_something_else_is_said() {

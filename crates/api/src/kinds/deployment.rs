@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
 use super::fill::{self, Desired};
+use super::status_counts::{self, Part};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
@@ -77,6 +78,10 @@ impl ApiKind for Deployment {
         template::check_selector_update(new, old).into_iter().collect()
     }
 
+    fn validate_status(&self) -> Vec<FieldError> {
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
+    }
+
     fn warnings(&self) -> Vec<String> {
         template::warnings(&self.spec.template)
     }
@@ -128,6 +133,29 @@ fn spec_errors(spec: &DeploymentSpec, field: &Path) -> Vec<FieldError> {
             "must be greater than minReadySeconds",
         ));
     }
+    errors
+}
+
+/// Upstream, `ValidateDeploymentStatus`.
+fn status_errors(status: &DeploymentStatus) -> Vec<FieldError> {
+    let counts = [
+        ("replicas", status.replicas.unwrap_or(0)),
+        ("updatedReplicas", status.updated_replicas.unwrap_or(0)),
+        ("readyReplicas", status.ready_replicas.unwrap_or(0)),
+        ("availableReplicas", status.available_replicas.unwrap_or(0)),
+        ("unavailableReplicas", status.unavailable_replicas.unwrap_or(0)),
+        ("terminatingReplicas", status.terminating_replicas.unwrap_or(0)),
+        ("collisionCount", status.collision_count.unwrap_or(0)),
+    ];
+    let of_all = |name| Part { name, of: "replicas", called: "status.replicas" };
+    let parts = [
+        of_all("updatedReplicas"),
+        of_all("readyReplicas"),
+        of_all("availableReplicas"),
+        Part { name: "availableReplicas", of: "readyReplicas", called: "readyReplicas" },
+    ];
+    let mut errors = status_counts::check(&counts, &parts);
+    errors.extend(status_counts::check_generation(status.observed_generation));
     errors
 }
 

@@ -47,6 +47,7 @@ mod secret;
 mod service;
 mod service_account;
 mod stateful_set;
+mod status_counts;
 pub(crate) mod storage;
 mod template;
 

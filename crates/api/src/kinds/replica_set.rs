@@ -4,6 +4,7 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use rekindle_types::Tick;
 
 use super::fill;
+use super::status_counts::{self, Part};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
@@ -63,6 +64,10 @@ impl ApiKind for ReplicaSet {
         template::check_selector_update(new, old).into_iter().collect()
     }
 
+    fn validate_status(&self) -> Vec<FieldError> {
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
+    }
+
     fn warnings(&self) -> Vec<String> {
         self.spec.template.as_ref().map_or_else(Vec::new, template::warnings)
     }
@@ -89,4 +94,25 @@ impl ApiKind for ReplicaSet {
             selector::format(&spec.selector).into(),
         ]
     }
+}
+
+/// Everything wrong with a status; upstream, `ValidateReplicaSetStatus`.
+pub(super) fn status_errors(status: &ReplicaSetStatus) -> Vec<FieldError> {
+    let counts = [
+        ("replicas", status.replicas),
+        ("fullyLabeledReplicas", status.fully_labeled_replicas.unwrap_or(0)),
+        ("readyReplicas", status.ready_replicas.unwrap_or(0)),
+        ("availableReplicas", status.available_replicas.unwrap_or(0)),
+        ("terminatingReplicas", status.terminating_replicas.unwrap_or(0)),
+    ];
+    let of_all = |name| Part { name, of: "replicas", called: "status.replicas" };
+    let parts = [
+        of_all("fullyLabeledReplicas"),
+        of_all("readyReplicas"),
+        of_all("availableReplicas"),
+        Part { name: "availableReplicas", of: "readyReplicas", called: "readyReplicas" },
+    ];
+    let mut errors = status_counts::check(&counts, &parts);
+    errors.extend(status_counts::check_generation(status.observed_generation));
+    errors
 }

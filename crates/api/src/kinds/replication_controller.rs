@@ -1,13 +1,14 @@
 //! ReplicationController (v1): what was there before ReplicaSets.
 
+use k8s_openapi::api::apps::v1::ReplicaSetStatus;
 use k8s_openapi::api::core::v1::{
     ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::Tick;
 
-use super::fill;
 use super::template::{self, Maker};
+use super::{fill, replica_set};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
@@ -78,6 +79,19 @@ impl ApiKind for ReplicationController {
             )),
         }
         errors
+    }
+
+    fn validate_status(&self) -> Vec<FieldError> {
+        let Some(status) = &self.status else { return Vec::new() };
+        replica_set::status_errors(&ReplicaSetStatus {
+            replicas: status.replicas,
+            fully_labeled_replicas: status.fully_labeled_replicas,
+            ready_replicas: status.ready_replicas,
+            available_replicas: status.available_replicas,
+            observed_generation: status.observed_generation,
+            terminating_replicas: None,
+            conditions: None,
+        })
     }
 
     fn warnings(&self) -> Vec<String> {

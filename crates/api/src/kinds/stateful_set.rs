@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
 use super::fill;
+use super::status_counts::{self, Part};
 use super::storage;
 use super::template::{self, Maker};
 use crate::registry::field_error::{FieldError, Problem};
@@ -225,35 +226,21 @@ fn with_claims(spec: &StatefulSetSpec) -> PodTemplateSpec {
 }
 
 fn status_errors(status: &StatefulSetStatus) -> Vec<FieldError> {
-    let field = Path::new("status");
-    let ready = status.ready_replicas.unwrap_or(0);
-    let current = status.current_replicas.unwrap_or(0);
-    let updated = status.updated_replicas.unwrap_or(0);
-    let available = status.available_replicas.unwrap_or(0);
     let counts = [
         ("replicas", status.replicas),
-        ("readyReplicas", ready),
-        ("currentReplicas", current),
-        ("updatedReplicas", updated),
-        ("availableReplicas", available),
+        ("readyReplicas", status.ready_replicas.unwrap_or(0)),
+        ("currentReplicas", status.current_replicas.unwrap_or(0)),
+        ("updatedReplicas", status.updated_replicas.unwrap_or(0)),
+        ("availableReplicas", status.available_replicas.unwrap_or(0)),
         ("collisionCount", status.collision_count.unwrap_or(0)),
     ];
-    let mut errors: Vec<FieldError> = counts
-        .into_iter()
-        .filter_map(|(name, count)| numbers::non_negative(count, &field.child(name)))
-        .collect();
-    let limits = [
-        ("readyReplicas", ready, status.replicas, "status.replicas"),
-        ("currentReplicas", current, status.replicas, "status.replicas"),
-        ("updatedReplicas", updated, status.replicas, "status.replicas"),
-        ("availableReplicas", available, status.replicas, "status.replicas"),
-        ("availableReplicas", available, ready, "status.readyReplicas"),
+    let of_all = |name| Part { name, of: "replicas", called: "status.replicas" };
+    let parts = [
+        of_all("readyReplicas"),
+        of_all("currentReplicas"),
+        of_all("updatedReplicas"),
+        of_all("availableReplicas"),
+        Part { name: "availableReplicas", of: "readyReplicas", called: "status.readyReplicas" },
     ];
-    for (name, count, most, of) in limits {
-        if count > most {
-            let detail = format!("cannot be greater than {of}");
-            errors.push(FieldError::invalid(field.child(name), count, detail));
-        }
-    }
-    errors
+    status_counts::check(&counts, &parts)
 }
