@@ -223,6 +223,13 @@ pub enum Verdict {
     Stop,
 }
 
+impl Report {
+    /// One event for either end.
+    pub fn new(success: Note, failure: Note) -> Self {
+        Self { success: vec![success], failure }
+    }
+}
+
 impl Plan {
     /// True when nothing is to be written and nothing to be said.
     pub fn is_empty(&self) -> bool {

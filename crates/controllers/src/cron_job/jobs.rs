@@ -79,10 +79,7 @@ pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> Step {
     let success = Note::new(&about, Severity::Normal, "SuccessfulCreate", message, COMPONENT);
     let failure =
         Note::new(&about, Severity::Warning, "FailedCreate", "Error creating job: ", COMPONENT);
-    Step {
-        write: Write::Create(job.into()),
-        report: Some(Report { success: vec![success], failure }),
-    }
+    Step { write: Write::Create(job.into()), report: Some(Report::new(success, failure)) }
 }
 
 /// Deletes a Job with its pods.
@@ -92,5 +89,5 @@ pub(super) fn deletion(cron: &Arc<CronJob>, job: &Arc<Job>) -> Step {
     let success = Note::new(&about, Severity::Normal, "SuccessfulDelete", message, COMPONENT);
     let failure = Note::new(&about, Severity::Warning, "FailedDelete", "Deleted job: ", COMPONENT);
     let write = Write::delete(&Object::Job(job.clone()), Propagation::Background);
-    Step { write, report: Some(Report { success: vec![success], failure }) }
+    Step { write, report: Some(Report::new(success, failure)) }
 }

@@ -136,8 +136,8 @@ fn report(
     (failed, why): (&'static str, &str),
 ) -> Report {
     let about = Object::DaemonSet(set.clone());
-    Report {
-        success: vec![Note::new(&about, Severity::Normal, done, said, COMPONENT)],
-        failure: Note::new(&about, Severity::Warning, failed, why, COMPONENT),
-    }
+    Report::new(
+        Note::new(&about, Severity::Normal, done, said, COMPONENT),
+        Note::new(&about, Severity::Warning, failed, why, COMPONENT),
+    )
 }

@@ -160,7 +160,7 @@ impl<'a> Rollout<'a> {
             format!("Scaling {direction} replica set {set} from {from} to {to}: "),
             COMPONENT,
         );
-        Report { success: vec![success], failure }
+        Report::new(success, failure)
     }
 
     /// The plan of this look.

@@ -120,10 +120,7 @@ fn creation(job: &Arc<Job>, pod: Pod) -> Step {
     let success = Note::new(&about, Severity::Normal, "SuccessfulCreate", message, COMPONENT);
     let failure =
         Note::new(&about, Severity::Warning, "FailedCreate", "Error creating: ", COMPONENT);
-    Step {
-        write: Write::Create(pod.into()),
-        report: Some(Report { success: vec![success], failure }),
-    }
+    Step { write: Write::Create(pod.into()), report: Some(Report::new(success, failure)) }
 }
 
 /// Tells a pod its index: in annotation, label and variable, and by its host name.

@@ -162,5 +162,5 @@ fn deletion(job: &Arc<Job>, pod: &Arc<Pod>) -> Step {
     let failure =
         Note::new(&about, Severity::Warning, "FailedDelete", "Error deleting: ", COMPONENT);
     let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
-    Step { write, report: Some(Report { success: vec![success], failure }) }
+    Step { write, report: Some(Report::new(success, failure)) }
 }

@@ -182,15 +182,15 @@ impl Job<'_> {
                 uid: about.uid().to_owned(),
                 grace_seconds: self.restart.spec.grace_period_seconds,
             }),
-            report: Some(Report {
-                success: vec![self.note(pod, Severity::Normal, event::POD_RESTARTING, &going)],
-                failure: self.note(
+            report: Some(Report::new(
+                self.note(pod, Severity::Normal, event::POD_RESTARTING, &going),
+                self.note(
                     pod,
                     Severity::Warning,
                     event::POD_RESTART_HELD,
                     &format!("{} waits: ", doing(self.rung)),
                 ),
-            }),
+            )),
         }
     }
 

@@ -122,9 +122,9 @@ fn change(deployment: &Arc<Deployment>, to: &ReplicaSet, revision: i64) -> Step 
     let note = |severity, reason, message| Note::new(&about, severity, reason, message, COMPONENT);
     Step {
         write: Write::Update(rollback::at(deployment, to).into()),
-        report: Some(Report {
-            success: vec![note(Severity::Normal, ROLLED_BACK, success)],
-            failure: note(Severity::Warning, NOT_ROLLED_BACK, failure),
-        }),
+        report: Some(Report::new(
+            note(Severity::Normal, ROLLED_BACK, success),
+            note(Severity::Warning, NOT_ROLLED_BACK, failure),
+        )),
     }
 }

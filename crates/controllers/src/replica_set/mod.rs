@@ -195,10 +195,7 @@ fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {
     );
     let failure =
         Note::new(about, Severity::Warning, FAILED_CREATE, "Error creating: ", set.component());
-    Step {
-        write: Write::Create(pod.into()),
-        report: Some(Report { success: vec![success], failure }),
-    }
+    Step { write: Write::Create(pod.into()), report: Some(Report::new(success, failure)) }
 }
 
 fn deletion(set: &Replicas, pod: &Arc<Pod>) -> Step {
@@ -214,7 +211,7 @@ fn deletion(set: &Replicas, pod: &Arc<Pod>) -> Step {
     let failure =
         Note::new(about, Severity::Warning, FAILED_DELETE, "Error deleting: ", set.component());
     let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
-    Step { write, report: Some(Report { success: vec![success], failure }) }
+    Step { write, report: Some(Report::new(success, failure)) }
 }
 
 /// `spec.minReadySeconds`.

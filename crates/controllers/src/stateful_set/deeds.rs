@@ -12,9 +12,14 @@ use crate::plan::{Propagation, Report, Step, Write};
 
 /// The creation of a pod, with the events that upstream makes of it.
 pub(super) fn creation(set: &Arc<StatefulSet>, pod: Pod) -> Step {
-    let what = format!("create Pod {}", pod.metadata.name.as_deref().unwrap_or_default());
-    let text = Text { done: format!("{what} in"), tried: format!("{what} in"), end: "successful" };
-    Step { write: Write::Create(pod.into()), report: Some(report(set, Deed::Create, text)) }
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let what = format!("create Pod {name} in StatefulSet {}", identity::set_name(set));
+    let report = report(
+        set,
+        ("SuccessfulCreate", format!("{what} successful")),
+        ("FailedCreate", format!("{what} failed error: ")),
+    );
+    Step { write: Write::Create(pod.into()), report: Some(report) }
 }
 
 /// The creation of a claim for a pod, with its events, which upstream words in another way.
@@ -24,51 +29,42 @@ pub(super) fn claim_creation(
     pod: &str,
 ) -> Step {
     let name = claim.metadata.name.as_deref().unwrap_or_default();
-    let text = Text {
-        done: format!("create Claim {name} Pod {pod} in"),
-        tried: format!("create Claim {name} for Pod {pod} in"),
-        end: "success",
-    };
-    Step { write: Write::Create(claim.into()), report: Some(report(set, Deed::Create, text)) }
+    let owner = identity::set_name(set);
+    let report = report(
+        set,
+        (
+            "SuccessfulCreate",
+            format!("create Claim {name} Pod {pod} in StatefulSet {owner} success"),
+        ),
+        (
+            "FailedCreate",
+            format!("create Claim {name} for Pod {pod} in StatefulSet {owner} failed error: "),
+        ),
+    );
+    Step { write: Write::Create(claim.into()), report: Some(report) }
 }
 
 /// The deletion of a pod, with its events.
 pub(super) fn deletion(set: &Arc<StatefulSet>, pod: &Arc<Pod>) -> Step {
-    let what = format!("delete Pod {}", pod.metadata.name.as_deref().unwrap_or_default());
-    let text = Text { done: format!("{what} in"), tried: format!("{what} in"), end: "successful" };
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let what = format!("delete Pod {name} in StatefulSet {}", identity::set_name(set));
+    let report = report(
+        set,
+        ("SuccessfulDelete", format!("{what} successful")),
+        ("FailedDelete", format!("{what} failed error: ")),
+    );
     let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
-    Step { write, report: Some(report(set, Deed::Delete, text)) }
+    Step { write, report: Some(report) }
 }
 
-/// What the events say around the name of the set.
-struct Text {
-    /// Before it, of what succeeded.
-    done: String,
-    /// Before it, of what failed.
-    tried: String,
-    /// Behind it, of what succeeded.
-    end: &'static str,
-}
-
-/// What is done to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
-    Create,
-    Delete,
-}
-
-fn report(set: &Arc<StatefulSet>, deed: Deed, text: Text) -> Report {
+fn report(
+    set: &Arc<StatefulSet>,
+    (done, said): (&'static str, String),
+    (failed, why): (&'static str, String),
+) -> Report {
     let about = Object::StatefulSet(set.clone());
-    let name = identity::set_name(set);
-    let Text { done, tried, end } = text;
-    let (succeeded, failed) = match deed {
-        Deed::Create => ("SuccessfulCreate", "FailedCreate"),
-        Deed::Delete => ("SuccessfulDelete", "FailedDelete"),
-    };
-    let success = format!("{done} StatefulSet {name} {end}");
-    let failure = format!("{tried} StatefulSet {name} failed error: ");
-    Report {
-        success: vec![Note::new(&about, Severity::Normal, succeeded, success, COMPONENT)],
-        failure: Note::new(&about, Severity::Warning, failed, failure, COMPONENT),
-    }
+    Report::new(
+        Note::new(&about, Severity::Normal, done, said, COMPONENT),
+        Note::new(&about, Severity::Warning, failed, why, COMPONENT),
+    )
 }

@@ -51,7 +51,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
                 let success =
                     Note::new(&about, Severity::Normal, "SuccessfulCreate", text, COMPONENT);
                 let failure = note(pod, format!("create claim {}: ", claim.name));
-                let report = Some(Report { success: vec![success], failure });
+                let report = Some(Report::new(success, failure));
                 plan.then_all(vec![Step { write: Write::Create(made.into()), report }]);
             }
             (None, None) => {}
