@@ -118,6 +118,7 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
 
     /// One look, and what follows from it.
     async fn round(&mut self) -> Result<Round, RuntimeError> {
+        self.forget_those_gone();
         let limited = self.pods_are_limited();
         if self.policy.thresholds.is_empty() && !limited {
             return Ok(Round::Quiet);
@@ -139,6 +140,11 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
             Some(reclaim) => self.reclaim(&reclaim, usage).await,
             None => Ok(Round::Quiet),
         }
+    }
+
+    fn forget_those_gone(&mut self) {
+        let here = self.node.index.all();
+        self.evicted.retain(|uid| here.iter().any(|view| view.pod_ref.uid == *uid));
     }
 
     fn judge(&mut self, usage: &NodeUsage) -> Verdict {
@@ -185,9 +191,9 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         let mut ends = Vec::new();
         for Victim { uid, signal, eviction } in victims {
             tracing::info!(node = self.node.name, %uid, message = eviction.message, "a pod is evicted");
-            self.evicted.insert(uid.clone());
             let (over, end) = oneshot::channel();
-            if self.orders.send(Order { uid, eviction, over }).is_ok() {
+            if self.orders.send(Order { uid: uid.clone(), eviction, over }).is_ok() {
+                self.evicted.insert(uid);
                 self.node.counters.evictions.of(&[signal]).raise();
                 ends.push(end);
             }
@@ -200,9 +206,8 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
     }
 
     /// The pods that are not over, and have not been told to go. One that ends for another reason may be told to end sooner.
-    fn figures(&mut self, usage: &NodeUsage) -> Vec<PodFigures> {
+    fn figures(&self, usage: &NodeUsage) -> Vec<PodFigures> {
         let here = self.node.index.all();
-        self.evicted.retain(|uid| here.iter().any(|view| view.pod_ref.uid == *uid));
         let is_over = |view: &PodView| {
             matches!(view.status.borrow().phase.as_deref(), Some("Failed" | "Succeeded"))
         };

@@ -10,6 +10,9 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 use crate::volumes::remove_tree;
 
+/// How often the files of a start are looked at anew because they were rotated meanwhile.
+const LOOKS_MAX: usize = 8;
+
 /// One log file that is open, told from others by device and inode: its name changes when it is rotated.
 #[derive(Debug)]
 pub(super) struct OpenLog {
@@ -49,9 +52,6 @@ fn files_of(folder: &Path, attempt: ContainerAttempt) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// How often the files of a start are looked at anew because they were rotated meanwhile.
-const LOOKS_MAX: usize = 8;
-
 /// The files of one start, open, oldest first. A rotation in between gives them other names, so that one would be passed by: it is looked
 /// again until the names say what was opened.
 pub(super) fn open_all(folder: &Path, attempt: ContainerAttempt) -> io::Result<Vec<OpenLog>> {
@@ -71,6 +71,11 @@ pub(super) fn open_all(folder: &Path, attempt: ContainerAttempt) -> io::Result<V
         }
     }
     Ok(opened)
+}
+
+/// Whether `log` is the file that is written to: nothing is newer.
+pub(super) fn is_newest(folder: &Path, attempt: ContainerAttempt, log: &OpenLog) -> bool {
+    identity(&folder.join(format!("{}.log", attempt.0))) == Some(log.identity)
 }
 
 /// Every log file: its start, how often it was rotated, its path. Other names are nobody's log.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use rekindle_types::ContainerAttempt;
 use rekindle_types::log_options::Timestamps;
 
-use super::files::{OpenLog, open_all};
+use super::files::{OpenLog, is_newest, open_all};
 use super::format::{Entry, LineEnd, parse};
 use super::tail::start_of_tail;
 
@@ -125,6 +125,9 @@ impl Reader {
             self.rest.clear();
             self.current = Some(next);
             return Ok(true);
+        }
+        if self.current.as_ref().is_some_and(|log| is_newest(&self.folder, self.attempt, log)) {
+            return Ok(false);
         }
         let files = open_all(&self.folder, self.attempt)?;
         let current = self.current.as_ref().map(|log| log.identity);

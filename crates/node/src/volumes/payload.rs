@@ -96,9 +96,10 @@ impl Attributes {
         u32::try_from(self.mode.unwrap_or(DEFAULT_MODE)).unwrap_or(0o644) & 0o777
     }
 
-    /// The API's validation keeps out what is no user id. The highest one means "nobody in particular" to chown(2).
+    /// The API's validation keeps out what is no user id: they end where an `i32` does.
     fn owner(self) -> Option<u32> {
-        self.user.and_then(|user| u32::try_from(user).ok()).filter(|user| *user != u32::MAX)
+        let user = self.user.and_then(|user| i32::try_from(user).ok())?;
+        u32::try_from(user).ok()
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn check_rest(world: &World, ended: End) {
     let finished = world.core.is_finished();
     match ended {
         End::Asked => assert!(finished, "asked to end, and {phase}"),
-        End::NotAsked if finished => assert!(phase == "Succeeded" || phase == "Failed", "{phase}"),
+        End::NotAsked if finished => {}
         End::NotAsked => {
             assert_eq!(phase, "Running", "{:?}", world.core.status());
             check_health(world);

@@ -112,3 +112,13 @@ fn a_log_that_does_not_exist_yet_is_read_when_it_comes() {
     writer.write("a");
     assert_eq!(rest(&mut reader), "a\n");
 }
+
+#[test]
+fn who_reads_the_newest_file_looks_at_no_other() {
+    let writer = Writer::new();
+    writer.write("a");
+    let mut reader = writer.reader(None);
+    assert_eq!(rest(&mut reader), "a\n");
+    std::os::unix::fs::symlink("0.log", writer.folder.join("0.log.1")).unwrap();
+    assert!(!reader.go_on().unwrap(), "the link would be refused");
+}

@@ -285,3 +285,17 @@ fn what_is_missing_is_named_as_the_kubelet_names_it() {
         assert_eq!(fails(volume), expected);
     }
 }
+
+/// The API refuses them, but what is in the store may be older than the rule.
+#[test]
+fn a_number_that_is_no_user_id_is_nobodys() {
+    for user in [-1_i64, 2_147_483_648, 4_294_967_295, 4_294_967_296] {
+        let mut volumes = Volumes::new(
+            json!([{ "name": "cfg", "configMap": { "name": "settings", "defaultUser": user } }]),
+            json!({}),
+        );
+        volumes.config_map(json!({ "a": "1" }));
+        volumes.mount().unwrap();
+        assert_eq!(fs::metadata(volumes.path("cfg").join("a")).unwrap().uid(), 0, "{user}");
+    }
+}
