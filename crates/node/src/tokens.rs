@@ -27,13 +27,20 @@ pub(crate) struct TokenWish {
     seconds: u64,
 }
 
-/// Tokens at one moment.
-pub(crate) type Tokens = BTreeMap<TokenWish, String>;
+/// Tokens at one moment: each, or why there is none.
+pub(crate) type Tokens = BTreeMap<TokenWish, Result<String, NoToken>>;
 
 /// The API gave no token.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to fetch token: {0}")]
 pub(crate) struct NoToken(String);
+
+impl NoToken {
+    /// Nobody has asked for it.
+    pub(crate) fn none_given() -> Self {
+        Self("none was given".to_owned())
+    }
+}
 
 /// Whether the pod is new to this agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +113,8 @@ impl PodTokens {
     }
 
     /// Every token that the pod wants, good now; those that are due are asked for. When the API refuses, one that is still
-    /// good stays in use for a while.
-    pub(crate) async fn fetch(
-        &self,
-        client: &Client,
-        pod: &Pod,
-        now: impl Fn() -> Tick,
-    ) -> Result<Tokens, NoToken> {
+    /// good stays in use for a while. One that is not to be had keeps no other back.
+    pub(crate) async fn fetch(&self, client: &Client, pod: &Pod, now: impl Fn() -> Tick) -> Tokens {
         let mut tokens = Tokens::new();
         for wish in TokenWish::all_of(pod) {
             let known = self.held().tokens.get(&wish).cloned();
@@ -124,16 +126,21 @@ impl PodTokens {
                         tracing::warn!(%error, "a pod's token is not refreshed; the old one stays in use");
                         Token { refresh_at: now() + RETRY, ..old }
                     }
-                    (Err(error), _) => return Err(error),
+                    (Err(error), _) => {
+                        tokens.insert(wish, Err(error));
+                        continue;
+                    }
                 },
             };
-            tokens.insert(wish.clone(), token.text.clone());
+            tokens.insert(wish.clone(), Ok(token.text.clone()));
             self.held().tokens.insert(wish, token);
         }
         let mut held = self.held();
         held.tokens.retain(|wish, _| tokens.contains_key(wish));
-        held.unknown_since = None;
-        Ok(tokens)
+        if tokens.values().all(Result::is_ok) {
+            held.unknown_since = None;
+        }
+        tokens
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {

@@ -53,7 +53,8 @@ pub(crate) fn target_not_running(target: &ContainerName, pod: &str) -> String {
     format!("invalid target container: container \"{target}\" of pod {pod} is not running")
 }
 
-pub(crate) fn failed_mount(message: &str) -> PodEvent {
+/// Of a pod with a volume that could not be made, or not be brought up to date.
+pub fn failed_mount(message: &str) -> PodEvent {
     of_pod(Severity::Warning, event::FAILED_MOUNT, message.to_owned())
 }
 

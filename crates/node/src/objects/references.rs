@@ -8,7 +8,7 @@ pub(crate) use rekindle_types::references::{
     ObjectKind, ObjectRef, container_references, pod_references, pull_secret_references,
 };
 
-use crate::tokens::{TokenWish, Tokens};
+use crate::tokens::{NoToken, TokenWish, Tokens};
 
 /// One object's content, shared.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,9 +37,13 @@ impl FetchedObjects {
         self.tokens = tokens;
     }
 
-    /// The token of that kind, if there is one.
-    pub(crate) fn token(&self, wish: &TokenWish) -> Option<&str> {
-        self.tokens.get(wish).map(String::as_str)
+    /// The token of that kind, or why there is none.
+    pub(crate) fn token(&self, wish: &TokenWish) -> Result<&str, NoToken> {
+        match self.tokens.get(wish) {
+            Some(Ok(token)) => Ok(token),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(NoToken::none_given()),
+        }
     }
 
     /// The ConfigMap, if it exists.

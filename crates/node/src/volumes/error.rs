@@ -43,9 +43,6 @@ pub(crate) enum VolumeProblem {
     /// What is behind a claim cannot be used.
     #[error("{0}")]
     Claim(String),
-    /// The API gave no token.
-    #[error(transparent)]
-    Token(#[from] crate::tokens::NoToken),
     /// The API did not answer about an object that the volume needs.
     #[error(transparent)]
     Unavailable(#[from] crate::objects::Unavailable),

@@ -44,12 +44,15 @@ pub(crate) fn mount_volumes(inputs: VolumeInputs<'_>) -> Result<(), VolumeError>
     Ok(())
 }
 
-/// Brings the projected files of every volume to what the objects say now.
+/// Brings the projected files of every volume to what the objects say now. One that cannot be written holds up no other; the
+/// first of these is told.
 pub(crate) fn update_payloads(inputs: VolumeInputs<'_>) -> Result<(), VolumeError> {
+    let mut updated = Ok(());
     for volume in volumes_of(inputs.pod).filter(|volume| is_payload(volume)) {
-        write_volume(inputs, volume).map_err(|problem| about(&volume.name, problem))?;
+        let written = write_volume(inputs, volume).map_err(|problem| about(&volume.name, problem));
+        updated = updated.and(written);
     }
-    Ok(())
+    updated
 }
 
 /// Makes the contents of every emptyDir new. Only while no container runs.

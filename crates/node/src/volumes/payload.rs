@@ -14,7 +14,7 @@ use crate::env::{
     Allocatable, FieldError, PodFacts, ResourceError, downward_field, resource_value,
 };
 use crate::objects::{FetchedObjects, ObjectRef};
-use crate::tokens::TokenWish;
+use crate::tokens::{NoToken, TokenWish};
 
 /// Files without a mode of their own.
 const DEFAULT_MODE: i32 = 0o644;
@@ -55,8 +55,8 @@ pub(crate) enum PayloadError {
     #[error("invalid path {0:?}: it must be relative, without \"..\" and not begin with \"..\"")]
     Path(String),
     /// The API gave no token.
-    #[error("failed to fetch token: none was given")]
-    NoToken,
+    #[error(transparent)]
+    Token(#[from] NoToken),
     /// A source that this version cannot provide.
     #[error("projected source {0} is not supported by this version")]
     Source(&'static str),
@@ -301,7 +301,7 @@ fn add_token(
     usual: Attributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
-    let token = inputs.objects.token(&TokenWish::of(source)).ok_or(PayloadError::NoToken)?;
+    let token = inputs.objects.token(&TokenWish::of(source))?;
     let mut attributes = usual.of_item(None, source.user);
     if attributes.owner().is_none() {
         attributes.user = common_user(inputs.pod)?.map(i64::from);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{ActionError, ActionErrorKind, Outcome};
+use rekindle_pod::{ActionError, ActionErrorKind, Outcome, failed_mount};
 use rekindle_runtime::Runtime;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
@@ -42,12 +42,16 @@ impl VolumeWork {
 }
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
-    /// Brings projected files to what the objects and the pod's labels say now; tries until it is done. To be dropped when
-    /// something has changed again.
+    /// Brings projected files to what the objects and the pod's labels say now; tries until it is done, and tells of each
+    /// cause once. To be dropped when something has changed again.
     pub(crate) async fn update_payloads(self) {
         let mut wait = PAYLOAD_RETRY_MIN;
+        let mut told = String::new();
         while let Err(error) = self.clone().try_update_payloads().await {
-            tracing::warn!(pod = %self.pod_ref, error = error.message, "projected files are not updated; trying again");
+            if error.message != told {
+                self.node.recorder.pod_event(&self.pod_ref, failed_mount(&error.message));
+                told = error.message;
+            }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(PAYLOAD_RETRY_MAX);
         }
@@ -87,8 +91,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let objects = self.objects.fetch_all().await;
         let mut objects = objects.map_err(|error| about(error.into()))?;
         let clock = self.node.clock;
-        let tokens = self.tokens.fetch(&self.node.client, &self.pod, || clock.now()).await;
-        objects.set_tokens(tokens.map_err(|error| about(error.into()))?);
+        objects.set_tokens(self.tokens.fetch(&self.node.client, &self.pod, || clock.now()).await);
         Ok(objects)
     }
 

@@ -280,6 +280,45 @@ async fn projected_files_follow_labels_and_config_maps_while_the_pod_runs() {
     assert_eq!(world.machine.starts("app"), 1, "an update restarts nothing");
 }
 
+/// The kubelet sets up each volume for itself, and so a pod's token does not end with a ConfigMap that somebody has deleted.
+#[tokio::test(start_paused = true)]
+async fn a_config_map_that_is_deleted_holds_up_no_other_volume_and_is_told() {
+    let world = World::new();
+    for name in ["gone", "kept"] {
+        let metadata = json!({ "name": name, "namespace": "default" });
+        world.api.create("configmaps", &json!({ "metadata": metadata, "data": { "a": "1" } }));
+    }
+    let mut web = pod("web", vec![container("app")]);
+    let token = json!({ "serviceAccountToken": { "path": "token", "expirationSeconds": 600 } });
+    web.spec.as_mut().unwrap().volumes = serde_json::from_value(json!([
+        { "name": "first", "configMap": { "name": "gone" } },
+        { "name": "second", "configMap": { "name": "kept" } },
+        { "name": "last", "projected": { "sources": [token] } },
+    ]))
+    .unwrap();
+    let uid = world.api.create("pods", &web)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    let read = |file: &str| {
+        let volumes = format!("data/node/pods/{uid}/volumes/{file}");
+        std::fs::read_to_string(world.folder.join(&volumes)).unwrap()
+    };
+    world.api.remove("configmaps", "gone");
+    world.api.until("the event", |_| !events(&world, "FailedMount").is_empty()).await;
+    world.api.modify("configmaps", "kept", &json!({ "data": { "a": "2" } }));
+    world.lease_renewals(48).await;
+    world
+        .api
+        .until("the others are new", |_| read("second/a") == "2" && read("last/token") == "token-2")
+        .await;
+    assert_eq!(read("first/a"), "1", "what was there stays");
+    assert_eq!(
+        events(&world, "FailedMount"),
+        ["MountVolume.SetUp failed for volume \"first\" : configmap \"gone\" not found"]
+    );
+    agent.stop(StopMode::EndPods).await;
+}
+
 /// A disk that is full: no attempt is begun whose number is not kept, and the pod goes on when there is room.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_started_while_the_journal_cannot_be_written() {

@@ -85,6 +85,28 @@ async fn a_pod_without_its_token_does_not_start() {
     agent.stop(StopMode::EndPods).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_not_to_be_had_keeps_no_other_file_from_being_written() {
+    let world = World::new();
+    let settings = json!({ "name": "settings", "namespace": "default" });
+    world.api.create("configmaps", &json!({ "metadata": settings, "data": { "a": "1" } }));
+    let mut pod = pod_with_token(600);
+    let settings = json!({ "name": "settings", "configMap": { "name": "settings" } });
+    let volumes = pod.spec.as_mut().unwrap().volumes.as_mut().unwrap();
+    volumes.push(serde_json::from_value(settings).unwrap());
+    world.api.create("pods", &pod);
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    world.api.fail_next(REQUESTS, 1_000);
+    world.lease_renewals(61).await;
+    world.api.modify("configmaps", "settings", &json!({ "data": { "a": "2" } }));
+    let file = token_file(&world).parent().unwrap().with_file_name("settings").join("a");
+    world.api.until("new", |_| std::fs::read_to_string(&file).is_ok_and(|text| text == "2")).await;
+    let told = &events(&world, "FailedMount")[0];
+    assert!(told.contains("for volume \"identity\" : failed to fetch token"), "{told}");
+    agent.stop(StopMode::EndPods).await;
+}
+
 /// Nobody remembers when the token ends that an agent has asked for which is no more.
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_finds_a_pod_gives_it_a_token_of_its_own() {
