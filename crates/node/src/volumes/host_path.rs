@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::HostPathVolumeSource;
 use super::error::VolumeProblem;
 
 /// Checks the path, and makes the folder or file of an `…OrCreate` type. Source: the API reference of
-/// `HostPathVolumeSource.type`.
+/// `HostPathVolumeSource.type`. A path without a type is not checked, but made a folder where nothing is: container runtimes do
+/// so before they mount it (containerd's `WithMounts`).
 pub(crate) fn ensure(source: &HostPathVolumeSource) -> Result<(), VolumeProblem> {
     let path = Path::new(&source.path);
     let upwards = path.components().any(|part| part == Component::ParentDir);
@@ -20,7 +21,10 @@ pub(crate) fn ensure(source: &HostPathVolumeSource) -> Result<(), VolumeProblem>
     let found = fs::metadata(path).ok().map(|metadata| metadata.file_type());
     let expect = |is: bool, expected| if is { Ok(()) } else { Err(refused(expected)) };
     match source.type_.as_deref().unwrap_or_default() {
-        "" => Ok(()),
+        "" => match found {
+            Some(_) => Ok(()),
+            None => create_folder(path),
+        },
         "DirectoryOrCreate" => match found {
             Some(kind) => expect(kind.is_dir(), "a directory"),
             None => create_folder(path),

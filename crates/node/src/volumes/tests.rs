@@ -220,7 +220,7 @@ fn host_paths_are_checked_against_their_type() {
     };
     for (path, kind) in [
         (at("dir"), ""),
-        (at("absent"), ""),
+        (at("missing/folder"), ""),
         (at("dir"), "Directory"),
         (at("dir"), "DirectoryOrCreate"),
         (at("new/deep"), "DirectoryOrCreate"),
@@ -233,7 +233,11 @@ fn host_paths_are_checked_against_their_type() {
         assert_eq!(check(&path, kind), None, "{path} {kind}");
     }
     drop(socket);
-    assert!(fs::metadata(at("new/deep")).unwrap().is_dir());
+    for made in [at("new/deep"), at("missing/folder")] {
+        let made = fs::metadata(made).unwrap();
+        assert!(made.is_dir());
+        assert_eq!(made.permissions().mode() & 0o777, 0o755);
+    }
     assert_eq!(fs::metadata(at("new/file")).unwrap().permissions().mode() & 0o777, 0o644);
     for (path, kind, expected) in [
         (at("file"), "Directory", "a directory"),
