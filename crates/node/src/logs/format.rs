@@ -6,10 +6,35 @@
 pub(crate) struct Entry<'a> {
     /// When it was written, as in the file.
     pub time: &'a str,
+    /// Where the program wrote it.
+    pub stream: Stream,
     /// Whether the line goes on.
     pub end: LineEnd,
     /// The bytes, without the end of line.
     pub text: &'a [u8],
+}
+
+/// Where output comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// One of something for each stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PerStream<T> {
+    pub(crate) stdout: T,
+    pub(crate) stderr: T,
+}
+
+impl<T> PerStream<T> {
+    pub(crate) fn of(&mut self, stream: Stream) -> &mut T {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
 }
 
 /// Whether an entry ends its line.
@@ -24,7 +49,12 @@ pub(crate) enum LineEnd {
 /// Reads one line of a log file, without its `\n`; `None` when it is not in the format (torn by a crash, or not ours).
 pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
     let (time, rest) = split_space(line)?;
-    let (_stream, rest) = split_space(rest)?;
+    let (stream, rest) = split_space(rest)?;
+    let stream = match stream {
+        b"stdout" => Stream::Stdout,
+        b"stderr" => Stream::Stderr,
+        _ => return None,
+    };
     // an empty text may come without the space before it
     let (tags, text) = split_space(rest).unwrap_or((rest, &[]));
     let time = std::str::from_utf8(time).ok()?;
@@ -33,7 +63,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
         b'P' => LineEnd::Partial,
         _ => return None,
     };
-    Some(Entry { time, end, text })
+    Some(Entry { time, stream, end, text })
 }
 
 fn split_space(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

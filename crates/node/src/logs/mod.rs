@@ -7,6 +7,7 @@
 mod error;
 mod files;
 mod format;
+mod lines;
 mod reader;
 mod run;
 mod stream;

@@ -12,8 +12,9 @@ use rekindle_types::ContainerAttempt;
 use rekindle_types::log_options::Timestamps;
 
 use super::files::{OpenLog, is_newest, open_all};
-use super::format::{Entry, LineEnd, parse};
-use super::tail::start_of_tail;
+use super::format::{Entry, PerStream, parse};
+use super::lines::Lines;
+use super::tail::{TailStart, start_of_tail};
 
 /// Bytes read from a file at a time.
 const READ_BYTES: usize = 64 * 1024;
@@ -50,17 +51,12 @@ pub(super) struct Reader {
     later: VecDeque<OpenLog>,
     /// The beginning of a record that is not complete yet.
     rest: Vec<u8>,
-    line: LinePosition,
+    lines: Lines,
+    /// The next records that belong to lines before the tail.
+    before_tail: PerStream<u64>,
     since: Option<Timestamp>,
-    timestamps: Timestamps,
     /// Bytes that may still be shown.
     left: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinePosition {
-    Start,
-    Inside,
 }
 
 impl Reader {
@@ -71,14 +67,14 @@ impl Reader {
         selection: Selection,
     ) -> io::Result<Self> {
         let files = open_all(&folder, attempt)?;
-        let (first, offset) = match selection.tail_lines {
+        let start = match selection.tail_lines {
             Some(lines) => start_of_tail(&files, lines)?,
-            None => (0, 0),
+            None => TailStart::default(),
         };
-        let mut later: VecDeque<OpenLog> = files.into_iter().skip(first).collect();
+        let mut later: VecDeque<OpenLog> = files.into_iter().skip(start.file).collect();
         let mut current = later.pop_front(); // none when the container has not begun to write
         if let Some(log) = &mut current {
-            log.file.seek(SeekFrom::Start(offset))?;
+            log.file.seek(SeekFrom::Start(start.offset))?;
         }
         Ok(Self {
             folder,
@@ -86,9 +82,9 @@ impl Reader {
             current,
             later,
             rest: Vec::new(),
-            line: LinePosition::Start,
+            lines: Lines::new(selection.timestamps),
+            before_tail: start.before,
             since: selection.since,
-            timestamps: selection.timestamps,
             left: selection.limit_bytes,
         })
     }
@@ -115,6 +111,19 @@ impl Reader {
                 return Ok(Chunk::Data(Bytes::from(text)));
             }
         }
+    }
+
+    /// Whether there are lines without their end that were not shown.
+    pub(super) fn keeps_back(&self) -> bool {
+        self.lines.keeps_back()
+    }
+
+    /// These lines, as far as they have come.
+    pub(super) fn open_lines(&mut self) -> Option<Bytes> {
+        let mut text = Vec::new();
+        self.lines.show_kept(&mut text);
+        self.limit(&mut text);
+        (!text.is_empty()).then(|| Bytes::from(text))
     }
 
     /// After all of the current file was read: whether there is more to read now. A file that is found to follow shows that the current
@@ -169,21 +178,12 @@ impl Reader {
 
     fn show(&mut self, record: &[u8], text: &mut Vec<u8>) {
         let Some(entry) = parse(record) else { return };
-        if self.is_too_early(&entry) {
-            return;
+        let before_tail = self.before_tail.of(entry.stream);
+        if *before_tail > 0 {
+            *before_tail -= 1;
+        } else if !self.is_too_early(&entry) {
+            self.lines.take(&entry, text);
         }
-        if self.line == LinePosition::Start && self.timestamps == Timestamps::Yes {
-            text.extend_from_slice(entry.time.as_bytes());
-            text.push(b' ');
-        }
-        text.extend_from_slice(entry.text);
-        self.line = match entry.end {
-            LineEnd::Full => {
-                text.push(b'\n');
-                LinePosition::Start
-            }
-            LineEnd::Partial => LinePosition::Inside,
-        };
     }
 
     /// Times only rise, so that they are read until the first one that is late enough.

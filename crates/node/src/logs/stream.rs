@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -12,6 +13,7 @@ use rekindle_types::log_options::{Follow, LogOptions, Since};
 use rekindle_types::{ContainerAttempt, PodUid};
 use rustix::fs::inotify::WatchFlags;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::error::LogError;
 use super::reader::{Chunk, Reader, Selection};
@@ -29,6 +31,10 @@ const GROWTH: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::CREATE)
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::DELETE_SELF);
+
+/// How long a line may go without its end before a reader that follows is shown what there is of it. A program that writes a line in
+/// pieces does so at once; one that waits for somebody's answer, or shows how far it is, does not.
+const OPEN_LINE_WAIT: Duration = Duration::from_millis(200);
 
 /// Reads the logs of a node's pods. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -73,6 +79,7 @@ impl Logs {
             status: view.status,
             container: container.to_owned(),
             attempt,
+            open_since: None,
         };
         let chunks = futures::stream::unfold(Some(reading), |reading| async {
             let mut reading = reading?;
@@ -111,6 +118,8 @@ struct Reading {
     status: watch::Receiver<Arc<PodStatus>>,
     container: String,
     attempt: ContainerAttempt,
+    /// Since when lines without their end are kept back while nothing else is to be read.
+    open_since: Option<Instant>,
 }
 
 impl Reading {
@@ -123,10 +132,10 @@ impl Reading {
                 Chunk::LimitReached => return Ok(None),
                 Chunk::CaughtUp => {}
             }
-            let Some(growth) = &self.growth else { return Ok(None) };
-            if ended {
-                return Ok(None);
-            }
+            let open_until = self.open_until();
+            let Some(growth) = self.growth.as_ref().filter(|_| !ended) else {
+                return Ok(self.open_lines());
+            };
             tokio::select! {
                 grown = growth.changed() => grown?,
                 changed = self.status.changed() => {
@@ -134,8 +143,28 @@ impl Reading {
                         self.growth = None; // the pod is gone: read what is left, and end
                     }
                 }
+                () = sleep_until(open_until), if open_until.is_some() => {
+                    if let Some(bytes) = self.open_lines() {
+                        return Ok(Some(bytes));
+                    }
+                }
             }
         }
+    }
+
+    /// When lines without their end are shown.
+    fn open_until(&mut self) -> Option<Instant> {
+        if self.reader.as_ref().is_some_and(Reader::keeps_back) {
+            Some(*self.open_since.get_or_insert_with(Instant::now) + OPEN_LINE_WAIT)
+        } else {
+            self.open_since = None;
+            None
+        }
+    }
+
+    fn open_lines(&mut self) -> Option<Bytes> {
+        self.open_since = None;
+        self.reader.as_mut()?.open_lines()
     }
 
     async fn next_chunk(&mut self) -> io::Result<Chunk> {
@@ -149,6 +178,14 @@ impl Reading {
         .await?;
         self.reader = Some(reader);
         chunk
+    }
+}
+
+/// For ever when there is no such time.
+async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,8 +5,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use rekindle_types::log_options::Timestamps;
+
 use super::files::{OpenLog, open};
-use super::format::{LineEnd, parse};
+use super::format::{Entry, LineEnd, PerStream, parse};
+use super::lines::Lines;
 
 /// How much of the file is looked at for each byte of text: a line may come in many parts.
 const OVERHEAD: usize = 8;
@@ -14,6 +17,8 @@ const OVERHEAD: usize = 8;
 const HEADER: usize = 64;
 /// Bytes read at a time while looking backwards.
 const BLOCK: u64 = 256 * 1024;
+/// How far before the last lines the beginning of one of them is looked for, in bytes.
+const BEGINNING_MAX: usize = 256 * 1024;
 
 /// The last `lines` lines of text, at most `bytes` bytes; empty when there is no such log.
 pub fn last_lines(log: &Path, lines: usize, bytes: usize) -> String {
@@ -30,13 +35,11 @@ fn last_text(log: &Path, lines: usize, bytes: usize) -> io::Result<String> {
 }
 
 fn text_of(raw: &[u8], lines: usize, bytes: usize) -> String {
-    let mut text = Vec::new();
+    let (mut text, mut shown) = (Vec::new(), Lines::new(Timestamps::No));
     for entry in raw.split(|byte| *byte == b'\n').filter_map(parse) {
-        text.extend_from_slice(entry.text);
-        if entry.end == LineEnd::Full {
-            text.push(b'\n');
-        }
+        shown.take(&entry, &mut text);
     }
+    shown.show_kept(&mut text);
     let from_lines = nth_last_line(&text, lines);
     let from_bytes = text.len().saturating_sub(bytes);
     String::from_utf8_lossy(&text[from_lines.max(from_bytes)..]).into_owned()
@@ -49,52 +52,119 @@ fn nth_last_line(text: &[u8], lines: usize) -> usize {
     ends.nth(lines.saturating_sub(1)).map_or(0, |(at, _)| at + 1)
 }
 
-/// Where in `files` (oldest first) the last `lines` lines begin: index of the file, and offset in it.
-pub(super) fn start_of_tail(files: &[OpenLog], lines: u64) -> io::Result<(usize, u64)> {
+/// Where the last lines begin in files of which the oldest is the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TailStart {
+    /// The index of the file.
+    pub(super) file: usize,
+    /// Where in it.
+    pub(super) offset: u64,
+    /// How many records from there on belong to lines before these: of one stream, when a line of the other began among them.
+    pub(super) before: PerStream<u64>,
+}
+
+/// Where in `files` (oldest first) the last `lines` lines begin.
+pub(super) fn start_of_tail(files: &[OpenLog], lines: u64) -> io::Result<TailStart> {
     if lines == 0 {
         return end_of(files);
     }
-    let mut count = LineCount { wanted: lines, seen: 0, newest: true };
+    let mut scan = Scan::new(lines);
     for (index, log) in files.iter().enumerate().rev() {
-        if let Some(offset) = scan_back(&log.file, &mut count)? {
-            return Ok((index, offset));
+        if scan_back(&log.file, index, &mut scan)? == Search::Over {
+            break;
         }
     }
-    Ok((0, 0))
+    Ok(scan.start)
 }
 
 /// Behind everything that is written.
-fn end_of(files: &[OpenLog]) -> io::Result<(usize, u64)> {
+fn end_of(files: &[OpenLog]) -> io::Result<TailStart> {
     match files.last() {
-        Some(newest) => Ok((files.len() - 1, newest.file.metadata()?.len())),
-        None => Ok((0, 0)),
+        Some(newest) => Ok(TailStart {
+            file: files.len() - 1,
+            offset: newest.file.metadata()?.len(),
+            before: PerStream::default(),
+        }),
+        None => Ok(TailStart::default()),
     }
 }
 
-/// Ends of lines seen while going backwards.
-struct LineCount {
+/// What is known of a stream while going backwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Seen {
+    /// No record of it.
+    #[default]
+    Nothing,
+    /// The last was of a wanted line, which may have begun before.
+    Wanted,
+    /// The last was of a line before the wanted ones.
+    Before,
+}
+
+/// Whether there is more to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    GoesOn,
+    Over,
+}
+
+/// The wanted lines, as far as they were found while going backwards.
+struct Scan {
     wanted: u64,
-    seen: u64,
-    /// Nothing was seen yet: a last line without its end counts as one.
-    newest: bool,
+    found: u64,
+    streams: PerStream<Seen>,
+    /// Of the earliest record of a wanted line.
+    start: TailStart,
+    /// Records of lines before the wanted ones.
+    before: PerStream<u64>,
+    /// Bytes looked at since all wanted lines were found.
+    beyond: usize,
 }
 
-impl LineCount {
-    /// Takes the record before the ones seen; true when it belongs to the line before the wanted ones.
-    fn is_enough(&mut self, record: &[u8]) -> bool {
-        let Some(entry) = parse(record) else { return false };
-        match entry.end {
-            LineEnd::Full => self.seen += 1,
-            LineEnd::Partial if self.newest => self.seen += 1,
-            LineEnd::Partial => {}
+impl Scan {
+    fn new(wanted: u64) -> Self {
+        Self {
+            wanted,
+            found: 0,
+            streams: PerStream::default(),
+            start: TailStart::default(),
+            before: PerStream::default(),
+            beyond: 0,
         }
-        self.newest = false;
-        entry.end == LineEnd::Full && self.seen > self.wanted
+    }
+
+    /// Takes the record before those seen, which stands there.
+    fn take(&mut self, record: &[u8], file: usize, offset: u64) -> Search {
+        if let Some(entry) = parse(record) {
+            self.take_entry(&entry, file, offset);
+        }
+        if self.found < self.wanted {
+            return Search::GoesOn;
+        }
+        self.beyond += record.len();
+        let PerStream { stdout, stderr } = self.streams;
+        let may_begin_before = stdout == Seen::Wanted || stderr == Seen::Wanted;
+        if may_begin_before && self.beyond <= BEGINNING_MAX { Search::GoesOn } else { Search::Over }
+    }
+
+    fn take_entry(&mut self, entry: &Entry<'_>, file: usize, offset: u64) {
+        let seen = self.streams.of(entry.stream);
+        // a last line without its end counts as one
+        let ends_line = entry.end == LineEnd::Full || *seen == Seen::Nothing;
+        if ends_line {
+            *seen = if self.found < self.wanted { Seen::Wanted } else { Seen::Before };
+        }
+        if *seen == Seen::Wanted {
+            self.found += u64::from(ends_line);
+            self.start = TailStart { file, offset, before: self.before };
+        } else {
+            *self.before.of(entry.stream) += 1;
+        }
     }
 }
 
-/// Goes backwards through one file; answers the offset behind the first record that is too much.
-fn scan_back(file: &File, count: &mut LineCount) -> io::Result<Option<u64>> {
+/// Goes backwards through one file, the one of this index.
+fn scan_back(file: &File, index: usize, scan: &mut Scan) -> io::Result<Search> {
     let mut end = file.metadata()?.len();
     // the beginning of a record whose start is in the block before
     let mut carry: Vec<u8> = Vec::new();
@@ -109,8 +179,9 @@ fn scan_back(file: &File, count: &mut LineCount) -> io::Result<Option<u64>> {
             let Some(newline) = body.iter().rposition(|byte| *byte == b'\n') else { break };
             let record =
                 block[newline + 1..until].strip_suffix(b"\n").unwrap_or(&block[newline + 1..until]);
-            if count.is_enough(record) {
-                return Ok(Some(start + u64::try_from(until).unwrap_or(0)));
+            let offset = start + u64::try_from(newline + 1).unwrap_or(0);
+            if scan.take(record, index, offset) == Search::Over {
+                return Ok(Search::Over);
             }
             until = newline + 1;
         }
@@ -118,10 +189,7 @@ fn scan_back(file: &File, count: &mut LineCount) -> io::Result<Option<u64>> {
         end = start;
     }
     let first = carry.strip_suffix(b"\n").unwrap_or(&carry);
-    if count.is_enough(first) {
-        return Ok(Some(u64::try_from(carry.len()).unwrap_or(0)));
-    }
-    Ok(None)
+    Ok(scan.take(first, index, 0))
 }
 
 fn read_at(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>> {
