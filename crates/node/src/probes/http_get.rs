@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::http_request::{Exchange, HttpGet, Scheme};
+use super::http_request::{Exchange, HttpGet, Next, Scheme};
+use super::location::{Location, LocationError};
 use super::{http1, http2, tcp, tls};
 
 /// As Go's client, which the kubelet uses.
@@ -18,6 +19,8 @@ pub(crate) enum GetError {
     NoTls { url: String },
     #[error("Get {url:?}: stopped after {REDIRECTS_MAX} redirects")]
     TooManyRedirects { url: String },
+    #[error("Get {url:?}: {reason}")]
+    Location { url: String, reason: LocationError },
     #[error(
         "Get {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     )]
@@ -30,14 +33,6 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The beginning of it.
     pub(crate) body: String,
-    pub(crate) redirected: Redirected,
-}
-
-/// Whether an answer sends to another host, where nobody follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Redirected {
-    No,
-    Elsewhere,
 }
 
 /// Sends the request and follows where it is sent to, all within the timeout.
@@ -52,17 +47,22 @@ async fn follow(mut request: HttpGet, timeout: Duration) -> Result<Answer, GetEr
             Broken::NoTls => GetError::NoTls { url: request.url() },
             Broken::Other(reason) => GetError::Failed { url: request.url(), reason },
         })?;
-        let redirected = match (exchange.status, &exchange.location) {
-            (301 | 302 | 303 | 307 | 308, Some(location)) => match request.redirected(location) {
-                Some(next) => {
-                    request = next;
-                    continue;
-                }
-                None => Redirected::Elsewhere,
-            },
-            (_, _) => Redirected::No,
+        let location = exchange.location.as_deref().filter(|location| !location.is_empty());
+        let (301 | 302 | 303 | 307 | 308, Some(location)) = (exchange.status, location) else {
+            return Ok(Answer { status: exchange.status, body: exchange.body() });
         };
-        return Ok(Answer { status: exchange.status, body: exchange.body(), redirected });
+        let location = Location::parse(location)
+            .map_err(|reason| GetError::Location { url: request.url(), reason })?;
+        match request.redirected(&location) {
+            Next::Request(next) => request = *next,
+            Next::Elsewhere => {
+                return Ok(Answer { status: exchange.status, body: exchange.body() });
+            }
+            Next::UnknownScheme(scheme) => {
+                let reason = format!("unsupported protocol scheme {scheme:?}");
+                return Err(GetError::Failed { url: request.url(), reason });
+            }
+        }
     }
     Err(GetError::TooManyRedirects { url: request.url() })
 }

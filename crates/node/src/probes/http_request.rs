@@ -3,11 +3,12 @@
 
 use std::net::IpAddr;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, LOCATION, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, Uri};
+use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, HOST, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
 
 use super::OUTPUT_BYTES_MAX;
+use super::location::Location;
 use super::port::{self, PortError};
 
 /// One request, with all that the spec leaves open filled in.
@@ -59,9 +60,9 @@ pub(super) struct Exchange {
 impl Exchange {
     /// An answer of which nothing but the head has come.
     pub(super) fn of_head<B>(response: &Response<B>) -> Self {
-        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        let status = response.status().as_u16();
-        Self { status, location: location.map(str::to_owned), body: Vec::new() }
+        let location = response.headers().get(LOCATION);
+        let location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        Self { status: response.status().as_u16(), location, body: Vec::new() }
     }
 
     /// Whether more of the body is looked at.
@@ -132,44 +133,49 @@ impl HttpGet {
         format!("{}://{}{}", self.scheme.name(), self.authority(), self.target)
     }
 
-    /// Where an answer sends to, if it is the same host.
-    pub(super) fn redirected(&self, location: &str) -> Option<Self> {
-        if location.contains("://") {
-            return self.sent_to(&location.parse().ok()?);
-        }
-        if location.starts_with("//") {
-            let scheme = self.scheme.name();
-            return self.sent_to(&format!("{scheme}:{location}").parse().ok()?);
-        }
-        if location.starts_with('/') {
-            return Some(Self { target: target(location), ..self.clone() });
-        }
-        // beside the path before
-        let path = self.target.split('?').next().unwrap_or_default();
-        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        Some(Self { target: target(&format!("{folder}/{location}")), ..self.clone() })
-    }
-
-    /// The request at an address that is given in full, if it is on the same host.
-    fn sent_to(&self, uri: &Uri) -> Option<Self> {
-        let (scheme, usual_port) = match (uri.scheme_str(), self.scheme) {
-            (Some("http"), Scheme::Http | Scheme::Https) => (Scheme::Http, 80),
-            (Some("http"), Scheme::Http2) => (Scheme::Http2, 80),
-            (Some("https"), Scheme::Http | Scheme::Https) => (Scheme::Https, 443),
-            (Some("https"), Scheme::Http2) | (Some(_) | None, _) => return None,
+    /// Where an answer sends to. Nobody goes to another host, and nobody leaves HTTP/2 without TLS.
+    pub(super) fn redirected(&self, location: &Location) -> Next {
+        let (scheme, usual_port) = match (location.scheme.as_deref(), self.scheme) {
+            (None | Some("http"), Scheme::Http2) => (Scheme::Http2, 80),
+            (Some("http"), Scheme::Http | Scheme::Https) | (None, Scheme::Http) => {
+                (Scheme::Http, 80)
+            }
+            (Some("https"), Scheme::Http | Scheme::Https) | (None, Scheme::Https) => {
+                (Scheme::Https, 443)
+            }
+            (Some("https"), Scheme::Http2) => return Next::Elsewhere,
+            (Some(other), _) => {
+                let host = location.authority.as_ref().map(|found| &found.host);
+                return if host == Some(&self.host) {
+                    Next::UnknownScheme(other.to_owned())
+                } else {
+                    Next::Elsewhere
+                };
+            }
         };
-        let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
-        if host != self.host {
-            return None;
+        let mut next = Self { target: target(&location.from(&self.target)), ..self.clone() };
+        match (&location.authority, &location.scheme) {
+            (None, None) => return Next::Request(Box::new(next)),
+            (Some(authority), _) if authority.host == self.host => {
+                next.scheme = scheme;
+                next.port = authority.port.unwrap_or(usual_port);
+            }
+            (Some(_), _) | (None, Some(_)) => return Next::Elsewhere,
         }
-        Some(Self {
-            scheme,
-            host: host.to_owned(),
-            port: uri.port_u16().unwrap_or(usual_port),
-            target: target(uri.path_and_query().map_or("/", |path| path.as_str())),
-            headers: self.headers.clone(),
-        })
+        if location.scheme.is_some() {
+            // an address in full says itself whom it is for
+            next.headers.remove(HOST);
+        }
+        Next::Request(Box::new(next))
     }
+}
+
+/// What follows from an answer that sends somewhere.
+pub(super) enum Next {
+    Request(Box<HttpGet>),
+    /// Another host: the answer is the last one.
+    Elsewhere,
+    UnknownScheme(String),
 }
 
 impl Scheme {

@@ -10,6 +10,7 @@ mod http1;
 mod http2;
 pub(crate) mod http_get;
 pub(crate) mod http_request;
+mod location;
 mod port;
 mod tcp;
 mod tls;
@@ -19,13 +20,13 @@ pub(crate) use exec::timed_out;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Probe};
+use k8s_openapi::api::core::v1::{Container, EnvVar, Probe};
 use rekindle_pod::{ProbeKind, Verdict};
 use rekindle_runtime::{ContainerKey, Runtime};
 
 use self::grpc::{Check, Mode};
-use self::http_get::Redirected;
 use self::http_request::HttpGet;
+use crate::env::expand_command;
 
 /// What of an answer or of a command's output is looked at.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 10 * 1024;
@@ -93,8 +94,8 @@ pub(crate) async fn run<R: Runtime>(
     let no_handler = || ProbeError::NoHandler { container: container.name.clone(), probe: kind };
     let probe = probe_of(container, kind).ok_or_else(no_handler)?;
     if let Some(action) = &probe.exec {
-        let command = action.command.as_deref().unwrap_or_default();
-        return exec::probe(runtime, asked.key, command, timeout).await;
+        let command = static_command(action.command.as_deref().unwrap_or_default(), container);
+        return exec::probe(runtime, asked.key, &command, timeout).await;
     }
     if let Some(action) = &probe.http_get {
         let request = HttpGet::of(action, container, asked.ip)?;
@@ -128,16 +129,27 @@ fn probe_of(container: &Container, kind: ProbeKind) -> Option<&Probe> {
     }
 }
 
-/// 200 to 399 is well; a redirect to another host is not followed, and is a warning.
+/// A probe's command knows the values that stand in the container's spec, and no others: a variable from elsewhere is empty
+/// [kubelet `ExpandContainerCommandOnlyStatic`].
+fn static_command(words: &[String], container: &Container) -> Vec<String> {
+    let literal = |variable: &EnvVar| {
+        let value = variable.value.clone().filter(|_| variable.value_from.is_none());
+        (variable.name.clone(), value.unwrap_or_default())
+    };
+    let env: Vec<_> = container.env.iter().flatten().map(literal).collect();
+    expand_command(words, &env)
+}
+
+/// 200 to 299 is well. What sends elsewhere and was not followed is well, with a warning.
 async fn http_finding(request: &HttpGet, timeout: Duration) -> Finding {
     match http_get::get(request, timeout).await {
-        Ok(answer) => match (answer.status, answer.redirected) {
-            (200..=399, Redirected::Elsewhere) => Finding {
+        Ok(answer) => match answer.status {
+            200..=299 => Finding::success(answer.body),
+            300..=399 => Finding {
                 verdict: Verdict::Warning,
                 output: format!("Probe terminated redirects, Response body: {}", answer.body),
             },
-            (200..=399, Redirected::No) => Finding::success(answer.body),
-            (status, _) => Finding::failure(format!("HTTP probe failed with statuscode: {status}")),
+            status => Finding::failure(format!("HTTP probe failed with statuscode: {status}")),
         },
         Err(error) => Finding::failure(error.to_string()),
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::{
-    ContainerPort, ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction,
+    ContainerPort, EnvVar, ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe,
+    TCPSocketAction,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_runtime::SandboxKey;
@@ -36,10 +37,21 @@ fn key() -> ContainerKey {
 
 /// Runs a readiness probe of a container with a port named `http`.
 async fn probe(probe: Probe, port: u16, timeout: Duration) -> Result<Finding, ProbeError> {
+    probe_with_env(Vec::new(), probe, port, timeout).await
+}
+
+/// The same of a container with these variables.
+async fn probe_with_env(
+    env: Vec<EnvVar>,
+    probe: Probe,
+    port: u16,
+    timeout: Duration,
+) -> Result<Finding, ProbeError> {
     let machine = Machine::new(Clock::starting_at(Tick::from_secs(1)));
     machine.command("true", CommandEnds::With(0));
     machine.command("false", CommandEnds::With(1));
     machine.command("sleep 60", CommandEnds::Never);
+    machine.command("is second  $(UNKNOWN) $(MODE)", CommandEnds::With(2));
     let port = ContainerPort {
         name: Some("http".to_owned()),
         container_port: i32::from(port),
@@ -47,6 +59,7 @@ async fn probe(probe: Probe, port: u16, timeout: Duration) -> Result<Finding, Pr
     };
     let mut container = container("app");
     container.ports = Some(vec![port]);
+    container.env = Some(env);
     container.readiness_probe = Some(probe);
     let asked = Asked { container: &container, key: &key(), ip: Some(LOOPBACK) };
     run(&machine.connect(), asked, ProbeKind::Readiness, timeout).await
@@ -108,18 +121,29 @@ async fn serve(
 const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
 
 #[tokio::test]
-async fn a_status_from_200_to_399_is_well() {
+async fn a_status_from_200_to_399_is_well_and_one_from_300_is_warned_of() {
     let (port, _) = serve(&[
         ("/ok", "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine"),
         ("/not-modified", "HTTP/1.1 304 Not Modified\r\n\r\n"),
+        (
+            "/choice",
+            "HTTP/1.1 300 Multiple Choices\r\nlocation: /ok\r\ncontent-length: 4\r\n\r\npick",
+        ),
+        ("/nowhere", "HTTP/1.1 302 Found\r\ncontent-length: 4\r\n\r\nlost"),
         ("/bad", "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"),
         ("/ill", "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\nno"),
     ])
     .await;
     let failed = |status| Finding::failure(format!("HTTP probe failed with statuscode: {status}"));
+    let warned = |body: &str| Finding {
+        verdict: Verdict::Warning,
+        output: format!("Probe terminated redirects, Response body: {body}"),
+    };
     for (path, expected) in [
         ("/ok", Finding::success("fine")),
-        ("/not-modified", Finding::success("")),
+        ("/not-modified", warned("")),
+        ("/choice", warned("pick")),
+        ("/nowhere", warned("lost")),
         ("/bad", failed(400)),
         ("/ill", failed(503)),
         ("/other", failed(404)),
@@ -161,6 +185,11 @@ async fn redirects_are_followed_to_the_same_host_only_and_not_for_ever() {
         ("/folder/a", "HTTP/1.1 301 Moved\r\nlocation: b\r\ncontent-length: 0\r\n\r\n"),
         ("/folder/b", "HTTP/1.1 307 Moved\r\nlocation: http://127.0.0.1:PORT/c\r\n\r\n"),
         ("/c", "HTTP/1.1 308 Moved\r\nlocation: //127.0.0.1:PORT/end\r\n\r\n"),
+        ("/query", "HTTP/1.1 302 Found\r\nlocation: ?again\r\ncontent-length: 0\r\n\r\n"),
+        ("/query?again", "HTTP/1.1 302 Found\r\nlocation: x/../end\r\ncontent-length: 0\r\n\r\n"),
+        ("/odd", "HTTP/1.1 302 Found\r\nlocation: /%zz\r\ncontent-length: 0\r\n\r\n"),
+        ("/ftp", "HTTP/1.1 302 Found\r\nlocation: ftp://127.0.0.1/\r\ncontent-length: 0\r\n\r\n"),
+        ("/mail", "HTTP/1.1 302 Found\r\nlocation: mailto:a@b\r\ncontent-length: 0\r\n\r\n"),
         ("/end", "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nend"),
         (
             "/away",
@@ -169,8 +198,23 @@ async fn redirects_are_followed_to_the_same_host_only_and_not_for_ever() {
         ("/round", "HTTP/1.1 302 Found\r\nlocation: /round\r\ncontent-length: 0\r\n\r\n"),
     ])
     .await;
-    let found = probe(http(http_get("/there")), port, LONG).await.unwrap();
-    assert_eq!(found, Finding::success("end"));
+    for path in ["/there", "/query"] {
+        let found = probe(http(http_get(path)), port, LONG).await.unwrap();
+        assert_eq!(found, Finding::success("end"), "{path}");
+    }
+    let found = probe(http(http_get("/mail")), port, LONG).await.unwrap();
+    assert_eq!(found.verdict, Verdict::Warning);
+    for (path, reason) in [
+        (
+            "/odd",
+            "failed to parse Location header \"/%zz\": parse \"/%zz\": invalid URL escape \"%zz\"",
+        ),
+        ("/ftp", "unsupported protocol scheme \"ftp\""),
+    ] {
+        let found = probe(http(http_get(path)), port, LONG).await.unwrap();
+        let url = format!("http://127.0.0.1:{port}{path}");
+        assert_eq!(found, Finding::failure(format!("Get \"{url}\": {reason}")));
+    }
     let found = probe(http(http_get("/away")), port, LONG).await.unwrap();
     assert_eq!(found.verdict, Verdict::Warning);
     assert_eq!(found.output, "Probe terminated redirects, Response body: away");
@@ -287,6 +331,21 @@ async fn a_command_says_it_with_its_exit_code() {
     let found = probe(exec("sleep 60"), 1, second).await.unwrap();
     let expected = "command timed out: \"sleep 60\" timed out after 1s";
     assert_eq!(found, Finding::failure(expected));
+}
+
+/// The last of a name counts, and what does not stand in the spec is empty.
+#[tokio::test]
+async fn a_command_knows_the_values_in_the_containers_spec() {
+    let env = serde_json::json!([
+        { "name": "MODE", "value": "first" },
+        { "name": "MODE", "value": "second" },
+        { "name": "KEY", "valueFrom": { "secretKeyRef": { "name": "keys", "key": "a" } } },
+    ]);
+    let words = ["is", "$(MODE)", "$(KEY)", "$(UNKNOWN)", "$$(MODE)"];
+    let command = Some(words.map(str::to_owned).to_vec());
+    let exec = Probe { exec: Some(ExecAction { command }), ..Probe::default() };
+    let found = probe_with_env(serde_json::from_value(env).unwrap(), exec, 1, LONG).await.unwrap();
+    assert_eq!(found.verdict, Verdict::Failure, "only the command as it should be says no");
 }
 
 /// A server that speaks HTTP/2 only: well at `/healthz`, which `/` sends to.
