@@ -355,6 +355,60 @@ fn a_binding_is_written_once() {
         404 NotFound: pods "q" not found"#]].assert_eq(&texts(replies));
 }
 
+/// Upstream: `ValidatePodStatusUpdate`. A node takes away mirrors that it has no file for, so that what runs would be without a pod.
+#[test]
+fn a_status_makes_no_pod_a_mirror_nor_any_mirror_a_pod() {
+    const MIRROR: &str = "kubernetes.io/config.mirror";
+    let mut bench = Bench::new();
+    for (name, annotations) in [("plain", json!({})), ("mirror", json!({MIRROR: "abc"}))] {
+        let mut pod = pod(name);
+        pod["metadata"]["annotations"] = annotations;
+        pod["spec"]["nodeName"] = "n1".into();
+        bench.create(PODS, pod);
+    }
+    let added = "may not add mirror pod annotation";
+    let changed = "may not remove or update mirror pod annotation";
+    for (name, annotations, refusal) in [
+        ("plain", json!({MIRROR: "abc"}), Some(added)),
+        ("plain", json!({MIRROR: ""}), Some(added)),
+        ("mirror", json!({MIRROR: "def"}), Some(changed)),
+        ("mirror", json!({MIRROR: null}), Some(changed)),
+        ("plain", json!({"controller.kubernetes.io/pod-deletion-cost": "x"}), Some("32bit")),
+        ("plain", json!({"example.com/seen": "yes"}), None),
+        ("mirror", json!({"example.com/seen": "yes"}), None),
+    ] {
+        let patch = json!({"metadata": {"annotations": annotations}, "status": {"message": "m"}});
+        let target = format!("{PODS}/{name}/status");
+        let answer = bench.patch("merge-patch+json", &target, &patch.to_string());
+        match refusal {
+            Some(why) => {
+                let text = answer.text();
+                assert!(text.starts_with("422") && text.contains(why), "{name} {patch}: {text}");
+            }
+            None => assert_eq!(answer.ok()["status"]["message"], "m", "{name} {patch}"),
+        }
+    }
+}
+
+/// KEP-3521: a scheduler that does not know gates must not start what is held back.
+#[test]
+fn a_pod_with_scheduling_gates_is_not_bound() {
+    let mut bench = Bench::new();
+    let mut gated = pod("p");
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+    bench.create(PODS, gated);
+    let target = format!("{PODS}/p/binding");
+    let body = r#"{"target":{"kind":"Node","name":"n1"}}"#;
+    assert_eq!(
+        bench.call("POST", &target, body).text(),
+        "409 Conflict: Operation cannot be fulfilled on pods \"p\": pod p has non-empty .spec.schedulingGates"
+    );
+    bench
+        .patch("merge-patch+json", &format!("{PODS}/p"), r#"{"spec":{"schedulingGates":null}}"#)
+        .ok();
+    assert_eq!(bench.call("POST", &target, body).ok()["status"], "Success");
+}
+
 #[test]
 fn a_dry_run_answers_and_changes_nothing() {
     let mut bench = Bench::new();

@@ -99,7 +99,7 @@ impl ApiKind for DaemonSet {
         template::check_selector_update(new, old).into_iter().collect()
     }
 
-    fn validate_status(&self) -> Vec<FieldError> {
+    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
         let Some(status) = &self.status else { return Vec::new() };
         let field = Path::new("status");
         let counts = [

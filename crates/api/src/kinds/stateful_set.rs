@@ -96,7 +96,7 @@ impl ApiKind for StatefulSet {
         )]
     }
 
-    fn validate_status(&self) -> Vec<FieldError> {
+    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
         self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 

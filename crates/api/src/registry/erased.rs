@@ -41,8 +41,8 @@ pub trait AnyObject: Send + Sync + 'static {
     fn validate_ephemeral_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::validate_update`]. `old` must be of the same kind.
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
-    /// See [`ApiKind::validate_status`].
-    fn validate_status(&self) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_status`]. `old` must be of the same kind.
+    fn validate_status(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::validate_resize`]. `old` must be of the same kind.
     fn validate_resize(&self, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::warnings`].
@@ -115,10 +115,9 @@ impl<K: ApiKind> AnyObject for K {
     fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
         ApiKind::validate_update(self, same_kind(old))
     }
-    fn validate_status(&self) -> Vec<FieldError> {
-        ApiKind::validate_status(self)
+    fn validate_status(&self, old: &dyn AnyObject) -> Vec<FieldError> {
+        ApiKind::validate_status(self, same_kind(old))
     }
-
     fn validate_resize(&self, old: &dyn AnyObject) -> Vec<FieldError> {
         ApiKind::validate_resize(self, same_kind(old))
     }

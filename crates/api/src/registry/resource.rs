@@ -84,8 +84,8 @@ pub trait ApiKind:
         Vec::new()
     }
 
-    /// Everything wrong with a status that is written through `/status`.
-    fn validate_status(&self) -> Vec<FieldError> {
+    /// Everything wrong with what is written through `/status`: the status, and what else such a write changes of `old`.
+    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
         Vec::new()
     }
 

@@ -8,6 +8,7 @@ use crate::outcome::{Answer, Outcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError};
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
+use crate::validation::items;
 use crate::{decode, object_meta};
 
 pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
@@ -78,6 +79,9 @@ fn bind(
         return Err(ApiError::method_not_allowed());
     };
     let spec = pod.spec.get_or_insert_default();
+    if !items(spec.scheduling_gates.as_ref()).is_empty() {
+        return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
     match spec.node_name.as_deref().unwrap_or_default() {
         "" => spec.node_name = Some(node.to_owned()),
         taken => return conflict(format!("pod {name} is already assigned to node {taken:?}")),

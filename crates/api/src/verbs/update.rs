@@ -127,7 +127,7 @@ fn settle(
             errors.extend(object.validate());
             errors.extend(object.validate_resize(old));
         }
-        Part::Status => errors.extend(object.validate_status()),
+        Part::Status => errors.extend(object.validate_status(old)),
         Part::Finalize => {}
     }
     if !errors.is_empty() {

@@ -145,11 +145,20 @@ impl ApiKind for Pod {
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
-        let field = Path::new("metadata").child("annotations");
-        let annotations = (self.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
-        let mirror = annotations::check_update(annotations.0, annotations.1, &field);
-        let mut errors: Vec<FieldError> = mirror.into_iter().collect();
+        let mut errors: Vec<FieldError> = mirror_changed(self, old).into_iter().collect();
         errors.extend(validate::pod_update(self, old));
+        errors
+    }
+
+    /// The metadata may change with the status. What stood there before is no reason to refuse what a node says of its pod.
+    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
+        let (new, was) = (self.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
+        if new == was {
+            return Vec::new();
+        }
+        let field = Path::new("metadata").child("annotations");
+        let mut errors: Vec<FieldError> = mirror_changed(self, old).into_iter().collect();
+        errors.extend(annotations::check(new, self.spec.as_ref(), &field));
         errors
     }
 
@@ -218,6 +227,12 @@ fn gated(pod: &Pod, now: Tick) -> Option<PodCondition> {
         last_transition_time: Some(now.to_time()),
         ..PodCondition::default()
     })
+}
+
+fn mirror_changed(new: &Pod, old: &Pod) -> Option<FieldError> {
+    let field = Path::new("metadata").child("annotations");
+    let (new, old) = (new.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
+    annotations::check_update(new, old, &field)
 }
 
 /// Takes over what admission filled in when the pod was created, and a client that sends its manifest again leaves out.

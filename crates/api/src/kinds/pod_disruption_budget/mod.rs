@@ -63,7 +63,7 @@ impl ApiKind for PodDisruptionBudget {
         spec_errors(self.spec.as_ref().unwrap_or(&none), &Path::new("spec"))
     }
 
-    fn validate_status(&self) -> Vec<FieldError> {
+    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
         let none = PodDisruptionBudgetStatus::default();
         status_errors(self.status.as_ref().unwrap_or(&none), &Path::new("status"))
     }
