@@ -2,6 +2,7 @@
 //! `util/validation` and `api/validate/content`.
 
 const LABEL_REGEX: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const LABEL_WITH_UNDERSCORE_REGEX: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
 const QUALIFIED_REGEX: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const QUALIFIED_TEXT: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                               alphanumeric character";
@@ -38,6 +39,23 @@ pub fn dns_subdomain(name: &str) -> Vec<String> {
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
              and end with an alphanumeric character",
             &format!("{LABEL_REGEX}(\\.{LABEL_REGEX})*"),
+            &["example.com"],
+        ));
+    }
+    messages
+}
+
+/// RFC 1123 subdomain whose labels may have underscores, at their begin too, as SRV records have them: search domains.
+pub fn dns_subdomain_with_underscore(name: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if name.len() > 253 {
+        messages.push(max_characters(253));
+    }
+    if !name.split('.').all(is_label_with_underscore) {
+        messages.push(regex_message(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must \
+             start and end with an alphanumeric character",
+            &format!("{LABEL_WITH_UNDERSCORE_REGEX}(\\.{LABEL_WITH_UNDERSCORE_REGEX})*"),
             &["example.com"],
         ));
     }
@@ -206,6 +224,14 @@ fn is_label(name: &str) -> bool {
     )
 }
 
+fn is_label_with_underscore(label: &str) -> bool {
+    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = label.strip_prefix('_').unwrap_or(label).as_bytes();
+    bytes.first().is_some_and(|first| edge(*first))
+        && bytes.last().is_some_and(|last| edge(*last))
+        && bytes.iter().all(|byte| edge(*byte) || matches!(byte, b'-' | b'_'))
+}
+
 fn is_subdomain(name: &str) -> bool {
     name.split('.').all(is_label)
 }
@@ -256,6 +282,12 @@ mod tests {
     fn good_names_pass() {
         for name in ["a", "0", "a-b", "a.b", "a-1.b-2"] {
             assert!(dns_subdomain(name).is_empty(), "{name}");
+        }
+        for name in ["a", "_sip._tcp.shop.svc", "a_b.c", "a-_b"] {
+            assert!(dns_subdomain_with_underscore(name).is_empty(), "{name}");
+        }
+        for name in ["", "a_", "x_.y", "__a", "_", "_-a", "x..y", "A"] {
+            assert!(!dns_subdomain_with_underscore(name).is_empty(), "{name}");
         }
         for key in ["a", "A.b_c", "example.com/Name"] {
             assert!(qualified(key).is_empty(), "{key}");

@@ -158,8 +158,8 @@ fn search_domain(search: &str, field: &Path) -> Vec<FieldError> {
     match search {
         "." => Vec::new(),
         search => {
-            let name = search.strip_suffix('.').unwrap_or(search).replace('_', "a");
-            invalid_each(field, search, names::dns_subdomain(&name)).collect()
+            let name = search.strip_suffix('.').unwrap_or(search);
+            invalid_each(field, name, names::dns_subdomain_with_underscore(name)).collect()
         }
     }
 }
