@@ -4,9 +4,9 @@
 //! ```text
 //!   user system:node:NAME, group system:nodes
 //!     secrets, configmaps          read, one by name, which a pod on NAME refers to
-//!     serviceaccounts/token        for the account of a pod on NAME
-//!     pods                         status and end of those on NAME
-//!     nodes, leases                written under its own name
+//!     serviceaccounts/token        for the account of a pod on NAME, bound to that pod
+//!     pods                         status (but no labels) and end of those on NAME
+//!     nodes, leases                written under its own name; of the Node no taints, and not all labels
 //! ```
 //! What is looked at is durable, as an agent asks about a pod after it has seen it; of a pod that it writes to, the newest.
 //! Not narrowed: PersistentVolumes and the status of PodRestarts (docs/compatibility.md).

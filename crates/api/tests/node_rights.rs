@@ -68,17 +68,71 @@ fn an_agent_reads_what_the_pods_of_its_node_refer_to_and_nothing_else() {
     assert_eq!(codes(&mut bench, "n1", &requests[..2]), [403, 403]);
 }
 
+const UID: &str = "the-uid";
+
+/// A request for a token of the account `one`, bound to what `bound` says.
+fn token(bench: &mut Bench, bound: &Value) -> String {
+    let mut bound = bound.clone();
+    if bound["uid"] == UID {
+        let target = format!("{PODS}/{}", bound["name"].as_str().unwrap());
+        bound["uid"] = bench.get(&target)["metadata"]["uid"].clone();
+    }
+    let spec =
+        json!({"audiences": [], "expirationSeconds": 4_294_967_296_u64, "boundObjectRef": bound});
+    let target = format!("{ACCOUNTS}/one/token");
+    bench.as_user(agent("n1"), |bench| {
+        let answer = bench.call("POST", &target, &json!({"spec": spec}).to_string());
+        if answer.code() == 201 { "201".to_owned() } else { answer.text() }
+    })
+}
+
 #[test]
-fn an_agent_gets_tokens_for_the_accounts_of_its_pods_only() {
+fn an_agent_gets_tokens_that_end_with_a_pod_of_its_node_and_no_others() {
     let mut bench = bench();
-    let token =
-        |target| ("POST", target, json!({"spec": {"audiences": [], "expirationSeconds": 600}}));
-    let requests = [
-        token("/api/v1/namespaces/default/serviceaccounts/one/token"),
-        token("/api/v1/namespaces/default/serviceaccounts/two/token"),
-        token("/api/v1/namespaces/default/serviceaccounts/default/token"),
-    ];
-    assert_eq!(codes(&mut bench, "n1", &requests), [201, 403, 403]);
+    let mut other = pod("other");
+    other["spec"]["nodeName"] = "n2".into();
+    other["spec"]["serviceAccountName"] = "one".into();
+    bench.create(PODS, other);
+    let mut neighbour = pod("neighbour");
+    neighbour["spec"]["nodeName"] = "n1".into();
+    neighbour["spec"]["serviceAccountName"] = "two".into();
+    bench.create(PODS, neighbour);
+    let to = |kind: &str, name: &str, uid: &str| json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": uid});
+    let forbidden = "403 Forbidden: serviceaccounts \"one\" is forbidden: ";
+    for (bound, expected) in [
+        (to("Pod", "one", UID), "201"),
+        (Value::Null, "node requested token not bound to a pod"),
+        (to("Secret", "one", ""), "node requested token not bound to a pod"),
+        (to("Node", "n1", ""), "node requested token not bound to a pod"),
+        (to("Pod", "", ""), "node requested token not bound to a pod"),
+        (
+            json!({"kind": "Pod", "name": "one", "uid": UID}),
+            "node requested token not bound to a pod",
+        ),
+        (to("Pod", "one", ""), "node requested token with a pod binding without a uid"),
+        (
+            to("Pod", "one", "another"),
+            "the UID in the bound object reference (another) does not match",
+        ),
+        (
+            to("Pod", "other", UID),
+            "node requested token bound to a pod scheduled on a different node",
+        ),
+    ] {
+        let answer = token(&mut bench, &bound);
+        let refused = answer.strip_prefix(forbidden).unwrap_or(&answer);
+        assert!(refused.starts_with(expected), "{bound}: {answer}");
+        assert_eq!(answer.starts_with("403"), expected != "201", "{bound}: {answer}");
+    }
+    // and for anybody the pod must have the account
+    let answer = token(&mut bench, &to("Pod", "neighbour", UID));
+    assert!(answer.starts_with("400 BadRequest: cannot bind token for serviceaccount"), "{answer}");
+    assert!(token(&mut bench, &to("Pod", "gone", "x")).starts_with("404"));
+    // those of accounts that no pod of the node has are nobody's there
+    let two = bench.get(&format!("{PODS}/one"))["metadata"]["uid"].clone();
+    let spec = json!({"spec": {"audiences": [], "boundObjectRef": to("Pod", "one", two.as_str().unwrap())}});
+    let target = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    assert_eq!(codes(&mut bench, "n1", &[("POST", target, spec)]), [403]);
 }
 
 #[test]
@@ -130,26 +184,137 @@ fn an_agent_writes_nothing_to_a_pod_whose_creation_is_not_durable_yet() {
     assert!(write.try_answer().is_some());
 }
 
+/// Upstream: `admitPodCreate`.
 #[test]
 fn an_agent_makes_mirrors_of_its_own_files_and_no_other_pods() {
     let mut bench = bench();
-    let mirror = |name: &str, node: &str| {
-        let mut pod = pod(name);
-        pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
-        pod["spec"]["nodeName"] = node.into();
-        pod
+    let uid = bench.get("/api/v1/nodes/n1")["metadata"]["uid"].clone();
+    let owner =
+        json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid, "controller": true});
+    let with = |field: &str, value: Value| {
+        let mut owner = owner.clone();
+        owner[field] = value;
+        json!([owner])
     };
-    let mut with_secret = mirror("c", "n1");
-    with_secret["spec"]["volumes"] = json!([{"name": "s", "secret": {"secretName": "nobodys"}}]);
-    let mut with_account = mirror("d", "n1");
-    with_account["spec"]["serviceAccountName"] = "two".into();
-    let mut plain = pod("e");
-    plain["spec"]["nodeName"] = "n1".into();
-    let requests = [mirror("a", "n1"), mirror("b", "n2"), with_secret, with_account, plain]
-        .map(|pod| ("POST", PODS, pod));
-    assert_eq!(codes(&mut bench, "n1", &requests), [201, 403, 403, 403, 403]);
+    let volume = |source: Value| {
+        let mut volume = source;
+        volume["name"] = "v".into();
+        json!([volume])
+    };
+    let bundle =
+        json!({"projected": {"sources": [{"clusterTrustBundle": {"name": "b", "path": "p"}}]}});
+    let ephemeral = json!({"ephemeral": {"volumeClaimTemplate": {"spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}}}});
+    let claims = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    let mirror = json!({"kubernetes.io/config.mirror": "x"});
+    for (number, (field, value, expected)) in [
+        ("/metadata/annotations", json!(mirror), "201"),
+        ("/metadata/annotations", json!({}), "may only create mirror pods"),
+        ("/spec/nodeName", json!("n2"), "spec.nodeName set to itself"),
+        ("/metadata/ownerReferences", json!([]), "a single owner reference"),
+        ("/metadata/ownerReferences", json!([owner, owner]), "a single owner reference"),
+        (
+            "/metadata/ownerReferences",
+            with("name", json!("n2")),
+            "an owner reference set to itself",
+        ),
+        (
+            "/metadata/ownerReferences",
+            with("kind", json!("Pod")),
+            "an owner reference set to itself",
+        ),
+        ("/metadata/ownerReferences", with("uid", json!("x")), "UID mismatch"),
+        ("/metadata/ownerReferences", with("controller", json!(false)), "a controller owner"),
+        (
+            "/metadata/ownerReferences",
+            with("blockOwnerDeletion", json!(true)),
+            "blockOwnerDeletion",
+        ),
+        ("/spec/serviceAccountName", json!("two"), "reference a service account"),
+        (
+            "/spec/volumes",
+            volume(json!({"secret": {"secretName": "nobodys"}})),
+            "secrets or configmaps",
+        ),
+        ("/spec/volumes", volume(json!({"configMap": {"name": "two"}})), "secrets or configmaps"),
+        (
+            "/spec/volumes",
+            volume(json!({"persistentVolumeClaim": {"claimName": "c"}})),
+            "persistentvolumeclaims",
+        ),
+        ("/spec/volumes", volume(ephemeral), "persistentvolumeclaims"),
+        ("/spec/volumes", volume(bundle), "clustertrustbundles"),
+        ("/spec/resourceClaims", claims, "resourceclaims"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut pod = pod(&format!("p{number}"));
+        pod["metadata"]["annotations"] = mirror.clone();
+        pod["metadata"]["ownerReferences"] = json!([owner]);
+        pod["spec"]["nodeName"] = "n1".into();
+        let (part, name) = field[1..].split_once('/').unwrap();
+        pod[part][name] = value;
+        let answer = bench.as_user(agent("n1"), |bench| {
+            let answer = bench.call("POST", PODS, &pod.to_string());
+            if answer.code() == 201 { "201".to_owned() } else { answer.text() }
+        });
+        assert!(answer.contains(expected), "{pod}: {answer}");
+        assert_eq!(answer.starts_with("403"), expected != "201", "{pod}: {answer}");
+    }
     // and no mirror gives it a token
     let token = json!({"spec": {"audiences": [], "expirationSeconds": 600}});
     let request = ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", token);
     assert_eq!(codes(&mut bench, "n1", &[request]), [403]);
+}
+
+/// Upstream: `admitNode`. By its labels and taints a node would bring pods to itself.
+#[test]
+fn an_agent_sets_neither_taints_nor_all_labels_of_its_node() {
+    let mut bench = bench();
+    let taints = json!([{"key": "example.com/x", "effect": "NoSchedule"}]);
+    bench
+        .patch("merge-patch+json", "/api/v1/nodes/n1", &json!({"spec": {"taints": taints}, "metadata": {"labels": {"node-restriction.kubernetes.io/trusted": "no"}}}).to_string())
+        .ok();
+    let label = |key: &str, value: Value| json!({"metadata": {"labels": {key: value}}});
+    for (patch, code) in [
+        (json!({"spec": {"taints": null}}), 403),
+        (json!({"spec": {"taints": []}}), 403),
+        (json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}}), 403),
+        (json!({"spec": {"taints": taints}}), 200),
+        (json!({"spec": {"unschedulable": true}}), 200),
+        (label("node-restriction.kubernetes.io/trusted", json!("yes")), 403),
+        (label("node-restriction.kubernetes.io/trusted", json!(null)), 403),
+        (label("node-role.kubernetes.io/control-plane", json!("")), 403),
+        (label("kubernetes.io/hostname", json!("n1")), 200),
+        (label("example.com/disk", json!("fast")), 200),
+    ] {
+        for target in ["/api/v1/nodes/n1", "/api/v1/nodes/n1/status"] {
+            // spec does not change through the status
+            let is_spec = !patch["spec"].is_null();
+            let expected = if is_spec && target.ends_with("/status") { 200 } else { code };
+            let request = ("PATCH", target, patch.clone());
+            assert_eq!(codes(&mut bench, "n1", &[request]), [expected], "{target} {patch}");
+        }
+    }
+    let node = |labels: Value| json!({"metadata": {"name": "n3", "labels": labels}, "spec": {"taints": taints}});
+    let requests = [
+        ("POST", "/api/v1/nodes", node(json!({"node-restriction.kubernetes.io/trusted": "yes"}))),
+        ("POST", "/api/v1/nodes", node(json!({"kubernetes.io/os": "linux", "disk": "fast"}))),
+    ];
+    assert_eq!(codes(&mut bench, "n3", &requests), [403, 201]);
+}
+
+/// Upstream: `admitPodStatus`. A pod with other labels would be another's endpoint.
+#[test]
+fn an_agent_does_not_label_its_pods() {
+    let mut bench = bench();
+    let target = "/api/v1/namespaces/default/pods/one/status";
+    let requests = [
+        json!({"metadata": {"labels": {"app": "bank"}}, "status": {"message": "m"}}),
+        json!({"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "x"}]}}),
+        json!({"metadata": {"labels": {}}, "status": {"message": "m"}}),
+    ]
+    .map(|patch| ("PATCH", target, patch));
+    assert_eq!(codes(&mut bench, "n1", &requests), [403, 403, 200]);
 }

@@ -1,8 +1,12 @@
-//! What the agent of a node may make: mirrors of its own files, and the Node and the Lease of its own name. Upstream's admission
-//! plugin NodeRestriction.
+//! What the agent of a node may write although its role allows it: mirrors of its own files, the Node and the Lease of its own name, the
+//! status of its pods, and tokens that end with them. Upstream's admission plugin NodeRestriction.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::authentication::v1::BoundObjectReference;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodResourceClaimStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::references::pod_references;
 
@@ -11,28 +15,252 @@ use crate::call::Call;
 use crate::node_rights::{account, node_of};
 use crate::registry::AnyObject;
 use crate::status::ApiError;
+use crate::validation::{items, text};
 
-/// Refuses what a node's agent may not make: pods but mirrors of its own files, which refer to nothing; Nodes and Leases of other names.
-pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
-    let Identity::User(user) = &call.request.identity else { return Ok(()) };
-    let Some(node) = node_of(user) else { return Ok(()) };
-    let made = object.as_any();
-    let name = object.meta().name.as_deref().unwrap_or_default();
-    let why = match made.downcast_ref::<Pod>() {
-        Some(pod) if !is_own_mirror(node, pod) => "mirror pods of its own files",
-        None if (made.is::<Node>() || made.is::<Lease>()) && name != node => {
-            "the Node and the Lease of its own name"
-        }
-        Some(_) | None => return Ok(()),
-    };
-    let why = format!("node {node:?} may only create {why}");
-    Err(ApiError::forbidden(call.entry, name, &why))
+/// The labels under `kubernetes.io` and `k8s.io` that an agent may set on its own Node (upstream: `kubeletLabels`).
+const LABELS: [&str; 10] = [
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+/// The namespaces, with what is below them, in which it may set any label (upstream: `kubeletLabelNamespaces`).
+const LABEL_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+
+/// The node whose agent asks; none for everybody else.
+fn asking<'a>(call: &Call<'a>) -> Option<&'a str> {
+    match &call.request.identity {
+        Identity::User(user) => node_of(user),
+        Identity::Anonymous => None,
+    }
 }
 
-fn is_own_mirror(node: &str, pod: &Pod) -> bool {
-    let spec = pod.spec.as_ref();
-    is_mirror(pod)
-        && spec.and_then(|spec| spec.node_name.as_deref()) == Some(node)
-        && account(pod).is_none()
-        && pod_references(pod).is_empty()
+/// Refuses what a node's agent may not make: pods but mirrors of its own files, which refer to nothing; Nodes and Leases of other names;
+/// its own Node with labels that are not for it to set.
+pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
+    let Some(node) = asking(call) else { return Ok(()) };
+    let made = object.as_any();
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    let why = if let Some(pod) = made.downcast_ref::<Pod>() {
+        wrong_with_mirror(call, node, pod)
+    } else if (made.is::<Node>() || made.is::<Lease>()) && name != node {
+        Some(format!("node {node:?} may only create the Node and the Lease of its own name"))
+    } else if made.is::<Node>() {
+        let labels = forbidden_labels(object.meta(), &ObjectMeta::default());
+        labels.map(|labels| {
+            format!("node {node:?} is not allowed to set the following labels: {labels}")
+        })
+    } else {
+        None
+    };
+    refuse(call, name, why)
+}
+
+/// Refuses what a node's agent may not change: the labels of its pods and what claims they got; taints of its own Node, and labels that are
+/// not for it to set.
+pub(crate) fn check_update(
+    call: &Call<'_>,
+    new: &dyn AnyObject,
+    old: &dyn AnyObject,
+) -> Result<(), ApiError> {
+    let Some(node) = asking(call) else { return Ok(()) };
+    let pods = (new.as_any().downcast_ref::<Pod>(), old.as_any().downcast_ref::<Pod>());
+    let nodes = (new.as_any().downcast_ref::<Node>(), old.as_any().downcast_ref::<Node>());
+    let why = match (pods, nodes) {
+        ((Some(new), Some(old)), _) => wrong_with_pod(node, new, old),
+        (_, (Some(new), Some(old))) => wrong_with_node(node, new, old),
+        _ => None,
+    };
+    refuse(call, &call.path.name, why)
+}
+
+/// Refuses a token that a node's agent asks for unless it ends with a pod of that node. That the pod has the account is looked at for everybody.
+pub(crate) fn check_token(
+    call: &Call<'_>,
+    bound: Option<&BoundObjectReference>,
+) -> Result<(), ApiError> {
+    let Some(node) = asking(call) else { return Ok(()) };
+    let why = |why: String| refuse(call, &call.path.name, Some(why));
+    let kind = bound.map(|bound| (text(bound.api_version.as_ref()), text(bound.kind.as_ref())));
+    let name = bound.map(|bound| text(bound.name.as_ref())).unwrap_or_default();
+    let uid = bound.map(|bound| text(bound.uid.as_ref())).unwrap_or_default();
+    if kind != Some(("v1", "Pod")) || name.is_empty() {
+        return why("node requested token not bound to a pod".to_owned());
+    }
+    if uid.is_empty() {
+        return why("node requested token with a pod binding without a uid".to_owned());
+    }
+    let state = call.api.state();
+    let entry = state.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_path)?;
+    let key = crate::keys::object(entry, &call.path.namespace, name);
+    let stored = state.store.get(&key).ok_or_else(|| ApiError::not_found(entry, name))?;
+    let object = call.api.read(entry, &stored)?;
+    let pod = object.as_any().downcast_ref::<Pod>();
+    if text(object.meta().uid.as_ref()) != uid {
+        return why(format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted \
+             and then recreated"
+        ));
+    }
+    let bound_to = pod.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref());
+    if bound_to != Some(node) {
+        return why("node requested token bound to a pod scheduled on a different node".to_owned());
+    }
+    Ok(())
+}
+
+fn refuse(call: &Call<'_>, name: &str, why: Option<String>) -> Result<(), ApiError> {
+    why.map_or(Ok(()), |why| Err(ApiError::forbidden(call.entry, name, &why)))
+}
+
+/// A mirror stands for a file of its node, goes with the Node, and gives its node nothing that a file could not.
+fn wrong_with_mirror(call: &Call<'_>, node: &str, pod: &Pod) -> Option<String> {
+    let spec = pod.spec.clone().unwrap_or_default();
+    if !is_mirror(pod) {
+        return Some(format!("node {node:?} may only create mirror pods of its own files"));
+    }
+    if spec.node_name.as_deref() != Some(node) {
+        return Some(format!(
+            "node {node:?} can only create pods with spec.nodeName set to itself"
+        ));
+    }
+    let uid = call.api.state().meta_of("nodes", "", node).and_then(|meta| meta.uid);
+    if let Some(why) = wrong_with_owner(node, uid.as_deref(), &pod.metadata) {
+        return Some(why);
+    }
+    let claims = |volume: &k8s_openapi::api::core::v1::Volume| {
+        volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
+    };
+    let bundle = |volume: &k8s_openapi::api::core::v1::Volume| {
+        let projected = volume.projected.as_ref().and_then(|volume| volume.sources.as_ref());
+        items(projected).iter().any(|source| source.cluster_trust_bundle.is_some())
+    };
+    let volumes = items(spec.volumes.as_ref());
+    let what = if account(pod).is_some() {
+        "a service account"
+    } else if !pod_references(pod).is_empty() {
+        "secrets or configmaps"
+    } else if volumes.iter().any(claims) {
+        "persistentvolumeclaims"
+    } else if volumes.iter().any(bundle) {
+        "clustertrustbundles"
+    } else if !items(spec.resource_claims.as_ref()).is_empty() {
+        "resourceclaims"
+    } else {
+        return None;
+    };
+    Some(format!("node {node:?} can not create pods that reference {what}"))
+}
+
+/// Without its Node as the owner a mirror would stay when the Node goes, and be counted as somebody else's.
+fn wrong_with_owner(node: &str, uid: Option<&str>, mirror: &ObjectMeta) -> Option<String> {
+    let may = format!("node {node:?} can only create pods with");
+    let [owner] = items(mirror.owner_references.as_ref()) else {
+        return Some(format!("{may} a single owner reference set to itself"));
+    };
+    let OwnerReference { api_version, kind, name, uid: given, controller, block_owner_deletion } =
+        owner;
+    if (api_version.as_str(), kind.as_str(), name.as_str()) != ("v1", "Node", node) {
+        Some(format!("{may} an owner reference set to itself"))
+    } else if *controller != Some(true) {
+        Some(format!("{may} a controller owner reference set to itself"))
+    } else if *block_owner_deletion == Some(true) {
+        Some(format!("node {node:?} must not set blockOwnerDeletion on an owner reference"))
+    } else if uid != Some(given.as_str()) {
+        let expected = uid.unwrap_or_default();
+        Some(format!("node {node} UID mismatch: expected {expected} got {given}"))
+    } else {
+        None
+    }
+}
+
+fn wrong_with_pod(node: &str, new: &Pod, old: &Pod) -> Option<String> {
+    let claims = |pod: &Pod| -> Vec<PodResourceClaimStatus> {
+        let status = pod.status.as_ref();
+        items(status.and_then(|status| status.resource_claim_statuses.as_ref())).to_vec()
+    };
+    if labels(&new.metadata) != labels(&old.metadata) {
+        Some(format!("node {node:?} cannot update labels through pod status"))
+    } else if claims(new) != claims(old) {
+        Some(format!("node {node:?} cannot update resource claim statuses"))
+    } else {
+        None
+    }
+}
+
+fn wrong_with_node(node: &str, new: &Node, old: &Node) -> Option<String> {
+    let taints = |node: &Node| {
+        let taints = |spec: &NodeSpec| spec.taints.clone();
+        node.spec.as_ref().and_then(taints).unwrap_or_default()
+    };
+    if taints(new) != taints(old) {
+        return Some(format!("node {node:?} is not allowed to modify taints"));
+    }
+    let labels = forbidden_labels(&new.metadata, &old.metadata);
+    labels.map(|labels| format!("is not allowed to modify labels: {labels}"))
+}
+
+fn labels(meta: &ObjectMeta) -> BTreeMap<String, String> {
+    meta.labels.clone().unwrap_or_default()
+}
+
+/// The labels that were added, changed or removed although they are not for an agent to set: by them it would bring pods to itself.
+fn forbidden_labels(new: &ObjectMeta, old: &ObjectMeta) -> Option<String> {
+    let (new, old) = (labels(new), labels(old));
+    let mut changed: Vec<&str> = new
+        .keys()
+        .chain(old.keys())
+        .map(String::as_str)
+        .filter(|key| new.get(*key) != old.get(*key) && !is_agents_label(key))
+        .collect();
+    changed.sort_unstable();
+    changed.dedup();
+    (!changed.is_empty()).then(|| changed.join(", "))
+}
+
+/// Any label that is not Kubernetes' own, and some of those. `node-restriction.kubernetes.io` is what nodes must not set about themselves.
+fn is_agents_label(key: &str) -> bool {
+    let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+    let is_in = |domain: &str| {
+        namespace.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let is_kubernetes = ["kubernetes.io", "k8s.io"].into_iter().any(is_in);
+    !is_kubernetes || LABELS.contains(&key) || LABEL_NAMESPACES.into_iter().any(is_in)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Upstream: `getForbiddenLabels`.
+    #[test]
+    fn an_agent_sets_the_labels_of_kubelets_and_those_that_are_not_kubernetes() {
+        for (key, is_allowed) in [
+            ("disk", true),
+            ("example.com/disk", true),
+            ("notkubernetes.io/x", true),
+            ("kubernetes.io/hostname", true),
+            ("kubernetes.io/os", true),
+            ("beta.kubernetes.io/arch", true),
+            ("topology.kubernetes.io/zone", true),
+            ("node.kubernetes.io/instance-type", true),
+            ("node.kubernetes.io/mine", true),
+            ("sub.kubelet.kubernetes.io/mine", true),
+            ("kubernetes.io/role", false),
+            ("node-role.kubernetes.io/control-plane", false),
+            ("node-restriction.kubernetes.io/trusted", false),
+            ("a.node-restriction.kubernetes.io/trusted", false),
+            ("topology.kubernetes.io/rack", false),
+            ("k8s.io/x", false),
+            ("a.k8s.io/x", false),
+        ] {
+            assert_eq!(is_agents_label(key), is_allowed, "{key}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::authentication::v1::{
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::TickDuration;
 
+use crate::admission::node_restriction;
 use crate::auth::token::{Bound, Private};
 use crate::call::Call;
 use crate::decode;
@@ -34,6 +35,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let stored = call.stored()?;
     let account = call.decode_stored(&stored)?;
     let spec = request.spec.get_or_insert_default();
+    node_restriction::check_token(call, spec.bound_object_ref.as_ref())?;
     spec.audiences.take_if(|audiences| audiences.is_empty());
     let audiences = spec.audiences.get_or_insert_with(|| vec![ISSUER.to_owned()]).clone();
     let seconds = *spec.expiration_seconds.get_or_insert(DEFAULT_SECONDS);
