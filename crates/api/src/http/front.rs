@@ -185,7 +185,7 @@ impl Front {
                 stream(body, "application/json;stream=watch")
             }
             Ok(Outcome::Log(query)) => self.log(query).await,
-            Ok(Outcome::Stream(query)) => self.stream(query, headers, &request.method, upgrade),
+            Ok(Outcome::Stream(query)) => self.stream(query, headers, request, upgrade),
             Ok(Outcome::Node(question)) => self.node(question).await,
             Ok(Outcome::ResourceMetrics(query)) => self.resource_metrics(&query).await,
             Ok(Outcome::Metrics) => self.own_metrics().await,
@@ -205,10 +205,11 @@ impl Front {
         &self,
         query: StreamQuery,
         headers: &HeaderMap,
-        method: &Method,
+        request: &Request,
         upgrade: Option<OnUpgrade>,
     ) -> Response<FrontBody> {
-        let accepted = match self.streams.accept(query, headers, method) {
+        let user = request.identity.name();
+        let accepted = match self.streams.accept(user, query, headers, &request.method) {
             Ok(accepted) => accepted,
             Err(error) => return respond(error.into()),
         };

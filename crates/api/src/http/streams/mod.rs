@@ -7,20 +7,25 @@
 
 mod negotiate;
 mod node;
+mod outbox;
 mod port_forward;
 pub(in crate::http) mod remote_command;
+mod slots;
 mod spdy;
 mod status;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 
 pub use node::{Connection, NoStreams, NodeStreams, Reader, Session, StreamError, Writer};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -30,9 +35,10 @@ use super::body::Phase;
 use crate::node_query::StreamQuery;
 use crate::status::ApiError;
 use negotiate::{Agreed, Protocol};
+use slots::{Slot, Slots};
 
-/// Streams at one time, of all clients.
-const STREAMS_MAX: usize = 512;
+/// How long a client may take to close its side, or to take the last words, when all is said.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// Bytes of one message of a client. kubectl sends at most 32 KiB.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -52,32 +58,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line for S {}
 #[derive(Clone)]
 pub(super) struct Streams {
     node: Arc<dyn NodeStreams>,
-    slots: Arc<Semaphore>,
+    slots: Slots,
 }
 
 /// What an answer to a request for streams is made of.
 pub(super) struct Accepted {
     agreed: Agreed,
     query: StreamQuery,
-    slot: OwnedSemaphorePermit,
+    slot: Slot,
 }
 
 impl Streams {
     pub(super) fn new(node: Arc<dyn NodeStreams>) -> Self {
-        Self { node, slots: Arc::new(Semaphore::new(STREAMS_MAX)) }
+        Self { node, slots: Slots::default() }
     }
 
     /// Looks whether the client and we have a protocol in common. Nothing has reached the node yet.
     pub(super) fn accept(
         &self,
+        user: &str,
         query: StreamQuery,
         headers: &http::HeaderMap,
         method: &http::Method,
     ) -> Result<Accepted, ApiError> {
         let agreed = negotiate::agree(&query, headers, method)?;
-        let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            ApiError::too_many_requests(format!("{STREAMS_MAX} streams are open already"), 1)
-        })?;
+        let slot = self.slots.take(user)?;
         Ok(Accepted { agreed, query, slot })
     }
 

@@ -10,16 +10,21 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::node::{NodeStreams, Writer};
-use super::{PIECE_BYTES, Socket};
+use super::outbox::send_all;
+use super::{Line, PIECE_BYTES, Socket};
 use crate::node_query::PortForwardQuery;
 
 /// Messages on their way to the client.
 const UNSENT_MAX: usize = 16;
 
 /// Serves one client until it goes, or until the last connection has ended.
-pub(super) async fn run(socket: Socket, query: PortForwardQuery, node: Arc<dyn NodeStreams>) {
+pub(super) async fn run<S: Line>(
+    socket: Socket<S>,
+    query: PortForwardQuery,
+    node: Arc<dyn NodeStreams>,
+) {
     let (mut sink, mut source) = socket.split();
-    let (sender, mut unsent) = mpsc::channel::<Message>(UNSENT_MAX);
+    let (sender, unsent) = mpsc::channel::<Message>(UNSENT_MAX);
     let mut writers: Vec<Option<Writer>> = Vec::with_capacity(query.ports.len());
     let mut downs = tokio::task::JoinSet::new();
     let channels = (0u8..).step_by(2);
@@ -45,14 +50,6 @@ pub(super) async fn run(socket: Socket, query: PortForwardQuery, node: Arc<dyn N
         }
     }
     drop(sender);
-    let write = async {
-        while let Some(message) = unsent.recv().await {
-            if sink.send(message).await.is_err() {
-                return;
-            }
-        }
-        let _ = sink.send(super::goodbye()).await;
-    };
     let read = async {
         while let Some(Ok(message)) = source.next().await {
             match message {
@@ -63,7 +60,7 @@ pub(super) async fn run(socket: Socket, query: PortForwardQuery, node: Arc<dyn N
         }
     };
     tokio::select! {
-        () = write => {}
+        () = send_all(sink, unsent) => {}
         () = read => {}
     }
 }

@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::negotiate::Protocol;
 use super::node::{Reader, Session, StreamError, Writer};
-use super::{Line, PIECE_BYTES, Socket, status};
+use super::{CLOSING, Line, PIECE_BYTES, Socket, status};
 
 pub(in crate::http) const STDIN: u8 = 0;
 pub(in crate::http) const STDOUT: u8 = 1;
@@ -29,9 +29,6 @@ const UNSENT_MAX: usize = 8;
 
 /// A process that ended may leave others behind that hold its output open; what is already written is there at once.
 const AFTER_END: Duration = Duration::from_millis(100);
-
-/// How long a client may take to close its side when all is said.
-const CLOSING: Duration = Duration::from_secs(5);
 
 /// Finds out that a client is gone although nothing is written.
 const PING_INTERVAL: Duration = Duration::from_secs(30);

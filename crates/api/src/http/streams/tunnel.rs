@@ -4,18 +4,21 @@
 //! `SYN_STREAM error, SYN_STREAM data ─▶ connect ─▶ DATA … both ways ─▶ FIN on data, FIN on error`
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::{SinkExt, StreamExt};
+use futures::StreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::node::{Connection, NodeStreams, Reader, Writer};
+use super::outbox::send_all;
 use super::spdy::{self, Decoder, Finish, First, Frame, Headers, ResetReason, SpdyError};
-use super::{PIECE_BYTES, Socket};
+use super::{CLOSING, Line, PIECE_BYTES, Socket};
 use crate::node_query::PodOnNode;
 use crate::subresources::streams::port;
 
@@ -29,17 +32,10 @@ const UNSENT_MAX: usize = 16;
 const UNWRITTEN_MAX: usize = 2;
 
 /// Serves one client until it goes.
-pub(super) async fn run(socket: Socket, pod: PodOnNode, node: Arc<dyn NodeStreams>) {
-    let (mut sink, mut source) = socket.split();
-    let (frames, mut unsent) = mpsc::channel::<Bytes>(UNSENT_MAX);
-    let write = async {
-        while let Some(frame) = unsent.recv().await {
-            if sink.send(Message::Binary(frame)).await.is_err() {
-                return; // the client is gone
-            }
-        }
-        let _ = sink.send(super::goodbye()).await;
-    };
+pub(super) async fn run<S: Line>(socket: Socket<S>, pod: PodOnNode, node: Arc<dyn NodeStreams>) {
+    let (sink, mut source) = socket.split();
+    let (frames, unsent) = mpsc::channel::<Bytes>(UNSENT_MAX);
+    let mut write = pin!(send_all(sink, unsent));
     let read = async {
         let mut tunnel = Tunnel::new(pod, node, frames);
         while let Some(Ok(message)) = source.next().await {
@@ -55,7 +51,13 @@ pub(super) async fn run(socket: Socket, pod: PodOnNode, node: Arc<dyn NodeStream
             }
         }
     };
-    tokio::join!(read, write);
+    tokio::select! {
+        // The client is gone. A connection whose pod does not read would hold up the reading for ever.
+        () = &mut write => {}
+        () = read => {
+            let _ = timeout(CLOSING, write).await;
+        }
+    }
 }
 
 /// One client's connection.
@@ -115,11 +117,11 @@ impl Tunnel {
                 self.open(stream, &headers, finish).await;
             }
             Frame::Data { stream, bytes, finish } => self.data(stream, bytes, finish).await,
-            Frame::Reset { stream } => {
-                if let Some(Stream::Data { forward, .. }) = self.streams.remove(&stream) {
-                    forward.abort();
-                }
-            }
+            Frame::Reset { stream } => match self.streams.remove(&stream) {
+                Some(Stream::Data { forward, .. }) => forward.abort(),
+                Some(Stream::Error) => self.waiting.retain(|_, waiting| *waiting != stream),
+                None => {}
+            },
             Frame::Ping { id } => self.send(spdy::ping(id)).await,
             Frame::GoAway | Frame::Other => {}
         }
@@ -213,8 +215,8 @@ impl Forward {
         unwritten: mpsc::Receiver<Bytes>,
     ) -> Result<(), String> {
         let Connection { reader, writer } = connection;
-        let mut up = std::pin::pin!(write_all(writer, unwritten));
-        let mut down = std::pin::pin!(self.read_all(reader));
+        let mut up = pin!(write_all(writer, unwritten));
+        let mut down = pin!(self.read_all(reader));
         let mut sending = true;
         loop {
             tokio::select! {
@@ -264,4 +266,30 @@ async fn write_all(
         writer.write_all(&bytes).await?;
     }
     writer.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::NoStreams;
+    use super::*;
+
+    #[tokio::test]
+    async fn an_error_stream_that_is_reset_waits_for_nothing() {
+        let text = |text: &str| text.to_owned();
+        let pod = PodOnNode {
+            namespace: text("default"),
+            pod: text("web"),
+            uid: rekindle_types::PodUid(text("uid")),
+            node: text("n1"),
+        };
+        let (frames, _unsent) = mpsc::channel(UNSENT_MAX);
+        let mut tunnel = Tunnel::new(pod, Arc::new(NoStreams), frames);
+        for (stream, id) in [(1, "0"), (3, "1")] {
+            let headers = [("streamtype", "error"), ("port", "80"), ("requestid", id)];
+            let headers = headers.map(|(name, value)| (text(name), text(value))).into();
+            tunnel.handle(Frame::SynStream { stream, headers, finish: Finish::No }).await;
+        }
+        tunnel.handle(Frame::Reset { stream: 1 }).await;
+        assert_eq!(tunnel.waiting.keys().collect::<Vec<_>>(), ["1"]);
+    }
 }
