@@ -293,7 +293,11 @@ impl ApiError {
 
     /// 422: an object of a kind without an entry of its own is wrong in these fields.
     pub fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_named(&format!("{kind}.{group}"), group, kind, name, errors)
+        let group_kind = match group {
+            "" => kind.to_owned(),
+            group => format!("{kind}.{group}"),
+        };
+        Self::invalid_named(&group_kind, group, kind, name, errors)
     }
 
     /// 422: a patch is wrong; it has no kind and no name of its own.

@@ -243,6 +243,7 @@ async fn logs_come_from_the_node() {
         ("p", "container=x"),
         ("p", "container=new"),
         ("p", "container=c&tailLines=-1"),
+        ("p", "limitBytes=0&sinceSeconds=0"),
         ("p", "container=c&sinceTime=x"),
         ("p", "container=c&sinceTime=2026-01-01T00:00:00Z&sinceSeconds=1"),
         ("pending", ""),
@@ -256,9 +257,10 @@ async fn logs_come_from_the_node() {
         400 a container name must be specified for pod p, choose one of: [c new]
         400 container x is not valid for pod p
         400 container "new" in pod "p" is waiting to start: ContainerCreating
-        400 tailLines: Invalid value: -1: must be greater than or equal to 0
+        422 PodLogOptions "p" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0
+        422 PodLogOptions "p" is invalid: [limitBytes: Invalid value: 0: must be greater than 0, sinceSeconds: Invalid value: 0: must be greater than 0]
         400 sinceTime: "x" is not an RFC 3339 time
-        400 at most one of `sinceTime` or `sinceSeconds` may be specified
+        422 PodLogOptions "p" is invalid: : Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified
         400 container "c" in pod "pending" is waiting to start: the pod is not scheduled to a node yet
         404 pods "nosuch" not found"#]].assert_eq(&refusals.join("\n"));
 }
