@@ -1,7 +1,7 @@
 //! Probes and lifecycle hooks.
 
 use k8s_openapi::api::core::v1::{
-    Container, ExecAction, HTTPGetAction, Lifecycle, LifecycleHandler, PodSpec, Probe,
+    Container, ExecAction, GRPCAction, HTTPGetAction, Lifecycle, LifecycleHandler, PodSpec, Probe,
 };
 use rekindle_types::signals;
 
@@ -77,6 +77,7 @@ fn probe(probe: &Probe, field: &Path) -> Vec<FieldError> {
         && let Some(field) = handlers.begin("grpc")
     {
         handlers.errors.extend(ports::number(action.port, &field.child("port")));
+        handlers.errors.extend(grpc_mode(action, &field.child("mode")));
     }
     let mut errors = handlers.finish();
     for (name, value) in [
@@ -96,6 +97,13 @@ fn probe(probe: &Probe, field: &Path) -> Vec<FieldError> {
         ));
     }
     errors
+}
+
+/// KEP-4939. Without one the probe speaks in plain text.
+fn grpc_mode(action: &GRPCAction, field: &Path) -> Option<FieldError> {
+    const KNOWN: [&str; 2] = ["Plaintext", "TLS"];
+    let mode = action.mode.as_deref()?;
+    (!KNOWN.contains(&mode)).then(|| FieldError::not_supported(field, mode, &KNOWN))
 }
 
 fn hook(hook: &LifecycleHandler, grace: i64, field: &Path) -> Vec<FieldError> {
