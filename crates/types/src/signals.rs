@@ -57,14 +57,14 @@ pub fn stop_signal_names() -> Vec<String> {
 
 /// The number of a signal by its name, `SIGTERM`; `None` for one that Linux does not know.
 pub fn signal_number(name: &str) -> Option<i32> {
-    match name {
-        "SIGIOT" => return signal_number("SIGABRT"),
-        "SIGCLD" => return signal_number("SIGCHLD"),
-        "SIGPOLL" => return signal_number("SIGIO"),
+    let name = match name {
+        "SIGIOT" => "SIGABRT",
+        "SIGCLD" => "SIGCHLD",
+        "SIGPOLL" => "SIGIO",
         "SIGRTMIN" => return Some(RTMIN),
         "SIGRTMAX" => return Some(RTMAX),
-        _ => {}
-    }
+        plain => plain,
+    };
     let real_time = |number: &i32| (RTMIN..=RTMAX).contains(number);
     if let Some(above) = name.strip_prefix("SIGRTMIN+") {
         return above.parse::<i32>().ok().and_then(|n| RTMIN.checked_add(n)).filter(real_time);
@@ -97,6 +97,9 @@ mod tests {
             ("SIGKILL", Some(9)),
             ("SIGTERM", Some(15)),
             ("SIGCHLD", Some(17)),
+            ("SIGCLD", Some(17)),
+            ("SIGIOT", Some(6)),
+            ("SIGPOLL", Some(29)),
             ("SIGWINCH", Some(28)),
             ("SIGSYS", Some(31)),
             ("SIGRTMIN", Some(34)),

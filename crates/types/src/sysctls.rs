@@ -9,6 +9,34 @@ pub fn with_dots(name: &str) -> String {
     }
 }
 
+/// The namespace that a setting belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// The network namespace.
+    Network,
+    /// The IPC namespace.
+    Ipc,
+    /// None: it is the whole machine's.
+    Machine,
+}
+
+/// Where a setting lives, by its name [with dots](with_dots). As the kubelet sorts them.
+pub fn home(name: &str) -> Home {
+    let separator = |c: char| matches!(c, '.' | '/');
+    let plain = |c: char| c.is_ascii_alphanumeric() || separator(c) || matches!(c, '_' | '-');
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    // an empty part is a way out: its file would be found elsewhere
+    if !name.chars().all(plain) || name.split(separator).any(str::is_empty) {
+        Home::Machine
+    } else if name.starts_with("net.") {
+        Home::Network
+    } else if begins(&["kernel.shm", "kernel.msg", "fs.mqueue."]) || name == "kernel.sem" {
+        Home::Ipc
+    } else {
+        Home::Machine
+    }
+}
+
 fn swapped(name: &str) -> String {
     name.chars()
         .map(|letter| match letter {
@@ -33,6 +61,23 @@ mod tests {
             ("plain", "plain"),
         ] {
             assert_eq!(with_dots(given), name, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_setting_is_of_one_namespace_or_of_the_machine() {
+        for (names, expected) in [
+            (&["net.core.somaxconn", "net.ipv4.tcp_syncookies"][..], Home::Network),
+            (&["kernel.shm_rmid_forced", "kernel.msgmax", "kernel.sem"], Home::Ipc),
+            (&["fs.mqueue.msg_max"], Home::Ipc),
+            (&["kernel.core_pattern", "vm.overcommit_memory", "net/../kernel/x"], Home::Machine),
+            (&["net.ipv4.conf.eth0/100.rp_filter"], Home::Network),
+            (&["net.//.kernel.x", "net./x", "net/x", "kernel.sem_next_id"], Home::Machine),
+            (&["net..x", "", "kernel.semaphore", "net"], Home::Machine),
+        ] {
+            for name in names {
+                assert_eq!(home(name), expected, "{name}");
+            }
         }
     }
 }

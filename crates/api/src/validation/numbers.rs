@@ -1,12 +1,9 @@
 //! Numbers within bounds.
 
-pub use rekindle_types::validation::numbers::in_range;
+pub use rekindle_types::validation::numbers::{ID_MAX, in_range};
 
 use super::Path;
 use crate::registry::field_error::FieldError;
-
-/// The highest user or group id (upstream: `IsValidUserID`).
-const ID_MAX: i64 = i32::MAX as i64;
 
 /// At least zero.
 pub fn non_negative(value: impl Into<i64>, field: &Path) -> Option<FieldError> {

@@ -1,5 +1,7 @@
 //! Why a container or a sandbox cannot be put together.
 
+use rekindle_types::validation::numbers::ID_MAX;
+
 /// Why a container cannot be made as its spec says: `CreateContainerConfigError`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SpecError {
@@ -29,7 +31,7 @@ pub(crate) enum SpecError {
         name: String,
     },
     /// A user or group id that nobody may have.
-    #[error("securityContext.{field}: {id} is not between 0 and 2147483647")]
+    #[error("securityContext.{field}: {id} is not between 0 and {ID_MAX}")]
     IdRange {
         /// The field.
         field: &'static str,

@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::{
 };
 use rekindle_runtime::{ImageGroups, ProcMount, Seccomp, Security};
 
+use rekindle_types::validation::numbers::ID_MAX;
+
 use super::error::SpecError;
 
 /// Merges both contexts; `profiles` is where the node keeps seccomp profiles of its own. The same input gives the same answer at every attempt (promise P4).
@@ -98,11 +100,8 @@ fn supplemental_groups(context: Option<&PodSecurityContext>) -> Result<Vec<u32>,
 }
 
 fn numeric_id(field: &'static str, id: i64) -> Result<u32, SpecError> {
-    // the highest u32 would leave a process the id that it has: root's
-    i32::try_from(id)
-        .ok()
-        .and_then(|id| u32::try_from(id).ok())
-        .ok_or(SpecError::IdRange { field, id })
+    let within = Some(id).filter(|id| *id <= ID_MAX);
+    within.and_then(|id| u32::try_from(id).ok()).ok_or(SpecError::IdRange { field, id })
 }
 
 /// `CAP_NET_ADMIN` and `NET_ADMIN` are the same.

@@ -1,5 +1,7 @@
 //! Kernel settings of a sandbox. Only those of a namespace of its own are ever written: another namespace's are the host's.
 
+use rekindle_types::sysctls::{Home, home};
+
 use crate::error::Cause;
 use crate::spec::{Namespace, Namespaces, SandboxSpec, Users};
 
@@ -8,14 +10,6 @@ const FIRST_PORT: &str = "net.ipv4.ip_unprivileged_port_start";
 const PINGING_GROUPS: &str = "net.ipv4.ping_group_range";
 /// The largest group that the kernel takes there.
 const GROUP_MAX: u32 = 2_147_483_647;
-
-/// The namespace that a setting belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
-    Network,
-    Ipc,
-    Machine,
-}
 
 /// What is set in every sandbox that has a network of its own.
 pub(crate) fn default_sysctls(namespaces: Namespaces) -> Vec<(String, String)> {
@@ -54,44 +48,10 @@ pub(crate) fn check_sysctls(spec: &SandboxSpec) -> Result<Vec<(String, String)>,
     Ok(spec.sysctls.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// As the kubelet sorts them.
-fn home(name: &str) -> Home {
-    let separator = |c: char| matches!(c, '.' | '/');
-    let plain = |c: char| c.is_ascii_alphanumeric() || separator(c) || matches!(c, '_' | '-');
-    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    // an empty part is a way out: its file would be found elsewhere
-    if !name.chars().all(plain) || name.split(separator).any(str::is_empty) {
-        Home::Machine
-    } else if name.starts_with("net.") {
-        Home::Network
-    } else if begins(&["kernel.shm", "kernel.msg", "fs.mqueue."]) || name == "kernel.sem" {
-        Home::Ipc
-    } else {
-        Home::Machine
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::spec::UserRange;
-
-    #[test]
-    fn a_setting_is_of_one_namespace_or_of_the_machine() {
-        for (names, expected) in [
-            (&["net.core.somaxconn", "net.ipv4.tcp_syncookies"][..], Home::Network),
-            (&["kernel.shm_rmid_forced", "kernel.msgmax", "kernel.sem"], Home::Ipc),
-            (&["fs.mqueue.msg_max"], Home::Ipc),
-            (&["kernel.core_pattern", "vm.overcommit_memory", "net/../kernel/x"], Home::Machine),
-            (&["net.ipv4.conf.eth0/100.rp_filter"], Home::Network),
-            (&["net.//.kernel.x", "net./x", "net/x", "kernel.sem_next_id"], Home::Machine),
-            (&["net..x", "", "kernel.semaphore", "net"], Home::Machine),
-        ] {
-            for name in names {
-                assert_eq!(home(name), expected, "{name}");
-            }
-        }
-    }
 
     #[test]
     fn nothing_is_set_in_the_hosts_network() {

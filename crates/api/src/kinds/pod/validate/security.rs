@@ -5,16 +5,11 @@ use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, PodSpec, SeccompProfile, SecurityContext, Sysctl,
 };
 
-use rekindle_types::sysctls;
+use rekindle_types::sysctls::{self, Home};
 
 use super::{one_of_if_set, unsupported, volume};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, items, numbers};
-
-/// The kernel settings that live in the network and in the IPC namespace, as the kubelet knows them.
-const NETWORK_SYSCTLS: &str = "net.";
-const IPC_SYSCTLS: [&str; 3] = ["fs.mqueue.", "kernel.msg", "kernel.shm"];
-const IPC_SYSCTL: &str = "kernel.sem";
 
 /// Checks the pod's security context.
 pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
@@ -86,12 +81,10 @@ fn sysctl_of_node(spec: &PodSpec, sysctl: &Sysctl, name: &str, field: Path) -> O
         let detail = format!("may not be specified when '{switch}' is true");
         (host == Some(true)).then(|| FieldError::invalid(field.clone(), &sysctl.name, detail))
     };
-    if name.starts_with(NETWORK_SYSCTLS) {
-        shared(spec.host_network, "hostNetwork")
-    } else if IPC_SYSCTLS.iter().any(|prefix| name.starts_with(prefix)) || name == IPC_SYSCTL {
-        shared(spec.host_ipc, "hostIPC")
-    } else {
-        Some(unsupported(field, "it is not namespaced and would change the node"))
+    match sysctls::home(name) {
+        Home::Network => shared(spec.host_network, "hostNetwork"),
+        Home::Ipc => shared(spec.host_ipc, "hostIPC"),
+        Home::Machine => Some(unsupported(field, "it is not namespaced and would change the node")),
     }
 }
 
