@@ -214,10 +214,14 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 self.mirror_seen(pod);
             }
             Ok(Event::Delete(mirror)) if is_mirror(&mirror) => {
-                self.node
-                    .index
-                    .mirror_gone(&PodUid(mirror.metadata.uid.clone().unwrap_or_default()));
+                let uid = PodUid(mirror.metadata.uid.clone().unwrap_or_default());
+                self.node.index.mirror_gone(&uid);
                 self.statics.mirror_gone(&mirror);
+                // an API that lets a pod become a mirror would leave its containers here for ever
+                match self.workers.get(&uid).map(|worker| &worker.source) {
+                    Some(Source::Api) => self.pod_gone(&uid),
+                    Some(Source::File(_)) | None => {}
+                }
             }
             Ok(Event::InitApply(pod)) => {
                 if let Some(uid) = &pod.metadata.uid {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rekindle_types::ExitStatus;
+use serde_json::json;
 
 use super::pod_with_scratch;
 use crate::agent::{Handle, Node, StopMode};
@@ -53,4 +54,18 @@ async fn an_agent_told_to_end_the_pods_before_it_knows_them_ends_them() {
     world.agent().await.stop(StopMode::EndPods).await;
     assert!(world.machine.sandboxes().is_empty(), "{:?}", world.machine.calls());
     assert_eq!(world.machine.count("signal app"), 1);
+}
+
+/// Ours refuses such a change; another API may not.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_an_api_let_become_a_mirror_ends_with_its_object() {
+    let world = World::new();
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let mirror = json!({ "metadata": { "annotations": { "kubernetes.io/config.mirror": "x" } } });
+    world.api.modify("pods", "web", &mirror);
+    world.api.until("gone", |api| api.get("pods", "web").is_none()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert!(world.machine.sandboxes().is_empty(), "{:?}", world.machine.calls());
 }
