@@ -5,6 +5,8 @@ use rekindle_types::Tick;
 
 use crate::eviction::{Pressure, Standing};
 
+const READY: &str = "Ready";
+
 /// Whether the node is fit to run pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fitness {
@@ -18,6 +20,12 @@ pub(crate) enum Fitness {
 pub(crate) struct Shown {
     pub(crate) fitness: Fitness,
     pub(crate) pressures: Standing,
+}
+
+/// Whether this is a condition of the agent, or of somebody else who looks after the node.
+pub(crate) fn is_own(kind: &str) -> bool {
+    let pressures = [Pressure::Memory, Pressure::Disk, Pressure::Pid];
+    kind == READY || pressures.into_iter().any(|pressure| pressure.condition() == kind)
 }
 
 /// The conditions; `since` of one that was so before is kept.
@@ -47,13 +55,13 @@ pub(crate) fn conditions(now: Tick, shown: &Shown, before: &[NodeCondition]) -> 
             Fitness::Ready => condition(
                 now,
                 before,
-                "Ready",
+                READY,
                 true,
                 "KubeletReady",
                 "kubelet is posting ready status",
             ),
             Fitness::ShuttingDown => {
-                condition(now, before, "Ready", false, "KubeletNotReady", "node is shutting down")
+                condition(now, before, READY, false, "KubeletNotReady", "node is shutting down")
             }
         },
     ]

@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{ContainerImage, Node, NodeCondition, NodeStatus
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use rekindle_types::{Tick, TickDuration};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::conditions::{Fitness, Shown, conditions};
+use super::conditions::{Fitness, Shown, conditions, is_own};
 use super::lease::{self, Holder};
 use super::machine::MachineFacts;
 use super::object::{labels, node_object, node_status};
@@ -210,12 +210,17 @@ impl Beat {
         }
     }
 
+    /// Writes the node's own part of the status: what others say of it stays, such as the conditions of a node-problem-detector.
     async fn write_status(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
         let status = self.status(written, shown);
-        let patch = json!({ "status": status });
+        let mut patch = json!({ "status": status });
+        // conditions merge by their type; so would addresses, of which those that are gone are to go
+        if let Some(Value::Array(addresses)) = patch.pointer_mut("/status/addresses") {
+            addresses.push(json!({ "$patch": "replace" }));
+        }
         let params = PatchParams::default();
         let node =
-            self.api().patch_status(&self.config.name, &params, &Patch::Merge(patch)).await?;
+            self.api().patch_status(&self.config.name, &params, &Patch::Strategic(patch)).await?;
         remember(written, &node, shown, self.config.clock.now());
         written.images = status.images.unwrap_or_default();
         Ok(())
@@ -227,5 +232,6 @@ fn remember(written: &mut Written, node: &Node, shown: &Shown, now: Tick) {
     written.shown = Some(shown.clone());
     written.at = now;
     let conditions = node.status.as_ref().and_then(|status| status.conditions.clone());
-    written.conditions = conditions.unwrap_or_default();
+    let own = conditions.into_iter().flatten().filter(|condition| is_own(&condition.type_));
+    written.conditions = own.collect();
 }

@@ -165,3 +165,29 @@ async fn a_node_that_was_given_up_for_silent_says_at_its_next_beat_that_it_is_re
     assert_eq!(condition(&node, "Ready")["status"], "True");
     assert_eq!(condition(&node, "DiskPressure")["status"], "False");
 }
+
+/// The kubelet writes its own conditions and leaves those of others, such as a node-problem-detector's.
+#[tokio::test(start_paused = true)]
+async fn conditions_of_others_stay() {
+    let world = World::new();
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    let mut conditions = world.api.get("nodes", "node-a").unwrap()["status"]["conditions"].clone();
+    let others =
+        json!({ "type": "KernelDeadlock", "status": "False", "reason": "KernelHasNoDeadlock" });
+    conditions.as_array_mut().unwrap().push(others.clone());
+    let addresses = json!([{ "type": "ExternalIP", "address": "192.0.2.1" }]);
+    let status = json!({ "conditions": conditions, "addresses": addresses });
+    world.api.modify("nodes", "node-a", &json!({ "status": status }));
+    let before = world.api.requests("PATCH nodes/status");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.api.requests("PATCH nodes/status"), before, "they are no reason to write");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(world.api.requests("PATCH nodes/status") > before);
+    let node = world.api.get("nodes", "node-a").unwrap();
+    assert_eq!(condition(&node, "KernelDeadlock"), others);
+    assert_eq!(condition(&node, "Ready")["status"], "True");
+    assert_eq!(node["status"]["conditions"].as_array().unwrap().len(), 5);
+    let kinds = node["status"]["addresses"].as_array().unwrap().iter().map(|a| &a["type"]);
+    assert_eq!(kinds.collect::<Vec<_>>(), ["InternalIP", "Hostname"], "the agent's own only");
+}

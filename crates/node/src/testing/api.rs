@@ -107,7 +107,7 @@ impl FakeApi {
         let mut state = self.state.lock().unwrap();
         let key = state.key(resource, name);
         let mut object = state.objects[&key].clone();
-        merge(&mut object, patch);
+        merge(&mut object, patch, Lists::Whole);
         state.store(key, object);
         drop(state);
         self.notify();
@@ -198,7 +198,9 @@ impl FakeApi {
             self.state.lock().unwrap().requests.push(line);
             return self.watch(target, query.get("fieldSelector").cloned(), from);
         }
-        let answer = self.state.lock().unwrap().answer(&parts.method, &target, &query, body, line);
+        let lists = Lists::of_patch(&parts.headers);
+        let answer =
+            self.state.lock().unwrap().answer(&parts.method, &target, &query, body, line, lists);
         self.notify();
         if is_write {
             self.machine.boundary().await;
@@ -265,6 +267,7 @@ impl State {
         query: &BTreeMap<String, String>,
         mut body: Value,
         line: String,
+        lists: Lists,
     ) -> Result<Value, Refusal> {
         let failure =
             self.failures.iter_mut().find(|(text, left)| line.starts_with(*text) && **left > 0);
@@ -293,7 +296,7 @@ impl State {
                 }
                 self.insert(&target.resource, &mut body)
             }
-            Method::PATCH => self.patch(target, &body),
+            Method::PATCH => self.patch(target, &body, lists),
             Method::DELETE => {
                 let object = self.get(target)?;
                 let uid = &body["preconditions"]["uid"];
@@ -349,7 +352,7 @@ impl State {
         Ok(self.store(key, object.clone()))
     }
 
-    fn patch(&mut self, target: &Target, patch: &Value) -> Result<Value, Refusal> {
+    fn patch(&mut self, target: &Target, patch: &Value, lists: Lists) -> Result<Value, Refusal> {
         let mut object = self.get(target)?;
         let meta = &patch["metadata"];
         for field in ["uid", "resourceVersion"] {
@@ -357,7 +360,7 @@ impl State {
                 return Err(status(409, "Conflict", &format!("the object has another {field}")));
             }
         }
-        merge(&mut object, patch);
+        merge(&mut object, patch, lists);
         Ok(self.store(target.key(), object))
     }
 
@@ -437,9 +440,42 @@ fn selected(object: &Value, fields: Option<&str>) -> bool {
     })
 }
 
-fn merge(target: &mut Value, patch: &Value) {
+/// What a patch does to lists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lists {
+    /// A merge patch replaces them.
+    Whole,
+    /// A strategic merge patch merges the entries that have a `type` by it: conditions and addresses.
+    ByType,
+}
+
+impl Lists {
+    fn of_patch(headers: &http::HeaderMap) -> Self {
+        match headers.get("content-type").and_then(|kind| kind.to_str().ok()) {
+            Some("application/strategic-merge-patch+json") => Self::ByType,
+            Some(_) | None => Self::Whole,
+        }
+    }
+}
+
+fn merge_by_type(target: &Value, patch: &[Value]) -> Value {
+    let replaces = patch.iter().any(|entry| entry["$patch"] == "replace");
+    let named = |kind: &Value| patch.iter().any(|entry| entry["type"] == *kind);
+    let kept =
+        target.as_array().into_iter().flatten().filter(|old| !replaces && !named(&old["type"]));
+    let new = patch.iter().filter(|entry| entry["$patch"].is_null());
+    kept.chain(new).cloned().collect()
+}
+
+fn merge(target: &mut Value, patch: &Value, lists: Lists) {
     let Value::Object(patch) = patch else {
-        *target = patch.clone();
+        let is_typed = |entry: &Value| !entry["type"].is_null() || !entry["$patch"].is_null();
+        *target = match patch.as_array() {
+            Some(entries) if lists == Lists::ByType && entries.iter().all(is_typed) => {
+                merge_by_type(target, entries)
+            }
+            Some(_) | None => patch.clone(),
+        };
         return;
     };
     if !target.is_object() {
@@ -449,7 +485,7 @@ fn merge(target: &mut Value, patch: &Value) {
         if value.is_null() {
             target.as_object_mut().unwrap().remove(name);
         } else {
-            merge(&mut target[name], value);
+            merge(&mut target[name], value, lists);
         }
     }
 }
