@@ -1,4 +1,4 @@
-//! Label selectors, as the controllers and the ladder read them from objects.
+//! Label selectors, as the controllers and the ladder read them from objects, and the labels that every node has.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 
 /// The labels of an object.
 pub type Labels = BTreeMap<String, String>;
+
+/// The label by which a node is chosen. Source: the API reference, well-known labels.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// The labels that every node has. The architecture is spelt as in names of images: `amd64`.
+pub fn of_every_node(name: &str, architecture: &str) -> Labels {
+    let labels = [
+        (HOSTNAME, name),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", architecture),
+        ("beta.kubernetes.io/os", "linux"),
+        ("beta.kubernetes.io/arch", architecture),
+    ];
+    labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
 
 /// True when the selector matches. An empty selector matches everything, as in the API reference.
 pub fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {

@@ -32,6 +32,7 @@ pub(crate) use claim::{
 };
 pub(crate) use ephemeral::{is_of, not_owner, reconcile as reconcile_ephemeral};
 pub(crate) use matching::{candidates, wanted_size};
+pub(crate) use rekindle_types::local_path::STORAGE_PROVISIONER;
 pub(crate) use volume::reconcile as reconcile_volume;
 
 /// `source.component` of its events, as upstream.
@@ -40,8 +41,6 @@ const COMPONENT: &str = "persistentvolume-controller";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The claim has been bound once.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// Who is to make a volume for the claim.
-pub(crate) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
 /// One use of a claim by a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,15 +16,7 @@ use crate::config::Config;
 /// The labels that every node carries, and those of the configuration.
 pub(crate) fn labels(config: &Config) -> BTreeMap<String, String> {
     let mut labels = config.labels.clone();
-    for (key, value) in [
-        ("kubernetes.io/hostname", config.name.as_str()),
-        ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", architecture()),
-        ("beta.kubernetes.io/os", "linux"),
-        ("beta.kubernetes.io/arch", architecture()),
-    ] {
-        labels.insert(key.to_owned(), value.to_owned());
-    }
+    labels.extend(rekindle_types::labels::of_every_node(&config.name, architecture()));
     labels
 }
 
