@@ -10,7 +10,7 @@ use rekindle_controllers::{Object, owners};
 /// The account.
 #[derive(Debug, Default)]
 pub(crate) struct Availability {
-    /// By the UID of the Deployment, ReplicaSet, StatefulSet or naked pod.
+    /// By the UID of the Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet or naked pod.
     workloads: BTreeMap<String, Workload>,
     /// From the UID of a ReplicaSet to that of its Deployment.
     parents: BTreeMap<String, String>,
@@ -68,6 +68,15 @@ impl Availability {
             }
             Object::StatefulSet(found) => {
                 self.want(uid, wanted(&found.metadata, found.spec.replicas));
+            }
+            Object::ReplicationController(found) => {
+                let replicas = found.spec.as_ref().and_then(|spec| spec.replicas);
+                self.want(uid, wanted(&found.metadata, replicas));
+            }
+            Object::DaemonSet(found) => {
+                // on as many nodes as its controller has found
+                let nodes = found.status.as_ref().map(|status| status.desired_number_scheduled);
+                self.want(uid, wanted(&found.metadata, Some(nodes.unwrap_or(0))));
             }
             Object::ReplicaSet(found) => match owners::controller_of(&found.metadata) {
                 Some(owner) => {
@@ -240,6 +249,37 @@ mod tests {
         assert_eq!(account.total(), Total { wanted: 1, missing: 1 });
         account.deleted(&deployment(1));
         assert_eq!(account.total(), Total { wanted: 0, missing: 0 });
+    }
+
+    #[test]
+    fn what_a_daemon_set_and_a_replication_controller_want_is_counted() {
+        let mut account = Availability::default();
+        let meta = json!({"name": "a", "uid": "d"});
+        let spec = json!({"selector": {}, "template": {}});
+        let status = json!({
+            "desiredNumberScheduled": 3, "currentNumberScheduled": 0, "numberMisscheduled": 0,
+            "numberReady": 0,
+        });
+        let set = |status: &Value| {
+            object(Kind::DaemonSet, json!({"metadata": meta, "spec": spec, "status": status}))
+        };
+        account.applied(&set(&Value::Null));
+        assert_eq!(account.total(), Total::default());
+        account.applied(&set(&status));
+        account.applied(&owned(
+            Kind::Pod,
+            "p",
+            ("DaemonSet", "d"),
+            json!({
+                "spec": {"nodeName": "one", "containers": []},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }),
+        ));
+        assert_eq!(account.total(), Total { wanted: 3, missing: 2 });
+        let meta = json!({"name": "b", "uid": "r"});
+        let controller = json!({"metadata": meta, "spec": {"replicas": 4}});
+        account.applied(&object(Kind::ReplicationController, controller));
+        assert_eq!(account.total(), Total { wanted: 7, missing: 6 });
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Timeline {
     pub outages: Vec<Outage>,
     longest_outage: TickDuration,
     open: Option<Outage>,
+    /// Of the last time that was held.
+    missing: u64,
     at: TickDuration,
     counted: Counts,
     minute: Minute,
@@ -90,6 +92,7 @@ impl Timeline {
             outages: Vec::new(),
             longest_outage: TickDuration::ZERO,
             open: None,
+            missing: 0,
             at: TickDuration::ZERO,
             counted: Counts::default(),
             minute: Minute::default(),
@@ -101,6 +104,7 @@ impl Timeline {
         let until = until.max(self.at);
         self.count(counts);
         self.follow_outage(total);
+        self.missing = total.missing;
         let lasted = until.as_micros() - self.at.as_micros();
         self.missing_micros += u128::from(total.missing) * u128::from(lasted);
         let last = until.as_micros().saturating_sub(1).max(self.at.as_micros());
@@ -125,10 +129,10 @@ impl Timeline {
         self.longest_outage
     }
 
-    /// How long it took at worst until everything served again; none when something was missing at the end.
+    /// How long it took at worst until everything served again: nothing where nothing went missing. None when something was missing
+    /// at the end.
     pub fn time_to_recovery(&self) -> Option<TickDuration> {
-        let recovered = self.outages.last().is_none_or(|outage| outage.until.is_some());
-        (recovered && self.ready_after.is_some()).then_some(self.longest_outage)
+        (self.missing == 0).then_some(self.longest_outage)
     }
 
     fn index(&self, micros: u64) -> usize {
@@ -223,6 +227,19 @@ mod tests {
         assert_eq!(timeline.writes_per_minute_max, 10);
         assert_eq!((timeline.spans.len(), timeline.spans[10].restarts), (240, 1));
         assert_eq!((timeline.spans[25].missing, timeline.spans[30].missing), (2, 0));
+    }
+
+    #[test]
+    fn where_nothing_is_wanted_or_what_was_missing_is_not_wanted_any_more_nothing_is_left_to_recover()
+     {
+        let mut timeline = Timeline::new(seconds(60));
+        timeline.hold(seconds(30), Total::default(), counts(0, 0));
+        assert_eq!(timeline.time_to_recovery(), Some(TickDuration::ZERO));
+        timeline.hold(seconds(40), Total { wanted: 1, missing: 1 }, counts(0, 0));
+        assert_eq!(timeline.time_to_recovery(), None);
+        timeline.hold(seconds(60), Total::default(), counts(0, 0));
+        timeline.end();
+        assert_eq!(timeline.time_to_recovery(), Some(TickDuration::ZERO));
     }
 
     #[test]
