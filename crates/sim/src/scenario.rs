@@ -1,13 +1,15 @@
 //! A scenario: manifests, and a script of what goes wrong. It is written as one document of kind Scenario among the manifests.
 
+use rekindle_controllers::Kind;
 use rekindle_pod::Config;
 use rekindle_types::TickDuration;
+use rekindle_types::v1alpha1::LADDER_ANNOTATIONS;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::SimError;
 use crate::outcome::Outcome;
-use crate::script::{Script, check_duration, check_nodes, wrong};
+use crate::script::{Change, Script, check_duration, check_nodes, wrong};
 use crate::spoken::spoken;
 use crate::world::{Records, World};
 
@@ -83,10 +85,24 @@ impl Policy {
         }
     }
 
-    fn leaves_out(&self, object: &Value) -> bool {
+    /// A manifest as it is played: without its ladders, where the policy has its own or none. None when nothing is left of it.
+    fn of_manifest(&self, object: &Value) -> Option<Value> {
         match self {
-            Self::AsWritten => false,
-            Self::NoLadder | Self::Ladders { .. } => is_ladder(object),
+            Self::AsWritten => Some(object.clone()),
+            Self::NoLadder | Self::Ladders { .. } if is_ladder(object) => None,
+            Self::NoLadder | Self::Ladders { .. } => Some(without_annotated_ladders(object)),
+        }
+    }
+
+    /// The same for a change.
+    fn of_change(&self, change: Change) -> Option<Change> {
+        match (self, change) {
+            (Self::AsWritten, change) => Some(change),
+            (_, Change::Apply(object)) => self.of_manifest(&object).map(Change::Apply),
+            (_, Change::Delete(id) | Change::Patch(id, _)) if id.kind == Kind::RestartLadder => {
+                None
+            }
+            (_, change) => Some(change),
         }
     }
 }
@@ -183,11 +199,13 @@ impl Scenario {
         world.measure(script.duration);
         world.set_records(Records::Counted);
         for (at, change) in script.changes(seed)? {
-            world.change_at(at, change);
+            if let Some(change) = policy.of_change(change) {
+                world.change_at(at, change);
+            }
         }
-        let kept = self.manifests.iter().filter(|object| !policy.leaves_out(object));
-        for object in policy.ladders_added().iter().chain(kept) {
-            world.apply(object)?;
+        let manifests = self.manifests.iter().filter_map(|object| policy.of_manifest(object));
+        for object in policy.ladders_added().iter().cloned().chain(manifests) {
+            world.apply(&object)?;
         }
         for part in 1..=TOLD {
             let micros = u128::from(script.duration.as_micros()) * u128::from(part);
@@ -203,6 +221,18 @@ impl Scenario {
 
 fn is_ladder(object: &Value) -> bool {
     object["kind"] == "RestartLadder"
+}
+
+/// A pod, or what makes pods, without the annotations by which pods carry a ladder of their own.
+fn without_annotated_ladders(object: &Value) -> Value {
+    let mut object = object.clone();
+    for path in ["", "/spec/template", "/spec/jobTemplate/spec/template"] {
+        let annotations = object.pointer_mut(&format!("{path}/metadata/annotations"));
+        if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+            annotations.retain(|name, _| !LADDER_ANNOTATIONS.contains(&name.as_str()));
+        }
+    }
+    object
 }
 
 #[cfg(test)]
