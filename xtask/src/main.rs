@@ -60,8 +60,8 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Vm { binary } => vm::smoke(binary),
         Task::Sim { seeds, time } => run(cargo_command()
-            .args(["run", "--release", "--quiet", "--locked", "--package", "rekindle-sim"])
-            .args(["--example", "seeds", "--", &seeds])
+            .args(["run", "--profile", "campaigns", "--quiet", "--locked"])
+            .args(["--package", "rekindle-sim", "--example", "seeds", "--", &seeds])
             .args(time)),
         Task::Bench { args } => {
             run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;

@@ -87,6 +87,8 @@ fn play_all(seeds: Range<u64>, until: Option<Instant>) -> (u64, Option<Box<Failu
 
 fn show(failure: &Failure) {
     println!("seed {}, step {}: {}", failure.seed, failure.step, failure.message);
+    // where it panics was told when it was found; each smaller campaign that panics as well would tell it again
+    std::panic::set_hook(Box::new(|_| {}));
     let campaign = Campaign::of_seed(failure.seed);
     let smallest = campaign.shrink(failure, SHRINK_RUNS);
     let failure = match smallest.check() {

@@ -1,7 +1,9 @@
 //! A campaign: a workload, users who change it, and faults, all made from one seed. First everything goes wrong that can
 //! (safety: no promise may break), then nothing does any more (liveness: everything must come to rest as it was asked for).
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rekindle_pod::Config;
 use rekindle_types::TickDuration;
@@ -68,7 +70,7 @@ pub struct Passed {
 pub struct Failure {
     /// The seed of the campaign.
     pub seed: u64,
-    /// `P1` to `P8`; or `error`, when the run itself failed.
+    /// `P1` to `P9`; `error`, when the run itself failed; or `panic`, when something in it did.
     pub promise: String,
     /// What happened.
     pub message: String,
@@ -84,19 +86,39 @@ impl Campaign {
     /// # Errors
     /// The first promise that did not hold.
     pub fn play(&self) -> Result<Passed, Box<Failure>> {
+        self.play_in_world().map(|(passed, _)| passed)
+    }
+
+    /// The same, with the world as it is at the end.
+    fn play_in_world(&self) -> Result<(Passed, World), Box<Failure>> {
         let world = World::new(self.seed, self.nodes, self.behaviours.clone(), Config::default());
         let mut world = world.map_err(|error| self.failed("error", error.to_string(), None))?;
-        let went = self.go_through(&mut world);
+        // a world that panicked is only looked at for its trace
+        let judged = catch_unwind(AssertUnwindSafe(|| self.judge(&mut world)));
+        let broken = match judged {
+            Ok(Ok(passed)) => return Ok((passed, world)),
+            Ok(Err(broken)) => broken,
+            Err(panic) => format!("panic: {}", said_by(&*panic)),
+        };
+        let promise = broken.split(':').next().unwrap_or_default().to_owned();
+        Err(self.failed(&promise, broken, Some(&world)))
+    }
+
+    /// Plays it in a world.
+    ///
+    /// # Errors
+    /// The first promise that did not hold, beginning with its number; or `error: ` and why the run failed.
+    fn judge(&self, world: &mut World) -> Result<Passed, String> {
+        let went = self.go_through(world);
         if let Some(broken) = world.broken_promise() {
-            let promise = broken.split(':').next().unwrap_or_default().to_owned();
-            return Err(self.failed(&promise, broken.to_owned(), Some(&world)));
+            return Err(broken.to_owned());
         }
-        went.map_err(|error| self.failed("error", error.to_string(), Some(&world)))?;
+        went.map_err(|error| format!("error: {error}"))?;
         if let Some(first) = world.unsettled().first() {
-            return Err(self.failed("P2", format!("P2: {first}"), Some(&world)));
+            return Err(format!("P2: {first}"));
         }
         if let Some(first) = world.miscounted().first() {
-            return Err(self.failed("P3", format!("P3: {first}"), Some(&world)));
+            return Err(format!("P3: {first}"));
         }
         Ok(Passed {
             trace_hash: world.trace().hash(),
@@ -115,12 +137,12 @@ impl Campaign {
     /// # Errors
     /// The first promise that did not hold.
     pub fn check(&self) -> Result<Passed, Box<Failure>> {
-        let passed = self.play()?;
+        let (passed, world) = self.play_in_world()?;
         if !self.has_crashes_only() {
             return Ok(passed);
         }
         let plain = self.without_faults().play()?;
-        let more = |what: String| Err(self.failed("P1", format!("P1: {what}"), None));
+        let more = |what: String| Err(self.failed("P1", format!("P1: {what}"), Some(&world)));
         if passed.end_state != plain.end_state {
             return more(format!(
                 "agents that die change the end: {:?}, and without it {:?}",
@@ -238,4 +260,10 @@ impl Campaign {
 
 fn fails_alike(candidate: &Campaign, failure: &Failure) -> bool {
     candidate.check().err().is_some_and(|found| found.promise == failure.promise)
+}
+
+/// What a panic says of itself.
+fn said_by(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }
