@@ -14,7 +14,7 @@ use rekindle_pod::{
     PodCore, ResourceDecision, RestartRequest, Snapshot,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
-use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use crate::behaviour::Behaviour;
 use crate::clocks::Skew;
@@ -34,6 +34,14 @@ enum Life {
     Exited(Exit),
 }
 
+/// A sandbox that stands.
+#[derive(Clone, Debug)]
+struct Sandbox {
+    ip: IpAddr,
+    /// The UID of the pod that it was made for.
+    of: String,
+}
+
 /// One pod on a node: its core, what the agent's disk has of it, and what the runtime has of it.
 #[derive(Debug)]
 pub(crate) struct PodOnNode {
@@ -44,7 +52,9 @@ pub(crate) struct PodOnNode {
     pub(crate) node: String,
     journal: Option<Journal>,
     config: Config,
-    sandboxes: BTreeMap<SandboxAttempt, IpAddr>,
+    sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
+    /// The sandbox that was torn down last; only the bug [`KnownBug::SandboxOfNamesake`] finds it again.
+    torn_down: Option<(SandboxAttempt, Sandbox)>,
     containers: BTreeMap<ContainerKey, Life>,
     /// Every start that was ever made.
     starts: BTreeSet<ContainerKey>,
@@ -58,8 +68,6 @@ pub(crate) struct PodOnNode {
     signalled: BTreeMap<ContainerKey, Tick>,
     /// The shortest grace period that anybody gave.
     grace_min: TickDuration,
-    /// What each container was allowed when it was made for the first time.
-    privileges: BTreeMap<ContainerName, String>,
     hooks: Hooks,
     /// Actions whose answers never come, until the agent starts again.
     unanswered: BTreeSet<ActionId>,
@@ -137,6 +145,7 @@ impl PodOnNode {
             journal: None,
             config,
             sandboxes: BTreeMap::new(),
+            torn_down: None,
             containers: BTreeMap::new(),
             starts: BTreeSet::new(),
             failed_starts: BTreeSet::new(),
@@ -144,7 +153,6 @@ impl PodOnNode {
             stopping: BTreeMap::new(),
             signalled: BTreeMap::new(),
             grace_min: TickDuration::of_field(grace),
-            privileges: BTreeMap::new(),
             hooks: Hooks::default(),
             unanswered: BTreeSet::new(),
             tally: Tally::default(),
@@ -188,11 +196,13 @@ impl PodOnNode {
         self.unwritten = None;
         self.deletion_grace = None;
         self.requests.clear();
-        self.backlog = Backlog::default();
         self.died = false;
         if let Some(found) = found {
             self.pod = found;
         }
+        // a status writer begins with what the API shows
+        let said = self.pod.status.clone().map(Box::new);
+        self.backlog = Backlog { said, ..Backlog::default() };
         if faults.bug == Some(KnownBug::AgentRestartEndsAll) {
             self.end_all(now);
         }
@@ -212,7 +222,6 @@ impl PodOnNode {
     fn end_all(&mut self, now: Tick) {
         let running: Vec<ContainerKey> = self.running().cloned().collect();
         for key in running {
-            self.breaks(|| format!("P1: an agent that starts again ends {key:?}"));
             self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
         }
     }
@@ -262,15 +271,9 @@ impl PodOnNode {
         self.core.handle(self.clock.shows(now), Event::SandboxDied { attempt });
     }
 
-    /// Takes over what is left of another pod.
-    pub(crate) fn inherit(&mut self, now: Tick, other: Self) {
-        (self.sandboxes, self.containers) = (other.sandboxes, other.containers);
-        self.starts = other.starts;
-        let snapshot = self.snapshot(&Faults::none());
-        self.core.handle(self.clock.shows(now), Event::RuntimeSnapshot(snapshot));
-        if !self.sandboxes.is_empty() {
-            self.breaks(|| "P1: a new pod has the sandbox of another one".to_owned());
-        }
+    /// The runtime finds the sandbox of another pod under this one's name.
+    pub(crate) fn inherit(&mut self, other: Self) {
+        self.sandboxes.extend(other.torn_down);
     }
 
     fn breaks(&mut self, what: impl FnOnce() -> String) {
@@ -387,7 +390,7 @@ impl PodOnNode {
         let now = self.clock.shows(now);
         let mut effects = Vec::new();
         while let Some((id, action)) = self.core.poll_action() {
-            if faults.dies_here() {
+            if faults.dies_here(&self.node) {
                 self.died = true;
                 return effects;
             }
@@ -524,14 +527,28 @@ impl PodOnNode {
 
     fn set_up(&mut self, attempt: SandboxAttempt) -> Outcome {
         let ip = IpAddr::V4(Ipv4Addr::from_bits(self.address));
-        let stood = self.sandboxes.insert(attempt, ip).is_some();
-        self.tally.sandboxes += u64::from(!stood);
+        if !self.sandboxes.contains_key(&attempt) {
+            let of = self.pod.metadata.uid.clone().unwrap_or_default();
+            self.sandboxes.insert(attempt, Sandbox { ip, of });
+            self.tally.sandboxes += 1;
+        }
+        self.check_sandbox(attempt);
         Outcome::SandboxReady { ips: vec![ip] }
+    }
+
+    /// Nothing of a pod may run in what was made for another (P1).
+    fn check_sandbox(&mut self, attempt: SandboxAttempt) {
+        let own = self.pod.metadata.uid.as_deref();
+        let other = self.sandboxes.get(&attempt).filter(|sandbox| Some(sandbox.of.as_str()) != own);
+        if let Some(other) = other.map(|sandbox| sandbox.of.clone()) {
+            self.breaks(|| format!("P1: {attempt:?} that a pod uses is that of the pod {other}"));
+        }
     }
 
     /// Takes a sandbox away, and what runs in it.
     fn tear_down(&mut self, now: Tick, attempt: SandboxAttempt) {
-        self.sandboxes.remove(&attempt);
+        let gone = self.sandboxes.remove(&attempt);
+        self.torn_down = gone.map(|gone| (attempt, gone)).or_else(|| self.torn_down.take());
         let inside: Vec<ContainerKey> =
             self.running().filter(|key| key.sandbox == attempt).cloned().collect();
         for key in inside {

@@ -1,11 +1,13 @@
 //! What goes wrong beside what containers do by themselves: how often calls fail, and where an agent dies. All of it follows from
 //! one seed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use rekindle_controllers::ObjectId;
 use rekindle_pod::{Action, ActionError, ActionErrorKind, Answer};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
+use serde_json::Value;
 
 use crate::entropy::Seeded;
 use crate::known_bugs::KnownBug;
@@ -57,8 +59,12 @@ pub(crate) enum WriteFate {
 pub enum Deed {
     /// A user's change. It may be refused.
     User(Change),
+    /// A user asks for what is invalid: a merge patch that no version of the object admits. It must be refused.
+    Invalid(ObjectId, Value),
     /// The agent of the node dies and starts again; the number is taken modulo the nodes.
     CrashAgent(u64),
+    /// The agent of the node dies before its action of this number from now, counted from 0.
+    CrashAgentBefore(u64, u64),
     /// The process of the controllers dies and starts again.
     CrashControllers,
     /// The engine's machine loses power in its next write: API, controllers and agents start again.
@@ -91,8 +97,13 @@ impl Deed {
     /// Whether it is a user's, and no fault.
     pub(crate) const fn is_of_a_user(&self) -> bool {
         match self {
-            Self::User(_) | Self::DeletePod(_) | Self::EvictPod(_) | Self::RestartPod(..) => true,
+            Self::User(_)
+            | Self::Invalid(..)
+            | Self::DeletePod(_)
+            | Self::EvictPod(_)
+            | Self::RestartPod(..) => true,
             Self::CrashAgent(_)
+            | Self::CrashAgentBefore(..)
             | Self::CrashControllers
             | Self::PowerLoss(_)
             | Self::DeafControllers(..)
@@ -132,6 +143,10 @@ pub struct Faults {
     rates: Rates,
     /// Before these actions the agent that is to carry them out dies, counted from 0 over all agents.
     crashes: BTreeSet<u64>,
+    /// The agents of these nodes die after so many more actions.
+    dying: BTreeMap<String, u64>,
+    /// Nodes whose agents do not die: they could not start again, for want of a network.
+    spared: BTreeSet<String>,
     actions: u64,
     pub(crate) bug: Option<KnownBug>,
 }
@@ -151,6 +166,8 @@ impl Faults {
                 write_conflict: 0,
             },
             crashes: BTreeSet::new(),
+            dying: BTreeMap::new(),
+            spared: BTreeSet::new(),
             actions: 0,
             bug: None,
         }
@@ -172,6 +189,17 @@ impl Faults {
     pub(crate) fn stop(&mut self) {
         self.rates = Rates::default();
         self.crashes.clear();
+        self.dying.clear();
+    }
+
+    /// The agent of this node dies before its action of this number from now.
+    pub(crate) fn crash_before(&mut self, node: &str, number: u64) {
+        self.dying.insert(node.to_owned(), number);
+    }
+
+    /// The agents of these nodes do not die, all others may.
+    pub(crate) fn spare(&mut self, nodes: BTreeSet<String>) {
+        self.spared = nodes;
     }
 
     /// How many actions agents have begun.
@@ -179,11 +207,26 @@ impl Faults {
         self.actions
     }
 
-    /// Whether the agent dies before it carries its next action out.
-    pub(crate) fn dies_here(&mut self) -> bool {
+    /// Whether the agent of a node dies before it carries its next action out. One that is spared dies at the next action of
+    /// another, or later.
+    pub(crate) fn dies_here(&mut self, node: &str) -> bool {
         let number = self.actions;
         self.actions += 1;
-        self.crashes.remove(&number)
+        if self.spared.contains(node) {
+            if self.crashes.remove(&number) {
+                self.crashes.insert(number + 1);
+            }
+            return false;
+        }
+        let is_its_time = match self.dying.get_mut(node) {
+            Some(0) => self.dying.remove(node).is_some(),
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        };
+        self.crashes.remove(&number) || is_its_time
     }
 
     pub(crate) fn fate(&mut self, action: &Action) -> Fate {

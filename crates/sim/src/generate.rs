@@ -223,23 +223,27 @@ impl Draw {
                     let rungs = [Rung::Container, Rung::Containers, Rung::Pod, Rung::Recreate];
                     Deed::RestartPod(pick, rungs[self.index(4)])
                 }
-                _ => Deed::User(Change::Apply(self.invalid())),
+                _ => self.invalid(),
             };
             campaign.deeds.push((at, deed));
+            if self.once_in(2) {
+                // in the middle of what that brings about
+                let (node, action) = (self.entropy.next(), self.entropy.below(60));
+                campaign.deeds.push((at, Deed::CrashAgentBefore(node, action)));
+            }
         }
     }
 
     /// What the API refuses, and nothing else may change for it.
-    fn invalid(&mut self) -> Value {
+    fn invalid(&mut self) -> Deed {
         let spec = match self.index(4) {
             0 => json!({"replicas": -1}),
             1 => json!({"selector": {"matchLabels": {"app": "other"}}}),
             2 => json!({"strategy": {"type": "Sideways"}}),
             _ => json!({"replicas": "many"}),
         };
-        json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web-0"}, "spec": spec,
-        })
+        let id = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web-0"));
+        Deed::Invalid(id, json!({"spec": spec}))
     }
 
     fn scale(&mut self) -> Deed {
@@ -270,8 +274,9 @@ impl Draw {
         for _ in 0..self.index(10) {
             let (at, pick) = (self.moment(), self.entropy.next());
             let lasts = TickDuration::from_secs(1 + self.entropy.below(180));
-            let deed = match self.index(12) {
+            let deed = match self.index(13) {
                 0 => Deed::CrashAgent(pick),
+                12 => Deed::CrashAgentBefore(pick, self.entropy.below(30)),
                 1 => Deed::CrashControllers,
                 2 => Deed::PowerLoss(Sync::Before),
                 3 => Deed::PowerLoss(Sync::After),

@@ -250,9 +250,8 @@ impl Server {
     }
 
     /// This pod is evicted without the API's eviction.
-    pub(crate) fn note_eviction(&self, name: &NamespacedName) {
-        let pod = self.pod(name);
-        self.inner().evicted.extend(pod);
+    pub(crate) fn note_eviction(&self, pod: Arc<Pod>) {
+        self.inner().evicted.push(pod);
     }
 
     /// Pods whose eviction was granted since this was asked last, as they were before.

@@ -10,6 +10,7 @@ mod budgets;
 mod faults;
 mod nodes;
 mod verdict;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Refusal};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, Seen, Task, Writer, kinds};
+use rekindle_operator::{Desk, Seen, Task, Work, Writer, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
@@ -34,11 +35,12 @@ use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, WriteFate};
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
-use crate::server::{Figures, Power, Room, Server};
+use crate::server::{Figures, Power, Server};
 use crate::timeline::{Counts, Timeline};
 use crate::trace::Trace;
-use budgets::Budgets;
+use budgets::{Budgets, Watched};
 use faults::Hearing;
+use volumes::VolumeJob;
 
 /// When every run begins: 2026-01-01 00:00 UTC.
 pub const BEGIN: Tick = Tick::from_secs(1_767_225_600);
@@ -88,6 +90,8 @@ enum Happening {
     CatchUp {
         uid: String,
     },
+    /// What a node could not do for a volume is tried again.
+    Volume(VolumeJob),
 }
 
 /// A cluster in virtual time.
@@ -104,13 +108,16 @@ pub struct World {
     behaviours_used: BTreeSet<usize>,
     config: Config,
     nodes: BTreeSet<String>,
-    /// Those without a network.
-    cut_off: BTreeSet<String>,
-    /// Those that do not hear what happens in the API, though they can write.
-    deaf: BTreeSet<String>,
+    /// Those without a network, and how often they lost it: it is back when it was mended as often.
+    cut_off: BTreeMap<String, u32>,
+    /// Those that do not hear what happens in the API until then, though they can write.
+    deaf: BTreeMap<String, Tick>,
+    /// Until when the API's disk is full.
+    full_until: Tick,
     hearing: Hearing,
     clocks: Clocks,
     budgets: Budgets,
+    watched: Watched,
     faults: Faults,
     last_revision: u64,
     pods: BTreeMap<String, PodOnNode>,
@@ -120,7 +127,10 @@ pub struct World {
     pods_by_name: BTreeMap<NamespacedName, String>,
     /// Of pods that are gone; only the bug [`KnownBug::SandboxOfNamesake`] keeps any.
     leftovers: BTreeMap<NamespacedName, PodOnNode>,
-    recorder: Recorder,
+    /// What each node's agent has said. Each counts by itself, as long as its process lives.
+    recorders: BTreeMap<String, Recorder>,
+    /// What nodes will try again.
+    volumes_due: BTreeSet<VolumeJob>,
     records: Records,
     addresses: u32,
     restarts: BTreeMap<(NamespacedName, String), u64>,
@@ -161,18 +171,21 @@ impl World {
             behaviours_used: BTreeSet::new(),
             config,
             nodes: BTreeSet::new(),
-            cut_off: BTreeSet::new(),
-            deaf: BTreeSet::new(),
+            cut_off: BTreeMap::new(),
+            deaf: BTreeMap::new(),
+            full_until: BEGIN,
             hearing: Hearing::Well,
             clocks: Clocks::default(),
             budgets: Budgets::default(),
+            watched: Watched::Nothing,
             faults: Faults::none(),
             last_revision: 0,
             pods: BTreeMap::new(),
             tally_gone: Tally::default(),
             pods_by_name: BTreeMap::new(),
             leftovers: BTreeMap::new(),
-            recorder: Recorder::new(),
+            recorders: BTreeMap::new(),
+            volumes_due: BTreeSet::new(),
             records: Records::Written,
             addresses: u32::from_be_bytes([10, 0, 0, 1]),
             restarts: BTreeMap::new(),
@@ -387,8 +400,7 @@ impl World {
                 return Ok(());
             }
             Happening::DiskHasRoom => {
-                self.trace.add(self.now, "the disk has room again");
-                self.server.set_full(Room::Enough);
+                self.disk_has_room();
                 return Ok(());
             }
             Happening::NodeHears(node) => {
@@ -397,6 +409,11 @@ impl World {
             }
             Happening::CatchUp { uid } => {
                 self.catch_up(&uid);
+                return Ok(());
+            }
+            Happening::Volume(job) => {
+                self.volumes_due.remove(&job);
+                self.work_on_volume(job);
                 return Ok(());
             }
         };
@@ -445,6 +462,8 @@ impl World {
         match task {
             Task::Write(work, step) => {
                 let fate = self.faults.write_fate();
+                let ended = budgets::ended_by_rung(&work, &step.write);
+                let ended = ended.and_then(|pod| self.server.pod(&pod.name));
                 let sent = match fate {
                     WriteFate::Well | WriteFate::DoneUnsaid => {
                         let sent = writer.carry_out(&step.write).now_or_never();
@@ -453,6 +472,11 @@ impl World {
                     WriteFate::Lost => unknown(),
                     WriteFate::Conflict => conflict(),
                 };
+                if let rekindle_controllers::Outcome::Stored(_)
+                | rekindle_controllers::Outcome::Done = &sent
+                {
+                    ended.into_iter().for_each(|pod| self.server.note_eviction(pod));
+                }
                 let outcome = match fate {
                     WriteFate::DoneUnsaid => unknown(),
                     WriteFate::Well | WriteFate::Lost | WriteFate::Conflict => sent,
@@ -460,6 +484,9 @@ impl World {
                 self.trace.add(self.now, &format!("{work}: {}", outcome_name(&outcome)));
                 self.desk.settle(self.desk_now(), &work, &step, outcome);
                 self.check_evictions();
+                if let Work::Climb(_) = work {
+                    self.check_ladders();
+                }
             }
             Task::Record(event) => match self.records {
                 Records::Written => {

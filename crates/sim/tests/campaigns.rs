@@ -113,68 +113,80 @@ fn campaign(deeds: &[(u64, Deed)], behaviours: Vec<Behaviour>) -> Campaign {
     }
 }
 
-fn is_caught(bug: KnownBug, promise: &str, campaign: &Campaign) {
-    passes(campaign);
-    let failure = Campaign { bug: Some(bug), ..campaign.clone() }.play();
-    let failure = failure.expect_err(&format!("{bug:?} is not caught"));
-    assert_eq!(failure.promise, promise, "{bug:?}: {}", failure.message);
-}
-
-/// The bugs of docs/sim.md, and the promise that each of them breaks. The pods by number: db-0, and the two of web.
-#[test]
-fn each_known_bug_is_caught_when_it_is_switched_on() {
+/// A campaign in which this bug shows, and the promise that it breaks. The pods by number: db-0, and the two of web.
+fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
     let ended = || Deed::EndContainer(0, ExitStatus::OomKilled);
-    let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
-    let scaled = Deed::User(Change::Patch(web, json!({"spec": {"replicas": 3}})));
-    let deaf = Deed::DeafControllers(TickDuration::from_secs(30), Relief::Relist);
-    is_caught(
-        KnownBug::AgentRestartEndsAll,
-        "P1",
-        &campaign(&[(60, Deed::CrashAgent(0))], Vec::new()),
-    );
-    is_caught(
-        KnownBug::SandboxOfNamesake,
-        "P1",
-        &campaign(&[(60, Deed::DeletePod(0))], Vec::new()),
-    );
-    is_caught(KnownBug::ExitNotTold, "P2", &campaign(&[(60, ended())], Vec::new()));
-    is_caught(KnownBug::LastEventLost, "P2", &campaign(&[(60, deaf), (70, scaled)], Vec::new()));
-    is_caught(KnownBug::CountFrozen, "P3", &campaign(&[(60, ended())], Vec::new()));
-    is_caught(KnownBug::GraceCutShort, "P5", &campaign(&[(60, Deed::DeletePod(0))], vec![hangs]));
-    let mut with_hook = campaign(&[(60, Deed::DeletePod(0))], Vec::new());
-    for object in &mut with_hook.objects {
-        let hook = json!({"preStop": {"exec": {"command": ["true"]}}});
-        object["spec"]["template"]["spec"]["containers"][0]["lifecycle"] = hook;
+    match bug {
+        KnownBug::CreatedTakenForDead => ("P3", crashes_only(at_a_start_of_a_created_container())),
+        KnownBug::AgentRestartEndsAll => ("P1", crashes_only(34)),
+        KnownBug::SandboxOfNamesake => ("P1", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
+        KnownBug::ExitNotTold => ("P2", campaign(&[(60, ended())], Vec::new())),
+        KnownBug::LastEventLost => {
+            let deaf = Deed::DeafControllers(TickDuration::from_secs(30), Relief::Relist);
+            ("P2", campaign(&[(60, deaf), (70, scaled())], Vec::new()))
+        }
+        KnownBug::CountFrozen => ("P3", campaign(&[(60, ended())], Vec::new())),
+        KnownBug::GraceCutShort => ("P5", campaign(&[(60, Deed::DeletePod(0))], vec![hangs])),
+        KnownBug::HookSkipped => {
+            let mut with_hook = campaign(&[(60, Deed::DeletePod(0))], Vec::new());
+            for object in &mut with_hook.objects {
+                let hook = json!({"preStop": {"exec": {"command": ["true"]}}});
+                object["spec"]["template"]["spec"]["containers"][0]["lifecycle"] = hook;
+            }
+            ("P5", with_hook)
+        }
+        KnownBug::BudgetIgnored => {
+            let mut with_budget = campaign(&[(60, Deed::EvictPod(1))], Vec::new());
+            with_budget.objects.push(json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+                "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+            }));
+            ("P5", with_budget)
+        }
     }
-    is_caught(KnownBug::HookSkipped, "P5", &with_hook);
-    let mut with_budget = campaign(&[(60, Deed::EvictPod(1))], Vec::new());
-    with_budget.objects.push(json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
-        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
-    }));
-    is_caught(KnownBug::BudgetIgnored, "P5", &with_budget);
+}
+
+fn scaled() -> Deed {
+    let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
+    Deed::User(Change::Patch(web, json!({"spec": {"replicas": 3}})))
+}
+
+/// Nothing goes wrong but that the agent dies before this action.
+fn crashes_only(action: u64) -> Campaign {
+    let made = Campaign { seed: 4, crashes: [action].into(), ..campaign(&[], Vec::new()) };
+    assert!(made.has_crashes_only());
+    made
+}
+
+/// The first action before which an agent with that bug does harm: between a container's creation and its start.
+fn at_a_start_of_a_created_container() -> u64 {
+    let bug = Some(KnownBug::CreatedTakenForDead);
+    let harms = |action: &u64| Campaign { bug, ..crashes_only(*action) }.check().is_err();
+    (0..60).find(harms).expect("one of the actions is the start of a created container")
 }
 
 #[test]
-fn a_created_container_that_is_taken_for_a_dead_one_is_caught_where_the_agent_dies_between_the_two()
-{
-    let bug = Some(KnownBug::CreatedTakenForDead);
-    let dies_before =
-        |action| Campaign { bug, crashes: [action].into(), ..campaign(&[], Vec::new()) };
-    let failure = (0..60).find_map(|action| dies_before(action).play().err());
-    let failure = failure.expect("one of the actions is the start of a created container");
-    assert!(["P1", "P3"].contains(&failure.promise.as_str()), "{}", failure.message);
+fn each_known_bug_is_caught_when_it_is_switched_on_and_only_then() {
+    for bug in KnownBug::ALL {
+        let (promise, campaign) = exposing(bug);
+        passes(&campaign);
+        let failure = Campaign { bug: Some(bug), ..campaign }.check();
+        let failure = failure.expect_err(&format!("{bug:?} is not caught"));
+        assert_eq!(failure.promise, promise, "{bug:?}: {}", failure.message);
+        assert!(!failure.trace.is_empty(), "{bug:?}: {}", failure.message);
+    }
 }
 
 #[test]
 fn a_failure_is_made_smaller_and_stays_the_same_failure() {
-    let mut deeds = vec![(60, Deed::CrashAgent(0))];
+    let mut deeds = vec![(60, Deed::DeletePod(0))];
     deeds.extend(
         (1..8).map(|minute| (minute * 60 + 90, Deed::ClockStep(TickDuration::from_secs(1)))),
     );
-    let bug = Some(KnownBug::AgentRestartEndsAll);
-    let campaign = Campaign { bug, crashes: [3].into(), ..campaign(&deeds, Vec::new()) };
+    let bug = Some(KnownBug::GraceCutShort);
+    let hangs = Behaviour { hangs: true, ..Behaviour::default() };
+    let campaign = Campaign { bug, crashes: [3].into(), ..campaign(&deeds, vec![hangs]) };
     let failure = campaign.play().unwrap_err();
     let smallest = campaign.shrink(&failure, 60);
     assert_eq!(smallest.play().unwrap_err().promise, failure.promise);
@@ -196,8 +208,7 @@ fn survives(deeds: &[(u64, Deed)]) {
 
 #[test]
 fn a_full_disk_refuses_writes_and_all_goes_on_when_there_is_room() {
-    let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
-    let scaled = Deed::User(Change::Patch(web, json!({"spec": {"replicas": 3}})));
+    let scaled = scaled();
     let full = || Deed::FullDisk(TickDuration::from_secs(120));
     survives(&[(60, full()), (70, Deed::EndContainer(0, ExitStatus::OomKilled)), (80, scaled)]);
     survives(&[(60, full()), (61, Deed::CrashControllers), (62, Deed::CrashAgent(0))]);
@@ -225,5 +236,37 @@ fn a_call_that_is_never_answered_holds_nothing_up_once_the_agent_starts_again() 
             rates: silent,
             ..campaign(&[(60, Deed::DeletePod(0))], Vec::new())
         });
+    }
+}
+
+#[test]
+fn what_is_invalid_must_be_refused() {
+    let asked = |patch| {
+        let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
+        campaign(&[(60, Deed::Invalid(web, patch))], Vec::new())
+    };
+    passes(&asked(json!({"spec": {"replicas": -1}})));
+    let failure = asked(json!({"spec": {"replicas": 1}})).check().unwrap_err();
+    assert_eq!(failure.promise, "P9", "{}", failure.message);
+}
+
+/// There is no node whose agent could die: what draws one divides by nothing.
+#[test]
+fn a_panic_is_a_failure_of_its_seed_and_leaves_its_trace() {
+    let panics = Campaign { nodes: 0, ..campaign(&[(60, Deed::CrashAgent(0))], Vec::new()) };
+    let failure = panics.check().unwrap_err();
+    assert_eq!((failure.promise.as_str(), failure.seed), ("panic", 1), "{}", failure.message);
+    assert!(!failure.trace.is_empty());
+    assert_eq!(panics.shrink(&failure, 20).objects, [] as [serde_json::Value; 0]);
+}
+
+/// One that dies where it cannot start again dies when it can: what it was about to do is done after all.
+#[test]
+fn an_agent_that_is_to_die_while_its_node_has_no_network_loses_nothing() {
+    let lost = || Deed::LoseNode(0, TickDuration::from_secs(120));
+    for action in 0..12 {
+        let ended = Deed::EndContainer(0, ExitStatus::OomKilled);
+        let dies = Deed::CrashAgentBefore(0, action);
+        passes(&campaign(&[(60, lost()), (61, dies), (62, ended)], Vec::new()));
     }
 }

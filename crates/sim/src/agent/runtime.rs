@@ -19,26 +19,13 @@ const HOOK_MILLIS: u64 = 300;
 
 impl PodOnNode {
     pub(super) fn create(&mut self, key: ContainerKey) -> Outcome {
-        let allowed = self.privileges_of(&key.name);
-        let before = self.privileges.entry(key.name.clone()).or_insert_with(|| allowed.clone());
-        if *before != allowed {
-            let text = format!("P4: {key:?} may do {allowed}, and before it {before}");
-            self.breaks(|| text);
-        }
+        self.check_sandbox(key.sandbox);
         let (container_id, image_id) = (container_id(&key), self.image(&key.name));
         self.containers.entry(key).or_insert_with(|| {
             self.tally.containers += 1;
             Life::Created
         });
         Outcome::ContainerCreated { container_id, image_id, user: None }
-    }
-
-    /// What the spec allows a container.
-    fn privileges_of(&self, name: &ContainerName) -> String {
-        let container = containers(&self.pod).find(|container| container.name == name.0);
-        let container = container.and_then(|container| container.security_context.as_ref());
-        let of_pod = self.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
-        format!("{container:?} {of_pod:?}")
     }
 
     pub(super) fn signal(
@@ -73,6 +60,7 @@ impl PodOnNode {
         run: &[Behaviour],
         time: TickDuration,
     ) -> Vec<Effect> {
+        self.check_sandbox(key.sandbox);
         let (pod, image) = (self.pod.clone(), self.image(&key.name));
         let start = Start {
             pod: &pod,
@@ -180,10 +168,10 @@ impl PodOnNode {
 
     /// What stands in the runtime.
     pub(super) fn snapshot(&self, faults: &Faults) -> Snapshot {
-        let sandboxes = self.sandboxes.iter().map(|(attempt, ip)| SandboxSeen {
+        let sandboxes = self.sandboxes.iter().map(|(attempt, sandbox)| SandboxSeen {
             attempt: *attempt,
             state: SandboxSeenState::Ready,
-            ips: vec![*ip],
+            ips: vec![sandbox.ip],
             containers: self.seen_in(*attempt, faults),
         });
         Snapshot { sandboxes: sandboxes.collect() }

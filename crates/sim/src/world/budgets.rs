@@ -7,8 +7,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use rekindle_api::validation::selector;
-use rekindle_controllers::{Kind, NamespacedName, Object};
+use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
+use rekindle_ladder::{Occupancy, Policy};
+use rekindle_operator::Work;
 use rekindle_store::Revision;
+use rekindle_types::v1alpha1::{PodRestart, RestartLedgerStatus};
 
 use super::World;
 use super::faults::Hearing;
@@ -50,7 +53,57 @@ impl Counts {
     }
 }
 
+/// Whether the budgets of ladders are looked at: that takes its time where there are many pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    Nothing,
+    /// After each write of theirs.
+    Ladders,
+}
+
 impl World {
+    /// A ladder has written: no more of its restarts may be under way, and no more may have been decided within a minute, than its
+    /// budget allows. Those that went on after they were held back are left out: they were decided when they were.
+    pub(super) fn check_ladders(&mut self) {
+        if self.watched == Watched::Nothing {
+            return;
+        }
+        let (now, restarts) = (self.desk_now(), self.server.restarts());
+        for object in self.server.list(Kind::RestartLadder) {
+            let Object::RestartLadder(ladder) = &object else { continue };
+            let Ok(policy) = Policy::of(ladder) else { continue };
+            let ledgers: Vec<_> = self.server.list(Kind::RestartLedger).into_iter().collect();
+            let ledgers = ledgers.iter().filter_map(|ledger| match ledger {
+                Object::RestartLedger(ledger) => Some(ledger.as_ref()),
+                _ => None,
+            });
+            let ours: Vec<&RestartLedgerStatus> = ledgers
+                .filter(|ledger| {
+                    ledger.metadata.namespace == ladder.metadata.namespace
+                        && Some(&ledger.spec.ladder_name) == ladder.metadata.name.as_ref()
+                })
+                .filter_map(|ledger| ledger.status.as_ref())
+                .collect();
+            let pending = restarts.iter().map(AsRef::as_ref).filter(|restart: &&PodRestart| {
+                ours.iter().any(|ledger| ledger.pending_restart == restart.metadata.name)
+            });
+            let under_way = Occupancy::of(now, pending, std::iter::empty()).under_way.len();
+            let decided =
+                Occupancy::of(now, std::iter::empty(), ours.iter().copied()).decided.len();
+            for (what, count, limit) in [
+                ("maxConcurrent", under_way, policy.max_concurrent),
+                ("perMinute", decided, policy.per_minute),
+            ] {
+                let is_kept = limit.is_none_or(|limit| u64::from(limit) >= count as u64);
+                if !is_kept {
+                    let what =
+                        format!("P5: {count} restarts, and {what} of {} is {limit:?}", object.id());
+                    self.breaks(what);
+                }
+            }
+        }
+    }
+
     /// A budget is shown by the watch: if its controller has counted anew, it counted what there is now. One that hears nothing
     /// counts what it knew before.
     pub(super) fn note_budget(&mut self, budget: &PodDisruptionBudget, at: Revision) {
@@ -121,6 +174,18 @@ impl World {
             })
         });
         wrong.collect()
+    }
+}
+
+/// The pod that this write deletes for a rung. Rungs are to ask for evictions, and budgets hold whatever they ask for.
+pub(super) fn ended_by_rung<'a>(work: &Work, write: &'a Write) -> Option<&'a ObjectId> {
+    match (work, write) {
+        (Work::Climb(_) | Work::Controller(Key::PodRestart(_)), Write::Delete(delete))
+            if delete.id.kind == Kind::Pod =>
+        {
+            Some(&delete.id)
+        }
+        _ => None,
     }
 }
 

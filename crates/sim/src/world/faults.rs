@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use http::Method;
-use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, ObjectId};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, Seen, kinds};
@@ -12,12 +11,13 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
-use super::{BEGIN, Happening, World, collection, path};
+use super::budgets::Watched;
+use super::{BEGIN, Happening, MERGE_PATCH, World, collection, path};
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, Sync};
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
-use crate::server::Room;
+use crate::server::{Power, Room};
 
 /// Whether the controllers hear what happens in the API.
 #[derive(Debug, Default)]
@@ -33,6 +33,7 @@ impl World {
     /// Lets things go wrong from now on.
     pub fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
+        self.watched = Watched::Ladders;
     }
 
     /// How many actions agents have begun.
@@ -57,10 +58,11 @@ impl World {
         self.server.set_full(Room::Enough);
         self.hear(Relief::Relist);
         let nodes = std::mem::take(&mut self.deaf);
-        for node in nodes {
+        for node in nodes.into_keys() {
             self.resync(&node);
         }
-        let lost = self.cut_off.clone();
+        self.cut_off.values_mut().for_each(|times| *times = 1);
+        let lost = self.cut_off.keys().cloned().collect();
         self.mend(&lost);
         self.end_waits_in_vain();
         self.rest()
@@ -85,11 +87,12 @@ impl World {
 
     /// The agent of a node dies and starts again: it reads the objects anew, and its journals and what runs.
     pub(super) fn crash_agent(&mut self, node: &str) {
-        if self.cut_off.contains(node) {
+        if self.cut_off.contains_key(node) {
             return; // it could not read anything, and would wait until it can
         }
         self.trace.add(self.now, &format!("the agent of {node} dies and starts again"));
         self.deaf.remove(node);
+        self.recorders.remove(node);
         let clock = self.clocks.agent_starts(node);
         let of_node = self.pods.iter().filter(|(_, pod)| pod.node == node);
         let uids: Vec<String> = of_node.map(|(uid, _)| uid.clone()).collect();
@@ -120,6 +123,12 @@ impl World {
                     self.crash_agent(&node);
                 }
             }
+            Deed::CrashAgentBefore(pick, number) => {
+                if let Some(node) = self.node(pick) {
+                    self.faults.crash_before(&node, number);
+                }
+            }
+            Deed::Invalid(id, patch) => self.ask_for_what_is_invalid(&id, &patch),
             Deed::CrashControllers => self.crash_controllers(),
             Deed::PowerLoss(sync) => {
                 self.trace.add(self.now, &format!("power will be lost, {sync:?} the next sync"));
@@ -135,7 +144,8 @@ impl World {
             Deed::DeafNode(pick, lasts) => {
                 if let Some(node) = self.node(pick) {
                     self.trace.add(self.now, &format!("the watches of {node} stall"));
-                    self.deaf.insert(node.clone());
+                    let until = self.deaf.entry(node.clone()).or_default();
+                    *until = (*until).max(self.now + lasts);
                     self.later(lasts, Happening::NodeHears(node));
                 }
             }
@@ -173,6 +183,7 @@ impl World {
             Deed::FullDisk(lasts) => {
                 self.trace.add(self.now, "the disk is full");
                 self.server.set_full(Room::None);
+                self.full_until = self.full_until.max(self.now + lasts);
                 self.later(lasts, Happening::DiskHasRoom);
             }
         }
@@ -186,12 +197,24 @@ impl World {
         let id = pods[usize::try_from(pick % count).unwrap_or(0)].id();
         self.number += 1;
         if self.faults.bug == Some(KnownBug::BudgetIgnored) {
-            self.server.note_eviction(&id.name);
+            let pod = self.server.pod(&id.name);
+            pod.into_iter().for_each(|pod| self.server.note_eviction(pod));
         }
         let (method, path, body) = request(&id, self.number);
         let (code, _) = self.call(method.clone(), &path, "application/json", &body);
         self.trace.add(self.now, &format!("a user asks {method} {path}: {code}"));
         self.check_evictions();
+    }
+
+    /// A user asks for what no API may grant.
+    fn ask_for_what_is_invalid(&mut self, id: &ObjectId, patch: &Value) {
+        let (code, _) = self.call(Method::PATCH, &path(id, ""), MERGE_PATCH, patch);
+        self.trace.add(self.now, &format!("a user asks {id} to be {patch}: {code}"));
+        let has_no_disk = self.full_until > self.now || self.server.power() != Power::On;
+        let is_refused = (400..500).contains(&code) || (has_no_disk && code >= 500);
+        if !is_refused {
+            self.breaks(format!("P9: {id} may be {patch}: {code}"));
+        }
     }
 
     fn node(&self, pick: u64) -> Option<String> {
@@ -268,9 +291,21 @@ impl World {
         }
     }
 
+    /// A node hears again, unless it was made deaf once more meanwhile.
     pub(super) fn node_hears(&mut self, node: &str) {
-        if self.deaf.remove(node) && !self.cut_off.contains(node) {
-            self.resync(node);
+        if self.deaf.get(node).is_some_and(|until| *until <= self.now) {
+            self.deaf.remove(node);
+            if !self.cut_off.contains_key(node) {
+                self.resync(node);
+            }
+        }
+    }
+
+    /// The disk has room again, unless it was filled once more meanwhile.
+    pub(super) fn disk_has_room(&mut self) {
+        if self.full_until <= self.now {
+            self.trace.add(self.now, "the disk has room again");
+            self.server.set_full(Room::Enough);
         }
     }
 
@@ -287,7 +322,6 @@ impl World {
             self.breaks(format!("P8: revision {promised} was acknowledged, and {newest} is there"));
         }
         (self.server, self.watch, self.last_revision) = (server, watch, newest);
-        self.recorder = Recorder::new();
         self.crash_controllers();
         let nodes: Vec<String> = self.nodes.iter().cloned().collect();
         nodes.iter().for_each(|node| self.crash_agent(node));

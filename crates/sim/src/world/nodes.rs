@@ -10,6 +10,7 @@ use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_operator::Task;
 use rekindle_pod::{PodEvent, RestartRequest, StatusWrite};
 use rekindle_types::TickDuration;
+use rekindle_types::labels::of_every_node;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
 use serde_json::{Value, json};
 
@@ -21,8 +22,10 @@ use crate::known_bugs::KnownBug;
 
 /// So often a status is written again when the pod has changed meanwhile.
 const STATUS_ATTEMPTS_MAX: usize = 8;
+/// That of every simulated machine, whatever this one is: the same file gives the same run everywhere.
+const ARCHITECTURE: &str = "amd64";
 /// What a node hears of a write that does not reach the API.
-const UNAVAILABLE: u16 = 503;
+pub(super) const UNAVAILABLE: u16 = 503;
 /// After this a write that failed is tried again.
 const RETRY: TickDuration = TickDuration::from_secs(1);
 
@@ -33,7 +36,7 @@ impl World {
         let mut status = self.node_ready();
         status["allocatable"] = amounts.clone();
         status["capacity"] = amounts;
-        let labels = json!({"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"});
+        let labels = of_every_node(name, ARCHITECTURE);
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": labels},
@@ -59,7 +62,12 @@ impl World {
     /// These nodes lose their network. Their Leases are written this once: of a node that is not waited for nobody would notice
     /// that it is silent, and renewals of all others every ten seconds would tell nobody anything.
     pub(super) fn cut(&mut self, nodes: &BTreeSet<String>) {
-        for name in nodes.difference(&self.cut_off.clone()) {
+        for name in nodes {
+            let times = self.cut_off.entry(name.clone()).or_default();
+            *times += 1;
+            if *times > 1 {
+                continue;
+            }
             self.trace.add(self.now, &format!("{name} loses its network"));
             let id = lease_of(name);
             let lease = json!({
@@ -74,16 +82,29 @@ impl World {
             if code == 409 {
                 self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, &lease);
             }
-            self.cut_off.insert(name.clone());
         }
-        self.availability.cut_off(&self.cut_off);
+        self.count_reachable();
     }
 
-    /// These nodes have their network again: they see what they missed, and write what they could not.
+    fn count_reachable(&mut self) {
+        let lost: BTreeSet<String> = self.cut_off.keys().cloned().collect();
+        self.availability.cut_off(&lost);
+        self.faults.spare(lost);
+    }
+
+    /// One loss of these nodes' network is over. Those that had no other have it again: they see what they missed, and write what
+    /// they could not.
     pub(super) fn mend(&mut self, nodes: &BTreeSet<String>) {
-        let back: BTreeSet<String> = self.cut_off.intersection(nodes).cloned().collect();
+        let mut back = BTreeSet::new();
+        for name in nodes {
+            let Some(times) = self.cut_off.get_mut(name) else { continue };
+            *times -= 1;
+            if *times == 0 {
+                self.cut_off.remove(name);
+                back.insert(name.clone());
+            }
+        }
         for name in &back {
-            self.cut_off.remove(name);
             self.trace.add(self.now, &format!("{name} has its network again"));
             let patch = json!({"status": self.node_ready()});
             let path = format!("/api/v1/nodes/{name}/status");
@@ -99,7 +120,7 @@ impl World {
             }
         }
         self.resync_all(&back);
-        self.availability.cut_off(&self.cut_off);
+        self.count_reachable();
     }
 
     /// A node looks at everything anew, as after a list.
@@ -129,12 +150,13 @@ impl World {
         for restart in self.server.restarts() {
             self.tell_restart(&restart);
         }
+        self.resync_volumes();
     }
 
     /// Writes what a pod's node could not write before.
     pub(super) fn catch_up(&mut self, uid: &str) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        if self.cut_off.contains(&pod.node) {
+        if self.cut_off.contains_key(&pod.node) {
             return;
         }
         let (status, reports) =
@@ -153,10 +175,10 @@ impl World {
 
     /// The object of a pod is gone.
     pub(super) fn vanish(&mut self, uid: &str) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        if self.cut_off.contains(&pod.node) || self.deaf.contains(&pod.node) {
+        if !self.pods.get(uid).is_some_and(|pod| self.hears(&pod.node)) {
             return;
         }
+        let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.vanished(self.now);
         self.act(uid);
     }
@@ -165,15 +187,21 @@ impl World {
         match object {
             Object::PodRestart(restart) => self.tell_restart(restart),
             Object::Pod(_) => self.tell_pod(object),
+            Object::PersistentVolumeClaim(claim) => self.tell_claim(claim),
+            Object::PersistentVolume(volume) => self.tell_volume(volume),
             _ => {}
         }
+    }
+
+    /// Whether a node sees what happens in the API.
+    pub(super) fn hears(&self, node: &str) -> bool {
+        !self.cut_off.contains_key(node) && !self.deaf.contains_key(node)
     }
 
     fn tell_pod(&mut self, object: &Object) {
         let Object::Pod(pod) = object else { return };
         let node = node_of(object).filter(|node| self.nodes.contains(*node));
-        let hears = |node: &&str| !self.cut_off.contains(*node) && !self.deaf.contains(*node);
-        let Some(node) = node.filter(hears) else { return };
+        let Some(node) = node.filter(|node| self.hears(node)) else { return };
         let uid = object.uid();
         match self.pods.get_mut(uid) {
             Some(known) => known.updated(self.now, pod.clone()),
@@ -184,7 +212,7 @@ impl World {
                 let at = (self.now, clock);
                 let mut made = PodOnNode::new(at, pod.clone(), node, config, self.addresses);
                 if let Some(before) = self.namesake(pod) {
-                    made.inherit(self.now, before);
+                    made.inherit(before);
                 }
                 self.trace.add(self.now, &format!("{}: taken up by {node}", name_of(pod)));
                 self.pods.insert(uid.to_owned(), made);
@@ -211,10 +239,10 @@ impl World {
         let name = NamespacedName::new(object.namespace.as_str(), restart.spec.pod_name.as_str());
         let Some(uid) = self.pods_by_name.get(&name).cloned() else { return };
         let Some(request) = RestartRequest::of(restart) else { return };
-        let Some(pod) = self.pods.get_mut(&uid) else { return };
-        if self.cut_off.contains(&pod.node) || self.deaf.contains(&pod.node) {
+        if !self.pods.get(&uid).is_some_and(|pod| self.hears(&pod.node)) {
             return;
         }
+        let Some(pod) = self.pods.get_mut(&uid) else { return };
         pod.restart(self.now, request, (object.namespace, object.name));
         self.act(&uid);
     }
@@ -270,7 +298,7 @@ impl World {
             let counts = status.container_statuses.iter_mut().flatten();
             counts.for_each(|container| container.restart_count = 0);
         }
-        if self.cut_off.contains(&pod.node) {
+        if self.cut_off.contains_key(&pod.node) {
             pod.backlog.status = Some(status);
             return;
         }
@@ -320,7 +348,7 @@ impl World {
 
     fn record(&mut self, uid: &str, event: PodEvent) {
         let Some(pod) = self.pods.get(uid) else { return };
-        if self.cut_off.contains(&pod.node) {
+        if self.cut_off.contains_key(&pod.node) {
             return; // an event that cannot be written is lost
         }
         let severity = match event.severity {
@@ -329,13 +357,20 @@ impl World {
         };
         let about = Object::Pod(pod.pod.clone());
         let note = Note::new(&about, severity, event.reason, event.message, "kubelet");
-        let Some(write) = self.recorder.record(note, self.now) else { return };
+        let node = pod.node.clone();
+        self.say(&node, note);
+    }
+
+    /// The agent of a node writes an event.
+    pub(super) fn say(&mut self, node: &str, note: Note) {
+        let recorder = self.recorders.entry(node.to_owned()).or_default();
+        let Some(write) = recorder.record(note, self.now) else { return };
         self.carry_out(Task::Record(write));
     }
 
     fn report(&mut self, uid: &str, report: Report) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        if self.cut_off.contains(&pod.node) {
+        if self.cut_off.contains_key(&pod.node) {
             pod.backlog.reports.push(report);
             return;
         }
@@ -361,12 +396,13 @@ impl World {
     /// The pod is over. Its object goes if it is being deleted.
     fn finish(&mut self, uid: &str) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        if self.cut_off.contains(&pod.node) {
+        if self.cut_off.contains_key(&pod.node) {
             pod.backlog.finished = true;
             return;
         }
         let id = ObjectId::new(Kind::Pod, name_of(&pod.pod));
         let pod_runs = pod.running().next().is_some();
+        let pod_stands = pod.sandboxes().next().is_some();
         if pod.pod.metadata.deletion_timestamp.is_some() {
             let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
             let code = match self.faults.write_fate() {
@@ -383,6 +419,9 @@ impl World {
         }
         if pod_runs {
             self.breaks(format!("P1: {id} is gone, and a container of it runs"));
+        }
+        if pod_stands {
+            self.breaks(format!("P1: {id} is gone, and its sandbox stands"));
         }
         let gone = self.pods.remove(uid);
         gone.iter().for_each(|gone| self.tally_gone += gone.tally);

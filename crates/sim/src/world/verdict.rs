@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{Kind, Object, owners};
+use rekindle_types::local_path;
 
 use super::World;
 use crate::agent::Tally;
@@ -12,12 +13,25 @@ use crate::availability::is_ready;
 impl World {
     /// What is not as it was asked for.
     pub fn unsettled(&self) -> Vec<String> {
-        let kinds = [Kind::Deployment, Kind::StatefulSet, Kind::Job, Kind::Pod, Kind::PodRestart];
+        let kinds = [
+            Kind::Deployment,
+            Kind::StatefulSet,
+            Kind::Job,
+            Kind::Pod,
+            Kind::PodRestart,
+            Kind::PersistentVolumeClaim,
+            Kind::PersistentVolume,
+        ];
         let objects = kinds.into_iter().flat_map(|kind| self.server.list(kind));
         let mut all: Vec<String> = objects
             .filter_map(|object| unsettled(&object).map(|why| format!("{} {why}", object.id())))
             .collect();
         all.extend(self.miscounted_budgets());
+        all.extend(self.pods.values().filter_map(|on_node| {
+            let count = on_node.sandboxes().count();
+            (count > 1)
+                .then(|| format!("Pod {} has {count} sandboxes", super::name_of(&on_node.pod)))
+        }));
         all.extend(self.pods.iter().filter_map(|(uid, on_node)| {
             let pod = self.server.pod(&super::name_of(&on_node.pod))?;
             let is_said_to_run = pod.metadata.uid.as_ref() == Some(uid) && is_ready(&pod);
@@ -58,6 +72,11 @@ impl World {
             }
         }
         wrong
+    }
+
+    /// How many PersistentVolumes there are.
+    pub fn volumes(&self) -> usize {
+        self.server.list(Kind::PersistentVolume).len()
     }
 
     /// How often containers of pods that are still there were started.
@@ -126,6 +145,15 @@ fn unsettled(object: &Object) -> Option<String> {
             Some("is still being deleted".to_owned())
         }
         Object::Pod(pod) if !is_ready(pod) && !is_over(pod) => Some("is not ready".to_owned()),
+        Object::PersistentVolumeClaim(claim) => {
+            let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+            (phase != Some("Bound")).then(|| format!("is not bound: {phase:?}"))
+        }
+        Object::PersistentVolume(volume) => {
+            let is_left = local_path::End::of(volume) != local_path::End::NotYet;
+            (is_left || volume.metadata.deletion_timestamp.is_some())
+                .then(|| "is to go, and is there".to_owned())
+        }
         Object::PodRestart(restart) => {
             let phase = restart.status.as_ref().and_then(|status| status.phase);
             let is_final = phase.is_some_and(rekindle_types::v1alpha1::PodRestartPhase::is_final);

@@ -1,0 +1,239 @@
+//! What scenarios may say, and what comes of it.
+#![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+
+use rekindle_pod::Config;
+use rekindle_sim::{Behaviour, Deed, Exits, Outcome, Policy, Scenario, World};
+use rekindle_types::TickDuration;
+use serde_json::{Value, json};
+
+const fn minutes(minutes: u64) -> TickDuration {
+    TickDuration::from_secs(minutes * 60)
+}
+
+fn scenario(spec: Value, manifests: &[Value]) -> Scenario {
+    let script = json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "Scenario", "spec": spec});
+    let documents = [script].into_iter().chain(manifests.iter().cloned());
+    Scenario::from_documents(documents.collect()).unwrap()
+}
+
+fn play(spec: Value, manifests: &[Value]) -> Outcome {
+    let outcome = scenario(spec, manifests).play(1, &Policy::AsWritten).unwrap();
+    assert_eq!(outcome.broken_promise, None);
+    outcome
+}
+
+fn workload(kind: &str, name: &str, replicas: u64) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "serviceName": name, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+            },
+        },
+    })
+}
+
+fn deployment(name: &str, replicas: u64) -> Value {
+    let mut made = workload("Deployment", name, replicas);
+    made["spec"].as_object_mut().unwrap().remove("serviceName");
+    made
+}
+
+fn ladder() -> Value {
+    json!({
+        "apiVersion": "rekindle.dev/v1alpha1", "kind": "RestartLadder", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}}, "rungs": [{"rung": "Pod", "attempts": 2}],
+        },
+    })
+}
+
+/// A StatefulSet whose pods have a claim each, with this policy for claims of pods that go.
+fn with_claims(when_scaled: &str) -> Value {
+    let mut set = workload("StatefulSet", "db", 3);
+    set["spec"]["persistentVolumeClaimRetentionPolicy"] = json!({"whenScaled": when_scaled});
+    set["spec"]["volumeClaimTemplates"] = json!([{
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }]);
+    set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "data", "mountPath": "/data"}]);
+    set
+}
+
+#[test]
+fn claims_get_volumes_of_the_node_that_their_pod_goes_to_and_those_of_claims_that_go_are_removed() {
+    // (what becomes of claims, volumes when all is done)
+    for (when_scaled, expected) in [("Retain", 3), ("Delete", 1)] {
+        let mut world = World::new(1, 2, Vec::new(), Config::default()).unwrap();
+        world.apply(&with_claims(when_scaled)).unwrap();
+        world.run_until(minutes(5)).unwrap();
+        assert_eq!((world.readiness(), world.volumes()), ((3, 3), 3));
+        world
+            .apply(&json!({
+                "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+                "spec": {"replicas": 1},
+            }))
+            .unwrap();
+        world.run_until(minutes(15)).unwrap();
+        assert_eq!((world.readiness(), world.volumes()), ((1, 1), expected), "{when_scaled}");
+        assert_eq!(world.unsettled(), Vec::<String>::new());
+        assert_eq!(world.broken_promise(), None);
+    }
+}
+
+#[test]
+fn a_node_that_hears_of_a_claim_late_makes_its_volume_then() {
+    let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
+    world.do_at(TickDuration::ZERO, Deed::DeafNode(0, minutes(2)));
+    world.do_at(minutes(1), Deed::FullDisk(minutes(3)));
+    world.run_until(TickDuration::from_secs(1)).unwrap();
+    world.apply(&with_claims("Retain")).unwrap();
+    world.run_until(minutes(1)).unwrap();
+    assert_eq!(world.volumes(), 0);
+    world.run_until(minutes(20)).unwrap();
+    assert_eq!((world.readiness(), world.volumes()), ((3, 3), 3));
+}
+
+#[test]
+fn no_ladder_is_without_all_ladders_and_a_file_s_ladders_are_the_only_ones() {
+    let annotated = |mut object: Value| {
+        object["spec"]["template"]["metadata"]["annotations"] =
+            json!({"rekindle.dev/ladder": "Pod:2", "kept": "yes"});
+        object
+    };
+    let mut naked = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+    });
+    naked["metadata"]["annotations"] = json!({"rekindle.dev/ladder": "Pod:2"});
+    let deletion = json!([{"at": "1m", "delete": {"kind": "RestartLadder", "name": "web"}}]);
+    // (manifests, changes)
+    let cases = [
+        (vec![annotated(deployment("web", 1))], json!([])),
+        (vec![naked], json!([])),
+        (vec![deployment("web", 1)], json!([{"at": "1m", "apply": ladder()}])),
+        (
+            vec![deployment("web", 1)],
+            json!([{"at": "1m", "apply": annotated(deployment("web", 2))}]),
+        ),
+        (vec![deployment("web", 1), ladder()], deletion),
+    ];
+    let mut of_another = ladder();
+    of_another["spec"]["selector"] = json!({"matchLabels": {"app": "nothing"}});
+    let others = Policy::ladders("others", vec![of_another]).unwrap();
+    for (manifests, changes) in cases {
+        let spec = json!({
+            "for": "1h", "changes": changes,
+            "behaviours": [{"matchLabels": {"app": "web"}, "exits": {"code": 1, "after": "2s"}}],
+        });
+        let scenario = scenario(spec, &manifests);
+        let written = scenario.play(1, &Policy::AsWritten).unwrap();
+        assert!(!written.rungs.is_empty(), "{manifests:?}: no ladder acts where it should");
+        for policy in [&Policy::NoLadder, &others] {
+            let outcome = scenario.play(1, policy).unwrap();
+            assert_eq!(outcome.rungs, [].into(), "{}: {manifests:?}", policy.name());
+        }
+    }
+}
+
+#[test]
+fn a_node_has_its_network_again_when_every_loss_of_it_is_over() {
+    let loss = json!([
+        {"nodes": ["node-0"], "from": "10m", "until": "60m"},
+        {"nodes": ["node-0"], "from": "20m", "until": "30m"},
+    ]);
+    let outcome = play(
+        json!({"for": "2h", "nodeLoss": loss}),
+        &[json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stays"},
+            "spec": {
+                "containers": [{"name": "app", "image": "app:1"}],
+                "tolerations": [{"operator": "Exists"}],
+            },
+        })],
+    );
+    assert_eq!(outcome.timeline.longest_outage(), minutes(50));
+}
+
+#[test]
+fn deafness_and_full_disks_that_overlap_last_until_the_last_of_them_is_over() {
+    let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
+    world.do_at(minutes(1), Deed::DeafNode(0, minutes(20)));
+    world.do_at(minutes(2), Deed::DeafNode(0, minutes(5)));
+    world.run_until(minutes(3)).unwrap();
+    world.apply(&deployment("web", 1)).unwrap();
+    world.run_until(minutes(20)).unwrap();
+    assert_eq!(world.readiness(), (1, 0), "its node is still deaf");
+    world.run_until(minutes(22)).unwrap();
+    assert_eq!(world.readiness(), (1, 1));
+    let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
+    world.do_at(minutes(1), Deed::FullDisk(minutes(20)));
+    world.do_at(minutes(2), Deed::FullDisk(minutes(5)));
+    world.run_until(minutes(10)).unwrap();
+    assert!(world.apply(&deployment("web", 1)).is_err(), "the disk is still full");
+    world.run_until(minutes(22)).unwrap();
+    world.apply(&deployment("web", 1)).unwrap();
+}
+
+/// What is written about one pod is limited, by what its node's agent remembers.
+#[test]
+fn each_node_remembers_its_own_events_as_long_as_its_agent_lives() {
+    let events_after = |crashes: &[u64]| {
+        let exits = Exits { code: 1, after: TickDuration::ZERO, oom: false };
+        let behaviour = Behaviour { exits: Some(exits), ..Behaviour::default() };
+        let longest = TickDuration::from_secs(1);
+        let config = Config { max_container_restart_period: longest, ..Config::default() };
+        let mut world = World::new(1, 2, vec![behaviour], config).unwrap();
+        for node in crashes {
+            world.do_at(minutes(3), Deed::CrashAgent(*node));
+        }
+        for node in ["node-0", "node-1"] {
+            world
+                .apply(&json!({
+                    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": node},
+                    "spec": {
+                        "nodeName": node, "containers": [{"name": "app", "image": "app:1"}],
+                    },
+                }))
+                .unwrap();
+        }
+        let mut events = [2, 4].map(|minute| {
+            world.run_until(minutes(minute)).unwrap();
+            world.figures().events
+        });
+        events[1] -= events[0];
+        events[1]
+    };
+    let (none, one, both) = (events_after(&[]), events_after(&[0]), events_after(&[0, 1]));
+    assert!(none + 10 < one && one + 10 < both, "{none}, {one} and {both}");
+}
+
+#[test]
+fn nodes_have_the_labels_of_real_ones_and_those_that_a_manifest_gives_them() {
+    let mut pinned = deployment("web", 1);
+    pinned["spec"]["template"]["spec"]["nodeSelector"] =
+        json!({"kubernetes.io/arch": "amd64", "topology.kubernetes.io/zone": "b"});
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "node-1", "labels": {"topology.kubernetes.io/zone": "b"}},
+    });
+    let outcome = play(json!({"for": "10m", "nodes": 2}), &[node, pinned]);
+    assert_eq!((outcome.pods, outcome.ready), (1, 1));
+}
+
+#[test]
+fn where_a_job_succeeds_nothing_is_left_to_recover() {
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"},
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "work", "image": "app:1"}],
+        }}},
+    });
+    let outcome =
+        play(json!({"for": "10m", "behaviours": [{"exits": {"code": 0, "after": "5s"}}]}), &[job]);
+    assert_eq!(outcome.timeline.time_to_recovery(), Some(TickDuration::ZERO));
+}
