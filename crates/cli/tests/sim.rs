@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "a black-box test starts processes")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -99,4 +99,37 @@ fn a_bad_scenario_gets_one_clear_error_with_the_path_of_the_field() {
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(error.contains(expected), "{spec}: {error}");
     }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_none() {
+    let play = |stdout: Stdio| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_rekindle"));
+        let program = program.args(["sim", "crash-loop.yaml", "--for", "10m"]);
+        program.current_dir(examples()).stdout(stdout).output().unwrap()
+    };
+    let full = play(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
+    let error = String::from_utf8(full.stderr).unwrap();
+    assert_eq!(full.status.code(), Some(1), "{error}");
+    assert!(error.starts_with("rekindle: write the report: "), "{error}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = play(writer.into());
+    assert_eq!(closed.status.code(), Some(0));
+    assert_eq!(String::from_utf8(closed.stderr).unwrap(), "");
+}
+
+#[test]
+fn what_fails_under_one_policy_is_named_and_the_policies_before_it_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wrong.yaml");
+    let ladder = "apiVersion: rekindle.dev/v1alpha1\nkind: RestartLadder\nmetadata: {name: a}\nspec: {selector: {}, rungs: []}\n";
+    std::fs::write(&file, ladder).unwrap();
+    let wrong = file.to_str().unwrap();
+    let output = sim(&["crash-loop.yaml", "--for", "10m", "--ladder", wrong]);
+    let (table, error) =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).into();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(table.lines().nth(1).unwrap().starts_with("no ladder"), "{table}");
+    assert!(error.contains(&format!("scenario crash-loop.yaml, {wrong}: ")), "{error}");
 }

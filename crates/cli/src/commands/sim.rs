@@ -1,7 +1,8 @@
 //! `rekindle sim FILE`: plays a scenario in virtual time and prints what came of it.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,6 +12,8 @@ use rekindle_types::TickDuration;
 use crate::args::{Sim, SimOutput};
 use crate::manifests::read_all;
 
+/// So often the bar shows how long it has taken, whether or not virtual time goes on.
+const TICK: Duration = Duration::from_millis(200);
 const TEMPLATE: &str = "{msg} [{wide_bar}] {percent}% ({elapsed})";
 
 /// Carries the command out. Exit code 1 when a promise was broken.
@@ -40,15 +43,35 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
         let mut told = |gone: TickDuration| progress.set_position(gone.as_secs());
         let outcome = scenario.play_told(args.seed, policy, &mut told);
         progress.finish_and_clear();
-        report.outcomes.push(outcome?);
+        match outcome {
+            Ok(outcome) => report.outcomes.push(outcome),
+            Err(error) => {
+                // what was played took its time: it is not lost for that
+                if !report.outcomes.is_empty() {
+                    show(&report, &args.output)?;
+                }
+                let (file, policy) = (args.scenario.display(), policy.name());
+                return Err(error).with_context(|| format!("scenario {file}, {policy}"));
+            }
+        }
     }
-    match args.output {
-        SimOutput::Table => print!("{}", report.table()),
-        SimOutput::Html => print!("{}", report.html()),
-        SimOutput::Json => println!("{}", serde_json::to_string_pretty(&report.to_json())?),
-    }
+    show(&report, &args.output)?;
     let kept = report.outcomes.iter().all(|outcome| outcome.broken_promise.is_none());
     Ok(if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show(report: &Report, output: &SimOutput) -> anyhow::Result<()> {
+    let text = match output {
+        SimOutput::Table => report.table(),
+        SimOutput::Html => report.html(),
+        SimOutput::Json => format!("{}\n", serde_json::to_string_pretty(&report.to_json())?),
+    };
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // who reads has seen enough
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("write the report"),
+    }
 }
 
 /// How much virtual time has gone by; nothing where nobody looks on.
@@ -58,9 +81,13 @@ fn progress(scenario: &Scenario, policy: &Policy) -> ProgressBar {
     }
     let style = ProgressStyle::with_template(TEMPLATE)
         .expect("the template is a constant that a test reads");
-    ProgressBar::new(scenario.duration().as_secs())
+    let bar = ProgressBar::new(scenario.duration().as_secs())
         .with_style(style)
-        .with_message(policy.name().to_owned())
+        .with_message(policy.name().to_owned());
+    // many pods may take long at the very beginning
+    bar.tick();
+    bar.enable_steady_tick(TICK);
+    bar
 }
 
 #[cfg(test)]
