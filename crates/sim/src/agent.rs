@@ -200,9 +200,7 @@ impl PodOnNode {
         if let Some(found) = found {
             self.pod = found;
         }
-        // a status writer begins with what the API shows
-        let said = self.pod.status.clone().map(Box::new);
-        self.backlog = Backlog { said, ..Backlog::default() };
+        self.backlog = Backlog::default();
         if faults.bug == Some(KnownBug::AgentRestartEndsAll) {
             self.end_all(now);
         }

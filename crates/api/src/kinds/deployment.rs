@@ -78,7 +78,7 @@ impl ApiKind for Deployment {
         template::check_selector_update(new, old).into_iter().collect()
     }
 
-    fn validate_status(&self) -> Vec<FieldError> {
+    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
         self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 

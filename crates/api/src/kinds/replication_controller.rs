@@ -81,7 +81,7 @@ impl ApiKind for ReplicationController {
         errors
     }
 
-    fn validate_status(&self) -> Vec<FieldError> {
+    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
         let Some(status) = &self.status else { return Vec::new() };
         replica_set::status_errors(&ReplicaSetStatus {
             replicas: status.replicas,
