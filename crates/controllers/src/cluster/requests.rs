@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use rekindle_types::resources::{self, Amounts};
 
-/// Amounts of what nodes have.
+/// Amounts of what nodes have. Each that is read is within 64 bits, which their sums need not be: what many pods ask for together can
+/// be taken away again, pod by pod, whatever each of them wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// CPU in millicores.
-    pub cpu_millis: i64,
+    pub cpu_millis: i128,
     /// Memory in bytes.
-    pub memory_bytes: i64,
+    pub memory_bytes: i128,
     /// Ephemeral storage in bytes.
-    pub storage_bytes: i64,
+    pub storage_bytes: i128,
     /// Pods.
-    pub pods: i64,
+    pub pods: i128,
     /// Extended resources and huge pages, by name.
-    pub others: BTreeMap<String, i64>,
+    pub others: BTreeMap<String, i128>,
 }
 
 impl Requests {
@@ -30,7 +31,7 @@ impl Requests {
     pub fn allocatable(node: &Node) -> Self {
         let Some(status) = &node.status else { return Self::default() };
         let amounts = Amounts::read(status.allocatable.as_ref().or(status.capacity.as_ref()));
-        let pods = amounts.get("pods").units();
+        let pods = amounts.get("pods").units().into();
         Self { pods, ..Self::of_amounts(&amounts) }
     }
 
@@ -38,11 +39,11 @@ impl Requests {
         let mut requests = Self::default();
         for (name, amount) in amounts.iter() {
             match name {
-                "cpu" => requests.cpu_millis = amount.millis(),
-                "memory" => requests.memory_bytes = amount.units(),
-                "ephemeral-storage" => requests.storage_bytes = amount.units(),
+                "cpu" => requests.cpu_millis = amount.millis().into(),
+                "memory" => requests.memory_bytes = amount.units().into(),
+                "ephemeral-storage" => requests.storage_bytes = amount.units().into(),
                 "pods" => {}
-                _ => drop(requests.others.insert(name.to_owned(), amount.units())),
+                _ => drop(requests.others.insert(name.to_owned(), amount.units().into())),
             }
         }
         requests
@@ -50,13 +51,12 @@ impl Requests {
 
     /// Adds another.
     pub fn add(&mut self, other: &Self) {
-        self.cpu_millis = self.cpu_millis.saturating_add(other.cpu_millis);
-        self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
-        self.storage_bytes = self.storage_bytes.saturating_add(other.storage_bytes);
-        self.pods = self.pods.saturating_add(other.pods);
+        self.cpu_millis += other.cpu_millis;
+        self.memory_bytes += other.memory_bytes;
+        self.storage_bytes += other.storage_bytes;
+        self.pods += other.pods;
         for (name, amount) in &other.others {
-            let sum = self.others.entry(name.clone()).or_default();
-            *sum = sum.saturating_add(*amount);
+            *self.others.entry(name.clone()).or_default() += amount;
         }
     }
 
@@ -73,7 +73,7 @@ impl Requests {
     }
 
     /// How much of an extended resource.
-    pub fn other(&self, name: &str) -> i64 {
+    pub fn other(&self, name: &str) -> i128 {
         self.others.get(name).copied().unwrap_or(0)
     }
 }
@@ -82,6 +82,7 @@ impl Requests {
 mod tests {
     use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+    use proptest::prelude::*;
     use rekindle_types::resources::ResourceList as List;
 
     use super::*;
@@ -125,6 +126,37 @@ mod tests {
             };
             assert_eq!(Requests::of(&pod).cpu_millis, expected, "{init:?} {regular:?}");
             assert_eq!(Requests::of(&pod).pods, 1);
+        }
+    }
+    fn amounts() -> impl Strategy<Value = Requests> {
+        let amount = || prop_oneof![Just(0), 1..1000_i128, Just(i128::from(i64::MAX))];
+        (amount(), amount(), amount(), amount()).prop_map(|(cpu, memory, storage, other)| {
+            Requests {
+                cpu_millis: cpu,
+                memory_bytes: memory,
+                storage_bytes: storage,
+                pods: 1,
+                others: [("example.com/gpu".to_owned(), other)]
+                    .into_iter()
+                    .filter(|(_, n)| *n > 0)
+                    .collect(),
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_came_can_go_again_in_any_order(
+            (comes, goes) in prop::collection::vec(amounts(), 1..6)
+                .prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+            there in amounts(),
+        ) {
+            let mut sum = there.clone();
+            comes.iter().for_each(|requests| sum.add(requests));
+            let memory: i128 = comes.iter().map(|requests| requests.memory_bytes).sum();
+            prop_assert_eq!(sum.memory_bytes, there.memory_bytes + memory);
+            goes.iter().for_each(|requests| sum.subtract(requests));
+            prop_assert_eq!(sum, there);
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::node_lifecycle::Zones;
 use crate::view::View;
 use crate::{Kind, NamespacedName, Object, ObjectId};
 
+/// The largest quantity.
+const MOST: &str = "9223372036854775807";
+
 /// One thing that happens; the numbers choose among a few of each.
 #[derive(Clone, Debug)]
 enum Happening {
@@ -45,14 +48,22 @@ fn pod(number: u8, node: u8, looks: u8, state: u8) -> Pod {
         looks => json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner",
             "uid": format!("o{}", looks % 2), "controller": state != 3}]),
     };
+    // as much as the API lets in of each, more than once in a pod
+    let asks = match state {
+        3 => {
+            json!({"cpu": MOST, "memory": MOST, "ephemeral-storage": MOST, "example.com/gpu": MOST})
+        }
+        state => json!({"cpu": format!("{state}00m"), "example.com/gpu": "1"}),
+    };
     let deleted = (state == 1).then_some("2026-11-21T12:00:00Z");
     let phase = if state == 2 { "Failed" } else { "Running" };
     serde_json::from_value(json!({
         "metadata": {"name": format!("p{number}"), "namespace": if number < 4 { "shop" } else { "other" },
             "uid": format!("u{number}"), "deletionTimestamp": deleted,
             "labels": {"app": if looks == 1 { "a" } else { "b" }}, "ownerReferences": owners},
-        "spec": {"nodeName": node, "affinity": affinity, "containers": [{"name": "main",
-            "resources": {"requests": {"cpu": format!("{state}00m"), "example.com/gpu": "1"}},
+        "spec": {"nodeName": node, "affinity": affinity, "overhead": if state == 3 { asks.clone() } else { Value::Null },
+            "initContainers": [{"name": "init", "resources": {"requests": asks}}],
+            "containers": [{"name": "main", "resources": {"requests": asks}, 
             "ports": [{"containerPort": 80, "hostPort": 8000 + u16::from(looks)}]}]},
         "status": {"phase": phase, "nominatedNodeName": (looks == 2).then_some("n1")},
     }))

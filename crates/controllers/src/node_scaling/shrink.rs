@@ -94,7 +94,10 @@ fn of_node(view: &View, node: &Node, used_percent: i64) -> Option<Need> {
 
 /// The larger of both, in hundredths.
 fn used(taken: &Requests, has: &Requests) -> i64 {
-    let share = |taken: i64, has: i64| if has <= 0 { 0 } else { taken.saturating_mul(100) / has };
+    let share = |taken: i128, has: i128| {
+        let percent = if has <= 0 { 0 } else { taken * 100 / has };
+        i64::try_from(percent).unwrap_or(i64::MAX)
+    };
     share(taken.cpu_millis, has.cpu_millis).max(share(taken.memory_bytes, has.memory_bytes))
 }
 

@@ -45,7 +45,7 @@ pub(super) fn shortages(
     if used.pods + 1 > allocatable.pods {
         reasons.push("Too many pods".into());
     }
-    let mut check = |name: &dyn Fn() -> Cow<'static, str>, wanted: i64, has: i64, taken: i64| {
+    let mut check = |name: &dyn Fn() -> Cow<'static, str>, wanted: i128, has: i128, taken: i128| {
         if wanted > 0 && wanted > has - taken {
             reasons.push(name());
             if wanted > has {
@@ -69,8 +69,9 @@ pub(super) fn shortages(
 /// How much of CPU and memory stays free, 0..=200, and on equal terms fewer pods: upstream's LeastAllocated.
 pub(super) fn free_share(state: &NodeState, requests: &Requests) -> i64 {
     let (has, used) = (state.allocatable(), state.used());
-    let share = |has: i64, taken: i64, wanted: i64| {
-        if has <= 0 { 0 } else { (has - taken - wanted).max(0).saturating_mul(100) / has }
+    let share = |has: i128, taken: i128, wanted: i128| {
+        let percent = if has <= 0 { 0 } else { (has - taken - wanted).max(0) * 100 / has };
+        i64::try_from(percent).unwrap_or(SCORE_MAX)
     };
     let resources = share(has.cpu_millis, used.cpu_millis, requests.cpu_millis)
         + share(has.memory_bytes, used.memory_bytes, requests.memory_bytes);
@@ -87,7 +88,7 @@ pub(super) fn balance(state: &NodeState, requests: &Requests) -> i64 {
     let before = evenness((used.cpu_millis, has.cpu_millis), (used.memory_bytes, has.memory_bytes));
     let after = evenness(
         (used.cpu_millis + wanted.cpu_millis, has.cpu_millis),
-        (used.memory_bytes.saturating_add(wanted.memory_bytes), has.memory_bytes),
+        (used.memory_bytes + wanted.memory_bytes, has.memory_bytes),
     );
     (SCORE_MAX + (SCORE_MAX / 2 + after - before)) / 2
 }
@@ -98,11 +99,11 @@ pub(super) fn balance(state: &NodeState, requests: &Requests) -> i64 {
     clippy::cast_precision_loss,
     reason = "amounts are far below 2^52, or a share of them is all that counts"
 )]
-fn evenness(cpu: (i64, i64), memory: (i64, i64)) -> i64 {
+fn evenness(cpu: (i128, i128), memory: (i128, i128)) -> i64 {
     if cpu.1 <= 0 || memory.1 <= 0 {
         return SCORE_MAX;
     }
-    let share = |(used, has): (i64, i64)| (used as f64 / has as f64).min(1.0);
+    let share = |(used, has): (i128, i128)| (used as f64 / has as f64).min(1.0);
     let deviation = (share(cpu) - share(memory)).abs() / 2.0;
     ((1.0 - deviation) * SCORE_MAX as f64) as i64
 }

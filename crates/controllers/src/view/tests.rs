@@ -183,7 +183,7 @@ proptest! {
                 view.delete(&id(&name), &uid);
             }
             for node in ["n1", "n2"] {
-                let on_node = view.pods_on(node).count() as i64;
+                let on_node = view.pods_on(node).count() as i128;
                 prop_assert_eq!(view.requested_on(node).pods, on_node);
                 prop_assert_eq!(view.requested_on(node).cpu_millis, on_node * 100);
             }

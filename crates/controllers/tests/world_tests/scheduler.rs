@@ -341,3 +341,40 @@ fn a_node_under_pressure_is_tainted_until_it_is_over_and_gets_no_pods_that_do_no
         assert_eq!(node_of(&world, &best_effort).as_deref(), Some("node-1"));
     }
 }
+
+#[test]
+fn pods_that_ask_for_all_there_can_be_leave_their_node_as_it_was() {
+    let most = "9223372036854775807";
+    let mut world = World::new();
+    world.api.add_node("a", "4", "16Gi", "110");
+    let asking = |name: &str, cpu: &str, memory: &str| {
+        let mut pod = pod(name, json!({}));
+        pod["spec"]["containers"][0]["resources"] =
+            json!({"requests": {"cpu": cpu, "memory": memory, "ephemeral-storage": "0"}});
+        pod
+    };
+    let there = world.create(asking("there", "1", "12Gi"));
+    world.settle();
+    let huge: Vec<_> = ["one", "two", "three"]
+        .into_iter()
+        .map(|name| {
+            let mut huge = asking(name, most, most);
+            huge["spec"]["nodeName"] = json!("a");
+            huge["spec"]["overhead"] = json!({"memory": most});
+            world.create(huge)
+        })
+        .collect();
+    let fits = world.create(asking("fits", "3", "4Gi"));
+    world.settle();
+    assert_eq!(node_of(&world, &fits), None);
+    for huge in huge {
+        world.api.user_deletes(&huge, Propagation::Default);
+        world.kubelet_at(&huge);
+        world.settle();
+    }
+    assert_eq!(node_of(&world, &there).as_deref(), Some("a"));
+    assert_eq!(node_of(&world, &fits).as_deref(), Some("a"));
+    let more = world.create(asking("more", "0", "1"));
+    world.settle();
+    assert_eq!(node_of(&world, &more), None, "the node is full to the last byte");
+}
