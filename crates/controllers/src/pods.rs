@@ -90,9 +90,30 @@ pub fn availability(pod: &Pod, min_ready: TickDuration, now: Tick) -> Availabili
     if min_ready == TickDuration::ZERO {
         return Availability::Available;
     }
-    let since = ready.last_transition_time.as_ref().map_or(now, Tick::from);
-    let from = since + min_ready;
+    let from = ready_since(pod, ready, now) + min_ready;
     if from <= now { Availability::Available } else { Availability::From(from) }
+}
+
+/// When it became ready; never later than now. Where its node's clock is ahead of ours, what the pod took to become ready, which is
+/// told by that clock alone, is counted from its binding, which is told by ours.
+fn ready_since(pod: &Pod, ready: &PodCondition, now: Tick) -> Tick {
+    let said = ready.last_transition_time.as_ref().map_or(now, Tick::from);
+    if said <= now {
+        return said;
+    }
+    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    match (bound_at(pod), started) {
+        (Some(bound), Some(started)) => (bound + said.since(Tick::from(started))).min(now),
+        (Some(_) | None, _) => now,
+    }
+}
+
+/// When it was bound to its node, as the API says.
+pub(crate) fn bound_at(pod: &Pod) -> Option<Tick> {
+    condition(pod, "PodScheduled")
+        .filter(|condition| condition.status == "True")
+        .and_then(|condition| condition.last_transition_time.as_ref())
+        .map(Tick::from)
 }
 
 /// The highest restart count of its containers.
@@ -120,4 +141,40 @@ pub(crate) fn has_affinity_to_pods(pod: &Pod) -> bool {
 fn has_spread_constraints(pod: &Pod) -> bool {
     let constraints = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_ref());
     constraints.is_some_and(|constraints| !constraints.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_ready_pod_counts_as_available_after_its_time_whatever_the_clock_of_its_node() {
+        // (when it was bound by our clock; started and ready by the node's; from when on it is available at 100 s, with 30 s)
+        let at = |seconds: u64| Tick::from_secs(seconds).to_time();
+        for (bound, started, ready, expected) in [
+            (Some(50), Some(50), 60, None),
+            (Some(50), Some(50), 80, Some(110)),
+            (None, None, 80, Some(110)),
+            // an hour ahead: it took 10 s, and 40 s
+            (Some(50), Some(3650), 3660, None),
+            (Some(50), Some(3650), 3690, Some(120)),
+            // by what it says it would not even be ready yet
+            (Some(90), Some(3650), 3690, Some(130)),
+            (None, Some(3650), 3690, Some(130)),
+            (Some(50), None, 3690, Some(130)),
+        ] {
+            let scheduled = bound.map(|bound| json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": at(bound)}));
+            let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": at(ready)});
+            let conditions: Vec<_> = scheduled.into_iter().chain([ready.clone()]).collect();
+            let status = json!({"startTime": started.map(at), "conditions": conditions});
+            let pod: Pod =
+                serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
+            let expected = expected
+                .map_or(Availability::Available, |secs| Availability::From(Tick::from_secs(secs)));
+            let found = availability(&pod, TickDuration::from_secs(30), Tick::from_secs(100));
+            assert_eq!(found, expected, "{bound:?} {started:?} {ready}");
+        }
+    }
 }

@@ -99,11 +99,8 @@ fn stay_under(pod: &Pod, taint: &Taint) -> Stay {
 }
 
 fn came_to_node(pod: &Pod) -> Tick {
-    pods::condition(pod, "PodScheduled")
-        .filter(|condition| condition.status == "True")
-        .and_then(|condition| condition.last_transition_time.as_ref())
-        .or(pod.metadata.creation_timestamp.as_ref())
-        .map_or(Tick::ZERO, Tick::from)
+    let created = || pod.metadata.creation_timestamp.as_ref().map(Tick::from);
+    pods::bound_at(pod).or_else(created).unwrap_or(Tick::ZERO)
 }
 
 /// Says why in condition DisruptionTarget, then deletes the pod with its own grace.

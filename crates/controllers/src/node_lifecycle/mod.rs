@@ -5,7 +5,8 @@
 //!  condition MemoryPressure=True ─► taint node.kubernetes.io/memory-pressure:NoSchedule    (DiskPressure, PIDPressure alike)
 //!  condition MemoryPressure=False ─► the taint goes
 //!  condition Ready=False ─► taint node.kubernetes.io/not-ready:NoSchedule;  Ready=Unknown ─► node.kubernetes.io/unreachable:NoSchedule
-//!  the same, as fast as `zones` lets it ─► the same taints with effect NoExecute, which go when the node is back
+//!  the same, as fast as `zones` lets it ─► the same taints with effect NoExecute, which go when the node is back;
+//!      one that takes the other's place keeps its timeAdded
 //!  spec.unschedulable ─► taint node.kubernetes.io/unschedulable:NoSchedule
 //!  a taint NoExecute without timeAdded ─► timeAdded: now: from then on tolerationSeconds are counted
 //! ```
@@ -115,12 +116,15 @@ fn wanted(view: &View, node: &Node, now: Tick) -> (Vec<Taint>, Option<Tick>) {
             None
         }
         Sentence::Taint(key) => {
+            // The time that pods have left goes on when one takes the other's place, as upstream.
+            let times = taints.iter().filter(|taint| is_of_two(taint));
+            let since = times.filter_map(|taint| taint.time_added.as_ref().map(Tick::from)).min();
             taints.retain(|taint| !is_of_two(taint) || taint.key == key);
             if !taints.iter().any(is_of_two) {
                 taints.push(Taint {
                     key: key.to_owned(),
                     effect: NO_EXECUTE.to_owned(),
-                    time_added: Some(now.to_time()),
+                    time_added: Some(since.map_or(now, |since| since.min(now)).to_time()),
                     ..Taint::default()
                 });
             }

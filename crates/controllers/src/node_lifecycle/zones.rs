@@ -102,6 +102,11 @@ impl Zone {
         }
     }
 
+    /// When a node of it got its taint last. A time that is not yet was not written here, or by another clock, and holds nobody up.
+    fn last_tainted(&self, now: Tick) -> Option<Tick> {
+        self.tainted.iter().rev().map(|(at, _)| *at).find(|at| *at <= now)
+    }
+
     fn state(&self, settings: &Settings) -> State {
         let all = self.ready + self.not_ready;
         if self.ready == 0 && self.not_ready > 0 {
@@ -173,7 +178,7 @@ pub(super) fn sentence(view: &View, node: &Node, now: Tick) -> Sentence {
         }
         State::Partial => return Sentence::Waits(None),
     };
-    match zone.tainted.last().map(|(at, _)| *at + interval) {
+    match zone.last_tainted(now).map(|at| at + interval) {
         Some(next) if next > now => Sentence::Waits(Some(next)),
         Some(_) | None if zone.waiting.first() == waits(node).as_ref() => Sentence::Taint(key),
         Some(_) | None => Sentence::Waits(None),

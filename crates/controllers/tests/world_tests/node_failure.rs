@@ -174,6 +174,41 @@ fn pods_stay_300_seconds_on_a_node_that_is_gone_and_for_good_on_one_that_comes_b
     }
 }
 
+/// As upstream: what a pod has used up of its time is not given back when the node's failure gets another name.
+#[test]
+fn the_time_that_pods_have_goes_on_when_a_node_that_is_not_ready_is_not_heard_of_either() {
+    for (first, then) in [("False", "Unknown"), ("Unknown", "False")] {
+        let mut world = world(&FIVE);
+        let mut web = placed("web", "a");
+        web["spec"]["tolerations"] = json!(["not-ready", "unreachable"].map(|key| json!({
+            "key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})));
+        let web = world.create(web);
+        world.converge();
+        says(&mut world, "a", first);
+        world.advance(secs(200));
+        says(&mut world, "a", then);
+        world.advance(secs(99));
+        assert!(!is_deleted(&world, &web), "{first}, {then}");
+        world.advance(secs(1));
+        assert!(is_deleted(&world, &web), "{first}, {then}");
+    }
+}
+
+/// Whoever may write a node's taints must not keep the pods of others where they are.
+#[test]
+fn a_taint_of_the_future_holds_up_no_other_node_of_its_zone() {
+    let mut world = world(&FIVE);
+    world.api.change(&id(Kind::Node, "a"), |node| {
+        node["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+        node["spec"]["taints"] = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute",
+            "timeAdded": "2099-01-01T00:00:00Z"}]);
+    });
+    world.settle();
+    says(&mut world, "b", "False");
+    world.settle();
+    assert_eq!(all(&world, &["a", "b"]), ["not-ready", "not-ready"]);
+}
+
 /// Its texts are upstream's.
 #[test]
 fn the_pods_of_a_silent_node_are_not_ready() {
