@@ -62,6 +62,11 @@ impl Opinion {
         &self.affinity
     }
 
+    /// True when one of them is on the node.
+    pub(crate) fn is_held_on(&self, node: &str) -> bool {
+        self.places.contains_key(node)
+    }
+
     /// How many of them are on which node.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&str, i64)> + Clone {
         self.places.iter().map(|(node, count)| (node.as_str(), *count))

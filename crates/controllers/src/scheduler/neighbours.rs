@@ -215,6 +215,59 @@ impl<'a> Neighbours<'a> {
     }
 }
 
+/// Whom pods that are there keep away: their required anti-affinity.
+#[derive(Clone, Copy)]
+pub(super) struct Shunning<'a> {
+    namespace: &'a str,
+    terms: &'a [PodAffinityTerm],
+}
+
+/// Whom this pod keeps away, if anybody.
+pub(super) fn anti_affinity_of(pod: &Pod) -> Option<Shunning<'_>> {
+    Shunning::of(namespace_of(pod), terms_of(pod))
+}
+
+/// Whom the pods on the node keep away, whether it is there still or not.
+pub(super) fn anti_affinities_on<'a>(
+    view: &'a View,
+    node: &'a str,
+) -> impl Iterator<Item = Shunning<'a>> {
+    let opinions = view.cluster().opinions().iter();
+    opinions
+        .filter(move |opinion| opinion.is_held_on(node))
+        .filter_map(|opinion| Shunning::of(opinion.namespace(), Some(opinion.affinity())))
+}
+
+/// Those of all pods that are there who choose by the labels of namespaces.
+pub(super) fn anti_affinities_by_namespace(view: &View) -> impl Iterator<Item = Shunning<'_>> {
+    let opinions = view.cluster().opinions().iter();
+    let all =
+        opinions.filter_map(|opinion| Shunning::of(opinion.namespace(), Some(opinion.affinity())));
+    all.filter(|shunning| shunning.terms.iter().any(|term| term.namespace_selector.is_some()))
+}
+
+impl<'a> Shunning<'a> {
+    fn of(namespace: &'a str, terms: Option<&'a Affinity>) -> Option<Self> {
+        let (terms, _) = anti_affinity(terms);
+        (!terms.is_empty()).then_some(Self { namespace, terms })
+    }
+
+    /// True when it keeps the pod away.
+    pub(super) fn means(&self, view: &View, pod: &Pod) -> bool {
+        let seen = Seen::of(pod);
+        self.terms.iter().any(|term| means(view, term, self.namespace, seen))
+    }
+
+    /// The same, were the pod in a namespace with other labels.
+    pub(super) fn may_mean(&self, pod: &Pod) -> bool {
+        let labels = pod.metadata.labels.as_ref();
+        self.terms.iter().any(|term| {
+            let selects = |selector| labels::matches(selector, labels);
+            term.label_selector.as_ref().is_some_and(selects)
+        })
+    }
+}
+
 fn terms_of(pod: &Pod) -> Option<&Affinity> {
     pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref())
 }

@@ -1,14 +1,22 @@
 //! Which waiting pods a change may help: only those are looked at again (upstream's queueing hints).
 //!
-//! Room that comes up on one node helps those that would fit there, and those that could make the rest of the room they need.
-//! What happens to pods and labels of nodes may besides help whoever looks at other pods.
+//! ```text
+//!   what happens                       who is helped
+//!   room comes up on a node            those that fit there now, or could make the rest of the room they need
+//!   the same                           those for which room is being made there: they may need another node
+//!   ports come up on a machine         those with ports that fit on another node of it
+//!   pods come, go, or look different   those that look at other pods
+//!   pods go, or their node does, or
+//!   it is in another zone              those that these pods kept away from elsewhere, by anti-affinity
+//!   volumes and claims change          those with claims
+//! ```
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::{filter, is_waiting, machine_ports, preemption, priority};
+use super::{filter, is_waiting, machine_ports, neighbours, preemption, priority};
 use crate::cluster::{self, NodeState, Ports, Requests};
 use crate::{Change, Key, NamespacedName, Object, View, avoidance, pods, volumes};
 
@@ -36,20 +44,15 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 if before.metadata.labels == namespace.metadata.labels);
             if !is_same {
                 keys.extend(waiting_for_pods(view));
+                keys.extend(meant_by_namespace(view, &change.id.name.name));
             }
         }
         Some(Object::Node(node)) => {
-            let is_same = matches!(before, Some(Object::Node(before)) if looks_alike(before, node));
-            if !is_same {
-                keys.extend(helped_by_room(view, &change.id.name.name));
-                // A node that is no domain any more makes others count.
-                keys.extend(waiting_for_pods(view));
-            }
-            if let Some(Object::Node(before)) = before
-                && gives_ports_back(before, node)
-            {
-                keys.extend(helped_beside(view, before));
-            }
+            let before = match before {
+                Some(Object::Node(before)) => Some(before),
+                Some(_) | None => None,
+            };
+            affected_by_node(view, before, node, keys);
         }
         Some(
             Object::PersistentVolumeClaim(_)
@@ -59,13 +62,37 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         after => match before {
             Some(Object::Node(before)) => {
                 keys.extend(waiting_for_pods(view));
-                keys.extend(helped_beside(view, before));
+                keys.extend(with_room_in_the_making(view, &change.id.name.name));
+                keys.extend(kept_away_from(view, &change.id.name.name));
+                wake_beside(view, before, keys);
             }
             Some(Object::Pod(before)) => {
                 affected_by_leaving(view, change, before, after.as_ref(), keys);
             }
             Some(_) | None => {}
         },
+    }
+}
+
+/// A node came, or is not as it was.
+fn affected_by_node(
+    view: &View,
+    before: Option<&Arc<Node>>,
+    node: &Node,
+    keys: &mut BTreeSet<Key>,
+) {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    if !before.is_some_and(|before| looks_alike(before, node)) {
+        wake_for_room(view, name, keys);
+        // A node that is no domain any more makes others count.
+        keys.extend(waiting_for_pods(view));
+    }
+    let Some(before) = before else { return };
+    if before.metadata.labels != node.metadata.labels {
+        keys.extend(kept_away_from(view, name));
+    }
+    if gives_ports_back(before, node) {
+        wake_beside(view, before, keys);
     }
 }
 
@@ -78,7 +105,7 @@ fn affected_by_leaving(
     keys: &mut BTreeSet<Key>,
 ) {
     if let Some(node) = lost_nomination(change) {
-        keys.extend(helped_by_going(view, before, node));
+        wake_for_going(view, before, node, keys);
     }
     let left = pods::node(before).filter(|_| !pods::is_finished(before)).filter(|_| match after {
         Some(Object::Pod(pod)) => {
@@ -90,9 +117,10 @@ fn affected_by_leaving(
     });
     match left {
         Some(node) => {
-            keys.extend(helped_by_going(view, before, node));
+            wake_for_going(view, before, node, keys);
             keys.extend(waiting_for_pods(view));
             keys.extend(waiting_for_volumes(view));
+            keys.extend(kept_away_by(view, before));
         }
         None if is_news_to_others(before, after) => keys.extend(waiting_for_pods(view)),
         None => {}
@@ -115,27 +143,66 @@ fn lost_nomination(change: &Change) -> Option<&str> {
     (!keeps).then_some(kept)
 }
 
-/// The pods that are helped when a pod is not to be on its node any more: its room there, and its ports on the whole machine.
-fn helped_by_going(view: &View, pod: &Pod, node: &str) -> BTreeSet<Key> {
-    let mut keys: BTreeSet<Key> = helped_by_room(view, node).collect();
+/// A pod is not to be on its node any more: wakes those that are helped by its room there, and by its ports on the whole machine.
+fn wake_for_going(view: &View, pod: &Pod, node: &str, keys: &mut BTreeSet<Key>) {
+    wake_for_room(view, node, keys);
     if let Some((node, _)) = view.cluster().node(node)
         && !Ports::of(pod).is_empty()
     {
-        keys.extend(helped_beside(view, node));
+        wake_beside(view, node, keys);
     }
-    keys
 }
 
-/// The pods that the node may take now, or where it may help that some of its pods end.
-fn helped_by_room<'a>(view: &'a View, node: &str) -> impl Iterator<Item = Key> + 'a {
-    helped_among(view.unscheduled(), view, node)
+/// Wakes the pods that the node may take now, or where it may help that some of its pods end, and those for which they end already.
+fn wake_for_room(view: &View, node: &str, keys: &mut BTreeSet<Key>) {
+    keys.extend(helped_among(view.unscheduled(), view, node));
+    keys.extend(with_room_in_the_making(view, node));
 }
 
-/// The pods with ports that the other nodes of the machine may take now that this one has fewer ports.
-fn helped_beside(view: &View, node: &Node) -> BTreeSet<Key> {
+/// Wakes the pods with ports that the other nodes of the machine may take now that this one has fewer ports.
+fn wake_beside(view: &View, node: &Node, keys: &mut BTreeSet<Key>) {
     let with_ports = || view.unscheduled().filter(|pod| !Ports::of(pod).is_empty());
-    let beside = view.cluster().beside(node);
-    beside.flat_map(|(name, _)| helped_among(with_ports(), view, name)).collect()
+    for (name, _) in view.cluster().beside(node) {
+        keys.extend(helped_among(with_ports(), view, name));
+    }
+}
+
+/// The pods that wait until others have ended on this node. Should it not take them after all, they look for another one: as long as
+/// pods ended for them they did not.
+fn with_room_in_the_making<'a>(view: &'a View, node: &'a str) -> impl Iterator<Item = Key> + 'a {
+    let nominated = view.nominated_to(node).filter(|pod| is_waiting(pod));
+    nominated.map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
+}
+
+/// The pods that this one kept away, be it from other nodes of its zone.
+fn kept_away_by<'a>(view: &'a View, pod: &'a Pod) -> impl Iterator<Item = Key> + 'a {
+    let opinion = neighbours::anti_affinity_of(pod);
+    refused(view, move |waiting| opinion.is_some_and(|opinion| opinion.means(view, waiting)))
+}
+
+/// The pods that those on this node kept away, be it from other nodes of its zone.
+fn kept_away_from<'a>(view: &'a View, node: &'a str) -> impl Iterator<Item = Key> + 'a {
+    let opinions: Vec<_> = neighbours::anti_affinities_on(view, node).collect();
+    refused(view, move |waiting| opinions.iter().any(|opinion| opinion.means(view, waiting)))
+}
+
+/// The pods of this namespace that some others keep away, or do not any more, because of its labels.
+fn meant_by_namespace<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = Key> + 'a {
+    let opinions: Vec<_> = neighbours::anti_affinities_by_namespace(view).collect();
+    refused(view, move |waiting| {
+        waiting.metadata.namespace.as_deref() == Some(namespace)
+            && opinions.iter().any(|opinion| opinion.may_mean(waiting))
+    })
+}
+
+/// The pods that found no node and of which this is true.
+fn refused<'a>(
+    view: &'a View,
+    is_so: impl Fn(&Pod) -> bool + 'a,
+) -> impl Iterator<Item = Key> + 'a {
+    let waiting = view.unscheduled().filter(move |pod| is_waiting(pod) && is_so(pod));
+    let names = waiting.map(|pod| NamespacedName::of(&pod.metadata));
+    names.filter(|name| view.attempts().requests_of(name).is_some()).map(Key::Schedule)
 }
 
 /// Those of the pods that the node may take now. One that was not looked at yet is looked at anyhow.
@@ -224,6 +291,7 @@ fn looks_alike(a: &Node, b: &Node) -> bool {
     a.spec == b.spec
         && a.metadata.labels == b.metadata.labels
         && cluster::is_ready(a) == cluster::is_ready(b)
+        && cluster::is_silent(a) == cluster::is_silent(b)
         && a.metadata.deletion_timestamp == b.metadata.deletion_timestamp
         && Requests::allocatable(a) == Requests::allocatable(b)
         && cluster::addresses(a).eq(cluster::addresses(b))

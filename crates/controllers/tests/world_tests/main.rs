@@ -31,6 +31,7 @@ mod scheduler;
 mod scheduler_filters;
 mod scheduler_pods;
 mod scheduler_queue;
+mod scheduler_quiet;
 mod scheduler_scores;
 mod stateful_set;
 mod taint_eviction;

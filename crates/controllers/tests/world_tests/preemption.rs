@@ -108,6 +108,33 @@ fn a_pod_that_never_preempts_waits_and_says_so() {
     assert!(world.said().contains(&said.to_owned()), "{:?}", world.said());
 }
 
+/// As upstream, which asks of a node with and without those that are to come.
+#[test]
+fn nobody_ends_for_a_pod_that_wants_to_be_near_one_that_is_not_there_yet() {
+    let mut world = World::new();
+    world.api.add_node("a", "4", "16Gi", "110");
+    world.api.change(&id(Kind::Node, "a"), |node| {
+        node["metadata"]["labels"] = json!({"kubernetes.io/hostname": "a"});
+    });
+    let (first, second) = (world.create(asks("first", 2, 1)), world.create(asks("second", 2, 2)));
+    world.settle();
+    world.create(asks("friend", 2, 10));
+    world.settle();
+    assert_eq!(deleted(&world), ["first"]);
+    let mut near = asks("near", 2, 10);
+    near["spec"]["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "friend"}}}]}});
+    let near = world.create(near);
+    world.settle();
+    assert_eq!(deleted(&world), ["first"], "its friend may go elsewhere yet");
+    world.kubelet_at(&first);
+    world.settle();
+    assert_eq!(deleted(&world), ["first", "second"], "its friend is there");
+    world.kubelet_at(&second);
+    world.settle();
+    assert_eq!(node_of(&world, &near).as_deref(), Some("a"));
+}
+
 #[test]
 fn nobody_ends_for_nothing() {
     let selector = json!({"nodeSelector": {"disk": "ssd"}});

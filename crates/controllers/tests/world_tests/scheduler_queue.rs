@@ -13,7 +13,7 @@ use crate::world::{World, id};
 fn asks(name: &str, cpus: u8, more: &Value) -> Value {
     let mut pod = pod(name, json!({"app": name}));
     pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpus.to_string()}});
-    for (key, value) in more.as_object().unwrap() {
+    for (key, value) in more.as_object().into_iter().flatten() {
         pod["spec"][key] = value.clone();
     }
     pod
@@ -219,4 +219,129 @@ fn a_pod_in_the_middle_of_being_tried_is_not_forgotten() {
     assert!(world.queue.iter().any(|key| matches!(key, Key::Schedule(name) if name.name == "new")));
     let change = world.view.apply(world.api.objects[&id(Kind::Pod, "two")].clone());
     assert!(change.is_none_or(|change| affected(&world.view, &change).is_empty()));
+}
+
+fn add_nodes(world: &mut World, nodes: &[(&str, &str, &str)]) {
+    for (name, cpus, zone) in nodes {
+        world.api.add_node(name, cpus, "16Gi", "110");
+        let labels = json!({"zone": zone, "kubernetes.io/hostname": name});
+        world.api.change(&id(Kind::Node, name), |node| node["metadata"]["labels"] = labels);
+    }
+}
+
+/// As upstream, where the end of a pod wakes all that were refused for want of room.
+#[test]
+fn a_pod_whose_node_is_lost_to_it_while_others_end_for_it_there_preempts_on_another() {
+    let cordon: fn(&mut World) = |world| {
+        world.api.change(&id(Kind::Node, "a"), |node| node["spec"]["unschedulable"] = json!(true));
+    };
+    let delete: fn(&mut World) =
+        |world| world.api.user_deletes(&id(Kind::Node, "a"), Propagation::Default);
+    let takes: fn(&mut World) = |world| {
+        let mut bound = asks("bound", 4, &json!({"priority": 20}));
+        bound["spec"]["nodeName"] = json!("a");
+        world.create(bound);
+    };
+    for (case, happens) in [
+        ("cordoned", cordon),
+        ("deleted", delete),
+        ("taken by a stronger pod, bound by hand", takes),
+    ] {
+        let mut world = World::new();
+        add_nodes(&mut world, &[("a", "4", "x"), ("b", "4", "x")]);
+        let victim = world.create(asks("victim", 4, &json!({"priority": 1})));
+        world.settle();
+        let other = world.create(asks("other", 4, &json!({"priority": 2})));
+        world.settle();
+        let comes = world.create(asks("comes", 4, &json!({"priority": 10})));
+        world.settle();
+        assert!(world.api.objects[&victim].meta().deletion_timestamp.is_some(), "{case}");
+        happens(&mut world);
+        world.settle();
+        if world.api.objects.contains_key(&victim) {
+            world.kubelet_at(&victim);
+        }
+        world.settle();
+        assert!(world.api.objects[&other].meta().deletion_timestamp.is_some(), "{case}");
+        world.kubelet_at(&other);
+        world.settle();
+        assert_eq!(node_of(&world, &comes).as_deref(), Some("b"), "{case}");
+    }
+}
+
+/// A pod that has ended takes no room: who waits for it to be gone as well waits for nothing.
+#[test]
+fn a_victim_that_has_ended_and_is_not_gone_is_not_waited_for() {
+    let mut world = World::new();
+    add_nodes(&mut world, &[("a", "4", "x"), ("b", "4", "x")]);
+    let victim = world.create(asks("victim", 4, &json!({"priority": 1})));
+    world.settle();
+    let other = world.create(asks("other", 4, &json!({"priority": 2})));
+    world.settle();
+    world.create(asks("comes", 4, &json!({"priority": 10})));
+    world.settle();
+    let mut bound = asks("bound", 4, &json!({"priority": 20}));
+    bound["spec"]["nodeName"] = json!("a");
+    world.create(bound);
+    world.api.change(&victim, |victim| victim["status"]["phase"] = json!("Failed"));
+    world.settle();
+    assert!(world.api.objects.contains_key(&victim), "something holds it");
+    assert!(world.api.objects[&other].meta().deletion_timestamp.is_some());
+}
+
+/// kubernetes/kubernetes#134393: it is not the waiting pod that looks at others, but they at it.
+#[test]
+fn a_pod_that_others_kept_away_from_a_whole_zone_is_woken_when_they_do_not_any_more() {
+    let shuns = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "waits"}},
+         "namespaceSelector": {"matchLabels": {"kept": "away"}}}]}}});
+    let quiet: fn(&mut World) = |world| {
+        let quiet = id(Kind::Pod, "shy");
+        world.api.user_deletes(&quiet, Propagation::Default);
+        world.settle();
+        world.kubelet_at(&quiet);
+    };
+    let finishes: fn(&mut World) = |world| {
+        world.api.change(&id(Kind::Pod, "shy"), |shy| shy["status"]["phase"] = json!("Succeeded"));
+    };
+    let moves: fn(&mut World) = |world| {
+        world.api.change(&id(Kind::Node, "a"), |a| a["metadata"]["labels"]["zone"] = json!("y"));
+    };
+    let node_goes: fn(&mut World) =
+        |world| world.api.user_deletes(&id(Kind::Node, "a"), Propagation::Default);
+    let namespace: fn(&mut World) = |world| {
+        world
+            .api
+            .change(&id(Kind::Namespace, "shop"), |shop| shop["metadata"]["labels"] = json!({}));
+    };
+    for (case, happens) in [
+        ("it ends", quiet),
+        ("it is over", finishes),
+        ("its node leaves the zone", moves),
+        ("its node is gone", node_goes),
+        ("its terms do not mean the namespace any more", namespace),
+    ] {
+        let mut world = World::new();
+        world.api.change(&id(Kind::Namespace, "shop"), |shop| {
+            shop["metadata"]["labels"] = json!({"kept": "away"});
+        });
+        add_nodes(&mut world, &[("a", "4", "x"), ("b", "8", "x")]);
+        for (pod, cpus) in [("shy", 1), ("fills", 3)] {
+            let mut pod = asks(pod, cpus, if cpus == 1 { &shuns } else { &Value::Null });
+            pod["spec"]["nodeName"] = json!("a");
+            world.create(pod);
+        }
+        world.settle();
+        let waits = world.create(asks("waits", 4, &json!({"preemptionPolicy": "Never"})));
+        let large = world.create(asks("large", 9, &json!({})));
+        world.settle();
+        assert_eq!(node_of(&world, &waits), None, "{case}");
+        let said = world.said().len();
+        happens(&mut world);
+        world.settle();
+        assert_eq!(node_of(&world, &waits).as_deref(), Some("b"), "{case}");
+        assert_eq!(node_of(&world, &large), None);
+        let others = world.said()[said..].iter().any(|said| said.starts_with("FailedScheduling"));
+        assert!(!others, "{case}: nobody else is");
+    }
 }

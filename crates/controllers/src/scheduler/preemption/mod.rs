@@ -112,6 +112,7 @@ fn ineligibility(view: &View, pod: &Pod, unfit: &Unfit<'_>) -> Option<&'static s
 fn ends_by_preemption(pod: &Pod) -> bool {
     let condition = pods::condition(pod, "DisruptionTarget");
     pods::is_terminating(pod)
+        && !pods::is_finished(pod)
         && condition
             .is_some_and(|c| c.status == "True" && c.reason.as_deref() == Some(BY_SCHEDULER))
 }

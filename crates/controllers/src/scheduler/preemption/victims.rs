@@ -29,6 +29,8 @@ struct Thought<'f, 'a> {
     fit: &'f mut Fit<'a>,
     node: &'a Arc<Node>,
     state: NodeState,
+    /// Those that are to come to it and that the pod does not get ahead of; they are thought to be there.
+    nominated: Vec<&'a Arc<Pod>>,
 }
 
 impl<'a> Thought<'_, 'a> {
@@ -37,8 +39,23 @@ impl<'a> Thought<'_, 'a> {
         self.fit.shift_on(pod, self.node, shift);
     }
 
-    fn refusal(&self) -> Option<Refusal> {
-        self.fit.refusal(self.node, &self.state)
+    fn shift_nominated(&mut self, shift: Shift) {
+        for pod in self.nominated.clone() {
+            self.shift(pod, shift);
+        }
+    }
+
+    /// What keeps the pod from the node, whether those that are to come are there or not: one that wants to be near of them must
+    /// find them there already, as in `Fit::refusal_with_nominated`.
+    fn refusal(&mut self) -> Option<Refusal> {
+        let refusal = self.fit.refusal(self.node, &self.state);
+        if refusal.is_some() || self.nominated.is_empty() {
+            return refusal;
+        }
+        self.shift_nominated(Shift::Out);
+        let refusal = self.fit.refusal(self.node, &self.state);
+        self.shift_nominated(Shift::In);
+        refusal
     }
 }
 
@@ -58,9 +75,9 @@ pub(super) fn select<'a>(
         return Err(Refusal::final_for("No preemption victims found for incoming pod"));
     }
     weaker.sort_by_key(|pod| importance(pod));
-    let nominated: Vec<&'a Arc<Pod>> = those_ahead(view, fit.pod, name).collect();
-    let mut thought = Thought { fit, node, state: state.clone() };
-    nominated.iter().for_each(|pod| thought.shift(pod, Shift::In));
+    let nominated = those_ahead(view, fit.pod, name).collect();
+    let mut thought = Thought { fit, node, state: state.clone(), nominated };
+    thought.shift_nominated(Shift::In);
     weaker.iter().for_each(|pod| thought.shift(pod, Shift::Out));
     let (refusal, gone, violations) = match thought.refusal() {
         Some(refusal) => (Some(refusal), weaker, 0),
@@ -70,7 +87,7 @@ pub(super) fn select<'a>(
         }
     };
     gone.iter().for_each(|pod| thought.shift(pod, Shift::In));
-    nominated.iter().for_each(|pod| thought.shift(pod, Shift::Out));
+    thought.shift_nominated(Shift::Out);
     match refusal {
         Some(refusal) => Err(refusal),
         None => Ok(Victims { node, pods: gone, violations }),
