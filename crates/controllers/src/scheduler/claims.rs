@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use rekindle_types::local_path::SELECTED_NODE;
+use k8s_openapi::api::storage::v1::StorageClass;
+use rekindle_types::local_path::{PROVISIONER, SELECTED_NODE};
 use serde_json::json;
 
 use super::refusal::Refusal;
@@ -13,7 +14,7 @@ use crate::volumes::{
     Origin, annotation, candidates, claims_of, class_name, is_bound, is_of, makes_volumes,
     not_owner, waits_for_pod, wanted_size, wanted_volume,
 };
-use crate::{Kind, NamespacedName, Object, View, owners, pods};
+use crate::{Kind, NamespacedName, Object, View, cluster, owners, pods};
 
 /// The claims of a pod that may be scheduled.
 #[derive(Default)]
@@ -31,8 +32,38 @@ struct Waiting<'v> {
     claim: &'v Arc<PersistentVolumeClaim>,
     /// The volumes that it may have, the best first.
     candidates: Vec<&'v Arc<PersistentVolume>>,
-    /// Whether one is made for it where there is none.
-    is_made: bool,
+    /// Who makes one for it where there is none.
+    maker: Maker,
+}
+
+/// Who makes a volume for a claim.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    /// Nobody.
+    None,
+    /// The node where it is to lie.
+    Node,
+    /// Somebody who does not depend on a node.
+    Other,
+}
+
+impl Maker {
+    fn of(class: &StorageClass) -> Self {
+        match (makes_volumes(class), class.provisioner.as_str()) {
+            (false, _) => Self::None,
+            (true, PROVISIONER) => Self::Node,
+            (true, _) => Self::Other,
+        }
+    }
+
+    /// Whether a volume can be had on this node: a node that is not heard of makes none.
+    fn serves(self, node: &Node) -> bool {
+        match self {
+            Self::None => false,
+            Self::Node => !cluster::is_silent(node),
+            Self::Other => true,
+        }
+    }
 }
 
 impl<'v> Claims<'v> {
@@ -83,8 +114,8 @@ impl<'v> Claims<'v> {
         if let Some(class) = class.filter(|class| volume.is_none() && waits_for_pod(class)) {
             // A claim behind two volumes of the pod waits for one.
             if !self.waiting.iter().any(|waiting| Arc::ptr_eq(waiting.claim, claim)) {
-                let (candidates, is_made) = (candidates(view, claim), makes_volumes(class));
-                self.waiting.push(Waiting { claim, candidates, is_made });
+                let (candidates, maker) = (candidates(view, claim), Maker::of(class));
+                self.waiting.push(Waiting { claim, candidates, maker });
             }
             return Ok(());
         }
@@ -125,7 +156,7 @@ impl<'v> Claims<'v> {
                     && !given.iter().any(|given| Arc::ptr_eq(given, volume))
             });
             given.extend(found);
-            found.is_some() || waiting.is_made
+            found.is_some() || waiting.maker.serves(node)
         })
     }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::events::{Note, Severity};
 use crate::garbage::without_finalizer;
 use crate::plan::{Part, Write};
-use crate::{NamespacedName, Object, Plan, View, owners, scheduler};
+use crate::{NamespacedName, Object, Plan, View, cluster, owners, scheduler};
 
 /// Keeps a claim until no pod uses it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -96,19 +96,23 @@ fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
     let waits = class.is_some_and(|class| waits_for_pod(class));
     let selected = annotation(claim, local_path::SELECTED_NODE).filter(|_| waits);
     let node = selected.and_then(|node| view.node(&NamespacedName::new("", node)));
-    if selected.is_some() && node.is_none() {
+    let fits =
+        |volume: &PersistentVolume| node.is_none_or(|node| scheduler::fits_volume(volume, node));
+    let found = candidates.into_iter().find(|volume| fits(volume));
+    let is_asked = annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER);
+    let is_of_node = class.is_some_and(|class| class.provisioner == local_path::PROVISIONER);
+    let is_to_make = is_asked || (is_of_node && found.is_none());
+    if selected.is_some() && node.is_none_or(|node| is_to_make && cluster::is_silent(node)) {
         return deselect(claim, plan);
     }
-    if annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER) {
+    if is_asked {
         return; // its node makes one
     }
     if waits && node.is_none() {
         let text = "waiting for first consumer to be created before binding".to_owned();
         return say(claim, Severity::Normal, "WaitForFirstConsumer", text, plan);
     }
-    let fits =
-        |volume: &PersistentVolume| node.is_none_or(|node| scheduler::fits_volume(volume, node));
-    match candidates.into_iter().find(|volume| fits(volume)) {
+    match found {
         Some(volume) => bind(claim, volume, plan),
         // What the node had for it went to another claim.
         None if node.is_some() && !class.is_some_and(|class| makes_volumes(class)) => {
@@ -118,7 +122,8 @@ fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
     }
 }
 
-/// Has the scheduler choose a node again. A volume that was asked of the node is not made there any more.
+/// Has the scheduler choose a node again: the one that was chosen is gone, or is not heard of and would have had to make the volume,
+/// or has none left. A volume that was asked of the node is not made there any more.
 fn deselect(claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
     let mut annotations = json!({local_path::SELECTED_NODE: null});
     if annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER) {

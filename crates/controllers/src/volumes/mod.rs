@@ -21,12 +21,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
+    Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
 };
 use rekindle_types::local_path;
 use serde_json::{Value, json};
 
-use crate::{Change, Key, Kind, NamespacedName, Object, View, owners, pods};
+use crate::{Change, Key, Kind, NamespacedName, Object, View, cluster, owners, pods};
 pub(crate) use claim::{
     annotation, class_name, makes_volumes, reconcile as reconcile_claim, waits_for_pod,
 };
@@ -101,7 +101,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             keys.extend(claims_that_may_want(view, &name.name));
         }
         Object::StorageClass(_) => keys.extend(claims_that_may_want(view, "")),
-        Object::Node(_) if change.is_removal() => {
+        Object::Node(node) if change.is_removal() || is_lost(change, node) => {
             keys.extend(claims_selected_for(view, &name.name))
         }
         Object::Pod(pod) => {
@@ -133,6 +133,13 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         | Object::Namespace(_)
         | Object::Metadata(..) => {}
     }
+}
+
+/// True when the node is not heard of any more.
+fn is_lost(change: &Change, node: &Node) -> bool {
+    let was_lost =
+        matches!(&change.before, Some(Object::Node(before)) if cluster::is_silent(before));
+    cluster::is_silent(node) && !was_lost
 }
 
 fn volumes_of(view: &View, claim: &NamespacedName) -> impl Iterator<Item = Key> {

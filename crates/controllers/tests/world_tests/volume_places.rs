@@ -273,3 +273,49 @@ fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
         assert_eq!(message(&world, "web"), Some(said), "{class:?} {happening}");
     }
 }
+
+/// A volume of the class local-path is made by its node: from one that is not heard of it never comes.
+#[test]
+fn a_claim_whose_node_falls_silent_before_it_made_the_volume_is_served_by_another() {
+    let everything = json!([{"operator": "Exists"}]);
+    // (the pod's tolerations, whether the volume was made, the node that is selected then)
+    for (tolerations, is_made, expected) in
+        [(json!([]), false, "b"), (everything.clone(), false, "b"), (json!([]), true, "a")]
+    {
+        let mut world = world();
+        local_path(&mut world);
+        world.create(claim("data", "local-path", 1));
+        let mut web = pod_with("web", "data");
+        web["spec"]["tolerations"] = tolerations.clone();
+        world.create(web);
+        world.settle();
+        assert_eq!(selected(&world, "data").as_deref(), Some("a"));
+        if is_made {
+            let mut made = local("made", "a", 1);
+            made["spec"]["storageClassName"] = json!("local-path");
+            let uid = get_claim(&world.api, "data").metadata.uid.clone();
+            made["spec"]["claimRef"] = json!({"namespace": "shop", "name": "data", "uid": uid});
+            world.create(made);
+            world.settle();
+        }
+        let ready = |world: &mut World, node: &str, status: &str| {
+            let conditions = json!([{"type": "Ready", "status": status}]);
+            world
+                .api
+                .change(&id(Kind::Node, node), |node| node["status"]["conditions"] = conditions);
+            world.settle();
+        };
+        ready(&mut world, "a", "False");
+        assert_eq!(selected(&world, "data").as_deref(), Some("a"), "it is there, and may make it");
+        ready(&mut world, "a", "Unknown");
+        assert_eq!(selected(&world, "data").as_deref(), Some(expected), "{tolerations} {is_made}");
+        if is_made {
+            continue;
+        }
+        // Nobody is left who could make it, until one is heard of again; who tolerates everything asks nobody in vain.
+        ready(&mut world, "b", "Unknown");
+        assert_eq!(selected(&world, "data"), None, "{tolerations}");
+        ready(&mut world, "a", "True");
+        assert_eq!(selected(&world, "data").as_deref(), Some("a"), "{tolerations}");
+    }
+}
