@@ -20,6 +20,7 @@ use crate::behaviour::Behaviour;
 use crate::clocks::Skew;
 use crate::faults::{Fate, Faults, error_of};
 use crate::known_bugs::KnownBug;
+use crate::server::Room;
 use hooks::{Hooks, containers};
 pub use tally::Tally;
 
@@ -51,6 +52,8 @@ pub(crate) struct PodOnNode {
     pub(crate) pod: Arc<Pod>,
     pub(crate) node: String,
     journal: Option<Journal>,
+    /// The newest journal, which found no room: nothing that was asked for after it is done before it is written.
+    unwritten_journal: Option<Journal>,
     config: Config,
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     /// The sandbox that was torn down last; only the bug [`KnownBug::SandboxOfNamesake`] finds it again.
@@ -143,6 +146,7 @@ impl PodOnNode {
             pod,
             node: node.to_owned(),
             journal: None,
+            unwritten_journal: None,
             config,
             sandboxes: BTreeMap::new(),
             torn_down: None,
@@ -190,6 +194,7 @@ impl PodOnNode {
         self.clock = clock;
         let shown = clock.shows(now);
         self.incarnation += 1;
+        self.unwritten_journal = None;
         self.leading_on.clear();
         self.unanswered.clear();
         self.hooks.agent_crashed();
@@ -215,6 +220,15 @@ impl PodOnNode {
             true => self.delete(shown, spec_grace(&self.pod)),
             false => self.tell_deletion(shown),
         }
+    }
+
+    /// Its machine starts again, and nothing of it runs.
+    pub(crate) fn reboot(&mut self) {
+        self.containers.clear();
+        self.sandboxes.clear();
+        self.signalled.clear();
+        self.stopping.clear();
+        self.hooks.forget(|_| true);
     }
 
     fn end_all(&mut self, now: Tick) {
@@ -387,7 +401,12 @@ impl PodOnNode {
         let since = now.since(since);
         let now = self.clock.shows(now);
         let mut effects = Vec::new();
-        while let Some((id, action)) = self.core.poll_action() {
+        if let Some(journal) = self.unwritten_journal.take() {
+            self.persist(journal, faults);
+        }
+        while !self.waits_for_room()
+            && let Some((id, action)) = self.core.poll_action()
+        {
             if faults.dies_here(&self.node) {
                 self.died = true;
                 return effects;
@@ -456,7 +475,7 @@ impl PodOnNode {
         let answer =
             |millis, outcome| Effect::Answer(TickDuration::from_millis(millis), id, Ok(outcome));
         match action {
-            Action::Persist(journal) => self.journal = Some(*journal),
+            Action::Persist(journal) => self.persist(*journal, faults),
             Action::MountVolumes | Action::RefreshVolumes => {
                 self.leading_on.insert(id);
                 effects.push(answer(1, Outcome::Done));
@@ -521,6 +540,18 @@ impl PodOnNode {
             }
             Action::Finish => effects.push(Effect::Finished),
         }
+    }
+
+    fn persist(&mut self, journal: Journal, faults: &Faults) {
+        match faults.room() {
+            Room::Enough => self.journal = Some(journal),
+            Room::None => self.unwritten_journal = Some(journal),
+        }
+    }
+
+    /// Whether it goes on only when its journal can be written.
+    pub(crate) const fn waits_for_room(&self) -> bool {
+        self.unwritten_journal.is_some()
     }
 
     fn set_up(&mut self, attempt: SandboxAttempt) -> Outcome {

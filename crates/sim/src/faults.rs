@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::entropy::Seeded;
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
+use crate::server::Room;
 
 /// The latest a late answer is.
 const LATE_MAX_MILLIS: u64 = 20_000;
@@ -65,6 +66,8 @@ pub enum Deed {
     CrashAgent(u64),
     /// The agent of the node dies before its action of this number from now, counted from 0.
     CrashAgentBefore(u64, u64),
+    /// The machine of the node starts again: its containers and sandboxes are gone, and nobody saw them end.
+    Reboot(u64),
     /// The process of the controllers dies and starts again.
     CrashControllers,
     /// The engine's machine loses power in its next write: API, controllers and agents start again.
@@ -83,7 +86,7 @@ pub enum Deed {
     ClockStep(TickDuration),
     /// Somebody sets the wall clock, by so many seconds to and fro. A process reads it when it starts, and counts by itself then.
     WallClock(i64),
-    /// The disk of the API is full for so long: nothing is written, and reads go on.
+    /// The disk is full for so long: neither the API nor agents write anything, and reads go on.
     FullDisk(TickDuration),
     /// A user deletes a pod; the number is taken modulo the pods.
     DeletePod(u64),
@@ -104,6 +107,7 @@ impl Deed {
             | Self::RestartPod(..) => true,
             Self::CrashAgent(_)
             | Self::CrashAgentBefore(..)
+            | Self::Reboot(_)
             | Self::CrashControllers
             | Self::PowerLoss(_)
             | Self::DeafControllers(..)
@@ -147,6 +151,8 @@ pub struct Faults {
     dying: BTreeMap<String, u64>,
     /// Nodes whose agents do not die: they could not start again, for want of a network.
     spared: BTreeSet<String>,
+    /// On the disk that journals are written to.
+    room: Room,
     actions: u64,
     pub(crate) bug: Option<KnownBug>,
 }
@@ -168,6 +174,7 @@ impl Faults {
             crashes: BTreeSet::new(),
             dying: BTreeMap::new(),
             spared: BTreeSet::new(),
+            room: Room::Enough,
             actions: 0,
             bug: None,
         }
@@ -205,6 +212,16 @@ impl Faults {
     /// How many actions agents have begun.
     pub const fn actions(&self) -> u64 {
         self.actions
+    }
+
+    /// The disk of the agents is full, or has room.
+    pub(crate) fn set_room(&mut self, room: Room) {
+        self.room = room;
+    }
+
+    /// What is left of it.
+    pub(crate) const fn room(&self) -> Room {
+        self.room
     }
 
     /// Whether the agent of a node dies before it carries its next action out. One that is spared dies at the next action of

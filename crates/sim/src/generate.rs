@@ -274,8 +274,9 @@ impl Draw {
         for _ in 0..self.index(10) {
             let (at, pick) = (self.moment(), self.entropy.next());
             let lasts = TickDuration::from_secs(1 + self.entropy.below(180));
-            let deed = match self.index(13) {
+            let deed = match self.index(14) {
                 0 => Deed::CrashAgent(pick),
+                13 => Deed::Reboot(pick),
                 12 => Deed::CrashAgentBefore(pick, self.entropy.below(30)),
                 1 => Deed::CrashControllers,
                 2 => Deed::PowerLoss(Sync::Before),

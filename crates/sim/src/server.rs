@@ -45,6 +45,8 @@ struct Inner {
     now: Tick,
     figures: Figures,
     power: Power,
+    /// Power fails in the commit after so many more.
+    power_fails: Option<(u64, Sync)>,
     /// The newest revision that somebody was told of.
     acknowledged: u64,
     /// Pods whose eviction was granted, as they were before.
@@ -116,6 +118,7 @@ impl Server {
             now,
             figures: Figures::default(),
             power: Power::On,
+            power_fails: None,
             acknowledged: 0,
             evicted: Vec::new(),
             opened,
@@ -138,13 +141,9 @@ impl Server {
         Ok((server, watch, found))
     }
 
-    /// Power will be lost in the next commit.
-    pub(crate) fn lose_power(&self, sync: Sync) {
-        let mut inner = self.inner();
-        if inner.power == Power::On {
-            inner.disk.inject(sync.fault());
-            inner.power = Power::Failing;
-        }
+    /// Power will be lost in the commit after so many.
+    pub(crate) fn lose_power(&self, after: u64, sync: Sync) {
+        self.inner().power_fails.get_or_insert((after, sync));
     }
 
     /// Whether power was lost.
@@ -155,6 +154,7 @@ impl Server {
     /// Power stays on.
     pub(crate) fn heal(&self) {
         let mut inner = self.inner();
+        inner.power_fails = None;
         if inner.power == Power::Failing {
             inner.disk.forget_faults();
             inner.power = Power::On;
@@ -302,6 +302,7 @@ impl Server {
         let answer: Option<Answer> = match self.api.handle(&request) {
             Outcome::Answer(answer) => Some(answer),
             Outcome::Write(mut write) => {
+                inner.commit_begins();
                 // a commit that fails answers the writes that it was for
                 if inner.committer.commit_pending().is_err() && inner.power == Power::Failing {
                     inner.power = Power::Lost;
@@ -360,6 +361,20 @@ impl Server {
 
     fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// The commit is told when it is the one in which power is lost.
+    fn commit_begins(&mut self) {
+        match self.power_fails.take() {
+            Some((0, sync)) if self.power == Power::On => {
+                self.disk.inject(sync.fault());
+                self.power = Power::Failing;
+            }
+            Some((left, sync)) => self.power_fails = Some((left.saturating_sub(1), sync)),
+            None => {}
+        }
     }
 }
 

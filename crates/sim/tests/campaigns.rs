@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_pod::Config;
 use rekindle_sim::{
-    Behaviour, Campaign, Change, Deed, Exits, Faults, KnownBug, Rates, Relief, World,
+    Behaviour, Campaign, Change, Deed, Exits, Faults, KnownBug, Rates, Relief, Sync, Tally, World,
 };
+use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::json;
 
@@ -41,11 +42,23 @@ fn where_only_agents_die_everything_ends_as_without_it_and_nothing_is_started_mo
     }
 }
 
-/// Two pods with all that a start takes, for a minute; the agent dies before this action. How many actions there were, how often
-/// containers were started, and how it ends.
-fn start(dies_before: Option<u64>) -> (u64, usize, BTreeMap<String, String>) {
+/// What came of pods with all that a start takes.
+#[derive(Debug, PartialEq)]
+struct Ended {
+    /// How many processes were started, and the rest.
+    tally: Tally,
+    /// What there is.
+    state: BTreeMap<String, String>,
+}
+
+/// When something is done to pods that have started.
+const LATER: TickDuration = TickDuration::from_secs(30);
+
+/// A world of one node and this many pods, with an init container, a sidecar, probes and hooks.
+fn started(replicas: u64, dies_before: Option<u64>) -> World {
+    let hook = json!({"exec": {"command": ["true"]}});
     let container = json!({
-        "name": "app", "image": "app:1", "lifecycle": {"postStart": {"exec": {"command": ["true"]}}},
+        "name": "app", "image": "app:1", "lifecycle": {"postStart": hook, "preStop": hook},
         "readinessProbe": {"tcpSocket": {"port": 80}}, "startupProbe": {"tcpSocket": {"port": 80}},
     });
     let setup = json!({"name": "setup", "image": "app:1"});
@@ -53,7 +66,7 @@ fn start(dies_before: Option<u64>) -> (u64, usize, BTreeMap<String, String>) {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {
-            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
             "template": {
                 "metadata": {"labels": {"app": "web"}},
                 "spec": {"initContainers": [setup, sidecar], "containers": [container]},
@@ -66,19 +79,64 @@ fn start(dies_before: Option<u64>) -> (u64, usize, BTreeMap<String, String>) {
     let mut world = World::new(5, 1, vec![setup], Config::default()).unwrap();
     world.set_faults(Faults::new(5, Rates::default(), dies_before.into_iter().collect()));
     world.apply(&deployment).unwrap();
-    world.run_until(TickDuration::from_secs(60)).unwrap();
-    assert_eq!(world.broken_promise(), None, "the agent died before action {dies_before:?}");
-    assert_eq!(world.unsettled(), Vec::<String>::new(), "action {dies_before:?}");
-    assert_eq!(world.miscounted(), Vec::<String>::new(), "action {dies_before:?}");
-    (world.actions(), world.starts(), world.end_state())
+    world
+}
+
+/// Lets it come to rest, in which every promise is kept.
+fn at_rest(world: &mut World, what: &str) -> Ended {
+    world.run_until(TickDuration::from_secs(120)).unwrap();
+    let trace = || world.trace().last_lines().collect::<Vec<_>>().join("\n");
+    assert_eq!(world.broken_promise(), None, "{what}\n{}", trace());
+    assert_eq!(world.unsettled(), Vec::<String>::new(), "{what}\n{}", trace());
+    assert_eq!(world.miscounted(), Vec::<String>::new(), "{what}\n{}", trace());
+    Ended { tally: world.tally(), state: world.end_state() }
 }
 
 #[test]
 fn an_agent_that_dies_before_any_action_of_a_start_starts_nothing_twice() {
-    let (actions, starts, end_state) = start(None);
-    for action in 0..actions {
-        let (_, starts_then, end_state_then) = start(Some(action));
-        assert_eq!((starts_then, &end_state_then), (starts, &end_state), "before action {action}");
+    let mut plain = started(2, None);
+    let expected = at_rest(&mut plain, "nobody dies");
+    for action in 0..plain.actions() {
+        let what = format!("the agent died before action {action}");
+        assert_eq!(at_rest(&mut started(2, Some(action)), &what), expected, "{what}");
+    }
+}
+
+#[test]
+fn an_agent_that_dies_before_any_action_of_an_end_or_a_restart_does_nothing_twice() {
+    for deed in [
+        Deed::DeletePod(0),
+        Deed::RestartPod(0, Rung::Pod),
+        Deed::EndContainer(0, ExitStatus::OomKilled),
+    ] {
+        let run = |dies_before| {
+            let mut world = started(1, dies_before);
+            world.do_at(LATER, deed.clone());
+            world
+        };
+        let mut plain = run(None);
+        plain.run_until(TickDuration::from_secs(29)).unwrap();
+        let before = plain.actions();
+        let expected = at_rest(&mut plain, "nobody dies");
+        assert!(plain.actions() > before, "{deed:?} does nothing");
+        for action in before..plain.actions() {
+            let what = format!("{deed:?}: the agent died before action {action}");
+            assert_eq!(at_rest(&mut run(Some(action)), &what), expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn power_that_is_lost_in_any_commit_of_a_start_costs_nothing_that_was_promised() {
+    let mut plain = started(1, None);
+    let expected = at_rest(&mut plain, "power stays").state;
+    for commit in 0..plain.figures().writes {
+        for sync in [Sync::Before, Sync::After] {
+            let what = format!("power was lost {sync:?} the sync of commit {commit}");
+            let mut world = started(1, None);
+            world.lose_power_after(commit, sync);
+            assert_eq!(at_rest(&mut world, &what).state, expected, "{what}");
+        }
     }
 }
 
@@ -269,4 +327,29 @@ fn an_agent_that_is_to_die_while_its_node_has_no_network_loses_nothing() {
         let dies = Deed::CrashAgentBefore(0, action);
         passes(&campaign(&[(60, lost()), (61, dies), (62, ended)], Vec::new()));
     }
+}
+
+#[test]
+fn a_machine_that_starts_again_has_its_pods_back() {
+    let reboot = || Deed::Reboot(0);
+    survives(&[(60, reboot())]);
+    survives(&[(60, Deed::DeletePod(0)), (61, reboot()), (62, reboot())]);
+    survives(&[(60, Deed::RestartPod(1, Rung::Pod)), (60, reboot())]);
+    survives(&[(60, Deed::WallClock(-3_600)), (61, reboot())]);
+}
+
+#[test]
+fn a_journal_that_finds_no_room_holds_up_what_depends_on_it_and_nothing_longer() {
+    let full = || Deed::FullDisk(TickDuration::from_secs(60));
+    let ended = || Deed::EndContainer(0, ExitStatus::OomKilled);
+    let restarts = |until| {
+        let made = campaign(&[(60, full()), (61, ended())], Vec::new());
+        let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
+        made.deeds.iter().for_each(|(at, deed)| world.do_at(*at, deed.clone()));
+        made.objects.iter().for_each(|object| world.apply(object).unwrap());
+        world.run_until(TickDuration::from_secs(until)).unwrap();
+        world.starts()
+    };
+    assert_eq!((restarts(60), restarts(119), restarts(130)), (3, 3, 4));
+    survives(&[(60, full()), (61, ended()), (70, Deed::CrashAgent(0))]);
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::budgets::Watched;
 use super::{BEGIN, Happening, MERGE_PATCH, World, collection, path};
+use crate::agent::PodOnNode;
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, Sync};
 use crate::known_bugs::KnownBug;
@@ -36,6 +37,11 @@ impl World {
         self.watched = Watched::Ladders;
     }
 
+    /// Power is lost in the commit after so many.
+    pub fn lose_power_after(&mut self, commits: u64, sync: Sync) {
+        self.server.lose_power(commits, sync);
+    }
+
     /// How many actions agents have begun.
     pub const fn actions(&self) -> u64 {
         self.faults.actions()
@@ -56,6 +62,7 @@ impl World {
         self.faults.stop();
         self.server.heal();
         self.server.set_full(Room::Enough);
+        self.write_journals();
         self.hear(Relief::Relist);
         let nodes = std::mem::take(&mut self.deaf);
         for node in nodes.into_keys() {
@@ -123,6 +130,7 @@ impl World {
                     self.crash_agent(&node);
                 }
             }
+            Deed::Reboot(pick) => self.reboot(pick),
             Deed::CrashAgentBefore(pick, number) => {
                 if let Some(node) = self.node(pick) {
                     self.faults.crash_before(&node, number);
@@ -132,7 +140,7 @@ impl World {
             Deed::CrashControllers => self.crash_controllers(),
             Deed::PowerLoss(sync) => {
                 self.trace.add(self.now, &format!("power will be lost, {sync:?} the next sync"));
-                self.server.lose_power(sync);
+                self.server.lose_power(0, sync);
             }
             Deed::DeafControllers(lasts, relief) => {
                 if let Hearing::Well = self.hearing {
@@ -183,6 +191,7 @@ impl World {
             Deed::FullDisk(lasts) => {
                 self.trace.add(self.now, "the disk is full");
                 self.server.set_full(Room::None);
+                self.faults.set_room(Room::None);
                 self.full_until = self.full_until.max(self.now + lasts);
                 self.later(lasts, Happening::DiskHasRoom);
             }
@@ -220,6 +229,16 @@ impl World {
     fn node(&self, pick: u64) -> Option<String> {
         let count = u64::try_from(self.nodes.len()).unwrap_or(1);
         self.nodes.iter().nth(usize::try_from(pick % count).unwrap_or(0)).cloned()
+    }
+
+    /// The machine of a node starts again: nothing runs there any more, and its journals are as they were synced.
+    fn reboot(&mut self, pick: u64) {
+        let Some(node) = self.node(pick).filter(|node| !self.cut_off.contains_key(node)) else {
+            return;
+        };
+        self.trace.add(self.now, &format!("the machine of {node} starts again"));
+        self.pods.values_mut().filter(|pod| pod.node == node).for_each(PodOnNode::reboot);
+        self.crash_agent(&node);
     }
 
     fn end_container(&mut self, pick: u64, status: ExitStatus) {
@@ -306,7 +325,16 @@ impl World {
         if self.full_until <= self.now {
             self.trace.add(self.now, "the disk has room again");
             self.server.set_full(Room::Enough);
+            self.write_journals();
         }
+    }
+
+    /// Journals that found no room are written, and their pods go on.
+    fn write_journals(&mut self) {
+        self.faults.set_room(Room::Enough);
+        let waiting = self.pods.iter().filter(|(_, pod)| pod.waits_for_room());
+        let waiting: Vec<String> = waiting.map(|(uid, _)| uid.clone()).collect();
+        waiting.iter().for_each(|uid| self.act(uid));
     }
 
     /// After power was lost: API, controllers and all agents that can reach them start again from what was synced.
