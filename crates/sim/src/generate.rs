@@ -93,13 +93,17 @@ impl Draw {
         }
         if self.once_in(2) {
             let template = self.template("db");
-            campaign.objects.push(json!({
+            let mut set = json!({
                 "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
                 "spec": {
                     "replicas": 1 + self.index(3), "serviceName": "db",
                     "selector": {"matchLabels": {"app": "db"}}, "template": template,
                 },
-            }));
+            });
+            if self.once_in(2) {
+                set["spec"]["volumeClaimTemplates"] = json!([claim()]);
+            }
+            campaign.objects.push(set);
         }
         if self.once_in(2) {
             campaign.objects.push(json!({
@@ -296,6 +300,13 @@ impl Draw {
             campaign.deeds.push((at, deed));
         }
     }
+}
+
+fn claim() -> Value {
+    json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    })
 }
 
 fn container(name: &str) -> Value {

@@ -353,3 +353,19 @@ fn a_journal_that_finds_no_room_holds_up_what_depends_on_it_and_nothing_longer()
     assert_eq!((restarts(60), restarts(119), restarts(130)), (3, 3, 4));
     survives(&[(60, full()), (61, ended()), (70, Deed::CrashAgent(0))]);
 }
+
+#[test]
+fn claims_get_their_volumes_once_whatever_becomes_of_the_writes() {
+    let rates =
+        Rates { write_lost: 200, write_unsaid: 200, write_conflict: 100, ..Rates::default() };
+    for seed in 1..=3 {
+        let deeds = [(1, Deed::LoseNode(0, TickDuration::from_secs(30))), (70, Deed::DeletePod(0))];
+        let mut made = Campaign { seed, rates, ..campaign(&deeds, Vec::new()) };
+        made.objects[1]["spec"]["replicas"] = json!(2);
+        made.objects[1]["spec"]["volumeClaimTemplates"] = json!([{
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }]);
+        passes(&made);
+    }
+}
