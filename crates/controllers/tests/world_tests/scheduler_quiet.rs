@@ -13,7 +13,7 @@ use crate::world::{World, id};
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 /// Each is some forty looks at a small cluster.
-const CASES: u32 = 64;
+const CASES: u32 = 256;
 const APPS: [&str; 2] = ["one", "two"];
 
 /// What a pod thinks of others.
@@ -58,18 +58,22 @@ enum Happening {
     Goes(u8),
     /// Its node gets one pod on: it runs, or it ends when it is to.
     GetsOn(u8),
+    /// One of those that are to end is gone.
+    IsGone(u8),
     Finishes(u8),
     LooksDifferent(u8, usize),
     Node(usize, NodeChange),
+    /// The same to a node where room is being made, if there is one.
+    NodeInTheMaking(NodeChange),
     NamespaceIsLabelled(bool),
     TimePasses(u8),
 }
 
 fn stance() -> impl Strategy<Value = Stance> {
-    let key = || prop_oneof![Just("zone"), Just("kubernetes.io/hostname")];
+    let key = || prop_oneof![3 => Just("zone"), 1 => Just("kubernetes.io/hostname")];
     prop_oneof![
         4 => Just(Stance::Indifferent),
-        3 => (0..2usize, key()).prop_map(|(app, key)| Stance::Shuns(app, key)),
+        4 => (0..2usize, key()).prop_map(|(app, key)| Stance::Shuns(app, key)),
         1 => (0..2usize).prop_map(Stance::ShunsByNamespace),
         1 => (0..2usize, key()).prop_map(|(app, key)| Stance::Wants(app, key)),
         1 => Just(Stance::IsSpread),
@@ -80,7 +84,9 @@ fn wish() -> impl Strategy<Value = Wish> {
     let port = prop_oneof![3 => Just(0), 1 => 1..3u8];
     let tolerates = prop_oneof![9 => Just(false), 1 => Just(true)];
     let node = prop_oneof![6 => Just(None), 1 => (0..3usize).prop_map(Some)];
-    (1..5u8, 0..3i32, port, 0..2usize, stance(), tolerates, node).prop_map(
+    let cpus = prop_oneof![3 => 1..3u8, 2 => 3..5u8];
+    let priority = prop_oneof![2 => Just(0), 1 => 1..3i32];
+    (cpus, priority, port, 0..2usize, stance(), tolerates, node).prop_map(
         |(cpus, priority, port, app, stance, tolerates, node)| Wish {
             cpus,
             priority,
@@ -112,9 +118,11 @@ fn happening() -> impl Strategy<Value = Happening> {
         8 => wish().prop_map(Happening::Comes),
         2 => any::<u8>().prop_map(Happening::Goes),
         5 => any::<u8>().prop_map(Happening::GetsOn),
+        3 => any::<u8>().prop_map(Happening::IsGone),
         1 => any::<u8>().prop_map(Happening::Finishes),
         1 => (any::<u8>(), 0..2usize).prop_map(|(pod, app)| Happening::LooksDifferent(pod, app)),
         4 => (0..3usize, node_change()).prop_map(|(node, change)| Happening::Node(node, change)),
+        2 => node_change().prop_map(Happening::NodeInTheMaking),
         1 => any::<bool>().prop_map(Happening::NamespaceIsLabelled),
         1 => (0..20u8).prop_map(Happening::TimePasses),
     ]
@@ -201,6 +209,18 @@ fn change_node(world: &mut World, number: usize, change: NodeChange) {
     }
 }
 
+/// Pods that keep their node full and others away from its whole zone.
+fn fill(world: &mut World) {
+    for (number, cpus, stance) in
+        [(100, 1, Stance::Shuns(0, "zone")), (101, 3, Stance::Indifferent)]
+    {
+        let wish =
+            Wish { cpus, priority: 2, port: 0, app: 1, stance, tolerates: false, node: Some(0) };
+        world.create(wanted(number, &wish));
+    }
+    world.settle();
+}
+
 fn happens(world: &mut World, number: usize, happening: &Happening) {
     let nth = |world: &World, n: u8| -> Option<(ObjectId, bool)> {
         let all = world.api.pods();
@@ -220,6 +240,14 @@ fn happens(world: &mut World, number: usize, happening: &Happening) {
                 world.kubelet_at(&pod);
             }
         }
+        Happening::IsGone(n) => {
+            let ends = |pod: &&Pod| pods::node(pod).is_some() && pods::is_terminating(pod);
+            let ending: Vec<_> = world.api.pods().into_iter().filter(ends).collect();
+            if let Some(pod) = ending.get(usize::from(*n) % ending.len().max(1)) {
+                let pod = id(Kind::Pod, pod.metadata.name.as_deref().unwrap());
+                world.api.pod_ended(&pod);
+            }
+        }
         Happening::Finishes(n) => {
             if let Some((pod, true)) = nth(world, *n) {
                 world.api.change(&pod, |pod| pod["status"]["phase"] = json!("Succeeded"));
@@ -231,6 +259,13 @@ fn happens(world: &mut World, number: usize, happening: &Happening) {
             }
         }
         Happening::Node(node, change) => change_node(world, *node, *change),
+        Happening::NodeInTheMaking(change) => {
+            let nominated = world.api.pods().into_iter().find_map(pods::nominated_node);
+            let number = NODES.iter().position(|name| Some(*name) == nominated);
+            if let Some(number) = number {
+                change_node(world, number, *change);
+            }
+        }
         Happening::NamespaceIsLabelled(is) => {
             world.api.change(&id(Kind::Namespace, "shop"), |shop| {
                 shop["metadata"]["labels"] = if *is { json!({"kept": "away"}) } else { json!({}) };
@@ -285,10 +320,14 @@ proptest! {
 
     #[test]
     fn when_all_is_quiet_no_pod_waits_that_could_be_helped(
+        is_filled in any::<bool>(),
         happenings in proptest::collection::vec(happening(), 1..40),
     ) {
         let mut world = World::new();
         (0..2).for_each(|number| add_node(&mut world, number));
+        if is_filled {
+            fill(&mut world);
+        }
         for (number, happening) in happenings.iter().enumerate() {
             happens(&mut world, number, happening);
             let undone = left_undone(&world);
