@@ -37,6 +37,18 @@ impl Shared {
         mount(&["-t", "tmpfs", "tmpfs", at.to_str().unwrap()]);
         fs::write(at.join("here"), name).unwrap();
     }
+
+    /// With device nodes that anybody may open.
+    fn mount_with_devices(&self, name: &str) {
+        let at = self.path().join(name);
+        mount(&["-t", "tmpfs", "tmpfs", at.to_str().unwrap()]);
+        for (node, kind) in [("disk", ["b", "1", "0"]), ("zero", ["c", "1", "5"])] {
+            let mut mknod = Command::new("mknod");
+            mknod.args(["-m", "666"]).arg(at.join(node)).args(kind);
+            assert!(mknod.status().unwrap().success(), "{node}");
+        }
+        fs::write(at.join("here"), name).unwrap();
+    }
 }
 
 impl Drop for Shared {
@@ -107,6 +119,37 @@ fn mounts_made_later_are_passed_on_as_far_as_is_asked_for() {
     let refused = world.block(world.rt().create_container(&spec)).unwrap_err().chain();
     assert!(Command::new("umount").arg(&alone).status().unwrap().success());
     assert!(refused.ends_with("but it is not a shared or slave mount"), "{refused}");
+}
+
+/// Among the host's users it makes the nodes itself; among its own it finds the host's.
+#[test]
+fn devices_of_a_mount_that_is_passed_on_later_stay_withheld() {
+    let own = Users::Own(UserRange { first: 1 << 30, length: 65_536 });
+    let make = "mknod disk b 1 0 && mknod zero c 1 5";
+    for (users, make) in [(Users::Host, make), (own, "test -b disk")] {
+        let (world, shared) = (World::new(), Shared::new());
+        let mut sandbox = world::sandbox_spec(world.sandbox());
+        sandbox.namespaces.users = users;
+        world.block(world.rt().run_sandbox(&sandbox)).unwrap();
+        let script = format!(
+            "until test -e /follows/late/here; do sleep 0.02; done; cd /follows/late; \
+             {make} && head -c 4 zero | wc -c; exec head -c 1 disk"
+        );
+        let mut spec = world.shell("web", 0, &script);
+        let options =
+            MountOptions { propagation: Propagation::HostToContainer, ..MountOptions::default() };
+        let source = MountSource::Host(shared.path().to_owned());
+        spec.mounts = vec![volume(source, "/follows", Access::ReadWrite, options)];
+        world.start(&spec);
+        match users {
+            Users::Host => shared.mount("late"),
+            Users::Own(_) => shared.mount_with_devices("late"),
+        }
+        let (_, exit) = world.next_exit();
+        let said = world::read_log(&spec.log_path);
+        assert!(said.contains("4\n") && said.contains("not permitted"), "{users:?}: {said}");
+        assert_ne!(exit.status.code(), 0, "{users:?}: {said}");
+    }
 }
 
 #[test]

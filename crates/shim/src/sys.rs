@@ -259,12 +259,14 @@ pub(crate) fn load_seccomp(program: &[u64]) -> Result<(), Errno> {
 }
 
 /// Loads a program of type `BPF_PROG_TYPE_CGROUP_DEVICE` and gives it to a cgroup of the unified hierarchy, where it stays as long as
-/// that. It takes the place of one that is there. Instructions lie in memory as the kernel reads them.
+/// that, beside those that are there. Cgroups beneath may have programs of their own, as a nested runtime makes them: what all
+/// of them allow is allowed. Instructions lie in memory as the kernel reads them.
 pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> Result<(), Errno> {
     const PROG_LOAD: libc::c_long = 5;
     const PROG_ATTACH: libc::c_long = 8;
     const PROG_TYPE_CGROUP_DEVICE: u32 = 15;
     const ATTACH_TYPE_CGROUP_DEVICE: u32 = 6;
+    const ALLOW_MULTI: u32 = 2;
     /// The first fields of `union bpf_attr` for each of the two commands; the rest is zero when it is not given.
     #[repr(C)]
     struct Load {
@@ -299,7 +301,7 @@ pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> 
         target: number(cgroup.as_raw_fd())?,
         program: number(loaded.as_raw_fd())?,
         attach_type: ATTACH_TYPE_CGROUP_DEVICE,
-        flags: 0,
+        flags: ALLOW_MULTI,
     };
     // SAFETY: the kernel only reads `attach`, whose size is given.
     check(unsafe {

@@ -1,14 +1,16 @@
-//! Which devices a container may open. Its mounts have no device nodes, so that it reaches those of its /dev and no others; one with
-//! `CAP_SYS_ADMIN` could mount a file system that has some. A program of its cgroup then lets it open what is in every
-//! container's /dev, as other runtimes do for all containers.
+//! Which devices a container may open. Its mounts have no device nodes, so that it reaches those of its /dev and no others. Two
+//! have mounts of which that is not known: one with `CAP_SYS_ADMIN` makes mounts itself, and into a volume that follows the host's
+//! mounts come those that the host makes later. A program of its cgroup then lets it open what is in every container's /dev, as other
+//! runtimes do for all containers.
 //!
-//! A privileged container has the host's devices; in a user namespace of its own the kernel opens no device node anywhere.
+//! A privileged container has the host's devices. In a user namespace of its own the kernel opens no device node on what the container
+//! mounts, but does on what the host does.
 
 use std::os::fd::AsFd;
 
 use super::cgroups::Cgroups;
 use crate::problem::Context;
-use crate::protocol::{Confinement, Failure, FailureKind, Privilege};
+use crate::protocol::{ContainerPlan, Failure, FailureKind, Privilege, Propagation};
 use crate::sys;
 use crate::users::Users;
 
@@ -25,47 +27,67 @@ const ALLOWED: [(i32, i32); 8] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0)
 
 /// Keeps the container from the host's devices, if nothing else does.
 pub(super) fn withhold(
-    confinement: &Confinement,
+    plan: &ContainerPlan,
     users: &Users,
     cgroups: &Cgroups,
 ) -> Result<(), Failure> {
-    let may_mount = confinement.capabilities & CAP_SYS_ADMIN != 0;
-    match (confinement.privilege, users) {
-        (Privilege::Confined, Users::Host) if may_mount => {}
-        (Privilege::Confined | Privilege::Privileged, Users::Host | Users::Own(_)) => return Ok(()),
-    }
+    let Some(why) = unguarded(plan, users) else { return Ok(()) };
     let Some(cgroup) = &cgroups.unified else {
-        let problem = "CAP_SYS_ADMIN: the node's devices can be withheld by the unified cgroup hierarchy only, and there is none";
+        let problem = format!(
+            "{why}: the node's devices can be withheld by the unified cgroup hierarchy only, and there is none"
+        );
         return Err(Failure::new(FailureKind::Config, problem));
     };
     sys::attach_device_program(&program(), cgroup.as_fd())
         .setup(|| "withhold the node's devices from the container".to_owned())
 }
 
-/// Anything may be made, and nothing but the allowed devices opened.
+/// What brings the container mounts on which device nodes could be opened.
+fn unguarded(plan: &ContainerPlan, users: &Users) -> Option<&'static str> {
+    match plan.confinement.privilege {
+        Privilege::Privileged => return None,
+        Privilege::Confined => {}
+    }
+    let follows = plan.mounts.iter().any(|mount| match mount.options.propagation {
+        Propagation::Private => false,
+        Propagation::HostToContainer | Propagation::Bidirectional => true,
+    });
+    let mounts = match users {
+        Users::Host => plan.confinement.capabilities & CAP_SYS_ADMIN != 0,
+        Users::Own(_) => false,
+    };
+    if follows {
+        Some("mountPropagation")
+    } else if mounts {
+        Some("CAP_SYS_ADMIN")
+    } else {
+        None
+    }
+}
+
+/// Anything may be made, and nothing but the allowed devices opened. Each jump goes over the answer that follows.
 fn program() -> Vec<u64> {
-    let allow = 9 + 2 * ALLOWED.len() + 2;
-    let to = |target: usize, from: usize| i16::try_from(target - from - 1).unwrap_or(i16::MAX);
-    let deny = allow - 2;
+    let answer = |allowed| [instruction(SET, 0, 0, 0, allowed), instruction(EXIT, 0, 0, 0, 0)];
     let mut code = vec![
         instruction(LOAD, 2, 1, 0, 0),
         instruction(MOVE, 3, 2, 0, 0),
         instruction(SHIFT_RIGHT, 3, 0, 0, 16),
-        instruction(IF_EQUAL, 3, 0, to(allow, 3), ACCESS_MKNOD),
-        instruction(AND, 2, 0, 0, 0xffff),
-        instruction(IF_OTHER, 2, 0, to(deny, 5), TYPE_CHARACTER),
-        instruction(LOAD, 4, 1, 4, 0),
-        instruction(LOAD, 5, 1, 8, 0),
-        instruction(IF_EQUAL, 4, 0, to(allow, 8), PTS),
+        instruction(IF_OTHER, 3, 0, 2, ACCESS_MKNOD),
     ];
+    code.extend(answer(1));
+    code.push(instruction(AND, 2, 0, 0, 0xffff));
+    code.push(instruction(IF_EQUAL, 2, 0, 2, TYPE_CHARACTER));
+    code.extend(answer(0));
+    code.push(instruction(LOAD, 4, 1, 4, 0));
+    code.push(instruction(LOAD, 5, 1, 8, 0));
+    code.push(instruction(IF_OTHER, 4, 0, 2, PTS));
+    code.extend(answer(1));
     for (major, minor) in ALLOWED {
-        code.push(instruction(IF_OTHER, 4, 0, 1, major));
-        code.push(instruction(IF_EQUAL, 5, 0, to(allow, code.len()), minor));
+        code.push(instruction(IF_OTHER, 4, 0, 3, major));
+        code.push(instruction(IF_OTHER, 5, 0, 2, minor));
+        code.extend(answer(1));
     }
-    for answer in [0, 1] {
-        code.push(instruction(SET, 0, 0, 0, answer));
-        code.push(instruction(EXIT, 0, 0, 0, 0));
-    }
+    code.extend(answer(0));
     code
 }
 
@@ -86,3 +108,8 @@ fn instruction(operation: u8, to: u8, from: u8, offset: i16, number: i32) -> u64
     let [n0, n1, n2, n3] = number.to_ne_bytes();
     u64::from_ne_bytes([operation, registers, o0, o1, n0, n1, n2, n3])
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#[path = "devices_tests.rs"]
+mod tests;

@@ -68,7 +68,7 @@ pub(crate) fn launch(
     place: Birthplace<'_>,
 ) -> Result<Launched, Failure> {
     let cgroups = cgroups::open(&plan.cgroup, sandbox)?;
-    devices::withhold(&plan.confinement, &sandbox.users, &cgroups)?;
+    devices::withhold(plan, &sandbox.users, &cgroups)?;
     let (status, child_status) = pipe()?;
     let (child_go, go) = pipe()?;
     let (ours, stdio) = stdio::open(plan.stdio)?;

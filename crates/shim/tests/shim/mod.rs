@@ -1,0 +1,177 @@
+//! The real shim, and plans for it. Needs root.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![allow(missing_docs, clippy::disallowed_methods, reason = "it drives a real process")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rekindle_shim::frame;
+use rekindle_shim::protocol::*;
+
+/// A shim with a sandbox, spoken to directly. Its containers end with it, also when a test fails.
+pub struct Shim {
+    dir: tempfile::TempDir,
+    /// Layers: on another file system, as overlayfs takes no layer that lies within another one (the host's root).
+    images: tempfile::TempDir,
+    child: Child,
+    socket: UnixStream,
+    input: Vec<u8>,
+    seq: u64,
+}
+
+impl Shim {
+    pub fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("rekindle-hostile-").tempdir().unwrap();
+        let images = tempfile::Builder::new().prefix("rekindle-").tempdir_in("/dev/shm").unwrap();
+        fs::create_dir(images.path().join("image")).unwrap();
+        for name in ["sandbox", "sandbox/shm", "outside", "logs", "volume"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::write(dir.path().join("outside/secret"), "secret").unwrap();
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let socket = UnixStream::connect(&path).unwrap();
+        let sandbox = fs::File::open(dir.path().join("sandbox")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_rekindle-shim"))
+            .stdin(Stdio::from(OwnedFd::from(listener)))
+            .stdout(Stdio::from(OwnedFd::from(sandbox)))
+            .spawn()
+            .unwrap();
+        let mut shim = Self { dir, images, child, socket, input: Vec::new(), seq: 0 };
+        let plan = SandboxPlan {
+            hostname: "hostile".to_owned(),
+            sysctls: Vec::new(),
+            shm_bytes: 1 << 20,
+            mount_point: shim.text("sandbox/shm"),
+            namespaces: NamespacesPlan::default(),
+        };
+        assert_eq!(shim.call(Request::Configure(plan)), Ok(Answer::Done));
+        shim
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        let dir = if name.starts_with("image") { &self.images } else { &self.dir };
+        dir.path().join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    pub fn next(&mut self) -> Message {
+        loop {
+            if let Some(message) = frame::take(&mut self.input).unwrap() {
+                return message;
+            }
+            let mut buffer = [0; 4096];
+            let count = self.socket.read(&mut buffer).unwrap();
+            assert_ne!(count, 0, "the shim is gone");
+            self.input.extend_from_slice(&buffer[..count]);
+        }
+    }
+
+    pub fn call(&mut self, request: Request) -> Result<Answer, Failure> {
+        self.seq += 1;
+        let mut output = Vec::new();
+        frame::write(&Call { seq: self.seq, request }, &mut output).unwrap();
+        self.socket.write_all(&output).unwrap();
+        match self.next() {
+            Message::Answer { seq, result } if seq == self.seq => result,
+            message => panic!("{message:?}"),
+        }
+    }
+
+    /// A container that runs `script`, with the folder `image` over the host's root.
+    pub fn plan(&self, script: &str) -> ContainerPlan {
+        ContainerPlan {
+            slot: format!("web-{}", self.seq),
+            root: RootPlan {
+                lower_dirs: vec![self.text("image"), "/".to_owned()],
+                mount_point: self.text("sandbox/shm"),
+                upper: Upper::Tmpfs { size_bytes: 16 << 20 },
+                access: Access::ReadWrite,
+                mask: Vec::new(),
+            },
+            mounts: Vec::new(),
+            process: ProcessPlan {
+                argv: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+                env: Vec::new(),
+                working_dir: "/".to_owned(),
+                user: UserPlan {
+                    image_user: String::new(),
+                    uid: None,
+                    gid: None,
+                    groups: Vec::new(),
+                    root: RootUser::Allowed,
+                    image_groups: ImageGroups::Merged,
+                },
+            },
+            confinement: Confinement {
+                privilege: Privilege::Confined,
+                capabilities: 0xa804_25fb,
+                escalation: Escalation::Refused,
+                seccomp: Vec::new(),
+                masked_paths: vec!["/proc/timer_list".to_owned(), "/sys/firmware".to_owned()],
+                read_only_paths: vec!["/proc/sys".to_owned()],
+            },
+            cgroup: CgroupPlan::default(),
+            stdio: StdioPlan::default(),
+            processes: PidNamespacePlan::default(),
+            log: LogPlan {
+                dir: self.text("logs"),
+                file: format!("{}.log", self.seq),
+                max_bytes: 1 << 20,
+                max_files: 2,
+            },
+        }
+    }
+
+    pub fn volume(&self, sub_path: Option<&str>, destination: &str) -> MountPlan {
+        MountPlan {
+            source: self.text("volume"),
+            layers: Vec::new(),
+            sub_path: sub_path.map(str::to_owned),
+            destination: destination.to_owned(),
+            access: Access::ReadWrite,
+            options: MountOptions::default(),
+        }
+    }
+
+    pub fn create(&mut self, plan: ContainerPlan) -> Result<Answer, Failure> {
+        self.call(Request::Create(Box::new(plan)))
+    }
+
+    /// Runs it to its end; answers exit code and log.
+    pub fn run(&mut self, plan: ContainerPlan) -> (ExitCause, String) {
+        let (slot, log) = (plan.slot.clone(), self.path("logs").join(&plan.log.file));
+        assert!(matches!(self.create(plan), Ok(Answer::Created(_))));
+        self.call(Request::Start { slot: slot.clone() }).unwrap();
+        match self.next() {
+            Message::Exited { slot: ended, exit } if ended == slot => {
+                (exit.cause, fs::read_to_string(log).unwrap())
+            }
+            message => panic!("{message:?}"),
+        }
+    }
+
+    pub fn assert_outside_is_untouched(&self) {
+        let names: Vec<_> = fs::read_dir(self.path("outside"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["secret"]);
+        assert_eq!(fs::read_to_string(self.path("outside/secret")).unwrap(), "secret");
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
