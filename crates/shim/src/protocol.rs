@@ -386,6 +386,10 @@ pub struct RootPlan {
     pub access: Access,
     /// Paths in the image that must not be seen; absent ones are no matter.
     pub mask: Vec<String>,
+    /// Folders of the image, made when absent, that the container may write to in any case: what it writes there lies in its
+    /// writable layer, too.
+    #[serde(default)]
+    pub volumes: Vec<String>,
 }
 
 /// What a writable layer lies on.

@@ -37,6 +37,9 @@ const MASKED_PATHS: [&str; 12] = [
 const READ_ONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
+/// Volumes of an image at most.
+const IMAGE_VOLUMES_MAX: usize = 100;
+
 /// What the plan is made for.
 pub(crate) struct Place<'a> {
     /// The container's name in the sandbox.
@@ -84,6 +87,7 @@ pub(crate) fn container(
             },
             access: if spec.security.read_only_root { Access::ReadOnly } else { Access::ReadWrite },
             mask: texts(&image.rootfs.mask)?,
+            volumes: image_volumes(&image.config, &spec.mounts)?,
         },
         mounts: spec.mounts.iter().map(|one| mount(one, place)).collect::<Result<_, _>>()?,
         process: process(spec, &image.config, place.hostname)?,
@@ -111,6 +115,30 @@ fn text(path: &Path) -> Result<String, String> {
 
 fn texts(paths: &[std::path::PathBuf]) -> Result<Vec<String>, String> {
     paths.iter().map(|path| text(path)).collect()
+}
+
+/// Where the image wants to write (containerd: a folder of the container's own), but for what the pod mounts itself and what is
+/// every container's.
+fn image_volumes(image: &ImageConfig, mounts: &[Mount]) -> Result<Vec<String>, String> {
+    if image.volumes.len() > IMAGE_VOLUMES_MAX {
+        return Err(format!("its image has more than {IMAGE_VOLUMES_MAX} volumes"));
+    }
+    let mounted =
+        |path: &Path| mounts.iter().any(|one| Path::new("/").join(&one.destination) == path);
+    let wanted = image.volumes.iter().map(|path| Path::new("/").join(path));
+    let mut volumes: Vec<PathBuf> =
+        wanted.filter(|path| may_be_volume(path) && !mounted(path)).collect();
+    // parents before children, which lie in them
+    volumes.sort();
+    texts(&volumes)
+}
+
+/// Neither the root, nor something that has `..` in it, nor a system mount or something in it.
+fn may_be_volume(path: &Path) -> bool {
+    let mut parts = path.components().skip(1);
+    let first = parts.clone().next().map(|part| part.as_os_str());
+    first.is_some_and(|first| !["dev", "proc", "sys"].iter().any(|system| first == *system))
+        && parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 fn mount(mount: &Mount, place: &Place<'_>) -> Result<MountPlan, String> {
@@ -242,6 +270,37 @@ pub(crate) fn stop_signal(image: &ImageConfig) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::MountOptions;
+
+    #[test]
+    fn volumes_of_an_image_are_what_the_pod_does_not_mount_itself() {
+        let mount = |destination: &str| Mount {
+            source: MountSource::Host("/x".into()),
+            sub_path: None,
+            destination: destination.into(),
+            access: Access::ReadWrite,
+            options: MountOptions::default(),
+        };
+        let volumes = |paths: &[&str], mounts: &[Mount]| {
+            let volumes = paths.iter().map(|path| (*path).to_owned()).collect();
+            image_volumes(&ImageConfig { volumes, ..ImageConfig::default() }, mounts)
+        };
+        for (paths, mounts, expected) in [
+            (&["/data", "/cache/"][..], &[][..], &["/cache/", "/data"][..]),
+            (&["data", "/data/a"], &[], &["/data", "/data/a"]),
+            (&["/data/", "/cache"], &[mount("/data"), mount("/cache/x")], &["/cache"]),
+            (&["/data/a"], &[mount("data")], &["/data/a"]),
+            (&["/", "", "/a/../etc", "..", "/proc", "/dev/shm", "/sys/x"], &[], &[]),
+            (&["/processes"], &[], &["/processes"]),
+        ] {
+            assert_eq!(volumes(paths, mounts).unwrap(), expected, "{paths:?}");
+        }
+        let many: Vec<String> =
+            (0..=IMAGE_VOLUMES_MAX).map(|number| format!("/{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(volumes(&many[1..], &[]).is_ok());
+        assert!(volumes(&many, &[]).unwrap_err().contains("more than 100 volumes"));
+    }
 
     #[test]
     fn an_image_without_a_stop_signal_that_linux_knows_is_sent_sigterm() {

@@ -46,6 +46,7 @@ pub(crate) fn host(builtins: &Builtins) -> ResolvedImage {
             working_dir: "/".to_owned(),
             user: String::new(),
             stop_signal: None,
+            volumes: Vec::new(),
         },
         rootfs: Rootfs {
             lower_dirs: vec![PathBuf::from("/")],

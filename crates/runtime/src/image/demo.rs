@@ -25,7 +25,7 @@ const UNFINISHED: &str = "unfinished-";
 const APPS_MAX: usize = 4;
 
 /// Folders, with their modes.
-const FOLDERS: [(&str, u32); 6] =
+static FOLDERS: [(&str, u32); 6] =
     [("", 0o755), ("etc", 0o755), ("tmp", 0o1777), ("dev", 0o755), ("proc", 0o755), ("sys", 0o755)];
 /// Files, with what is in them and their modes.
 static FILES: [(&str, &[u8], u32); 3] = [
@@ -67,6 +67,7 @@ fn config() -> ImageConfig {
         working_dir: "/".to_owned(),
         user: String::new(),
         stop_signal: None,
+        volumes: Vec::new(),
     }
 }
 

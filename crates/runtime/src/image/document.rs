@@ -88,6 +88,9 @@ struct ProcessDocument {
     #[serde(deserialize_with = "null_is_default")]
     working_dir: String,
     stop_signal: Option<String>,
+    /// Folders; what is said of each is always empty.
+    #[serde(deserialize_with = "null_is_default")]
+    volumes: BTreeMap<String, serde::de::IgnoredAny>,
 }
 
 /// The layers' digests, unpacked, bottom first.
@@ -156,6 +159,7 @@ impl ConfigDocument {
             working_dir,
             user: said.user.clone(),
             stop_signal: said.stop_signal.clone().filter(|signal| !signal.is_empty()),
+            volumes: said.volumes.keys().cloned().collect(),
         }
     }
 }
@@ -183,7 +187,7 @@ mod tests {
         let config: ConfigDocument = read(
             "config",
             br#"{"architecture":"amd64","os":"linux","config":{"Env":["A=b=c","D"],"Cmd":null,"Entrypoint":["/x"],
-            "WorkingDir":"","User":"1:2","StopSignal":"SIGQUIT","Labels":null},"rootfs":{"type":"layers","diff_ids":null}}"#,
+            "WorkingDir":"","User":"1:2","StopSignal":"SIGQUIT","Labels":null,"Volumes":{"/data":{},"/cache":{}}},"rootfs":{"type":"layers","diff_ids":null}}"#,
         )
         .unwrap();
         let process = config.process();
@@ -191,6 +195,7 @@ mod tests {
         assert_eq!((process.entrypoint, process.cmd), (vec!["/x".to_owned()], vec![]));
         assert_eq!((process.working_dir.as_str(), process.user.as_str()), ("/", "1:2"));
         assert_eq!(process.stop_signal.as_deref(), Some("SIGQUIT"));
+        assert_eq!(process.volumes, ["/cache", "/data"]);
         assert!(config.rootfs.diff_ids.is_empty());
     }
 

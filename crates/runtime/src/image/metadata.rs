@@ -64,6 +64,8 @@ impl Index {
         }
         match self.images.get_mut(id) {
             Some(known) => {
+                // what an earlier program did not read of it
+                known.config = image.config;
                 known.references.extend(image.references);
                 known.digests.extend(image.digests);
             }

@@ -60,6 +60,9 @@ pub struct ImageConfig {
     pub user: String,
     /// As the image spells it: `SIGQUIT`, `QUIT` or `3`.
     pub stop_signal: Option<String>,
+    /// Folders that its containers write to, whatever else of their root they may; as the image spells them.
+    #[serde(default)]
+    pub volumes: Vec<String>,
 }
 
 /// What a container's root file system is made of.

@@ -217,6 +217,8 @@ fn build_root(
     };
     let root_plan = staged.as_ref().unwrap_or(&plan.root);
     let root = rootfs::mount(root_plan, privilege)?;
+    // Before there is anything else in it that a link of the image could lead to.
+    rootfs::mount_volumes(root.as_fd(), root_plan)?;
     system_mounts::mount_all(root.as_fd(), &plan.confinement, plan.cgroup.view, shm, users)?;
     match (privilege, users) {
         // It may look at the host as it likes.

@@ -1,14 +1,16 @@
 //! The root file system: an overlay of the image's layers and a writable one.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags};
 
+use super::mounts::{self, Depth};
+use crate::paths::{self, Kind, Links};
 use crate::problem::Context;
-use crate::protocol::{Failure, Privilege, RootPlan, Upper};
+use crate::protocol::{Access, Failure, FailureKind, Privilege, RootPlan, Upper};
 
 /// mount(2) takes one page of options, the closing zero included.
 const OPTIONS_BYTES_MAX: usize = 4095;
@@ -45,6 +47,40 @@ pub(crate) fn mount(plan: &RootPlan, privilege: Privilege) -> Result<OwnedFd, Fa
         Mode::empty(),
     )
     .setup(|| format!("open {target}"))
+}
+
+/// Makes what the image says must be writable. On a root that is, nothing but the folders: else a mount of the same file system, which
+/// stays as it is when the root's becomes read-only, so that the image's files are there and nothing is copied.
+pub(crate) fn mount_volumes(root: BorrowedFd<'_>, plan: &RootPlan) -> Result<(), Failure> {
+    for volume in &plan.volumes {
+        let what = || format!("make the image's volume {volume:?}");
+        let path = Path::new(volume);
+        let at = paths::find_or_make(root, path, Kind::Directory, Links::InRoot)
+            .fail(FailureKind::Config, what)?;
+        match plan.access {
+            Access::ReadWrite => {}
+            Access::ReadOnly => {
+                refuse_root(root, at.as_fd(), volume)?;
+                mounts::clone_of(at.as_fd(), Depth::Mount)
+                    .and_then(|mount| mounts::attach(mount.as_fd(), at.as_fd()))
+                    .setup(what)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A link of the image may lead there, and all of it would be writable.
+fn refuse_root(root: BorrowedFd<'_>, at: BorrowedFd<'_>, volume: &str) -> Result<(), Failure> {
+    let identity = |file| {
+        let found = rustix::fs::fstat(file).setup(|| "look at the root".to_owned())?;
+        Ok((found.st_dev, found.st_ino))
+    };
+    if identity(root)? == identity(at)? {
+        let problem = format!("the image's volume {volume:?} is its root");
+        return Err(Failure::new(FailureKind::Config, problem));
+    }
+    Ok(())
 }
 
 /// Opens the root of the process itself: the container's, once it has changed to it.

@@ -96,6 +96,7 @@ impl Shim {
                 upper: Upper::Tmpfs { size_bytes: 16 << 20 },
                 access: Access::ReadWrite,
                 mask: Vec::new(),
+                volumes: Vec::new(),
             },
             mounts: Vec::new(),
             process: ProcessPlan {
