@@ -119,7 +119,7 @@ impl Cgroups {
         limits: &Resources,
         change: Change,
     ) -> Result<(), CgroupError> {
-        self.update(&self.pod_path(key), limits, change)
+        self.update(&self.pod_path(key), v2::Holds::Children, limits, change)
     }
 
     /// Changes the limits of a container's cgroup.
@@ -129,13 +129,20 @@ impl Cgroups {
         slot: &str,
         limits: &Resources,
     ) -> Result<(), CgroupError> {
-        self.update(&self.pod_path(key).join(slot), limits, Change::Exact)
+        let path = self.pod_path(key).join(slot);
+        self.update(&path, v2::Holds::Processes, limits, Change::Exact)
     }
 
-    fn update(&self, path: &Path, limits: &Resources, change: Change) -> Result<(), CgroupError> {
+    fn update(
+        &self,
+        path: &Path,
+        holds: v2::Holds,
+        limits: &Resources,
+        change: Change,
+    ) -> Result<(), CgroupError> {
         match &self.hierarchies {
             Hierarchies::V1(trees) => v1::update(trees, path, limits, change),
-            Hierarchies::V2(root) => v2::update(&root.join(path), limits, change),
+            Hierarchies::V2(root) => v2::update(&root.join(path), holds, limits, change),
         }
     }
 

@@ -56,7 +56,7 @@ fn hand_controllers_down(root: &Path, path: &Path) -> Result<(), CgroupError> {
 
 fn limit(folder: &Path, holds: Holds, limits: &Resources) -> Result<(), CgroupError> {
     if let Some(shares) = limits.cpu_shares {
-        write(folder, "cpu.weight", &weight(shares).to_string())?;
+        write(folder, "cpu.weight", &holds.weight(shares).to_string())?;
     }
     if let Some(millis) = limits.cpu_limit_millis {
         let quota_us = quota_us(millis);
@@ -78,10 +78,15 @@ fn limit(folder: &Path, holds: Holds, limits: &Resources) -> Result<(), CgroupEr
 }
 
 /// Changes the limits of a group that stands.
-pub(super) fn update(folder: &Path, limits: &Resources, change: Change) -> Result<(), CgroupError> {
-    if let Some(Some(weight)) =
-        changed(Some(read_number(folder, "cpu.weight")?), limits.cpu_shares.map(weight), change)
-    {
+pub(super) fn update(
+    folder: &Path,
+    holds: Holds,
+    limits: &Resources,
+    change: Change,
+) -> Result<(), CgroupError> {
+    let current = Some(read_number(folder, "cpu.weight")?);
+    let wanted = limits.cpu_shares.map(|shares| holds.weight(shares));
+    if let Some(Some(weight)) = changed(current, wanted, change) {
         write(folder, "cpu.weight", &weight.to_string())?;
     }
     let cpu_max = read(folder, "cpu.max")?;
@@ -118,10 +123,20 @@ pub(super) fn memory(folder: &Path) -> Result<MemoryState, CgroupError> {
     })
 }
 
-/// Shares (2..=262144, 1024 is usual) as a weight (1..=10000, 100 is usual): the formula of KEP-2254.
-fn weight(shares: u64) -> u64 {
-    let shares = shares.clamp(2, 262_144);
-    1 + (shares - 2) * 9999 / 262_142
+impl Holds {
+    /// Shares (2..=262144, 1024 is usual) as a weight (1..=10000, 100 is usual). Upstream has two formulas: the kubelet, which makes the
+    /// pods' groups, that of KEP-2254; runc (1.3.2) and crun (1.23), which make the containers', one in which the usual is the usual.
+    fn weight(self, shares: u64) -> u64 {
+        let shares = shares.clamp(2, 262_144);
+        match self {
+            Holds::Children => 1 + (shares - 2) * 9999 / 262_142,
+            Holds::Processes => {
+                let doublings = (shares as f64).log2();
+                let exponent = (doublings * doublings + 125.0 * doublings) / 612.0 - 7.0 / 34.0;
+                (10_f64.powf(exponent).ceil() as u64).clamp(1, 10_000)
+            }
+        }
+    }
 }
 
 pub(super) fn plan(root: &Path, path: &Path) -> CgroupPlan {
@@ -187,10 +202,10 @@ mod tests {
             ("50000 100000", "9", limits(None, None), Change::Exact, ["max 100000", "max"]),
         ] {
             let group = group(cpu_max, memory_max);
-            update(group.path(), &limits, change).unwrap();
+            update(group.path(), Holds::Processes, &limits, change).unwrap();
             let now = ["cpu.max", "memory.max"].map(|file| read(group.path(), file).unwrap());
             assert_eq!(now, expected, "{limits:?} {change:?}");
-            update(group.path(), &limits, change).unwrap();
+            update(group.path(), Holds::Processes, &limits, change).unwrap();
             let again = ["cpu.max", "memory.max"].map(|file| read(group.path(), file).unwrap());
             assert_eq!(again, expected, "once more is the same");
         }
@@ -199,9 +214,34 @@ mod tests {
     }
 
     #[test]
-    fn shares_become_weights_by_the_formula_of_kep_2254() {
-        for (shares, expected) in [(0, 1), (2, 1), (102, 4), (1024, 39), (262_144, 10_000)] {
-            assert_eq!(weight(shares), expected, "{shares}");
+    fn shares_become_weights_by_the_formulas_of_kubelet_and_runc() {
+        for (shares, of_pod, of_container) in [
+            (0, 1, 1),
+            (2, 1, 1),
+            (3, 1, 2),
+            (10, 1, 4),
+            (102, 4, 17),
+            (204, 8, 29),
+            (1024, 39, 100),
+            (2048, 79, 174),
+            (4096, 157, 303),
+            (262_144, 10_000, 10_000),
+            (u64::MAX, 10_000, 10_000),
+        ] {
+            let weights = [Holds::Children, Holds::Processes].map(|holds| holds.weight(shares));
+            assert_eq!(weights, [of_pod, of_container], "{shares}");
+        }
+    }
+
+    #[test]
+    fn a_resize_writes_the_weight_that_a_creation_would() {
+        let limits = Resources { cpu_shares: Some(2048), ..Resources::default() };
+        for (holds, expected) in [(Holds::Children, "79"), (Holds::Processes, "174")] {
+            let group = group("max 100000", "max");
+            for change in [Change::RaiseOnly, Change::Exact] {
+                update(group.path(), holds, &limits, change).unwrap();
+            }
+            assert_eq!(read(group.path(), "cpu.weight").unwrap(), expected, "{holds:?}");
         }
     }
 }
