@@ -669,7 +669,7 @@ pub enum CgroupView {
     /// An empty folder.
     #[default]
     Hidden,
-    /// Its own cgroup as the root of a read-only tree.
+    /// Its own cgroup as the root of a tree, which a privileged one may write to.
     Unified,
 }
 

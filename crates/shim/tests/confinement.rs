@@ -1,8 +1,11 @@
-//! What a container may reach of the node's devices. Needs root.
+//! What a container may reach of the node's devices and cgroups. Needs root, and the unified cgroup hierarchy.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives a real process")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod shim;
+
+use std::fs;
+use std::path::PathBuf;
 
 use rekindle_shim::protocol::*;
 use shim::Shim;
@@ -22,4 +25,89 @@ fn who_could_open_the_nodes_devices_has_a_cgroup_that_withholds_them_or_is_refus
         assert_eq!(failure.kind, FailureKind::Config, "{failure:?}");
         assert!(failure.problem.starts_with(&format!("{why}: the node's devices")), "{failure:?}");
     }
+}
+
+/// A cgroup of the unified hierarchy.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(name: &str) -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let unified = mounts.lines().find(|line| line.contains(" - cgroup2 ")).unwrap();
+        let root = PathBuf::from(unified.split(' ').nth(4).unwrap());
+        let group = Self(root.join(format!("rekindle-{name}-{}", std::process::id())));
+        fs::create_dir(&group.0).unwrap();
+        group
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(self.0.join("made"));
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_privileged_container_makes_groups_in_its_cgroup_and_others_see_theirs_only() {
+    let mut shim = Shim::new();
+    let group = Group::new("view");
+    for (privilege, expected) in
+        [(Privilege::Confined, "read-only"), (Privilege::Privileged, "made")]
+    {
+        let mut plan = shim.plan(
+            "test -e /sys/fs/cgroup/cgroup.procs || exit 1; cd /sys/fs/cgroup; \
+             mkdir made 2>/dev/null && echo made || echo read-only",
+        );
+        plan.confinement.privilege = privilege;
+        plan.cgroup.unified = Some(group.0.to_str().unwrap().to_owned());
+        plan.cgroup.view = CgroupView::Unified;
+        let (cause, log) = shim.run(plan);
+        assert_eq!(cause, ExitCause::Code(0), "{log}");
+        assert!(log.trim_end().ends_with(expected), "{privilege:?}: {log}");
+        assert_eq!(group.0.join("made").exists(), privilege == Privilege::Privileged);
+    }
+}
+
+/// It takes a controller that no hierarchy of version 1 has.
+#[test]
+fn a_further_command_of_a_container_that_divides_its_cgroup_is_beside_the_first_process() {
+    let mut shim = Shim::new();
+    let group = Group::new("divided");
+    let hierarchy = group.0.parent().unwrap();
+    let controllers = fs::read_to_string(hierarchy.join("cgroup.controllers")).unwrap();
+    let controller = controllers.split_whitespace().last().expect("there is a controller");
+    let hand_on = format!("+{controller}");
+    fs::write(hierarchy.join("cgroup.subtree_control"), &hand_on).unwrap();
+    let mut plan = shim.plan(&format!(
+        "cd /sys/fs/cgroup && mkdir made && echo $$ > made/cgroup.procs && \
+         echo {hand_on} > cgroup.subtree_control && touch /dev/shm/divided && exec sleep 1000"
+    ));
+    plan.confinement.privilege = Privilege::Privileged;
+    plan.cgroup.unified = Some(group.0.to_str().unwrap().to_owned());
+    plan.cgroup.view = CgroupView::Unified;
+    let slot = plan.slot.clone();
+    shim.create(plan).unwrap();
+    let Ok(Answer::Started { pid, .. }) = shim.call(Request::Start { slot: slot.clone() }) else {
+        panic!("it does not start");
+    };
+    let mark = format!("/proc/{pid}/root/dev/shm/divided");
+    let mut looks = 0;
+    while !fs::exists(&mark).unwrap() {
+        looks += 1;
+        assert!(looks < 1_000_000, "it has not divided its cgroup");
+        std::thread::yield_now();
+    }
+    let script = "grep -q '/made$' /proc/self/cgroup";
+    let [stdin, stdout, stderr] = [FileSource::Null; 3];
+    let files = ExecFiles::Given { stdin, stdout, stderr };
+    let argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+    let exec = Request::Exec(Box::new(ExecPlan { id: 1, slot: slot.clone(), argv, files }));
+    assert_eq!(shim.call(exec), Ok(Answer::Done));
+    match shim.next() {
+        Message::ExecEnded { id: 1, cause } => assert_eq!(cause, ExitCause::Code(0)),
+        message => panic!("{message:?}"),
+    }
+    shim.call(Request::Signal { slot, signal: 9 }).unwrap();
+    assert!(matches!(shim.next(), Message::Exited { .. }));
 }

@@ -1,14 +1,19 @@
 //! A container's cgroups: opened by the shim, which has the host's files, and joined by its processes themselves.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::paths::{self, Links};
 use crate::problem::Context;
 use crate::protocol::{CgroupPlan, Failure};
 use crate::sandbox::Sandbox;
+use crate::sys::{self, Forked, PidNamespace};
+
+/// Bytes of a file of /proc that are read at most.
+const PROC_BYTES_MAX: u64 = 1 << 16;
 
 /// A container's cgroups, opened.
 pub(super) struct Cgroups {
@@ -39,6 +44,45 @@ pub(super) fn open(plan: &CgroupPlan, sandbox: &Sandbox) -> Result<Cgroups, Fail
     let unified = plan.unified.as_ref();
     let unified = unified.map(|path| open(path, OFlags::RDONLY | OFlags::DIRECTORY));
     Ok(Cgroups { tasks, unified: unified.transpose()? })
+}
+
+/// Forks into a container's unified cgroup, or when that holds none itself any more, as it hands its controllers on (a privileged
+/// container may have it so), into the one beneath it that its first process has gone to, as runc does.
+pub(super) fn fork_beside(
+    cgroups: &Cgroups,
+    plan: &CgroupPlan,
+    first: BorrowedFd<'_>,
+    sandbox: &Sandbox,
+) -> Result<Forked, Failure> {
+    let what = || "fork".to_owned();
+    let fork = |cgroup: Option<&OwnedFd>| {
+        sys::fork_into(cgroup.map(AsFd::as_fd), PidNamespace::OfChildren)
+    };
+    match (fork(cgroups.unified.as_ref()), &plan.unified) {
+        (Err(Errno::BUSY), Some(own)) => {
+            let Some(group) = group_beneath(own, first, sandbox) else {
+                return Err(Errno::BUSY).setup(what);
+            };
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            let group = paths::open(sandbox.host_root.as_fd(), &group, flags, Links::Refused)
+                .setup(|| "open the cgroup of the first process".to_owned())?;
+            fork(Some(&group)).setup(what)
+        }
+        (result, _) => result.setup(what),
+    }
+}
+
+/// Where a process is beneath a cgroup; `None` when it is elsewhere, or gone.
+fn group_beneath(own: &str, process: BorrowedFd<'_>, sandbox: &Sandbox) -> Option<PathBuf> {
+    let read = |path: &str| sandbox.read_host_file(path, PROC_BYTES_MAX).ok();
+    let info = read(&format!("/proc/self/fdinfo/{}", process.as_raw_fd()))?;
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().to_owned();
+    let groups = read(&format!("/proc/{pid}/cgroup"))?;
+    let group = Path::new(groups.lines().find_map(|line| line.strip_prefix("0::/"))?);
+    // its path begins at the hierarchy's root, wherever that is mounted
+    let above = group.ancestors().find(|above| Path::new(own).ends_with(above))?;
+    Some(Path::new(own).join(group.strip_prefix(above).ok()?))
+        .filter(|_| !above.as_os_str().is_empty())
 }
 
 /// Puts this process into the cgroups of these `tasks` files.

@@ -97,9 +97,7 @@ pub(crate) fn join(
         return Err(Failure::new(FailureKind::Config, problem));
     };
     let cgroups = cgroups::open(&target.basis.cgroup, sandbox)?;
-    let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
-    let forked = sys::fork_into(unified, PidNamespace::OfChildren);
-    match forked.setup(|| "fork".to_owned())? {
+    match cgroups::fork_beside(&cgroups, &target.basis.cgroup, target.container, sandbox)? {
         Forked::Child => {
             let helper = Helper { plan, target, identity, tasks: &cgroups.tasks, sandbox };
             helper.run(&files, &status)

@@ -51,12 +51,12 @@ pub(crate) fn mount_all(
     let proc = mount_point(root, "/proc")?;
     mount_new("proc", &[], NOTHING_SPECIAL, proc.as_fd(), "/proc")?;
     let sys = mount_point(root, "/sys")?;
-    let sys_attributes = match confinement.privilege {
+    let attributes = match confinement.privilege {
         Privilege::Confined => READ_ONLY,
         Privilege::Privileged => NOTHING_SPECIAL,
     };
-    mount_new("sysfs", &[], sys_attributes, sys.as_fd(), "/sys")?;
-    mount_cgroup_view(root, view)?;
+    mount_new("sysfs", &[], attributes, sys.as_fd(), "/sys")?;
+    mount_cgroup_view(root, view, attributes)?;
     match confinement.privilege {
         Privilege::Confined => mount_dev(root, shm, users)?,
         Privilege::Privileged => mount_host_dev(root, shm)?,
@@ -96,13 +96,17 @@ fn mount_new(
         .setup(|| format!("mount {kind} on {path} of the container"))
 }
 
-fn mount_cgroup_view(root: BorrowedFd<'_>, view: CgroupView) -> Result<(), Failure> {
+fn mount_cgroup_view(
+    root: BorrowedFd<'_>,
+    view: CgroupView,
+    attributes: MountAttrFlags,
+) -> Result<(), Failure> {
     match view {
         CgroupView::Hidden => Ok(()), // a new sysfs has an empty folder there
         CgroupView::Unified => {
             let path = "/sys/fs/cgroup";
             let place = mount_point(root, path)?;
-            mount_new("cgroup2", &[], READ_ONLY, place.as_fd(), path)
+            mount_new("cgroup2", &[], attributes, place.as_fd(), path)
         }
     }
 }
