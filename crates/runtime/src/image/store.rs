@@ -225,7 +225,7 @@ impl ImageStore {
             if layer.devices_skipped > 0 {
                 let count = layer.devices_skipped;
                 notes.push(format!(
-                    "{count} device nodes in /dev left out: containers get their own /dev"
+                    "{count} device nodes left out: containers get their own /dev, and open none elsewhere"
                 ));
             }
         }
