@@ -1,9 +1,11 @@
-//! Layers on disk: `layers/<diff id>/fs` and, beside it, `size`. A layer is unpacked under another name and renamed when
-//! it is whole, proven and on the disk; what has its final name is good.
+//! Layers on disk: `layers/<diff id>/fs` and, beside it, `size` and what folders it `implied`, if any. A layer is unpacked under
+//! another name and renamed when it is whole, proven and on the disk; what has its final name is good.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,7 @@ use rekindle_types::causes;
 
 use super::ImageError;
 use super::archive::Blob;
+use super::attributes::{Folders, Stacked};
 use super::decompress;
 use super::digest::{DigestReader, Sha256Digest};
 use super::plan::PlannedLayer;
@@ -20,6 +23,8 @@ use super::unpack::{self, LimitedReader, Limits, UnpackError};
 const LAYERS: &str = "layers";
 const ROOT: &str = "fs";
 const SIZE: &str = "size";
+/// Paths, each with a zero byte behind it.
+const IMPLIED: &str = "implied";
 /// Begins the name of a layer being unpacked or removed.
 const UNFINISHED: &str = "unfinished-";
 
@@ -75,18 +80,65 @@ impl Layers {
         let beside = self.dir.join(format!("{UNFINISHED}{hex}"));
         remove(&beside).map_err(LayerError::Store)?;
         let result = self.unpack_beside(&beside, planned, blob, limits).and_then(|layer| {
-            let shown = self.dir.join(hex);
-            // half a layer from a version that did not finish its removal
-            remove(&shown).map_err(LayerError::Store)?;
-            fs::rename(&beside, &shown)
-                .and_then(|()| File::open(&self.dir)?.sync_all())
-                .map_err(|source| LayerError::Store(store("show layer", &shown, source)))?;
+            self.show(&beside, hex).map_err(LayerError::Store)?;
             Ok(layer)
         });
         if result.is_err() {
             remove(&beside).map_err(LayerError::Store)?;
         }
         result
+    }
+
+    /// Gives a layer that is whole its name.
+    fn show(&self, beside: &Path, hex: &str) -> Result<(), ImageError> {
+        let shown = self.dir.join(hex);
+        // half a layer from a version that did not finish its removal
+        remove(&shown)?;
+        fs::rename(beside, &shown)
+            .and_then(|()| File::open(&self.dir)?.sync_all())
+            .map_err(|source| store("show layer", &shown, source))
+    }
+
+    /// The layer that gives the folders which layers of an image imply their attributes, by its name; `None` when they have
+    /// them. The layers are here, bottom first. The caller holds the store's lock.
+    pub(super) fn attributes<'h>(
+        &self,
+        layers: impl DoubleEndedIterator<Item = &'h str>,
+    ) -> Result<Option<String>, ImageError> {
+        let stacked = layers
+            .rev()
+            .map(|hex| Ok(Stacked { root: self.root(hex), implied: self.implied(hex)? }));
+        let stacked = stacked.collect::<Result<Vec<_>, ImageError>>()?;
+        let failed = |source| store("look at the folders of layers in", &self.dir, source);
+        let folders = Folders::missing(&stacked).map_err(failed)?;
+        if folders.is_empty() {
+            return Ok(None);
+        }
+        let digest = folders.digest();
+        let hex = digest.hex();
+        if self.present(&digest).is_none() {
+            let beside = self.dir.join(format!("{UNFINISHED}{hex}"));
+            remove(&beside)?;
+            let root = make_root(&beside)?;
+            let made = folders
+                .make(&root)
+                .and_then(|()| write_synced(&beside.join(SIZE), b"0"))
+                .and_then(|()| Ok(rustix::fs::syncfs(File::open(&root)?)?));
+            made.map_err(|source| store("make folders in", &root, source))?;
+            self.show(&beside, hex)?;
+        }
+        Ok(Some(hex.to_owned()))
+    }
+
+    fn implied(&self, hex: &str) -> Result<BTreeSet<PathBuf>, ImageError> {
+        let file = self.dir.join(hex).join(IMPLIED);
+        let paths = match fs::read(&file) {
+            Ok(paths) => paths,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(store("read", &file, source)),
+        };
+        let paths = paths.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
     }
 
     fn unpack_beside(
@@ -96,13 +148,7 @@ impl Layers {
         blob: Blob,
         limits: &Limits,
     ) -> Result<Layer, LayerError> {
-        let root = beside.join(ROOT);
-        private_folder(beside).map_err(LayerError::Store)?;
-        // what containers see as their /
-        DirBuilder::new()
-            .mode(0o755)
-            .create(&root)
-            .map_err(|source| LayerError::Store(store("create", &root, source)))?;
+        let root = make_root(beside).map_err(LayerError::Store)?;
         let space = rustix::fs::statvfs(&self.dir)
             .map_err(|errno| LayerError::Store(store("look at", &self.dir, errno.into())))?;
         let limit = limits.unpacked_bytes(blob.size, space.f_bavail * space.f_frsize);
@@ -132,9 +178,16 @@ impl Layers {
                 planned.diff_id
             )));
         }
-        let size_file = beside.join(SIZE);
-        write_synced(&size_file, size_bytes.to_string().as_bytes())
-            .map_err(|source| LayerError::Store(store("write", &size_file, source)))?;
+        let note = |name: &str, bytes: &[u8]| {
+            let file = beside.join(name);
+            write_synced(&file, bytes)
+                .map_err(|source| LayerError::Store(store("write", &file, source)))
+        };
+        note(SIZE, size_bytes.to_string().as_bytes())?;
+        if !done.implied.is_empty() {
+            let paths = done.implied.iter().flat_map(|path| [path.as_os_str().as_bytes(), &[0]]);
+            note(IMPLIED, &paths.collect::<Vec<_>>().concat())?;
+        }
         Ok(Layer { size_bytes, devices_skipped: done.devices_skipped })
     }
 
@@ -167,6 +220,15 @@ impl Layers {
         }
         Ok(())
     }
+}
+
+/// The folder of a new layer, with a root in it.
+fn make_root(layer: &Path) -> Result<PathBuf, ImageError> {
+    let root = layer.join(ROOT);
+    private_folder(layer)?;
+    // what containers see as their /
+    DirBuilder::new().mode(0o755).create(&root).map_err(|source| store("create", &root, source))?;
+    Ok(root)
 }
 
 /// A folder for root alone, made when absent.

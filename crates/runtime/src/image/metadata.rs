@@ -33,7 +33,7 @@ pub(crate) struct StoredImage {
     pub(crate) references: BTreeSet<String>,
     /// Names with the digests of manifests and indexes that it was loaded by: `docker.io/library/x@sha256:…`.
     pub(crate) digests: BTreeSet<String>,
-    /// Diff ids without `sha256:`, bottom first, as the image's config has them.
+    /// Diff ids without `sha256:`, bottom first, as the image's config has them; on top perhaps one of folders' attributes.
     pub(crate) layers: Vec<String>,
     /// Bytes of all layers, unpacked.
     pub(crate) size_bytes: u64,

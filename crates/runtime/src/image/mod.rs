@@ -6,9 +6,10 @@
 //!
 //! On disk, all beneath the store's folder (mode 0700, so that nobody on the host runs an image's setuid programs):
 //! `images.json` (what is there), `blobs/sha256/` (manifests and configs), `layers/<diff id>/fs` (unpacked layers in
-//! overlayfs' form), `demo/` (the built-in demo image), `lock` (held while something is changed).
+//! overlayfs' form, and those of [`attributes`]), `demo/` (the built-in demo image), `lock` (held while something is changed).
 
 mod archive;
+mod attributes;
 mod builtin;
 mod decompress;
 mod demo;

@@ -229,6 +229,10 @@ impl ImageStore {
                 ));
             }
         }
+        let mut layers: Vec<String> =
+            plan.layers.iter().map(|layer| layer.diff_id.hex().to_owned()).collect();
+        let attributes = self.layers.attributes(layers.iter().map(String::as_str));
+        layers.extend(attributes.map_err(LayerError::Store)?);
         let config = self.dir.join(BLOBS).join(plan.id.trim_start_matches("sha256:"));
         layers::write_synced(&config, &plan.config_bytes).map_err(|source| {
             LayerError::Store(ImageError::Store { operation: "write", path: config, source })
@@ -237,7 +241,7 @@ impl ImageStore {
             config: plan.config.clone(),
             references: plan.references.clone(),
             digests: digest_references(plan),
-            layers: plan.layers.iter().map(|layer| layer.diff_id.hex().to_owned()).collect(),
+            layers,
             size_bytes,
         };
         Ok((stored, notes))

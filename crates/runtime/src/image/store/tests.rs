@@ -224,6 +224,42 @@ fn overlayfs_sees_the_layers_as_the_image_means_them() {
 }
 
 #[test]
+fn folders_that_a_layer_leaves_out_keep_their_attributes_in_each_image_for_itself() {
+    let world = World::new();
+    let base = |mode| {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Directory);
+        header.set_size(0);
+        header.set_mode(mode);
+        builder.append_data(&mut header, "tmp/", &[][..]).unwrap();
+        builder.into_inner().unwrap()
+    };
+    let top = layer(&[("tmp/x", "1")]);
+    let store = world.store();
+    let images = [("open", 0o1777), ("own", 0o700), ("usual", 0o755)].map(|(name, mode)| {
+        let mut layout = Layout::default();
+        let layers = [plain(&base(mode)), plain(&top)];
+        let (descriptor, _) = layout.image(&Platform::here(), &layers);
+        let archive = layout.named(descriptor, name).tar();
+        store.load(&world.write(&format!("{name}.tar"), &archive)).unwrap();
+        (format!("localhost/{name}:{name}"), mode)
+    });
+    assert_eq!(world.stored("layers").len(), 4 + 2, "three of folders, one shared, two to mend it");
+    for (name, mode) in &images {
+        let image = world.store().resolve(name).unwrap().unwrap();
+        let place = world.dir.path().join(format!("{mode:o}"));
+        fs::create_dir(&place).unwrap();
+        let said = shell_in_overlay(&image.rootfs.lower_dirs, &place, "stat -c %a tmp tmp/x");
+        assert_eq!(said, format!("{mode:o}\n644\n"), "{name}");
+    }
+    for (name, _) in &images {
+        store.remove(name, || Ok(BTreeSet::new())).unwrap();
+    }
+    world.assert_empty();
+}
+
+#[test]
 fn a_layout_folder_and_a_docker_archive_load_too() {
     let world = World::new();
     let files = layer(&[("f", "1")]);

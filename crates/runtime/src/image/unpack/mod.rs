@@ -3,6 +3,7 @@
 //!
 //! | in the archive | in the folder |
 //! |---|---|
+//! | folder that is missing above an entry | made, and remembered as implied |
 //! | file, folder, symbolic and hard link, named pipe | the same, with owner, mode (setuid too), time, file capabilities |
 //! | `.wh.x` | `x` as character device 0/0 |
 //! | `.wh..wh..opq` | `trusted.overlay.opaque=y` on its folder |
@@ -13,8 +14,9 @@ mod limits;
 mod path;
 mod tree;
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use self::path::{Parts, Target};
 use self::tree::{Meta, Tree, TreeError};
@@ -46,7 +48,7 @@ pub(crate) enum UnpackError {
 }
 
 /// What was unpacked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
     /// Bytes of all files.
     pub(crate) file_bytes: u64,
@@ -54,6 +56,9 @@ pub(crate) struct Unpacked {
     pub(crate) entries: u64,
     /// Device nodes that were left out.
     pub(crate) devices_skipped: u64,
+    /// Folders that entries lie in and that are no entries themselves: they stand for those of lower layers, whose attributes they
+    /// do not know.
+    pub(crate) implied: BTreeSet<PathBuf>,
 }
 
 /// Unpacks the plain tar archive `reader` into `root`, an empty folder of ours, and writes it to the disk. The reader is
@@ -153,6 +158,7 @@ impl<R: Read> Unpacker<R> {
             self.tree.set_folder_time(parts, *mtime_s).map_err(|error| at(shown(parts), error))?;
         }
         self.tree.sync().map_err(|error| at("/".to_owned(), error))?;
+        self.done.implied = self.tree.implied_folders();
         Ok((self.done, self.stream.into_inner()))
     }
 }

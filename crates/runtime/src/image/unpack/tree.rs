@@ -1,10 +1,12 @@
 //! The file system beneath a layer's root: every name is resolved relative to an open folder, no symbolic link is ever
 //! followed, and what stands in the way is replaced, so that an archive cannot reach anything else of the host.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid,
@@ -16,6 +18,8 @@ use super::path::Parts;
 
 const OPAQUE_ATTRIBUTE: &str = "trusted.overlay.opaque";
 const CAPABILITY_ATTRIBUTE: &str = "security.capability";
+/// Implied folders that are remembered at most; those that come later stay as they are made.
+const IMPLIED_MAX: usize = 20_000;
 /// Tries of an openat2 that the kernel wants repeated.
 const AGAIN_MAX: u32 = 32;
 
@@ -47,17 +51,27 @@ pub(super) struct Meta {
 pub(super) struct Tree {
     root: OwnedFd,
     last: Option<(Parts, OwnedFd)>,
+    /// Folders that were made for what lies in them, and were no entries so far.
+    implied: BTreeSet<Parts>,
 }
 
 impl Tree {
     /// The tree beneath `root`, an existing folder of ours that nobody else writes to.
     pub(super) fn open(root: &std::path::Path) -> std::io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Self { root: rustix::fs::openat(CWD, root, flags, Mode::empty())?, last: None })
+        let root = rustix::fs::openat(CWD, root, flags, Mode::empty())?;
+        Ok(Self { root, last: None, implied: BTreeSet::new() })
+    }
+
+    /// Those of the implied folders that were not replaced by something else.
+    pub(super) fn implied_folders(&self) -> BTreeSet<PathBuf> {
+        let still = self.implied.iter().filter(|parts| self.open_beneath(parts).is_ok());
+        still.map(|parts| PathBuf::from(os(&parts.join(&b'/')))).collect()
     }
 
     /// A folder. One that is there already keeps its content.
     pub(super) fn directory(&mut self, parts: &[Vec<u8>], meta: Meta) -> Result<(), TreeError> {
+        self.implied.remove(parts);
         let folder = match parts.split_last() {
             None => rustix::io::dup(&self.root).map_err(failed("open folder"))?,
             Some((name, parents)) => {
@@ -237,12 +251,18 @@ impl Tree {
         Ok(self.last.as_ref().map_or(self.root.as_fd(), |(_, folder)| folder.as_fd()))
     }
 
-    fn make_folders(&self, parts: &[Vec<u8>]) -> Result<OwnedFd, TreeError> {
+    fn make_folders(&mut self, parts: &[Vec<u8>]) -> Result<OwnedFd, TreeError> {
         let mut folder = rustix::io::dup(&self.root).map_err(failed("open folder"))?;
-        for name in parts {
+        for (depth, name) in (1..).zip(parts) {
             match stat(folder.as_fd(), name)? {
                 Some(found) if file_type(&found) == FileType::Directory => {}
-                None => make_folder(folder.as_fd(), name)?,
+                None => {
+                    make_folder(folder.as_fd(), name)?;
+                    if self.implied.len() < IMPLIED_MAX {
+                        self.implied.insert(parts[..depth].to_vec());
+                    }
+                }
+                // nothing of lower layers is seen in it
                 Some(found) if is_whiteout(&found) => make_folder(folder.as_fd(), name)?,
                 Some(found) if file_type(&found) == FileType::Symlink => {
                     return Err(refused_parent(Errno::LOOP));
