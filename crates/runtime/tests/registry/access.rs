@@ -63,6 +63,51 @@ async fn without_the_right_login_the_pull_is_denied_and_no_secret_is_told() {
     assert!(error.contains("2 logins were tried") && !error.contains("hidden"), "{error}");
 }
 
+/// What one login may not see is not found: so say registries, and so do token services.
+#[tokio::test]
+async fn what_one_login_does_not_find_the_next_one_does() {
+    let registry = FakeRegistry::with_rule(|asked| match asked.header("authorization") {
+        "" => Some(Reply::new(401, "").with("www-authenticate", "Basic realm=x")),
+        header if header == basic("me", "secret") => None,
+        _ => Some(Reply::new(404, "")),
+    })
+    .await;
+    push(&registry, "app", "v1", &[tar_of(&[("f", b"1")])]);
+    let (world, image) = (World::new(), registry.image("app:v1"));
+    let others = [password("you", "a"), password("they", "b")];
+    let error = world.puller.pull(&image, &keyring(&registry, &others)).await.unwrap_err();
+    let error = error.to_runtime(&image).to_string();
+    assert!(error.contains("not found"), "{error}");
+    let tried = |registry: &FakeRegistry| {
+        let asked = registry.requests();
+        asked.iter().filter(|asked| !asked.header("authorization").is_empty()).count()
+    };
+    assert_eq!(tried(&registry), 2, "each once");
+    let [you, they] = others;
+    let logins = [you, they, password("me", "secret")];
+    world.puller.pull(&image, &keyring(&registry, &logins)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_service_that_fails_for_one_login_is_asked_with_the_next() {
+    let tokens = FakeRegistry::with_rule(|asked| {
+        let granted = asked.header("authorization") == basic("me", "secret");
+        Some(if granted { Reply::new(200, r#"{"token":"good"}"#) } else { Reply::new(404, "{}") })
+    })
+    .await;
+    let realm = format!(r#"Bearer realm="http://{}/token",service="s""#, tokens.address);
+    let registry =
+        FakeRegistry::with_rule(wants("authorization", "Bearer good".to_owned(), realm)).await;
+    push(&registry, "app", "v1", &[tar_of(&[("f", b"1")])]);
+    let (world, image) = (World::new(), registry.image("app:v1"));
+    let other = password("you", "a");
+    let error = world.puller.pull(&image, &keyring(&registry, std::slice::from_ref(&other))).await;
+    let error = format!("{:?}", error.unwrap_err());
+    assert!(error.contains("404"), "the service's own answer is told: {error}");
+    let logins = [other, password("me", "secret")];
+    world.puller.pull(&image, &keyring(&registry, &logins)).await.unwrap();
+}
+
 /// A registry with a token service beside it. It takes the tokens that begin with `good`; each is good for `uses` requests.
 async fn with_tokens(uses: usize) -> (FakeRegistry, FakeRegistry) {
     let tokens = FakeRegistry::with_rule(|asked| {

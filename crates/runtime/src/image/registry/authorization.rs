@@ -1,6 +1,7 @@
 //! The `Authorization` header of a session: which login is tried, and the token got for it.
 //!
-//! Logins are tried in their order until the registry takes one, as the kubelet does; without any, it is asked anonymously.
+//! Logins are tried in their order until the registry takes one and shows what is asked for, as the kubelet does; without any, it is
+//! asked anonymously.
 //! A token that worked and does no longer has expired: another one is got for the same login.
 
 use base64::Engine;
@@ -17,6 +18,7 @@ use super::address::{Address, Scheme};
 use super::challenge::{self, Challenge};
 use super::error::RegistryError;
 use super::login::Login;
+use super::session::may_pass;
 use super::transport::{Transport, host_of};
 
 /// Bytes of a token service's answer at most.
@@ -59,6 +61,14 @@ enum Standing {
     Proven,
 }
 
+/// What became of the current header.
+pub(super) enum Setback<'a> {
+    /// The registry refused it, and asks for this.
+    Refused(&'a [HeaderValue]),
+    /// It took it and says that there is no such thing: so do registries to a login that may not see it.
+    NotFound,
+}
+
 /// Why there is no further header to try.
 pub(super) enum Denial {
     /// Every login was refused.
@@ -89,21 +99,25 @@ impl Authorizer {
         }
     }
 
-    /// The registry refused the header of this number: makes the next one.
+    /// The header of this number was not good enough: makes the next one.
     pub(super) async fn next(
         &self,
         transport: &Transport,
-        challenges: &[HeaderValue],
+        setback: Setback<'_>,
         generation: u64,
     ) -> Result<(), Denial> {
         let mut state = self.state.lock().await;
         if state.generation != generation {
             return Ok(()); // somebody else has got a new one meanwhile
         }
-        match state.standing {
-            Standing::Unasked => {}
-            Standing::Fresh => state.login += 1,
-            Standing::Proven => {
+        match (state.standing, &setback) {
+            // no login had a part in it
+            (Standing::Unasked, Setback::NotFound) if state.header.is_none() => {
+                return Err(self.exhausted());
+            }
+            (Standing::Unasked, _) => {}
+            (Standing::Fresh, _) | (Standing::Proven, Setback::NotFound) => state.login += 1,
+            (Standing::Proven, Setback::Refused(_)) => {
                 state.renewals += 1;
                 if state.renewals > RENEWALS_MAX {
                     return Err(self.exhausted());
@@ -112,12 +126,15 @@ impl Authorizer {
         }
         // so that a token service that fails for a moment is asked again with the same login
         state.standing = Standing::Unasked;
-        let texts = challenges.iter().filter_map(|value| value.to_str().ok());
-        if let Some(challenge) = challenge::parse(texts) {
-            state.challenge = Some(challenge);
+        if let Setback::Refused(challenges) = setback {
+            let texts = challenges.iter().filter_map(|value| value.to_str().ok());
+            if let Some(challenge) = challenge::parse(texts) {
+                state.challenge = Some(challenge);
+            }
         }
         let Some(challenge) = state.challenge.clone() else { return Err(self.exhausted()) };
         // without logins, anonymous is the one to try
+        let mut last = self.exhausted();
         while state.login < self.logins.len().max(1) {
             match self.header(transport, &challenge, self.logins.get(state.login)).await {
                 Ok(Some(header)) => {
@@ -126,11 +143,18 @@ impl Authorizer {
                     state.standing = Standing::Fresh;
                     return Ok(());
                 }
-                Ok(None) => state.login += 1,
-                Err(error) => return Err(Denial::Failed(error)),
+                Ok(None) => {
+                    state.login += 1;
+                    last = self.exhausted();
+                }
+                Err(error) if may_pass(&error) => return Err(Denial::Failed(error)),
+                Err(error) => {
+                    state.login += 1;
+                    last = Denial::Failed(error);
+                }
             }
         }
-        Err(self.exhausted())
+        Err(last)
     }
 
     fn exhausted(&self) -> Denial {

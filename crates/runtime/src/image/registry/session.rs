@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  request ─ 2xx ─► answer          ─ 3xx ─► there, without credentials when it is another host
-//!          ─ 401/403 ─► authorize with the next login, again      ─ 429, 5xx, broken ─► pause, again
+//!          ─ 401/403/404 ─► authorize with the next login, again  ─ 429, 5xx, broken ─► pause, again
 //! ```
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::address::{Address, Scheme};
-use super::authorization::{Authorizer, Denial};
+use super::authorization::{Authorizer, Denial, Setback};
 use super::error::RegistryError;
 use super::login::Login;
 use super::settings::RegistrySettings;
@@ -69,6 +69,10 @@ enum Tried {
         generation: u64,
         message: String,
     },
+    /// To this login there is no such thing.
+    NotFound {
+        generation: u64,
+    },
     /// It may work a moment later.
     Later(RegistryError, Option<Duration>),
 }
@@ -92,9 +96,19 @@ impl<'a> Session<'a> {
         loop {
             let (error, wanted) = match self.try_once(ask).await? {
                 Tried::Answer(answer) => return Ok(answer),
+                Tried::NotFound { generation } => {
+                    let next = self.authorizer.next(self.transport, Setback::NotFound, generation);
+                    match next.await {
+                        Ok(()) => continue,
+                        Err(Denial::Failed(error)) if may_pass(&error) => (error, None),
+                        Err(Denial::Failed(_) | Denial::NoMoreLogins { .. }) => {
+                            return Err(RegistryError::NotFound { what: ask.what.to_owned() });
+                        }
+                    }
+                }
                 Tried::Unauthorized { challenges, generation, message } => {
-                    let next = self.authorizer.next(self.transport, &challenges, generation).await;
-                    match next {
+                    let setback = Setback::Refused(&challenges);
+                    match self.authorizer.next(self.transport, setback, generation).await {
                         Ok(()) => continue,
                         Err(Denial::Failed(error)) if may_pass(&error) => (error, None),
                         Err(Denial::Failed(error)) => return Err(error),
@@ -152,6 +166,7 @@ impl<'a> Session<'a> {
                     let message = self.message(&host, answer).await;
                     Ok(Tried::Unauthorized { challenges, generation, message })
                 }
+                StatusCode::NOT_FOUND if at_home => Ok(Tried::NotFound { generation }),
                 StatusCode::NOT_FOUND => Err(RegistryError::NotFound { what: ask.what.to_owned() }),
                 _ => self.refused(ask, host, answer).await,
             };
