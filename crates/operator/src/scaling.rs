@@ -140,16 +140,8 @@ impl<S: NodeSupply> Scaler<S> {
             Deed::Add(pods) => {
                 let count = further.len() + 1;
                 let max = self.scaling.settings().max;
-                let node = self.supply.add().await?;
-                tracing::info!(node, pods = pods.len(), "added a node");
-                let message = format!(
-                    "pod triggered scale-up: [{{{first} {count}->{} (max: {max})}}]",
-                    count + 1
-                );
-                for pod in pods {
-                    let about = Object::Pod(pod);
-                    self.say(&about, Severity::Normal, event::TRIGGERED_SCALE_UP, &message).await;
-                }
+                let change = format!("[{{{first} {count}->{} (max: {max})}}]", count + 1);
+                self.add(pods, &change).await;
                 return Ok(Some(Duration::ZERO));
             }
             // one at a time: the pods of the one before may need the next one
@@ -162,6 +154,27 @@ impl<S: NodeSupply> Scaler<S> {
             let due = outlook.again_at.map(|at| at.since(now).to_std());
             due.map_or(period, |due| due.min(period))
         }))
+    }
+
+    /// Has a node added for these pods, and tells them what came of it.
+    async fn add(&mut self, pods: Vec<Arc<Pod>>, change: &str) {
+        let (severity, reason, message) = match self.supply.add().await {
+            Ok(node) => {
+                tracing::info!(node, pods = pods.len(), "added a node");
+                self.scaling.added();
+                let message = format!("pod triggered scale-up: {change}");
+                (Severity::Normal, event::TRIGGERED_SCALE_UP, message)
+            }
+            Err(error) => {
+                tracing::warn!(error, pods = pods.len(), "a node could not be added");
+                self.scaling.not_added((self.clock)());
+                let message = format!("Scale-up failed: {change}: {error}");
+                (Severity::Warning, event::FAILED_TO_SCALE_UP_GROUP, message)
+            }
+        };
+        for pod in pods {
+            self.say(&Object::Pod(pod), severity, reason, &message).await;
+        }
     }
 
     /// Begins to remove a node. It says so before anything is done to it, so that whoever finds it afterwards knows whose cordon it has.

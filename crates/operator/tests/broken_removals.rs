@@ -1,5 +1,5 @@
 //! A node whose removal is broken off takes pods again, whether it failed or nobody is left who goes on with it; and a node that
-//! somebody adds is looked at although no pod waits for one.
+//! somebody adds is looked at although no pod waits for one; and of one that could not be added its pods hear.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -12,7 +12,7 @@ mod world;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use rekindle_operator::{
@@ -22,7 +22,7 @@ use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 use tokio::sync::watch::Sender;
 use tokio::time::timeout;
-use world::{PATIENCE, World, watch};
+use world::{PATIENCE, World, create, watch};
 
 /// What a node says that is to go.
 const BEING_REMOVED: &str = "is being removed";
@@ -34,6 +34,8 @@ struct Supply {
     further: Arc<Mutex<Vec<String>>>,
     /// How often it was asked for them: once in each look.
     looks: Arc<Sender<usize>>,
+    /// How often it was asked for one more.
+    additions: Arc<Sender<usize>>,
 }
 
 impl Supply {
@@ -43,6 +45,7 @@ impl Supply {
             client: world.client(),
             further: Arc::new(Mutex::new(further)),
             looks: Arc::new(Sender::new(0)),
+            additions: Arc::new(Sender::new(0)),
         }
     }
 
@@ -65,7 +68,8 @@ impl NodeSupply for Supply {
     }
 
     async fn add(&self) -> Result<String, SupplyError> {
-        Err("nobody waits for a node".into())
+        self.additions.send_modify(|count| *count += 1);
+        Err("its agent does not start".into())
     }
 
     async fn remove(&self, name: &str) -> Result<(), SupplyError> {
@@ -208,6 +212,49 @@ async fn a_node_that_somebody_adds_is_looked_at_although_nobody_waits_for_one() 
                 return;
             }
         }
+    };
+    play(&world, &supply, 600, story).await;
+}
+
+#[tokio::test]
+async fn the_pods_of_a_node_that_could_not_be_added_hear_of_it_and_none_is_tried_at_once() {
+    let world = World::new().await;
+    patch(&world.client(), "n1", &json!({"spec": {"unschedulable": true}})).await;
+    let supply = Supply::new(&world, &[]);
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    create(&pods, json!({"metadata": {"name": "waits"}, "spec": {"containers": [{"name": "app", "image": "a"}]}})).await;
+    let waits = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
+    let status = Patch::Merge(json!({"status": {"conditions": waits}}));
+    pods.patch_status("waits", &PatchParams::default(), &status).await.expect("it is there");
+    let story = async {
+        let events: Api<Event> = Api::default_namespaced(world.client());
+        let mut seen = watch(&events);
+        let mut heard = Vec::new();
+        while heard.len() < 2 {
+            let event = seen.next().await.expect("the API is there");
+            heard.push((event.type_, event.reason, event.message));
+        }
+        heard.sort();
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            heard,
+            [
+                (
+                    text("Normal"),
+                    text("NotTriggerScaleUp"),
+                    text("pod didn't trigger scale-up: in backoff after failed scale-up")
+                ),
+                (
+                    text("Warning"),
+                    text("FailedToScaleUpGroup"),
+                    text("Scale-up failed: [{n1 1->2 (max: 2)}]: its agent does not start")
+                ),
+            ]
+        );
+        // by another event it is asked to look again
+        world.add_node("n3").await;
+        supply.look_on(1).await;
+        assert_eq!(*supply.additions.borrow(), 1);
     };
     play(&world, &supply, 600, story).await;
 }

@@ -38,6 +38,7 @@ pub mod event {
     pub const LEADER_ELECTION: &str = "LeaderElection";
     pub const TRIGGERED_SCALE_UP: &str = "TriggeredScaleUp";
     pub const NOT_TRIGGER_SCALE_UP: &str = "NotTriggerScaleUp";
+    pub const FAILED_TO_SCALE_UP_GROUP: &str = "FailedToScaleUpGroup";
     pub const SCALE_DOWN: &str = "ScaleDown";
 
     /// Ours: a PodRestart was carried out by the node.

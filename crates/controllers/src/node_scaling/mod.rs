@@ -3,11 +3,14 @@
 //!
 //! ```text
 //!   pods Unschedulable ─► would a new node take them? ─► yes, and fewer than max ─► Add
+//!      └─ it did not come to be ─► none for 5 min, then 10, 20, 30
 //!   node below half used, its pods may move and have a place elsewhere ─► unneeded ──(unneeded_time)──► Remove
+//!   node not ready, and what was on it is gone or going ─────────────────► unneeded ──(unready_time)───► Remove
 //! ```
 //! Source: cluster-autoscaler's FAQ ("How does scale-up work", "How does scale-down work", "What types of pods can prevent CA from
 //! removing a node"), with its annotations and its texts.
 
+mod backoff;
 mod grow;
 mod shrink;
 #[cfg(test)]
@@ -20,7 +23,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::{NamespacedName, View};
+use crate::{NamespacedName, View, cluster};
+use backoff::Backoff;
 pub use shrink::{Hold, Need};
 
 /// The annotation of a Node that says whether it may go, and why not.
@@ -37,6 +41,8 @@ pub struct Settings {
     pub max: usize,
     /// How long a node has to be unneeded before it goes (cluster-autoscaler's `--scale-down-unneeded-time`, 10 minutes).
     pub unneeded_time: TickDuration,
+    /// The same of one that is not ready (`--scale-down-unready-time`, 20 minutes).
+    pub unready_time: TickDuration,
     /// From so many hundredths of its CPU or memory on, a node is used (`--scale-down-utilization-threshold`, 0.5).
     pub used_percent: i64,
 }
@@ -44,7 +50,8 @@ pub struct Settings {
 impl Settings {
     /// Between so many nodes, and cluster-autoscaler's defaults.
     pub fn between(min: usize, max: usize) -> Self {
-        Self { min, max, unneeded_time: TickDuration::from_secs(600), used_percent: 50 }
+        let [unneeded_time, unready_time] = [600, 1200].map(TickDuration::from_secs);
+        Self { min, max, unneeded_time, unready_time, used_percent: 50 }
     }
 }
 
@@ -54,6 +61,7 @@ pub struct Scaling {
     settings: Settings,
     /// Since when a node has not been needed.
     unneeded: BTreeMap<String, Tick>,
+    backoff: Backoff,
 }
 
 /// The nodes besides the first, which stays: those that can be removed, in the order in which they came.
@@ -108,7 +116,7 @@ pub enum Standing {
 impl Scaling {
     /// Nothing was looked at yet.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, unneeded: BTreeMap::new() }
+        Self { settings, unneeded: BTreeMap::new(), backoff: Backoff::None }
     }
 
     /// What the user set.
@@ -122,12 +130,19 @@ impl Scaling {
         let waiting = grow::look(view, nodes);
         let mut not_helped = waiting.not_helped;
         let mut deed = Deed::Nothing;
+        let mut tried_again_at = None;
         if !waiting.helped.is_empty() {
-            if count < self.settings.max {
-                deed = Deed::Add(waiting.helped);
+            tried_again_at = self.backoff.until(now);
+            let why_not = if count >= self.settings.max {
+                Some(format!("max node group size reached ({})", self.settings.max))
             } else {
-                let full = || format!("max node group size reached ({})", self.settings.max);
-                not_helped.extend(waiting.helped.into_iter().map(|pod| (pod, full())));
+                tried_again_at.map(|_| "in backoff after failed scale-up".to_owned())
+            };
+            match why_not {
+                None => deed = Deed::Add(waiting.helped),
+                Some(why) => {
+                    not_helped.extend(waiting.helped.into_iter().map(|pod| (pod, why.clone())));
+                }
             }
         }
         let standings = self.standings(view, nodes, now);
@@ -145,7 +160,18 @@ impl Scaling {
             Standing::Unneeded { until, .. } => Some(*until),
             Standing::AtMinimum | Standing::Needed(_) => None,
         });
-        Outlook { deed, again_at: again_at.min(), not_helped, nodes: standings }
+        let again_at = again_at.chain(tried_again_at).min();
+        Outlook { deed, again_at, not_helped, nodes: standings }
+    }
+
+    /// The node that was to be added is there.
+    pub fn added(&mut self) {
+        self.backoff = Backoff::None;
+    }
+
+    /// The node that was to be added did not come to be: for a while no other is tried, each time for longer.
+    pub fn not_added(&mut self, now: Tick) {
+        self.backoff.failed(now);
     }
 
     /// The node could not be removed: it begins anew to be unneeded.
@@ -174,7 +200,13 @@ impl Scaling {
                 Some(need) => Standing::Needed(need),
                 None => {
                     let since = *self.unneeded.entry(name.clone()).or_insert(now);
-                    Standing::Unneeded { since, until: since + self.settings.unneeded_time }
+                    let node = view.node(&NamespacedName::new("", name.as_str()));
+                    let time = if node.is_some_and(|node| cluster::is_ready(node)) {
+                        self.settings.unneeded_time
+                    } else {
+                        self.settings.unready_time
+                    };
+                    Standing::Unneeded { since, until: since + time }
                 }
             };
             (name.clone(), standing)

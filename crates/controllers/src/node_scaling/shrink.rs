@@ -54,8 +54,18 @@ pub enum Hold {
 /// Why the node stays; none when it is not needed.
 pub(super) fn need(view: &View, name: &str, used_percent: i64) -> Option<Need> {
     let Some(node) = view.node(&NamespacedName::new("", name)) else { return Some(Need::Absent) };
-    if let Some(need) = of_node(view, node, used_percent) {
+    if let Some(need) = of_node(node) {
         return Some(need);
+    }
+    if !cluster::is_ready(node) {
+        return of_unready(view, node, name);
+    }
+    let used = used(&view.requested_on(name), &Requests::allocatable(node));
+    if used >= used_percent {
+        return Some(Need::Used(used));
+    }
+    if let Some(volume) = volume_of(view, node) {
+        return Some(Need::Volume(volume));
     }
     let movable: Vec<&Arc<Pod>> =
         view.pods_on(name).filter(|pod| !pods::is_finished(pod) && !belongs_to_node(pod)).collect();
@@ -70,8 +80,7 @@ pub(super) fn need(view: &View, name: &str, used_percent: i64) -> Option<Need> {
         .or_else(|| without_place(view, name, &movable))
 }
 
-fn of_node(view: &View, node: &Node, used_percent: i64) -> Option<Need> {
-    let name = node.metadata.name.as_deref().unwrap_or_default();
+fn of_node(node: &Node) -> Option<Need> {
     let says = |key: &str| node.metadata.annotations.as_ref()?.get(key).map(String::as_str);
     if owners::is_terminating(&node.metadata) {
         return Some(Need::Absent);
@@ -82,14 +91,19 @@ fn of_node(view: &View, node: &Node, used_percent: i64) -> Option<Need> {
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
         return Some(Need::Cordoned);
     }
-    if !cluster::is_ready(node) {
-        return Some(Need::NotReady);
+    None
+}
+
+/// What is to end on it may never do so, as nobody is heard of there; what stays may come back with it.
+fn of_unready(view: &View, node: &Node, name: &str) -> Option<Need> {
+    let is_over = |pod: &Arc<Pod>| {
+        pods::is_finished(pod) || belongs_to_node(pod) || owners::is_terminating(&pod.metadata)
+    };
+    if view.pods_on(name).all(is_over) {
+        volume_of(view, node).map(Need::Volume)
+    } else {
+        Some(Need::NotReady)
     }
-    let used = used(&view.requested_on(name), &Requests::allocatable(node));
-    if used >= used_percent {
-        return Some(Need::Used(used));
-    }
-    volume_of(view, node).map(Need::Volume)
 }
 
 /// The larger of both, in hundredths.

@@ -332,14 +332,62 @@ fn what_keeps_a_node_whatever_its_pods_are() {
         with(&|node| node["spec"] = json!({"unschedulable": true})),
         "stays: it is cordoned"
     );
-    assert_eq!(
-        with(&|node| node["status"]["conditions"][0]["status"] = "Unknown".into()),
-        "stays: it is not ready"
-    );
     let mut missing = Case::new(&["n1", "n2"]);
     missing.further = vec!["n2".to_owned(), "n9".to_owned()];
     let outlook = missing.look(&mut Scaling::new(Settings::between(1, 3)), NOW);
     assert_eq!(outlook.nodes["n9"], Standing::Needed(Need::Absent));
+}
+
+/// n2 is not heard of.
+fn silent() -> Case {
+    let mut case = Case::new(&["n1", "n2"]);
+    let mut unready = node("n2");
+    unready["metadata"]["resourceVersion"] = "2".into();
+    unready["status"]["conditions"][0]["status"] = "Unknown".into();
+    case.node(unready);
+    case
+}
+
+/// cluster-autoscaler's `--scale-down-unready-time`.
+#[test]
+fn a_node_that_is_not_ready_goes_after_twenty_minutes_when_what_was_on_it_ends() {
+    let mut case = silent();
+    let mut going = pod("going", Some("n2"), "3");
+    going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z".into();
+    case.pod(going);
+    let mut scaling = Scaling::new(Settings::between(1, 2));
+    let outlook = case.look(&mut scaling, NOW);
+    assert_eq!((outlook.deed, outlook.again_at), (Deed::Nothing, Some(at(1_200))));
+    assert_eq!(case.look(&mut scaling, at(1_199)).deed, Deed::Nothing);
+    assert_eq!(case.look(&mut scaling, at(1_200)).deed, Deed::Remove("n2".to_owned()));
+    case.pod(pod("stays", Some("n2"), "1"));
+    assert_eq!(case.standing(), "stays: it is not ready", "the pod tolerates that");
+}
+
+/// cluster-autoscaler's `InitialNodeGroupBackoffDuration` and `MaxNodeGroupBackoffDuration`.
+#[test]
+fn after_an_addition_that_failed_none_is_tried_for_longer_each_time() {
+    let mut case = Case::new(&["n1"]);
+    case.pod(pod("there", Some("n1"), "3"));
+    case.pod(pod("new", None, "3"));
+    let mut scaling = Scaling::new(Settings::between(1, 3));
+    let mut now = 0;
+    for minutes in [5, 10, 20, 30, 30] {
+        assert!(matches!(case.look(&mut scaling, at(now)).deed, Deed::Add(_)), "{minutes}");
+        scaling.not_added(at(now));
+        let (last, until) = (now + minutes * 60 - 1, now + minutes * 60);
+        let outlook = case.look(&mut scaling, at(last));
+        assert_eq!((&outlook.deed, outlook.again_at), (&Deed::Nothing, Some(at(until))));
+        assert_eq!(outlook.not_helped[0].1, "in backoff after failed scale-up");
+        now = until;
+    }
+    scaling.added();
+    scaling.not_added(at(now));
+    assert!(matches!(case.look(&mut scaling, at(now + 300)).deed, Deed::Add(_)), "the first again");
+    scaling.not_added(at(now + 300));
+    scaling.not_added(at(now + 300 + 3 * 3600));
+    let later = at(now + 600 + 3 * 3600);
+    assert!(matches!(case.look(&mut scaling, later).deed, Deed::Add(_)), "long ago is forgotten");
 }
 
 #[test]
