@@ -1,14 +1,25 @@
 //! The agent's clock: the one place where ticks come from.
 
+use std::time::Duration;
+
 use rekindle_types::{Tick, TickDuration};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// Reads the wall clock once and adds what the monotonic clock says has passed, so that ticks never jump when somebody
-/// sets the clock. Cheap to copy.
+/// Begins with a time of day and adds what has passed, so that ticks never jump when somebody sets the clock. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    wall_at_start: Tick,
-    monotonic_at_start: Instant,
+    start: Tick,
+    counter: Counter,
+}
+
+/// What counts, and what it showed at the start.
+#[derive(Clone, Copy, Debug)]
+enum Counter {
+    /// The time since the machine's boot, which goes on while the machine is suspended.
+    Boot(Duration),
+    /// The timers' time, which tests move.
+    Timers(Instant),
 }
 
 impl Clock {
@@ -16,22 +27,38 @@ impl Clock {
     pub fn system() -> Self {
         let since_epoch =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Self::starting_at(Tick::ZERO + TickDuration::from(since_epoch))
+        Self::showing(Tick::ZERO + TickDuration::from(since_epoch))
     }
 
     /// A clock that shows `tick` now.
-    pub fn starting_at(tick: Tick) -> Self {
-        Self { wall_at_start: tick, monotonic_at_start: Instant::now() }
+    pub fn showing(tick: Tick) -> Self {
+        Self { start: tick, counter: Counter::Boot(since_boot()) }
+    }
+
+    /// The same that goes with the timers: for tests that move them.
+    pub fn of_timers(tick: Tick) -> Self {
+        Self { start: tick, counter: Counter::Timers(Instant::now()) }
     }
 
     /// The tick now.
     pub fn now(&self) -> Tick {
-        let passed = self.monotonic_at_start.elapsed();
-        self.wall_at_start + TickDuration::from(passed)
+        let passed = match self.counter {
+            Counter::Boot(started) => since_boot().saturating_sub(started),
+            Counter::Timers(started) => started.elapsed(),
+        };
+        self.start + TickDuration::from(passed)
     }
 
-    /// The instant at which this clock will show `tick`; not before now.
+    /// The instant at which this clock will show `tick`; not before now. Timers stand still while the machine is suspended: what
+    /// was due meanwhile comes when the rest has passed awake, or when something else wakes whoever waits.
     pub fn instant_of(&self, tick: Tick) -> Instant {
         Instant::now() + tick.since(self.now()).to_std()
     }
+}
+
+/// What `Instant` counts stands still while the machine is suspended; this does not.
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }

@@ -98,7 +98,7 @@ pub async fn start(
     config.max_container_restart_period = start.max_container_restart_period;
     config.pod_pids_limit = start.pod_pids_limit;
     config.heartbeat_period = start.heartbeat_period;
-    config.clock = rekindle_node::Clock::starting_at(start.clock.now());
+    config.clock = rekindle_node::Clock::showing(start.clock.now());
     match start.errand {
         Errand::Serve(service) => {
             config.duty = Duty::Serve;

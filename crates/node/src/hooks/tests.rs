@@ -20,7 +20,7 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Runs a preStop hook that asks this port over HTTPS, with credentials.
 async fn hook(port: u16) -> Result<HookDone, String> {
-    let machine = Machine::new(Clock::starting_at(Tick::from_secs(1)));
+    let machine = Machine::new(Clock::of_timers(Tick::from_secs(1)));
     let pod = PodRef {
         namespace: "default".to_owned(),
         name: "web".to_owned(),

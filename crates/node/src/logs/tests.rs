@@ -59,7 +59,7 @@ impl Fixture {
         let index = PodIndex::default();
         let (_, pod) = watch::channel(Arc::default());
         index.insert(PodView { pod_ref, pod, status: receiver });
-        let clock = Clock::starting_at(Tick::from_secs(START + 100));
+        let clock = Clock::of_timers(Tick::from_secs(START + 100));
         let logs = Logs::new(index.clone(), dirs, clock);
         Self { folder, logs, index, status: sender, written: 0 }
     }

@@ -47,7 +47,7 @@ async fn probe_with_env(
     port: u16,
     timeout: Duration,
 ) -> Result<Finding, ProbeError> {
-    let machine = Machine::new(Clock::starting_at(Tick::from_secs(1)));
+    let machine = Machine::new(Clock::of_timers(Tick::from_secs(1)));
     machine.command("true", CommandEnds::With(0));
     machine.command("false", CommandEnds::With(1));
     machine.command("sleep 60", CommandEnds::Never);

@@ -22,7 +22,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let clock = Clock::starting_at(Tick::from_secs(1_760_000_000));
+        let clock = Clock::of_timers(Tick::from_secs(1_760_000_000));
         let machine = Machine::new(clock);
         Self {
             api: FakeApi::new(machine.clone()),

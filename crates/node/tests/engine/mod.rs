@@ -102,7 +102,7 @@ impl Engine {
         config.addresses = vec![network.gateway().into()];
         // what the machine has left is none of these tests' business
         config.eviction = rekindle_node::EvictionPolicy::off();
-        config.clock = Clock::starting_at(self.clock.now());
+        config.clock = Clock::showing(self.clock.now());
         let client =
             Client::new(self.front.in_process_service(UserInfo::internal("node")), "default");
         let started = in_time("the agent starts", Node::start(config, client, runtime, network));
