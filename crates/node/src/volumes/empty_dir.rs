@@ -32,8 +32,9 @@ pub(crate) struct EmptyDir<'a> {
     pub source: &'a EmptyDirVolumeSource,
     /// The pod's fsGroup.
     pub fs_group: Option<u32>,
-    /// The pod's memory limit: bounds a memory volume without a sizeLimit.
-    pub memory_limit_bytes: Option<u64>,
+    /// What the pod can have of memory at most: its limit, or all that the node has for pods. A volume in memory is no larger
+    /// [kubelet `calculateEmptyDirMemorySize`].
+    pub memory_bytes_max: Option<u64>,
 }
 
 impl EmptyDir<'_> {
@@ -50,7 +51,7 @@ impl EmptyDir<'_> {
         match self.source.medium.as_deref().unwrap_or_default() {
             "" => Ok(Medium::Disk),
             "Memory" => Ok(Medium::Memory {
-                size_bytes: match (limit, self.memory_limit_bytes) {
+                size_bytes: match (limit, self.memory_bytes_max) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
                 },

@@ -56,9 +56,13 @@ pub(crate) fn update_payloads(inputs: VolumeInputs<'_>) -> Result<(), VolumeErro
 }
 
 /// Makes the contents of every emptyDir new. Only while no container runs.
-pub(crate) fn refresh_empty_dirs(dirs: &PodDirs, pod: &Pod) -> Result<(), VolumeError> {
+pub(crate) fn refresh_empty_dirs(
+    dirs: &PodDirs,
+    pod: &Pod,
+    allocatable: &Allocatable,
+) -> Result<(), VolumeError> {
     for volume in volumes_of(pod) {
-        let refreshed = match empty_dir(pod, volume) {
+        let refreshed = match empty_dir(pod, allocatable, volume) {
             Ok(Some(empty_dir)) => empty_dir.refresh(&volume_folder(dirs, volume), dirs.trash()),
             Ok(None) => Ok(()),
             Err(problem) => Err(problem),
@@ -148,17 +152,24 @@ fn about(volume: &str, problem: VolumeProblem) -> VolumeError {
     VolumeError { volume: volume.to_owned(), problem }
 }
 
-fn empty_dir<'v>(pod: &Pod, volume: &'v Volume) -> Result<Option<EmptyDir<'v>>, VolumeProblem> {
+fn empty_dir<'v>(
+    pod: &Pod,
+    allocatable: &Allocatable,
+    volume: &'v Volume,
+) -> Result<Option<EmptyDir<'v>>, VolumeProblem> {
     let Some(source) = &volume.empty_dir else { return Ok(None) };
+    let of_node = allocatable.resources.get("memory");
+    let of_node = of_node.and_then(|memory| u64::try_from(memory.units()).ok());
+    let of_pod = pod_resources(pod, None).memory_limit_bytes;
     Ok(Some(EmptyDir {
         source,
         fs_group: fs_group(pod)?,
-        memory_limit_bytes: pod_resources(pod, None).memory_limit_bytes,
+        memory_bytes_max: of_pod.into_iter().chain(of_node).min(),
     }))
 }
 
 fn mount_volume(inputs: VolumeInputs<'_>, volume: &Volume) -> Result<(), VolumeProblem> {
-    if let Some(empty_dir) = empty_dir(inputs.pod, volume)? {
+    if let Some(empty_dir) = empty_dir(inputs.pod, inputs.allocatable, volume)? {
         return empty_dir.ensure(&volume_folder(inputs.dirs, volume));
     }
     if let Some(source) = &volume.host_path {

@@ -27,6 +27,7 @@ struct Volumes {
     folder: TestFolder,
     dirs: PodDirs,
     pod: Pod,
+    allocatable: Allocatable,
     objects: FetchedObjects,
 }
 
@@ -46,6 +47,7 @@ impl Volumes {
             folder,
             dirs,
             pod: serde_json::from_value(pod).unwrap(),
+            allocatable: Allocatable::default(),
             objects: FetchedObjects::default(),
         }
     }
@@ -64,12 +66,12 @@ impl Volumes {
     }
 
     fn with<T>(&self, work: impl FnOnce(VolumeInputs<'_>) -> T) -> T {
-        let (facts, allocatable) = (PodFacts::default(), Allocatable::default());
+        let facts = PodFacts::default();
         work(VolumeInputs {
             dirs: &self.dirs,
             pod: &self.pod,
             facts: &facts,
-            allocatable: &allocatable,
+            allocatable: &self.allocatable,
             objects: &self.objects,
         })
     }
@@ -83,7 +85,7 @@ impl Volumes {
     }
 
     fn refresh(&self) {
-        refresh_empty_dirs(&self.dirs, &self.pod).unwrap();
+        refresh_empty_dirs(&self.dirs, &self.pod, &self.allocatable).unwrap();
         super::sweep(self.dirs.trash());
     }
 
@@ -192,6 +194,28 @@ fn a_node_that_stops_keeps_folders_and_unmounts_everything() {
     assert!(volumes.folder.mounts().is_empty());
     volumes.mount().unwrap();
     assert_eq!(fs::read_to_string(volumes.path("scratch").join("file")).unwrap(), "kept");
+}
+
+/// KEP-1967. The pod's limit is 8Mi.
+#[test]
+fn a_memory_volume_is_no_larger_than_the_memory_that_the_pod_can_have() {
+    for (of_node, size_limit, expected) in [
+        ("4Mi", json!(null), 4),
+        ("16Mi", json!(null), 8),
+        ("4Mi", json!("2Mi"), 2),
+        ("4Mi", json!("6Mi"), 4),
+    ] {
+        let source = json!({ "medium": "Memory", "sizeLimit": size_limit });
+        let mut volumes = Volumes::new(json!([{ "name": "mem", "emptyDir": source }]), json!({}));
+        let memory = ("memory".to_owned(), of_node.parse().unwrap());
+        volumes.allocatable.resources = [memory].into();
+        volumes.mount().unwrap();
+        for _ in 0..2 {
+            let found = rustix::fs::statvfs(volumes.path("mem")).unwrap();
+            assert_eq!(found.f_blocks * found.f_frsize, expected << 20, "{of_node} {size_limit}");
+            volumes.refresh();
+        }
+    }
 }
 
 #[test]

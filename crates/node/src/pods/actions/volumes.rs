@@ -114,7 +114,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let trash = self.dirs.trash().to_owned();
         let refreshed = self.blocking(move |this| {
             let _until_done = turn;
-            refresh_empty_dirs(&this.dirs, &this.pod).map_err(|e| volume_error(&e))
+            refresh_empty_dirs(&this.dirs, &this.pod, &this.node.allocatable)
+                .map_err(|e| volume_error(&e))
         });
         let refreshed = refreshed.await;
         // deleting the old content takes as long as it takes, and nobody waits for it
