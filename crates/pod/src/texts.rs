@@ -320,7 +320,7 @@ fn go_duration_ms(span: TickDuration) -> String {
 }
 
 /// As Go prints a `time.Duration` of whole seconds: `10s`, `1m20s`, `5m0s`.
-fn go_duration(span: TickDuration) -> String {
+pub fn go_duration(span: TickDuration) -> String {
     let secs = span.as_secs();
     let (hours, minutes, seconds) = (secs / 3600, secs / 60 % 60, secs % 60);
     match (hours, minutes) {

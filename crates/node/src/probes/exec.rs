@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use rekindle_pod::go_duration;
 use rekindle_runtime::{ContainerKey, ExecExit, Runtime};
+use rekindle_types::TickDuration;
 
 use super::{Finding, ProbeError};
 
@@ -24,6 +26,7 @@ pub(super) async fn probe<R: Runtime>(
 
 /// As the kubelet says it.
 pub(crate) fn timed_out(command: &[String], timeout: Duration) -> String {
-    let (command, seconds) = (command.join(" "), timeout.as_secs());
-    format!("command timed out: {command:?} timed out after {seconds}s")
+    let (command, span) =
+        (command.join(" "), go_duration(TickDuration::from_secs(timeout.as_secs())));
+    format!("command timed out: {command:?} timed out after {span}")
 }

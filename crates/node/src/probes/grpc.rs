@@ -8,6 +8,8 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::{HeaderMap, Request};
+use rekindle_pod::go_duration;
+use rekindle_types::TickDuration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Finding, OUTPUT_BYTES_MAX, tcp, tls};
@@ -67,8 +69,8 @@ pub(super) async fn probe(check: Check, timeout: Duration) -> Finding {
     match tokio::time::timeout(timeout, connect(&check, timeout)).await {
         Ok(finding) => finding,
         Err(_elapsed) => Finding::failure(format!(
-            "timeout: health rpc did not complete within {}s",
-            timeout.as_secs()
+            "timeout: health rpc did not complete within {}",
+            go_duration(TickDuration::from_secs(timeout.as_secs()))
         )),
     }
 }

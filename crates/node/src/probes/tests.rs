@@ -331,6 +331,8 @@ async fn a_command_says_it_with_its_exit_code() {
     let found = probe(exec("sleep 60"), 1, second).await.unwrap();
     let expected = "command timed out: \"sleep 60\" timed out after 1s";
     assert_eq!(found, Finding::failure(expected));
+    let found = probe(exec("sleep 60"), 1, Duration::from_secs(90)).await.unwrap();
+    assert!(found.output.ends_with(" timed out after 1m30s"), "{}", found.output);
 }
 
 /// The last of a name counts, and what does not stand in the spec is empty.
