@@ -216,6 +216,7 @@ fn figures<R: Runtime, N: PodNetwork>(
         index: index.clone(),
         usage: usage.clone(),
         counters: node.counters.clone(),
+        dirs: node.dirs.clone(),
     });
     (usage, node_api)
 }

@@ -1,10 +1,11 @@
 //! `/metrics/cadvisor`: figures by container under cAdvisor's names, for dashboards that know no others. The pod as a whole
 //! has an empty `container` label, as there.
 
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_runtime::{CgroupUsage, CpuUsage};
 use rekindle_types::metrics::{Kind, Text};
 
-use crate::usage::{Measured, NodeUsage};
+use crate::usage::{ContainerUsage, Measured, NodeUsage, PodUsage};
 
 type Figure = fn(&CgroupUsage) -> Option<u64>;
 
@@ -84,6 +85,8 @@ pub(super) fn text(usage: &NodeUsage) -> Text {
             let of_pod = [
                 ("container", ""),
                 ("id", uid),
+                ("image", ""),
+                ("name", ""),
                 ("namespace", &pod.pod_ref.namespace),
                 ("pod", name),
             ];
@@ -98,14 +101,12 @@ pub(super) fn text(usage: &NodeUsage) -> Text {
             }
             for container in &pod.containers {
                 if let Some(found) = &container.cgroup {
-                    let mut labels = of_pod;
-                    labels[0].1 = &container.name.0;
-                    labels[1].1 = &container.id;
-                    sample(&labels, found);
+                    sample(&of_container(pod, container), found);
                 }
             }
         }
     }
+    starts(&mut text, usage);
     files(&mut text, usage);
     network(&mut text, usage);
     text.single(
@@ -117,6 +118,48 @@ pub(super) fn text(usage: &NodeUsage) -> Text {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     text.single("machine_cpu_cores", Kind::Gauge, "Number of logical CPU cores.", cores as f64);
     text
+}
+
+/// `id` is a path to cAdvisor; what tells containers of one name apart is their id, here as there in `name`.
+fn of_container<'a>(
+    pod: &'a PodUsage,
+    container: &'a ContainerUsage,
+) -> [(&'static str, &'a str); 6] {
+    [
+        ("container", &container.name.0),
+        ("id", &container.id),
+        ("image", image_of(&pod.pod, &container.name.0)),
+        ("name", &container.id),
+        ("namespace", &pod.pod_ref.namespace),
+        ("pod", &pod.pod_ref.name),
+    ]
+}
+
+/// As the pod's spec says it.
+fn image_of<'a>(pod: &'a Pod, container: &str) -> &'a str {
+    let Some(spec) = &pod.spec else { return "" };
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let usual = containers.map(|found| (&found.name, &found.image));
+    let ephemeral = spec.ephemeral_containers.iter().flatten();
+    let mut all = usual.chain(ephemeral.map(|found| (&found.name, &found.image)));
+    let found = all.find(|(name, _)| *name == container);
+    found.and_then(|(_, image)| image.as_deref()).unwrap_or_default()
+}
+
+fn starts(text: &mut Text, usage: &NodeUsage) {
+    text.family(
+        "container_start_time_seconds",
+        Kind::Gauge,
+        "Start time of the container since unix epoch in seconds.",
+    );
+    for pod in &usage.pods {
+        for container in &pod.containers {
+            if let Some(at) = container.started_at {
+                let seconds = at.as_micros() as f64 / 1e6;
+                text.sample(&of_container(pod, container), seconds);
+            }
+        }
+    }
 }
 
 fn files(text: &mut Text, usage: &NodeUsage) {
@@ -131,12 +174,7 @@ fn files(text: &mut Text, usage: &NodeUsage) {
                 [container.layer, container.logs].into_iter().flatten().collect();
             let Some(taken_at) = parts.iter().map(|part| part.taken_at).min() else { continue };
             let bytes: u64 = parts.iter().map(|part| part.usage.bytes).sum();
-            let labels = [
-                ("container", container.name.0.as_str()),
-                ("id", container.id.as_str()),
-                ("namespace", pod.pod_ref.namespace.as_str()),
-                ("pod", pod.pod_ref.name.as_str()),
-            ];
+            let labels = of_container(pod, container);
             text.sample_at(&labels, bytes as f64, taken_at.as_micros() / 1000);
         }
     }
@@ -144,14 +182,24 @@ fn files(text: &mut Text, usage: &NodeUsage) {
 
 fn network(text: &mut Text, usage: &NodeUsage) {
     type Counter = fn(&rekindle_net::InterfaceCounters) -> u64;
-    let families: [(&'static str, &str, Counter); 4] = [
+    let families: [(&'static str, &str, Counter); 8] = [
         ("container_network_receive_bytes_total", "Cumulative count of bytes received", |found| {
             found.rx_bytes
         }),
         (
+            "container_network_receive_errors_total",
+            "Cumulative count of errors encountered while receiving",
+            |found| found.rx_errors,
+        ),
+        (
             "container_network_receive_packets_dropped_total",
             "Cumulative count of packets dropped while receiving",
             |found| found.rx_dropped,
+        ),
+        (
+            "container_network_receive_packets_total",
+            "Cumulative count of packets received",
+            |found| found.rx_packets,
         ),
         (
             "container_network_transmit_bytes_total",
@@ -159,9 +207,19 @@ fn network(text: &mut Text, usage: &NodeUsage) {
             |found| found.tx_bytes,
         ),
         (
+            "container_network_transmit_errors_total",
+            "Cumulative count of errors encountered while transmitting",
+            |found| found.tx_errors,
+        ),
+        (
             "container_network_transmit_packets_dropped_total",
             "Cumulative count of packets dropped while transmitting",
             |found| found.tx_dropped,
+        ),
+        (
+            "container_network_transmit_packets_total",
+            "Cumulative count of packets transmitted",
+            |found| found.tx_packets,
         ),
     ];
     for (name, help, counter) in families {
@@ -169,8 +227,11 @@ fn network(text: &mut Text, usage: &NodeUsage) {
         for pod in &usage.pods {
             for found in &pod.network {
                 let labels = [
+                    ("container", ""),
                     ("id", pod.pod_ref.uid.0.as_str()),
+                    ("image", ""),
                     ("interface", found.name.as_str()),
+                    ("name", ""),
                     ("namespace", pod.pod_ref.namespace.as_str()),
                     ("pod", pod.pod_ref.name.as_str()),
                 ];

@@ -13,6 +13,7 @@
 //! | `/configz` | the agent's settings under the kubelet's names |
 
 mod cadvisor;
+mod claims;
 mod configz;
 mod kubelet;
 mod pods;
@@ -28,8 +29,10 @@ use futures::future::BoxFuture;
 use rekindle_runtime::{Runtime, RuntimeError};
 use rekindle_types::{PodRef, TickDuration, metrics};
 
+use self::claims::ClaimReader;
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::layout::NodeDirs;
 use crate::pods::PodIndex;
 use crate::usage::{Rates, Scope, UsageReader, Who};
 
@@ -107,7 +110,7 @@ impl std::fmt::Debug for NodeApi {
 
 impl NodeApi {
     pub(crate) fn new<R: Runtime>(parts: NodeApiParts<R>) -> Self {
-        Self(Arc::new(Asked { parts, rates: Rates::default() }))
+        Self(Arc::new(Asked { parts, rates: Rates::default(), claims: ClaimReader::default() }))
     }
 
     /// Answers a GET for this path, without a slash at either end.
@@ -131,6 +134,7 @@ pub(crate) struct NodeApiParts<R> {
     pub(crate) index: PodIndex,
     pub(crate) usage: UsageReader,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) dirs: NodeDirs,
 }
 
 /// The same, whatever the runtime's type is.
@@ -142,6 +146,7 @@ trait Ask: Send + Sync {
 struct Asked<R> {
     parts: NodeApiParts<R>,
     rates: Rates,
+    claims: ClaimReader,
 }
 
 impl<R: Runtime> Ask for Asked<R> {
@@ -189,7 +194,8 @@ impl<R: Runtime> Ask for Asked<R> {
 
 impl<R: Runtime> Asked<R> {
     async fn answer(&self, path: &str, query: &str) -> Result<NodeAnswer, RuntimeError> {
-        let NodeApiParts { config, runtime, index, usage, counters } = &self.parts;
+        let NodeApiParts { config, runtime, index, usage, counters, dirs } = &self.parts;
+        let claims = || self.claims.take(index, dirs, config.clock.now());
         let here = || index.all().into_iter().map(|view| view.pod_ref).collect::<Vec<_>>();
         Ok(match path {
             "healthz" | "healthz/ping" => NodeAnswer::text(200, "ok"),
@@ -197,7 +203,9 @@ impl<R: Runtime> Asked<R> {
                 let process = tokio::task::spawn_blocking(kubelet::process).await;
                 let snapshot = runtime.snapshot().await?;
                 let process = process.unwrap_or_default();
-                NodeAnswer::metrics(kubelet::text(config, counters, &snapshot, &process))
+                let mut text = kubelet::text(config, counters, &snapshot, &process);
+                claims::write(&mut text, &claims().await);
+                NodeAnswer::metrics(text)
             }
             "metrics/resource" => {
                 NodeAnswer::metrics(resource::text(usage.take(Scope::Processes).await))
@@ -216,7 +224,11 @@ impl<R: Runtime> Asked<R> {
                 let scope = if only { Scope::Processes } else { Scope::Everything };
                 let usage = usage.take(scope).await?;
                 let rates = self.rates.since_last(&usage);
-                NodeAnswer::json(&summary::summary(&config.name, &usage, &rates, scope))
+                let claims = match scope {
+                    Scope::Processes => Vec::new(),
+                    Scope::Everything => claims().await,
+                };
+                NodeAnswer::json(&summary::summary(&config.name, &usage, &claims, &rates, scope))
             }
             "pods" => NodeAnswer::json(&pods::known(index)),
             "runningpods" => NodeAnswer::json(&pods::running(&runtime.snapshot().await?)),

@@ -5,15 +5,28 @@ use rekindle_runtime::CgroupUsage;
 use rekindle_types::Tick;
 use serde_json::{Map, Value, json};
 
+use super::claims::ClaimUsage;
 use crate::usage::{
     ContainerUsage, CpuRates, FileSystemUsage, Measured, NodeUsage, PodUsage, Scope, VolumeUsage,
     Who,
 };
 
 /// Everything; with `Scope::Processes` the short form that has CPU and memory only.
-pub(super) fn summary(node: &str, usage: &NodeUsage, rates: &CpuRates, scope: Scope) -> Value {
+pub(super) fn summary(
+    node: &str,
+    usage: &NodeUsage,
+    claims: &[ClaimUsage],
+    rates: &CpuRates,
+    scope: Scope,
+) -> Value {
     let pods = usage.pods.iter().filter(|pod| pod.sandbox.is_some());
-    let pods: Vec<Value> = pods.map(|found| pod(usage, found, rates, scope)).collect();
+    let pods: Vec<Value> = pods
+        .map(|found| {
+            let own = claims.iter().filter(|claim| claim.pod.uid == found.pod_ref.uid);
+            let own = own.map(claimed_volume).collect();
+            pod(usage, found, own, rates, scope)
+        })
+        .collect();
     json!({"node": machine(node, usage, rates, scope), "pods": pods})
 }
 
@@ -93,7 +106,13 @@ fn machine(name: &str, usage: &NodeUsage, rates: &CpuRates, scope: Scope) -> Val
     Value::Object(fields)
 }
 
-fn pod(usage: &NodeUsage, pod: &PodUsage, rates: &CpuRates, scope: Scope) -> Value {
+fn pod(
+    usage: &NodeUsage,
+    pod: &PodUsage,
+    claimed: Vec<Value>,
+    rates: &CpuRates,
+    scope: Scope,
+) -> Value {
     let node_fs = &usage.node.node_fs;
     let reference = &pod.pod_ref;
     let mut fields = Map::new();
@@ -114,7 +133,7 @@ fn pod(usage: &NodeUsage, pod: &PodUsage, rates: &CpuRates, scope: Scope) -> Val
     put_processes(&mut fields, pod.cgroup.as_ref(), nanocores, None);
     if scope == Scope::Everything {
         put(&mut fields, "network", network(&pod.network, usage.taken_at));
-        let volumes: Vec<Value> = pod.volumes.iter().map(volume).collect();
+        let volumes: Vec<Value> = pod.volumes.iter().map(volume).chain(claimed).collect();
         if !volumes.is_empty() {
             fields.insert("volume".to_owned(), volumes.into());
         }
@@ -161,6 +180,14 @@ fn share(of: &FileSystemUsage, found: &Measured) -> Value {
 fn volume(found: &VolumeUsage) -> Value {
     let mut value = share(&found.file_system, &found.usage);
     value["name"] = found.name.clone().into();
+    value
+}
+
+/// Of these the file system as a whole is told: nobody walks through what may be large and others' too.
+pub(super) fn claimed_volume(found: &ClaimUsage) -> Value {
+    let mut value = file_system(&found.file_system);
+    value["name"] = found.volume.clone().into();
+    value["pvcRef"] = json!({"name": found.claim, "namespace": found.pod.namespace});
     value
 }
 

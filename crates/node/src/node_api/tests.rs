@@ -35,6 +35,30 @@ async fn the_resource_metrics_are_the_kubelets() {
     }
 }
 
+/// Dashboards take what has an image for a container, and what has none for a pod.
+#[tokio::test(start_paused = true)]
+async fn the_metrics_by_container_have_the_labels_of_cadvisor() {
+    let (_world, agent) = running_world().await;
+    let text = ask(&agent, "metrics/cadvisor").await;
+    let sample = |name: &str, container: &str| {
+        let begin = format!("{name}{{container=\"{container}\",");
+        let found = text.lines().find(|line| line.starts_with(&begin));
+        found.unwrap_or_else(|| panic!("{begin}: {text}")).to_owned()
+    };
+    for name in [
+        "container_cpu_usage_seconds_total",
+        "container_memory_working_set_bytes",
+        "container_start_time_seconds",
+        "container_fs_usage_bytes",
+    ] {
+        let app = sample(name, "app");
+        assert!(app.contains(",image=\"present\",name=\""), "{app}");
+        assert!(!app.contains("name=\"\""), "{app}");
+    }
+    let pod = sample("container_memory_working_set_bytes", "");
+    assert!(pod.contains(",image=\"\",name=\"\",namespace=\"default\",pod=\"web\"}"), "{pod}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_summary_has_the_fields_of_stats_v1alpha1() {
     let (_world, agent) = running_world().await;

@@ -17,7 +17,7 @@ pub(super) async fn walk(path: PathBuf) -> io::Result<TreeUsage> {
 }
 
 /// The file system that `path` lies on.
-pub(super) fn file_system(path: &Path, now: Tick) -> io::Result<FileSystemUsage> {
+pub(crate) fn file_system(path: &Path, now: Tick) -> io::Result<FileSystemUsage> {
     let found = rustix::fs::statvfs(path)?;
     Ok(usage_of(&found, now))
 }

@@ -15,6 +15,7 @@ mod snapshot;
 mod tests;
 mod walks;
 
+pub(crate) use files::file_system;
 pub(crate) use rates::{CpuRates, Rates, Who};
 pub use read::{Scope, UsageReader};
 pub use snapshot::{

@@ -46,6 +46,15 @@ pub(super) fn is_claimed(volume: &Volume) -> bool {
     volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
 }
 
+/// The claim that a volume of this pod stands behind.
+pub(crate) fn claim_name(pod: &str, volume: &Volume) -> Option<String> {
+    match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(source), _) => Some(source.claim_name.clone()),
+        (None, Some(_)) => Some(format!("{pod}-{}", volume.name)),
+        (None, None) => None,
+    }
+}
+
 /// Looks up the claims of the pod that it has no link to.
 pub(crate) async fn look_up(
     client: &Client,
@@ -75,12 +84,8 @@ async fn place(
     node: &str,
 ) -> Result<Place, VolumeProblem> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let name = match &volume.persistent_volume_claim {
-        Some(source) => source.claim_name.clone(),
-        None => {
-            format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name)
-        }
-    };
+    let of_pod = pod.metadata.name.as_deref().unwrap_or_default();
+    let name = claim_name(of_pod, volume).unwrap_or_default();
     let refused = |text: String| VolumeProblem::Claim(text);
     let unanswered =
         |error: kube::Error| refused(format!("look up claim {name:?}: {}", causes(&error)));
@@ -210,7 +215,7 @@ pub(super) fn check(folder: &Path) -> Result<(), VolumeProblem> {
 }
 
 /// Where a volume stands that a pod has a link to.
-pub(super) fn linked(link: &Path) -> Option<PathBuf> {
+pub(crate) fn linked(link: &Path) -> Option<PathBuf> {
     std::fs::read_link(link).ok()
 }
 
