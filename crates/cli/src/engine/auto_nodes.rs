@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use kube::Client;
 use rekindle_api::auth::Pki;
 use rekindle_api::http::SystemClock;
 use rekindle_operator::{NodeSupply, SupplyError, say_being_removed};
+use rustix::process::Signal;
 
 use super::Ending;
 use super::adding::Gate;
@@ -76,15 +77,27 @@ impl AutoNodes {
         self.take_away(self.find(name)?).await
     }
 
+    async fn drain(&self, name: &str) -> anyhow::Result<()> {
+        let tell = |line: String| tracing::info!("{line}");
+        let drain = nodes::drain(&self.client, name, Unmanaged::AsAnnotated, tell);
+        let drained = tokio::time::timeout(DRAINED_WITHIN, drain).await;
+        drained.context("its pods could not be evicted in time")?
+    }
+
     /// Drains the node, ends it and forgets it. Where that fails it is left as it is, cordon and all: the scaler gives it back,
     /// as it does after an engine that ended meanwhile.
     async fn take_away(&self, node: FurtherNode) -> anyhow::Result<()> {
         nodes::refuse_to_lose_volumes(&node)?;
         let name = node.file.name.as_str();
-        let tell = |line: String| tracing::info!("{line}");
-        let drain = nodes::drain(&self.client, name, Unmanaged::AsAnnotated, tell);
-        let drained = tokio::time::timeout(DRAINED_WITHIN, drain).await;
-        drained.context("its pods could not be evicted in time")??;
+        match node.agent()? {
+            Some(agent) => {
+                agent.signal(Signal::CONT)?; // one that somebody has stopped could not end its pods
+                self.drain(name).await?;
+            }
+            // nobody would end what is evicted; what is going already is ended below
+            None if nodes::all_are_going(&self.client, name).await? => {}
+            None => bail!("its agent does not run, and its pods are not to end yet"),
+        }
         nodes::end(node.clone(), Ending::EndPods, &self.client, self.clock).await?;
         nodes::forget(&self.client, name).await?;
         let take_away = move || nodes::take_folder_away(&node);

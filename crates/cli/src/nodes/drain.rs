@@ -105,6 +105,14 @@ pub async fn drain(
     }
 }
 
+/// Whether none is left of the node's pods that could run elsewhere but those that are to end.
+pub async fn all_are_going(client: &Client, node: &str) -> anyhow::Result<bool> {
+    let those = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let pods = Api::<Pod>::all(client.clone()).list(&those).await.context("list its pods")?;
+    let is_going = |pod: &Pod| pod.metadata.deletion_timestamp.is_some() || is_over(pod);
+    Ok(pods.iter().all(|pod| belongs_to_node(pod) || is_going(pod)))
+}
+
 async fn evict(
     client: &Client,
     pod: &Pod,
@@ -138,11 +146,14 @@ fn belongs_to_node(pod: &Pod) -> bool {
     is_mirror(pod) || is_controlled_by(&pod.metadata, "DaemonSet")
 }
 
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
 /// True for a pod that runs and is made again by nobody.
 fn is_lost(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    let is_over = matches!(phase, Some("Succeeded" | "Failed"));
-    !is_over && controller_of(&pod.metadata).is_none()
+    !is_over(pod) && controller_of(&pod.metadata).is_none()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use rekindle_api::http::node_link::FarNode;
 use rekindle_net::share;
 use rekindle_types::Tick;
+use rekindle_types::validation::names;
 
 use super::file::{Common, NodeFile};
 use crate::engine::data_dir::{DataDir, create_private};
@@ -16,8 +17,8 @@ use crate::holder::Holder;
 
 /// The socket in an agent's run folder.
 const SOCKET: &str = "agent.sock";
-/// Characters of a node's name at most: that of a DNS subdomain.
-const NAME_MAX: usize = 253;
+/// Characters of a new node's name at most: it is the value of the label `kubernetes.io/hostname`.
+const NAME_MAX: usize = 63;
 
 /// The folder. Cheap to clone; what is in it is looked at when it is asked for.
 #[derive(Clone, Debug)]
@@ -104,7 +105,7 @@ impl Folder {
             Some(name) => name.to_owned(),
             None => format!("{}-{number}", common.first_node),
         };
-        check_name(&name)?;
+        check_new_name(&name)?;
         if name == common.first_node || nodes.iter().any(|node| node.file.name == name) {
             bail!("there is a node {name:?} already");
         }
@@ -162,21 +163,21 @@ pub(super) fn remove_socket(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// A name becomes a folder's: it is one that the API takes, and no path.
+/// A name becomes a folder's: it is no path.
 fn check_name(name: &str) -> anyhow::Result<()> {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
-    let ends = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    let bytes = name.as_bytes();
-    if name.len() <= NAME_MAX
-        && bytes.iter().all(|b| plain(*b))
-        && ends(bytes.first())
-        && ends(bytes.last())
-        && !name.contains("..")
-    {
-        Ok(())
-    } else {
-        bail!("{name:?} is no name for a node: lower case letters, digits, - and . are")
+    match names::dns_subdomain(name).first() {
+        None => Ok(()),
+        Some(why) => bail!("{name:?} is no name for a node: {why}"),
     }
+}
+
+/// The API takes a Node of this name, and of its labels.
+fn check_new_name(name: &str) -> anyhow::Result<()> {
+    check_name(name)?;
+    if name.len() > NAME_MAX {
+        bail!("{name:?} is no name for a node: must be no more than {NAME_MAX} characters");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -227,10 +228,25 @@ mod tests {
     fn a_name_that_would_be_a_path_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::of(&EngineDir::new(dir.path()));
-        for name in ["", "..", ".", "a/b", "A", "-a", "a-", "a..b"] {
+        for name in ["", "..", ".", "a/b", "A", "-a", "a-", "a..b", "a.-b"] {
             assert!(folder.find(name).is_err(), "{name:?}");
             assert!(folder.far(name).is_none(), "{name:?}");
         }
+        // such as an earlier version took, so that it can be removed
+        assert!(folder.find(&"a".repeat(253)).is_ok());
+    }
+
+    #[test]
+    fn a_name_that_the_api_would_not_take_is_refused_and_nothing_is_left_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::of(&EngineDir::new(dir.path()));
+        let common = common("10.1.0.0/16");
+        for name in ["a".repeat(64), "a.-b".to_owned(), "a-.b".to_owned(), "A".to_owned()] {
+            let error = folder.add(Some(&name), &common, Tick::ZERO).unwrap_err().to_string();
+            assert!(error.contains("is no name for a node"), "{error}");
+            assert!(!folder.path().join(&name).exists(), "{name}");
+        }
+        assert!(folder.add(Some(&"a".repeat(63)), &common, Tick::ZERO).is_ok());
     }
 
     #[test]

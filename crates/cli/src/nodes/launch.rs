@@ -69,7 +69,10 @@ pub fn launch_one_more(
 }
 
 /// Takes a node away that did not start. Where its agent runs all the same it is ended first: its folder is what it runs on.
-fn take_back(node: &FurtherNode) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When it cannot be ended, or its folder not be taken away.
+pub fn take_back(node: &FurtherNode) -> anyhow::Result<()> {
     if let Some(agent) = node.agent()? {
         agent.signal(Signal::TERM)?;
         agent.wait()?;

@@ -97,8 +97,16 @@ fn add(args: &NodeAdd) -> anyhow::Result<ExitCode> {
     let engine = Engine::find(&args.data_dir)?;
     let node = engine.folder.add(args.name.as_deref(), &engine.common, now())?;
     let name = node.file.name.clone();
-    engine.launch(node).with_context(|| format!("start node {name}"))?;
-    engine.wait_ready(&name)?;
+    if let Err(error) = engine.launch(node.clone()) {
+        // told, and no more: the answer is why the node did not start
+        if let Err(left) = nodes::take_back(&node) {
+            eprintln!("take away node {name}, which did not start: {left:#}");
+        }
+        return Err(error.context(format!("start node {name}")));
+    }
+    engine.wait_ready(&name).with_context(|| {
+        format!("node {name} was started; `rekindle node remove {name}` takes it away")
+    })?;
     println!("node {name} added");
     Ok(ExitCode::SUCCESS)
 }
