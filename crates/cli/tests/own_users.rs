@@ -142,7 +142,7 @@ fn assert_volumes_are_the_pods_own(engine: &Engine) {
         "hello\nmellon\nweb\nweb\n1\n0:2000\n0:2000\n0:2000\n0:2000\n0:0\n0\n"
     );
     let write = "for at in /scratch /memory /data /deep /tmp /dev/shm; do rm -f $at/made; touch $at/made && chown 5:6 $at/made; done; \
-                 stat -c '%u:%g' /data/made /dev/shm/made; echo 3 > /proc/self/oom_score_adj; id -u; id -G";
+                 stat -c '%u:%g' /data/made /dev/shm/made; echo 1000 > /proc/self/oom_score_adj; id -u; id -G";
     assert_eq!(exec(engine, "web", write), "5:6\n5:6\n0\n0 2000\n");
 }
 

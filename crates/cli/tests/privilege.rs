@@ -45,7 +45,7 @@ const CASES: &[Case] = &[
             "Seccomp_filters:\t1",
             "net namespace: its own",
             "pid namespace: its own",
-            "oom_score_adj 0",
+            "oom_score_adj 1000",
         ],
     },
     Case {
@@ -111,7 +111,7 @@ const CASES: &[Case] = &[
             "pid namespace: its own",
             "CapEff:\t00000000a80425fb",
             "Groups:\t1073741824 1073745280 ",
-            "oom_score_adj 0",
+            "oom_score_adj 1000",
         ],
     },
     Case {

@@ -151,6 +151,10 @@ pub struct ContainerSpec {
     /// this one ends with it where it has a PID namespace of its own.
     #[serde(default)]
     pub target: Option<ContainerKey>,
+    /// How soon the kernel ends its processes when the machine has no memory left: -1000 to 1000, most first. A right that the
+    /// machine may lack is needed below 0.
+    #[serde(default)]
+    pub oom_score_adj: i32,
 }
 
 /// What the three files of a container's first process are. Its output goes to the log in any case.

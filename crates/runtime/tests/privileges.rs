@@ -66,6 +66,42 @@ fn privileges_stay(users: Users) {
     }
 }
 
+/// Below the agent's score only with CAP_SYS_RESOURCE, which not every machine gives its root.
+#[test]
+fn who_the_kernel_ends_first_is_said_by_the_spec_and_not_by_the_container() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let capabilities = status_line(&status, "CapEff:");
+    let may_lower = u64::from_str_radix(&capabilities, 16).unwrap() & 1 << 24 != 0;
+    let score_of = |process: &str| -> i32 {
+        let text = fs::read_to_string(format!("/proc/{process}/oom_score_adj")).unwrap();
+        text.trim().parse().unwrap()
+    };
+    let agents = score_of("self");
+    let expected = |score: i32| if may_lower { score } else { score.max(agents) };
+    for users in [Users::Host, Users::Own(UserRange { first: 1 << 30, length: 65_536 })] {
+        let world = World::new();
+        let mut sandbox = world::sandbox_spec(world.sandbox());
+        sandbox.namespaces.users = users;
+        let shim = world.block(world.rt().run_sandbox(&sandbox)).unwrap().pid;
+        assert_eq!(score_of(&shim.to_string()), expected(-998), "what is in it goes with it");
+        for (attempt, score) in (0..).zip([1000, 500, 0, -997]) {
+            let mut spec = world.shell("web", attempt, "exec sleep 1000");
+            spec.oom_score_adj = score;
+            let own = score_of(&world.start(&spec).pid.to_string());
+            assert_eq!(own, expected(score), "{users:?}");
+            let lower = if may_lower { own } else { agents } - 1;
+            let script = format!(
+                "cat /proc/self/oom_score_adj; echo {lower} > /proc/self/oom_score_adj || echo refused"
+            );
+            let (_, said) = world.exec(&spec.key, &script);
+            let begins = said.starts_with(&format!("{own}\n"));
+            assert!(begins && said.ends_with("refused\n"), "{users:?}: {said}");
+            world.block(world.rt().signal_container(&spec.key, StopSignal::Kill)).unwrap();
+            world.next_exit();
+        }
+    }
+}
+
 #[test]
 fn root_in_a_container_has_the_default_set_and_no_more() {
     let world = World::new();

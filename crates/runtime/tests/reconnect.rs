@@ -120,6 +120,7 @@ fn agents_spec(dir: &std::path::Path, key: &SandboxKey, name: &str, script: &str
         log_limits: LogLimits::default(),
         stdio: rekindle_runtime::Stdio::default(),
         target: None,
+        oom_score_adj: 0,
     }
 }
 

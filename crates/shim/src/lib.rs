@@ -56,7 +56,12 @@ pub fn run() {
     }
 }
 
+/// What the kubelet gives a pod's sandbox: whoever ends the shim ends all that is in it. Containers have scores of their own.
+const OOM_SCORE_ADJ: &str = "-998";
+
 fn set_up() -> Result<Server, Errno> {
+    // It takes CAP_SYS_RESOURCE; without, it has the agent's.
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     sys::ignore_signals(&NOT_FOR_US);
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     rustix::process::chdir("/")?;

@@ -322,6 +322,10 @@ pub struct ContainerPlan {
     /// In which PID namespace it lives.
     #[serde(default)]
     pub processes: PidNamespacePlan,
+    /// How soon the kernel ends its processes when the machine has no memory left: -1000 to 1000, most first. One below that of
+    /// the shim takes a right that the machine may lack, and is done without then.
+    #[serde(default)]
+    pub oom_score_adj: i32,
 }
 
 /// The PID namespace that a container lives in. Where it is not alone, what it leaves behind is killed when its first process

@@ -15,6 +15,7 @@ use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
 use super::mounts::{MountPaths, container_mounts};
 use super::namespaces::pod_namespaces;
+use super::oom::oom_score_adj;
 use super::resources::{container_resources, pod_resources};
 use super::security::container_security;
 use crate::env::expand_command;
@@ -41,6 +42,8 @@ pub(crate) struct ContainerInputs<'a> {
     pub log_path: PathBuf,
     /// Where the node keeps seccomp profiles of its own.
     pub seccomp_profiles: &'a Path,
+    /// Of the machine.
+    pub memory_bytes: u64,
 }
 
 /// The sandbox of a pod.
@@ -69,8 +72,8 @@ pub(crate) fn sandbox_spec(
 
 /// A container with everything resolved.
 pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpec, SpecError> {
-    let ContainerInputs { key, pod, container, target, env, paths, log_path, seccomp_profiles } =
-        inputs;
+    let ContainerInputs { key, pod, container, target, env, paths, log_path, .. } = inputs;
+    let ContainerInputs { seccomp_profiles, memory_bytes, .. } = inputs;
     let words = |list: &Option<Vec<String>>| {
         list.as_deref().map(|words| expand_command(words, &env)).unwrap_or_default()
     };
@@ -88,6 +91,7 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
         stdio: stdio(container),
         target,
         env,
+        oom_score_adj: oom_score_adj(pod, container, memory_bytes),
     })
 }
 

@@ -5,6 +5,7 @@ mod error;
 mod hostname;
 mod mounts;
 mod namespaces;
+mod oom;
 pub(crate) mod resources;
 mod security;
 #[cfg(test)]

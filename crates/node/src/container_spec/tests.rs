@@ -432,7 +432,7 @@ proptest! {
             let pod = pod(json!({}));
             let env = vec![("B".to_owned(), "b".to_owned())];
             let log_path = PathBuf::from("/log");
-            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, target: None, env, paths, log_path, seccomp_profiles: profiles() }).unwrap()
+            container_spec(ContainerInputs { key: key(attempt), pod: &pod, container: &app, target: None, env, paths, log_path, seccomp_profiles: profiles(), memory_bytes: 1 << 30 }).unwrap()
         };
         let (first, mut later) = (spec(0), spec(attempt));
         prop_assert_eq!(&later.command, &["a", "b"]);

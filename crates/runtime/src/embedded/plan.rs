@@ -94,6 +94,7 @@ pub(crate) fn container(
         confinement: confinement(&spec.security, profiles)?,
         cgroup: CgroupPlan::default(),
         processes: PidNamespacePlan::default(),
+        oom_score_adj: spec.oom_score_adj,
         log: log(spec)?,
         stdio: StdioPlan {
             stdin: match spec.stdio.stdin {

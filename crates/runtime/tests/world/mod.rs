@@ -112,6 +112,7 @@ impl World {
             log_limits: LogLimits::default(),
             stdio: Stdio::default(),
             target: None,
+            oom_score_adj: 0,
         }
     }
 

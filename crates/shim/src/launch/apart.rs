@@ -46,7 +46,7 @@ pub(super) fn launch(
     let (giver, taker) = socket_pair()?;
     let before = || {
         cgroups::join(&cgroups.tasks.first)?;
-        child::best_effort_limits(sandbox);
+        child::best_effort_limits(sandbox, plan.oom_score_adj);
         pipes.stdio.give(own)
     };
     let (pid, pidfd) = match birth::fork_first(own, unified, before)? {

@@ -98,7 +98,7 @@ fn prepare(
     pipes: &Pipes,
 ) -> Result<(Prepared, Identity), Failure> {
     begin(tasks)?;
-    best_effort_limits(sandbox);
+    best_effort_limits(sandbox, plan.oom_score_adj);
     let mut keep = vec![pipes.go.as_raw_fd()];
     keep.extend(pipes.stdio.descriptors());
     keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
@@ -261,14 +261,14 @@ fn raise_open_files() {
     }
 }
 
-/// What the host's root may do to itself, for whoever it becomes.
-pub(super) fn best_effort_limits(sandbox: &Sandbox) {
+/// What the host's root may do to itself, for whoever it becomes. With CAP_SYS_RESOURCE the score is also the lowest that it may have
+/// without; a score below the agent's takes that right, and is done without otherwise.
+pub(super) fn best_effort_limits(sandbox: &Sandbox, oom_score_adj: i32) {
     raise_open_files();
-    // An agent that protects itself from the OOM killer does not protect its pods.
     let path = Path::new("/proc/self/oom_score_adj");
     let file = paths::open(sandbox.host_root.as_fd(), path, OFlags::WRONLY, Links::InRoot);
     if let Ok(file) = file {
-        let _ = rustix::io::write(&file, b"0");
+        let _ = rustix::io::write(&file, oom_score_adj.to_string().as_bytes());
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) struct Basis {
     process: ProcessPlan,
     confinement: Confinement,
     pub(crate) cgroup: CgroupPlan,
+    oom_score_adj: i32,
     /// Who its first process is; `None` when it has more groups than a report can hold.
     pub(crate) identity: Option<Identity>,
 }
@@ -55,7 +56,8 @@ impl Basis {
             masked_paths: Vec::new(),
             read_only_paths: Vec::new(),
         };
-        Self { process, confinement, cgroup: plan.cgroup.clone(), identity: None }
+        let (cgroup, oom_score_adj) = (plan.cgroup.clone(), plan.oom_score_adj);
+        Self { process, confinement, cgroup, oom_score_adj, identity: None }
     }
 
     /// What the container's creation is answered with.
@@ -145,7 +147,7 @@ impl Helper<'_> {
         cgroups::join(&self.tasks.first)?;
         cgroups::join(&self.tasks.last)?;
         sys::reset_signals();
-        child::best_effort_limits(self.sandbox);
+        child::best_effort_limits(self.sandbox, self.target.basis.oom_score_adj);
         let mut keep = vec![status.as_raw_fd(), self.target.container.as_raw_fd()];
         keep.extend(files.iter().map(AsRawFd::as_raw_fd));
         sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;

@@ -123,6 +123,7 @@ impl Shim {
             cgroup: CgroupPlan::default(),
             stdio: StdioPlan::default(),
             processes: PidNamespacePlan::default(),
+            oom_score_adj: 0,
             log: LogPlan {
                 dir: self.text("logs"),
                 file: format!("{}.log", self.seq),
