@@ -93,7 +93,8 @@ fn what_a_layer_says_itself_or_hides_stays() {
         all.extend(layers);
         Image::new(&all).seen(path)
     };
-    let cases: [(&str, &[&[Line]], &str, Option<(u32, u32)>); 8] = [
+    type Case<'a> = (&'a str, &'a [&'a [Line]], &'a str, Option<(u32, u32)>);
+    let cases: [Case<'_>; 8] = [
         ("said before", &[&[("tmp/", 0o700, 7), ("tmp/x", 0o644, 0)]], "tmp", Some((0o700, 7))),
         ("said after", &[&[("tmp/x", 0o644, 0), ("tmp/", 0o700, 7)]], "tmp", Some((0o700, 7))),
         ("said above", &[&[("tmp/x", 0o644, 0)], &[("tmp/", 0o755, 0)]], "tmp", Some((0o755, 0))),

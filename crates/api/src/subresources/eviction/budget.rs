@@ -62,12 +62,11 @@ pub(super) fn ask(call: &Call<'_>, pod: &Pod, dry_run: DryRun) -> Result<Permit,
     }
 }
 
+/// A budget, and as what it is stored.
+type Covering = (Arc<Object>, Arc<PodDisruptionBudget>);
+
 /// The budgets that cover the pod, as they newest are.
-fn covering(
-    call: &Call<'_>,
-    entry: &KindEntry,
-    pod: &Pod,
-) -> Result<Vec<(Arc<Object>, Arc<PodDisruptionBudget>)>, ApiError> {
+fn covering(call: &Call<'_>, entry: &KindEntry, pod: &Pod) -> Result<Vec<Covering>, ApiError> {
     let prefix = keys::collection(entry, &call.path.namespace);
     let range = call.api.store.range(&RangeQuery { prefix, ..RangeQuery::default() })?;
     let mut covering = Vec::new();
