@@ -87,31 +87,14 @@ fn a_cron_job_makes_jobs_in_time_and_by_hand_and_stops_when_it_is_told() {
     engine.kubectl(&["wait", "--for=delete", "job", "--all", TIMEOUT]);
 }
 
-/// Both are due each second; what they make ends when it is told to.
+/// It is due each second; what it makes ends when it is told to.
 const CONCURRENT: &str = r#"
 apiVersion: batch/v1
 kind: CronJob
-metadata: {name: patient}
+metadata: {name: NAME}
 spec:
   schedule: "@every 1s"
-  concurrencyPolicy: Forbid
-  jobTemplate:
-    spec:
-      template:
-        spec:
-          restartPolicy: Never
-          terminationGracePeriodSeconds: 1
-          containers:
-          - name: work
-            image: localhost/host
-            command: [sh, -c, 'trap "exit 1" TERM; sleep 100000 & wait']
----
-apiVersion: batch/v1
-kind: CronJob
-metadata: {name: impatient}
-spec:
-  schedule: "@every 1s"
-  concurrencyPolicy: Replace
+  concurrencyPolicy: POLICY
   jobTemplate:
     spec:
       template:
@@ -127,7 +110,9 @@ spec:
 #[test]
 fn a_run_beside_another_one_is_left_out_or_takes_its_place_as_the_policy_says() {
     let engine = Engine::start();
-    engine.apply(CONCURRENT);
+    for (name, policy) in [("patient", "Forbid"), ("impatient", "Replace")] {
+        engine.apply(&CONCURRENT.replace("NAME", name).replace("POLICY", policy));
+    }
     let jobs_of = |jobs: &Objects, cron_job: &str| -> Vec<String> {
         let owned = |job: &Value| job["metadata"]["ownerReferences"][0]["name"] == cron_job;
         jobs.iter().filter(|(_, job)| owned(job)).map(|(name, _)| name.clone()).collect()

@@ -18,9 +18,8 @@ use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use crate::behaviour::Behaviour;
 use crate::clocks::Skew;
-use crate::faults::{Fate, Faults, error_of};
+use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
-use crate::server::Room;
 use hooks::{Hooks, containers};
 pub use tally::Tally;
 

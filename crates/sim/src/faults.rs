@@ -12,7 +12,6 @@ use serde_json::Value;
 use crate::entropy::Seeded;
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
-use crate::server::Room;
 
 /// The latest a late answer is.
 const LATE_MAX_MILLIS: u64 = 20_000;
@@ -129,6 +128,13 @@ pub enum Sync {
     Before,
     /// It is there.
     After,
+}
+
+/// What is left on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    None,
+    Enough,
 }
 
 /// What comes after a time without news.

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::entropy::Seeded;
 use crate::error::SimError;
-use crate::faults::Sync;
+use crate::faults::{Room, Sync};
 use crate::kinds::Kinds;
 
 /// So many objects are held beside their texts at least: more than the pods of the largest world. The controllers hold the same.
@@ -63,13 +63,6 @@ pub(crate) enum Power {
     /// It fails in the next commit.
     Failing,
     Lost,
-}
-
-/// What is left on the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    None,
-    Enough,
 }
 
 /// What was asked of the API.

@@ -309,6 +309,12 @@ fn what_is_invalid_must_be_refused() {
 }
 
 /// There is no node whose agent could die: what draws one divides by nothing.
+/// A user asks for the only pod of a workload to be created anew, and its budget wants one pod to be healthy.
+#[test]
+fn a_restart_that_a_budget_forbids_waits_and_breaks_no_promise() {
+    passes(&Campaign::of_seed(79));
+}
+
 #[test]
 fn a_panic_is_a_failure_of_its_seed_and_leaves_its_trace() {
     let panics = Campaign { nodes: 0, ..campaign(&[(60, Deed::CrashAgent(0))], Vec::new()) };

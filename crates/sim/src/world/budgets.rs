@@ -62,6 +62,11 @@ pub(super) enum Watched {
 }
 
 impl World {
+    /// From now on the budgets of ladders are looked at.
+    pub(super) const fn watch_ladders(&mut self) {
+        self.watched = Watched::Ladders;
+    }
+
     /// A ladder has written: no more of its restarts may be under way, and no more may have been decided within a minute, than its
     /// budget allows. Those that went on after they were held back are left out: they were decided when they were.
     pub(super) fn check_ladders(&mut self) {

@@ -11,14 +11,13 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
-use super::budgets::Watched;
 use super::{BEGIN, Happening, MERGE_PATCH, World, collection, path};
 use crate::agent::PodOnNode;
 use crate::error::SimError;
-use crate::faults::{Deed, Faults, Relief, Sync};
+use crate::faults::{Deed, Faults, Relief, Room, Sync};
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
-use crate::server::{Power, Room};
+use crate::server::Power;
 
 /// Whether the controllers hear what happens in the API.
 #[derive(Debug, Default)]
@@ -34,7 +33,7 @@ impl World {
     /// Lets things go wrong from now on.
     pub fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
-        self.watched = Watched::Ladders;
+        self.watch_ladders();
     }
 
     /// Power is lost in the commit after so many.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_controllers::{Kind, Object, owners};
-use rekindle_types::local_path;
+use rekindle_controllers::{Kind, NamespacedName, Object, owners};
+use rekindle_types::v1alpha1::ReplacementStep;
+use rekindle_types::{labels, local_path};
 
 use super::World;
 use crate::agent::Tally;
@@ -24,6 +25,7 @@ impl World {
         ];
         let objects = kinds.into_iter().flat_map(|kind| self.server.list(kind));
         let mut all: Vec<String> = objects
+            .filter(|object| !self.waits_for_budget(object))
             .filter_map(|object| unsettled(&object).map(|why| format!("{} {why}", object.id())))
             .collect();
         all.extend(self.miscounted_budgets());
@@ -46,6 +48,27 @@ impl World {
             ))
         }));
         all
+    }
+
+    /// True of a request that rightly waits: a budget lets the pod not be evicted, and will not without a change by its users.
+    fn waits_for_budget(&self, object: &Object) -> bool {
+        let Object::PodRestart(restart) = object else { return false };
+        let replacement = restart.status.as_ref().and_then(|status| status.replacement.as_ref());
+        if replacement.is_none_or(|replacement| replacement.step != ReplacementStep::Held) {
+            return false;
+        }
+        let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+        let name = NamespacedName::new(namespace, restart.spec.pod_name.as_str());
+        let Some(pod) = self.server.pod(&name) else { return false };
+        self.server.list(Kind::PodDisruptionBudget).iter().any(|object| {
+            let Object::PodDisruptionBudget(budget) = object else { return false };
+            let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+            let covers = |selector| labels::matches(selector, pod.metadata.labels.as_ref());
+            let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed);
+            budget.metadata.namespace.as_deref() == Some(namespace)
+                && selector.is_some_and(covers)
+                && allowed.unwrap_or(0) <= 0
+        })
     }
 
     /// Containers whose `restartCount` is not the number of their starts minus one.

@@ -18,7 +18,6 @@ use super::address::{Address, Scheme};
 use super::challenge::{self, Challenge};
 use super::error::RegistryError;
 use super::login::Login;
-use super::session::may_pass;
 use super::transport::{Transport, host_of};
 
 /// Bytes of a token service's answer at most.
@@ -147,7 +146,7 @@ impl Authorizer {
                     state.login += 1;
                     last = self.exhausted();
                 }
-                Err(error) if may_pass(&error) => return Err(Denial::Failed(error)),
+                Err(error) if error.may_pass() => return Err(Denial::Failed(error)),
                 Err(error) => {
                     state.login += 1;
                     last = Denial::Failed(error);

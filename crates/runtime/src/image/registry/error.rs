@@ -107,6 +107,24 @@ pub enum RegistryError {
     },
 }
 
+impl RegistryError {
+    /// Whether trying again may help.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
+            Self::Address { .. }
+            | Self::Tls { .. }
+            | Self::NotFound { .. }
+            | Self::Denied { .. }
+            | Self::Challenge { .. }
+            | Self::Redirect { .. }
+            | Self::Content { .. }
+            | Self::BrokenOff { .. } => false,
+        }
+    }
+}
+
 fn told(message: &str) -> String {
     match message {
         "" => String::new(),

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::error::RegistryError;
-use super::session::{Answer, Ask, Session, may_pass};
+use super::session::{Answer, Ask, Session};
 use crate::image::ImageError;
 use crate::image::archive::nameless_file;
 use crate::image::digest::Sha256Digest;
@@ -83,7 +83,7 @@ pub(super) async fn fetch(
         let problem = match ended {
             Ended::Whole if received == size => break,
             Ended::Whole => "the answer is too short".to_owned(),
-            Ended::Broken(error) if may_pass(&error) => error.to_string(),
+            Ended::Broken(error) if error.may_pass() => error.to_string(),
             Ended::Broken(error) => return Err(error.into()),
         };
         // a connection that breaks now and then, and goes on in between, is good enough

@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
                     let next = self.authorizer.next(self.transport, Setback::NotFound, generation);
                     match next.await {
                         Ok(()) => continue,
-                        Err(Denial::Failed(error)) if may_pass(&error) => (error, None),
+                        Err(Denial::Failed(error)) if error.may_pass() => (error, None),
                         Err(Denial::Failed(_) | Denial::NoMoreLogins { .. }) => {
                             return Err(RegistryError::NotFound { what: ask.what.to_owned() });
                         }
@@ -110,7 +110,7 @@ impl<'a> Session<'a> {
                     let setback = Setback::Refused(&challenges);
                     match self.authorizer.next(self.transport, setback, generation).await {
                         Ok(()) => continue,
-                        Err(Denial::Failed(error)) if may_pass(&error) => (error, None),
+                        Err(Denial::Failed(error)) if error.may_pass() => (error, None),
                         Err(Denial::Failed(error)) => return Err(error),
                         Err(Denial::NoMoreLogins { tried }) => {
                             let what = ask.what.to_owned();
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
         let message = self.message(&host, answer).await;
         let what = ask.what.to_owned();
         let error = RegistryError::Status { host, status: status.as_u16(), what, message };
-        match may_pass(&error) {
+        match error.may_pass() {
             true => Ok(Tried::Later(error, wanted)),
             false => Err(error),
         }
@@ -250,24 +250,6 @@ fn request(
         request = request.header(header::AUTHORIZATION, authorization);
     }
     request.body(Full::default()).map_err(|_| RegistryError::Address { url: host_of(uri) })
-}
-
-/// Whether trying again may help.
-pub(super) fn may_pass(error: &RegistryError) -> bool {
-    match error {
-        RegistryError::Unreachable { .. } | RegistryError::Timeout { .. } => true,
-        RegistryError::Status { status, .. } => {
-            matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
-        }
-        RegistryError::Address { .. }
-        | RegistryError::Tls { .. }
-        | RegistryError::NotFound { .. }
-        | RegistryError::Denied { .. }
-        | RegistryError::Challenge { .. }
-        | RegistryError::Redirect { .. }
-        | RegistryError::Content { .. }
-        | RegistryError::BrokenOff { .. } => false,
-    }
 }
 
 fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
