@@ -66,12 +66,17 @@ pub(super) fn shortages(
     (!reasons.is_empty()).then(|| Refusal::for_all(reasons, cure))
 }
 
+/// What a node has and has free is within 64 bits, where division is quick; of what is asked for beyond that, that it is too much is enough.
+fn in_64_bits(amount: i128) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
 /// How much of CPU and memory stays free, 0..=200, and on equal terms fewer pods: upstream's LeastAllocated.
 pub(super) fn free_share(state: &NodeState, requests: &Requests) -> i64 {
     let (has, used) = (state.allocatable(), state.used());
     let share = |has: i128, taken: i128, wanted: i128| {
-        let percent = if has <= 0 { 0 } else { (has - taken - wanted).max(0) * 100 / has };
-        i64::try_from(percent).unwrap_or(SCORE_MAX)
+        let (has, free) = (in_64_bits(has), in_64_bits((has - taken - wanted).max(0)));
+        if has <= 0 { 0 } else { free.saturating_mul(100) / has }
     };
     let resources = share(has.cpu_millis, used.cpu_millis, requests.cpu_millis)
         + share(has.memory_bytes, used.memory_bytes, requests.memory_bytes);
@@ -103,7 +108,8 @@ fn evenness(cpu: (i128, i128), memory: (i128, i128)) -> i64 {
     if cpu.1 <= 0 || memory.1 <= 0 {
         return SCORE_MAX;
     }
-    let share = |(used, has): (i128, i128)| (used as f64 / has as f64).min(1.0);
+    let share =
+        |(used, has): (i128, i128)| (in_64_bits(used) as f64 / in_64_bits(has) as f64).min(1.0);
     let deviation = (share(cpu) - share(memory)).abs() / 2.0;
     ((1.0 - deviation) * SCORE_MAX as f64) as i64
 }
