@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::authentication::v1::BoundObjectReference;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodResourceClaimStatus};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodResourceClaimStatus, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::references::pod_references;
@@ -121,11 +121,11 @@ fn refuse(call: &Call<'_>, name: &str, why: Option<String>) -> Result<(), ApiErr
 
 /// A mirror stands for a file of its node, goes with the Node, and gives its node nothing that a file could not.
 fn wrong_with_mirror(call: &Call<'_>, node: &str, pod: &Pod) -> Option<String> {
-    let spec = pod.spec.clone().unwrap_or_default();
+    let spec = pod.spec.as_ref();
     if !is_mirror(pod) {
         return Some(format!("node {node:?} may only create mirror pods of its own files"));
     }
-    if spec.node_name.as_deref() != Some(node) {
+    if spec.and_then(|spec| spec.node_name.as_deref()) != Some(node) {
         return Some(format!(
             "node {node:?} can only create pods with spec.nodeName set to itself"
         ));
@@ -134,14 +134,13 @@ fn wrong_with_mirror(call: &Call<'_>, node: &str, pod: &Pod) -> Option<String> {
     if let Some(why) = wrong_with_owner(node, uid.as_deref(), &pod.metadata) {
         return Some(why);
     }
-    let claims = |volume: &k8s_openapi::api::core::v1::Volume| {
-        volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
-    };
-    let bundle = |volume: &k8s_openapi::api::core::v1::Volume| {
+    let claims =
+        |volume: &Volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some();
+    let bundle = |volume: &Volume| {
         let projected = volume.projected.as_ref().and_then(|volume| volume.sources.as_ref());
         items(projected).iter().any(|source| source.cluster_trust_bundle.is_some())
     };
-    let volumes = items(spec.volumes.as_ref());
+    let volumes = items(spec.and_then(|spec| spec.volumes.as_ref()));
     let what = if account(pod).is_some() {
         "a service account"
     } else if !pod_references(pod).is_empty() {
@@ -150,7 +149,7 @@ fn wrong_with_mirror(call: &Call<'_>, node: &str, pod: &Pod) -> Option<String> {
         "persistentvolumeclaims"
     } else if volumes.iter().any(bundle) {
         "clustertrustbundles"
-    } else if !items(spec.resource_claims.as_ref()).is_empty() {
+    } else if !items(spec.and_then(|spec| spec.resource_claims.as_ref())).is_empty() {
         "resourceclaims"
     } else {
         return None;

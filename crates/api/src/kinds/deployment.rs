@@ -147,11 +147,10 @@ fn status_errors(status: &DeploymentStatus) -> Vec<FieldError> {
         ("terminatingReplicas", status.terminating_replicas.unwrap_or(0)),
         ("collisionCount", status.collision_count.unwrap_or(0)),
     ];
-    let of_all = |name| Part { name, of: "replicas", called: "status.replicas" };
     let parts = [
-        of_all("updatedReplicas"),
-        of_all("readyReplicas"),
-        of_all("availableReplicas"),
+        Part::of_all("updatedReplicas"),
+        Part::of_all("readyReplicas"),
+        Part::of_all("availableReplicas"),
         Part { name: "availableReplicas", of: "readyReplicas", called: "readyReplicas" },
     ];
     let mut errors = status_counts::check(&counts, &parts);

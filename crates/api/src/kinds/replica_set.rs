@@ -105,11 +105,10 @@ pub(super) fn status_errors(status: &ReplicaSetStatus) -> Vec<FieldError> {
         ("availableReplicas", status.available_replicas.unwrap_or(0)),
         ("terminatingReplicas", status.terminating_replicas.unwrap_or(0)),
     ];
-    let of_all = |name| Part { name, of: "replicas", called: "status.replicas" };
     let parts = [
-        of_all("fullyLabeledReplicas"),
-        of_all("readyReplicas"),
-        of_all("availableReplicas"),
+        Part::of_all("fullyLabeledReplicas"),
+        Part::of_all("readyReplicas"),
+        Part::of_all("availableReplicas"),
         Part { name: "availableReplicas", of: "readyReplicas", called: "readyReplicas" },
     ];
     let mut errors = status_counts::check(&counts, &parts);

@@ -234,12 +234,11 @@ fn status_errors(status: &StatefulSetStatus) -> Vec<FieldError> {
         ("availableReplicas", status.available_replicas.unwrap_or(0)),
         ("collisionCount", status.collision_count.unwrap_or(0)),
     ];
-    let of_all = |name| Part { name, of: "replicas", called: "status.replicas" };
     let parts = [
-        of_all("readyReplicas"),
-        of_all("currentReplicas"),
-        of_all("updatedReplicas"),
-        of_all("availableReplicas"),
+        Part::of_all("readyReplicas"),
+        Part::of_all("currentReplicas"),
+        Part::of_all("updatedReplicas"),
+        Part::of_all("availableReplicas"),
         Part { name: "availableReplicas", of: "readyReplicas", called: "status.readyReplicas" },
     ];
     status_counts::check(&counts, &parts)

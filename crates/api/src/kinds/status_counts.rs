@@ -13,6 +13,13 @@ pub(super) struct Part {
     pub(super) called: &'static str,
 }
 
+impl Part {
+    /// A part of all replicas.
+    pub(super) const fn of_all(name: &'static str) -> Self {
+        Self { name, of: "replicas", called: "status.replicas" }
+    }
+}
+
 /// Everything wrong with these counts, by the names of their fields.
 pub(super) fn check(counts: &[(&str, i32)], parts: &[Part]) -> Vec<FieldError> {
     let field = Path::new("status");

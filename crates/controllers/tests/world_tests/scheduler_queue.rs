@@ -229,6 +229,29 @@ fn add_nodes(world: &mut World, nodes: &[(&str, &str, &str)]) {
     }
 }
 
+/// Two nodes that are full, and a pod that comes and has the weaker of the two there end for it.
+struct Full {
+    world: World,
+    victim: ObjectId,
+    other: ObjectId,
+    comes: ObjectId,
+}
+
+impl Full {
+    fn new() -> Self {
+        let mut world = World::new();
+        add_nodes(&mut world, &[("a", "4", "x"), ("b", "4", "x")]);
+        let mut create = |name: &str, priority: i32| {
+            let pod = world.create(asks(name, 4, &json!({"priority": priority})));
+            world.settle();
+            pod
+        };
+        let (victim, other) = (create("victim", 1), create("other", 2));
+        let comes = create("comes", 10);
+        Self { world, victim, other, comes }
+    }
+}
+
 /// As upstream, where the end of a pod wakes all that were refused for want of room.
 #[test]
 fn a_pod_whose_node_is_lost_to_it_while_others_end_for_it_there_preempts_on_another() {
@@ -247,14 +270,7 @@ fn a_pod_whose_node_is_lost_to_it_while_others_end_for_it_there_preempts_on_anot
         ("deleted", delete),
         ("taken by a stronger pod, bound by hand", takes),
     ] {
-        let mut world = World::new();
-        add_nodes(&mut world, &[("a", "4", "x"), ("b", "4", "x")]);
-        let victim = world.create(asks("victim", 4, &json!({"priority": 1})));
-        world.settle();
-        let other = world.create(asks("other", 4, &json!({"priority": 2})));
-        world.settle();
-        let comes = world.create(asks("comes", 4, &json!({"priority": 10})));
-        world.settle();
+        let Full { mut world, victim, other, comes } = Full::new();
         assert!(world.api.objects[&victim].meta().deletion_timestamp.is_some(), "{case}");
         happens(&mut world);
         world.settle();
@@ -272,14 +288,7 @@ fn a_pod_whose_node_is_lost_to_it_while_others_end_for_it_there_preempts_on_anot
 /// A pod that has ended takes no room: who waits for it to be gone as well waits for nothing.
 #[test]
 fn a_victim_that_has_ended_and_is_not_gone_is_not_waited_for() {
-    let mut world = World::new();
-    add_nodes(&mut world, &[("a", "4", "x"), ("b", "4", "x")]);
-    let victim = world.create(asks("victim", 4, &json!({"priority": 1})));
-    world.settle();
-    let other = world.create(asks("other", 4, &json!({"priority": 2})));
-    world.settle();
-    world.create(asks("comes", 4, &json!({"priority": 10})));
-    world.settle();
+    let Full { mut world, victim, other, .. } = Full::new();
     let mut bound = asks("bound", 4, &json!({"priority": 20}));
     bound["spec"]["nodeName"] = json!("a");
     world.create(bound);

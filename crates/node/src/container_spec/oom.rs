@@ -8,25 +8,21 @@ use rekindle_types::resources::{Amounts, is_sidecar, qos_class_of, sum_over_cont
 use crate::shutdown::CRITICAL_PRIORITY;
 
 /// Of a pod with all that it asks for guaranteed, and of one that the node needs.
-const LAST: i64 = -997;
+const LAST: i32 = -997;
 /// Of a pod that asks for nothing.
-const FIRST: i64 = 1000;
+const FIRST: i32 = 1000;
 
 /// The score of a container on a machine with so much memory.
 pub(super) fn oom_score_adj(pod: &Pod, container: &Container, memory_bytes: u64) -> i32 {
-    let Some(spec) = &pod.spec else { return clamped(FIRST) };
+    let Some(spec) = &pod.spec else { return FIRST };
     if is_node_critical(spec) {
-        return clamped(LAST);
+        return LAST;
     }
     match qos_class_of(pod) {
-        "Guaranteed" => clamped(LAST),
-        "BestEffort" => clamped(FIRST),
-        _ => clamped(of_burstable(spec, container, memory_bytes).clamp(FIRST + LAST, FIRST - 1)),
+        "Guaranteed" => LAST,
+        "BestEffort" => FIRST,
+        _ => of_burstable(spec, container, memory_bytes),
     }
-}
-
-fn clamped(score: i64) -> i32 {
-    score.clamp(LAST, FIRST) as i32
 }
 
 fn is_node_critical(spec: &PodSpec) -> bool {
@@ -35,8 +31,8 @@ fn is_node_critical(spec: &PodSpec) -> bool {
 }
 
 /// A container that asks for a tenth of the memory has 900: it comes to 1000, and with that to those that ask for nothing, when it
-/// uses as much.
-fn of_burstable(spec: &PodSpec, container: &Container, memory_bytes: u64) -> i64 {
+/// uses as much. It stays between those that ask for nothing and those with a guarantee.
+fn of_burstable(spec: &PodSpec, container: &Container, memory_bytes: u64) -> i32 {
     let own = memory_request(container.resources.as_ref());
     // A sidecar goes no sooner than the container that it serves.
     let smallest = spec.containers.iter().map(|one| memory_request(one.resources.as_ref())).min();
@@ -45,7 +41,8 @@ fn of_burstable(spec: &PodSpec, container: &Container, memory_bytes: u64) -> i64
         Some(_) | None => own,
     };
     let bytes = counted + share_of_the_rest(spec);
-    FIRST - i64::try_from(1000 * bytes / i128::from(memory_bytes.max(1))).unwrap_or(i64::MAX / 2)
+    let share = i32::try_from(1000 * bytes / i128::from(memory_bytes.max(1)));
+    FIRST.saturating_sub(share.unwrap_or(i32::MAX)).clamp(FIRST + LAST, FIRST - 1)
 }
 
 fn is_sidecar_of(spec: &PodSpec, container: &Container) -> bool {

@@ -152,12 +152,10 @@ fn starts(text: &mut Text, usage: &NodeUsage) {
         Kind::Gauge,
         "Start time of the container since unix epoch in seconds.",
     );
-    for pod in &usage.pods {
-        for container in &pod.containers {
-            if let Some(at) = container.started_at {
-                let seconds = at.as_micros() as f64 / 1e6;
-                text.sample(&of_container(pod, container), seconds);
-            }
+    for (pod, container) in usage.containers() {
+        if let Some(at) = container.started_at {
+            let seconds = at.as_micros() as f64 / 1e6;
+            text.sample(&of_container(pod, container), seconds);
         }
     }
 }
@@ -168,15 +166,13 @@ fn files(text: &mut Text, usage: &NodeUsage) {
         Kind::Gauge,
         "Number of bytes that are consumed by the container on this filesystem.",
     );
-    for pod in &usage.pods {
-        for container in &pod.containers {
-            let parts: Vec<Measured> =
-                [container.layer, container.logs].into_iter().flatten().collect();
-            let Some(taken_at) = parts.iter().map(|part| part.taken_at).min() else { continue };
-            let bytes: u64 = parts.iter().map(|part| part.usage.bytes).sum();
-            let labels = of_container(pod, container);
-            text.sample_at(&labels, bytes as f64, taken_at.as_micros() / 1000);
-        }
+    for (pod, container) in usage.containers() {
+        let parts: Vec<Measured> =
+            [container.layer, container.logs].into_iter().flatten().collect();
+        let Some(taken_at) = parts.iter().map(|part| part.taken_at).min() else { continue };
+        let bytes: u64 = parts.iter().map(|part| part.usage.bytes).sum();
+        let labels = of_container(pod, container);
+        text.sample_at(&labels, bytes as f64, taken_at.as_micros() / 1000);
     }
 }
 

@@ -94,16 +94,14 @@ fn containers(text: &mut Text, usage: &NodeUsage) {
 
 /// Every running container.
 fn each_container(usage: &NodeUsage, mut see: impl FnMut(&[(&str, &str)], &CgroupUsage, Tick)) {
-    for pod in &usage.pods {
-        for container in &pod.containers {
-            if let (Some(found), Some(started_at)) = (&container.cgroup, container.started_at) {
-                let labels = [
-                    ("container", container.name.0.as_str()),
-                    ("namespace", pod.pod_ref.namespace.as_str()),
-                    ("pod", pod.pod_ref.name.as_str()),
-                ];
-                see(&labels, found, started_at);
-            }
+    for (pod, container) in usage.containers() {
+        if let (Some(found), Some(started_at)) = (&container.cgroup, container.started_at) {
+            let labels = [
+                ("container", container.name.0.as_str()),
+                ("namespace", pod.pod_ref.namespace.as_str()),
+                ("pod", pod.pod_ref.name.as_str()),
+            ];
+            see(&labels, found, started_at);
         }
     }
 }

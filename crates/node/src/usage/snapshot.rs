@@ -18,6 +18,15 @@ pub struct NodeUsage {
     pub pods: Vec<PodUsage>,
 }
 
+impl NodeUsage {
+    /// Every container, each with its pod.
+    pub fn containers(&self) -> impl Iterator<Item = (&PodUsage, &ContainerUsage)> {
+        self.pods
+            .iter()
+            .flat_map(|pod| pod.containers.iter().map(move |container| (pod, container)))
+    }
+}
+
 /// The machine: whatever runs on it, pods or not.
 #[derive(Clone, Debug)]
 pub struct MachineUsage {

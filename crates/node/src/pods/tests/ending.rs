@@ -66,6 +66,5 @@ async fn a_pod_that_an_api_let_become_a_mirror_ends_with_its_object() {
     let mirror = json!({ "metadata": { "annotations": { "kubernetes.io/config.mirror": "x" } } });
     world.api.modify("pods", "web", &mirror);
     world.api.until("gone", |api| api.get("pods", "web").is_none()).await;
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-    assert!(world.machine.sandboxes().is_empty(), "{:?}", world.machine.calls());
+    world.machine.until("nothing is left", |machine| machine.sandboxes().is_empty()).await;
 }
