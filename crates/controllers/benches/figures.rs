@@ -1,6 +1,6 @@
 //! Figures of the controllers, without API and disk: what the scheduler decides in a second, what one change among many pods
-//! costs, and what the view of them weighs. `cargo bench -p rekindle-controllers` prints them; docs/figures.md says what is asked
-//! for. Everything runs on one thread, and times are those of its processor, so that what else runs on the machine counts little.
+//! costs, and what the view of them weighs. `cargo bench -p rekindle-controllers` prints them, and only those whose name contains an
+//! argument, where there is one; docs/figures.md says what is asked for. Everything runs on one thread, and times are those of its processor, so that what else runs on the machine counts little.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -38,10 +38,25 @@ fn main() {
             "topologyKey": "kubernetes.io/hostname",
             "labelSelector": {"matchLabels": {"app": "web-0"}}}}]}}});
     println!("scheduler, {NODES} nodes, pods per second:");
-    schedule("plain pods", &json!({}), PODS);
-    schedule("spread over zones", &spread, PODS / 10);
-    schedule("away from each other, preferred", &shy, PODS / 10);
-    one_change();
+    for (what, more, pods) in [
+        ("plain pods", json!({}), PODS),
+        ("spread over zones", spread, PODS / 10),
+        ("away from each other, preferred", shy, PODS / 10),
+    ] {
+        if is_wanted(what) {
+            schedule(what, &more, pods);
+        }
+    }
+    if is_wanted("one change") {
+        one_change();
+    }
+}
+
+/// True when no argument names what is to be measured, or one names this.
+fn is_wanted(what: &str) -> bool {
+    let mut named =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).peekable();
+    named.peek().is_none() || named.any(|name| what.contains(&name))
 }
 
 /// From a pod that waits to its binding, seen by the watch: decision, own write, its answer, the watch's event, and what each of

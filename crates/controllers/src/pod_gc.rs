@@ -56,12 +56,12 @@ fn surplus(view: &View) -> Option<&Arc<Pod>> {
 
 /// True for a pod that is being deleted and whose node will not answer for it any more.
 fn is_out_of_service(view: &View, pod: &Pod) -> bool {
-    let node = pods::node(pod).and_then(|node| view.node(&NamespacedName::new("", node)));
-    pods::is_terminating(pod) && node.is_some_and(|node| node_lifecycle::is_out_of_service(node))
+    let node = || pods::node(pod).and_then(|node| view.node(node));
+    pods::is_terminating(pod) && node().is_some_and(|node| node_lifecycle::is_out_of_service(node))
 }
 
 fn has_node(view: &View, name: &str) -> bool {
-    view.node(&NamespacedName::new("", name)).is_some()
+    view.node(name).is_some()
 }
 
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {

@@ -85,7 +85,7 @@ fn node_trouble(view: &View, pod: &Pod, now: Tick, window: TickDuration) -> Opti
 
 /// What a node says that is wrong with it: the first of its conditions that is not as it should be.
 fn node_says(view: &View, node: &str) -> Option<String> {
-    let node = view.node(&NamespacedName::new("", node))?;
+    let node = view.node(node)?;
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut wrong = conditions.filter_map(|condition| match condition.type_.as_str() {
         "Ready" => (condition.status != "True").then(|| "that it is not ready".to_owned()),

@@ -24,7 +24,7 @@ use rekindle_controllers::events::{Note, Recorder, Severity};
 use rekindle_controllers::node_scaling::{
     BEING_REMOVED, Deed, Nodes, Outlook, SCALE_DOWN, Scaling, Settings, Standing, broken_off, shown,
 };
-use rekindle_controllers::{NamespacedName, Object, View};
+use rekindle_controllers::{Object, View};
 use rekindle_types::reasons::event;
 use serde_json::{Value, json};
 use tokio::task::{JoinError, JoinSet};
@@ -181,7 +181,7 @@ impl<S: NodeSupply> Scaler<S> {
     async fn remove(&mut self, node: String, view: &View) -> Result<(), SupplyError> {
         say_being_removed(&self.client, &node).await?;
         let message = "marked the node as toBeDeleted/unschedulable";
-        if let Some(object) = view.node(&NamespacedName::new("", node.as_str())) {
+        if let Some(object) = view.node(node.as_str()) {
             let about = Object::Node(Arc::clone(object));
             self.say(&about, Severity::Normal, event::SCALE_DOWN, message).await;
         }
@@ -218,7 +218,7 @@ impl<S: NodeSupply> Scaler<S> {
             if self.removing.as_ref() == Some(name) {
                 continue;
             }
-            let Some(node) = view.node(&NamespacedName::new("", name.as_str())) else { continue };
+            let Some(node) = view.node(name) else { continue };
             let (shown, text) = (shown(node), standing.to_string());
             if shown != Some(text.as_str()) {
                 let patch = json!({"metadata": {"annotations": { (SCALE_DOWN): text }}});

@@ -4,6 +4,7 @@
 //! (b) each init container with the sidecars that started before it. KEP-2837: `spec.resources` takes the place of the sum for
 //! the resources it names. KEP-1287: while a resize is under way, the largest of desired, allocated and actual counts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
@@ -27,13 +28,26 @@ pub const DEFERRED: &str = "Deferred";
 
 /// Amounts by resource name. What is absent is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Amounts(BTreeMap<String, Quantity>);
+pub struct Amounts(BTreeMap<Name, Quantity>);
+
+/// A resource's name; those that nearly all are need no memory of their own, as a scheduler adds up pod after pod.
+type Name = Cow<'static, str>;
+
+fn name_of(text: &str) -> Name {
+    match text {
+        "cpu" => Cow::Borrowed("cpu"),
+        "memory" => Cow::Borrowed("memory"),
+        "ephemeral-storage" => Cow::Borrowed("ephemeral-storage"),
+        "pods" => Cow::Borrowed("pods"),
+        other => Cow::Owned(other.to_owned()),
+    }
+}
 
 impl Amounts {
     /// Those of a list. What cannot be read counts as absent: validation lets none in.
     pub fn read(list: Option<&ResourceList>) -> Self {
         let read =
-            |(name, text): (&String, &ApiQuantity)| Some((name.clone(), text.0.parse().ok()?));
+            |(name, text): (&String, &ApiQuantity)| Some((name_of(name), text.0.parse().ok()?));
         Self(list.into_iter().flatten().filter_map(read).collect())
     }
 
@@ -44,7 +58,7 @@ impl Amounts {
 
     /// All that are named.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
-        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+        self.0.iter().map(|(name, amount)| (name.as_ref(), *amount))
     }
 
     /// Adds another.
@@ -121,7 +135,9 @@ pub fn pod_requests(spec: &PodSpec) -> Amounts {
 /// node can never grant does not count.
 pub fn pod_usage(pod: &Pod) -> Amounts {
     let Some(spec) = &pod.spec else { return Amounts::default() };
-    let Some(status) = &pod.status else { return pod_requests(spec) };
+    let Some(status) = pod.status.as_ref().filter(|status| tells_of_resources(status)) else {
+        return pod_requests(spec);
+    };
     let is_infeasible = resize_pending_reason(status) == Some(INFEASIBLE);
     let granted = |container: &Container| {
         let status = status_of(status, &container.name);
@@ -146,6 +162,18 @@ pub fn pod_usage(pod: &Pod) -> Amounts {
     total.replace_by(&pod_level_usage(spec, status, is_infeasible));
     total.add(&Amounts::read(spec.overhead.as_ref()));
     total
+}
+
+/// False while what the spec asks for is all that is known.
+fn tells_of_resources(status: &PodStatus) -> bool {
+    let mut containers = [&status.container_statuses, &status.init_container_statuses]
+        .into_iter()
+        .flatten()
+        .flatten();
+    containers.any(|status| status.allocated_resources.is_some() || status.resources.is_some())
+        || status.allocated_resources.is_some()
+        || status.resources.is_some()
+        || resize_pending_reason(status).is_some()
 }
 
 fn pod_level_usage(spec: &PodSpec, status: &PodStatus, is_infeasible: bool) -> Amounts {

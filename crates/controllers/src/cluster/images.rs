@@ -45,9 +45,9 @@ impl OnNodes {
         sizes.next().copied().filter(|_| sizes.next().is_none())
     }
 
-    /// The nodes by name, with its size in bytes there.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.bytes.iter().map(|(node, bytes)| (node.as_str(), *bytes))
+    /// Its size on this node in bytes, where it is there.
+    pub(crate) fn bytes_on(&self, node: &str) -> Option<i64> {
+        self.bytes.get(node).copied()
     }
 }
 

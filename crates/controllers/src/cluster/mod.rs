@@ -32,7 +32,7 @@ use crate::{Object, pods};
 pub use attempts::Attempt;
 pub(crate) use attempts::Attempts;
 pub(crate) use crowds::Crowds;
-pub(crate) use images::Images;
+pub(crate) use images::{Images, OnNodes};
 use machines::Machines;
 pub(crate) use machines::addresses;
 pub(crate) use node_state::{NodeState, is_ready, is_silent};

@@ -198,7 +198,7 @@ impl<'a> Work<'a> {
         let (serving, terminating) = (pods::is_ready(pod), pods::is_terminating(pod));
         let ready = wanted::publishes_not_ready(self.service) || (serving && !terminating);
         let node = pods::node(pod);
-        let node_object = node.and_then(|node| self.view.node(&NamespacedName::new("", node)));
+        let node_object = node.and_then(|node| self.view.node(node));
         Endpoint {
             addresses: vec![member.address.to_owned()],
             conditions: Some(EndpointConditions {

@@ -69,7 +69,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 }
 
 fn node_of<'a>(view: &'a View, pod: &Pod) -> Option<&'a Node> {
-    view.node(&NamespacedName::new("", pods::node(pod)?)).map(std::convert::AsRef::as_ref)
+    view.node(pods::node(pod)?).map(std::convert::AsRef::as_ref)
 }
 
 fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {

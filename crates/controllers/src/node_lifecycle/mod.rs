@@ -69,15 +69,14 @@ fn health(object: Option<&Object>) -> Health<'_> {
 
 pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
     let mut plan = Plan::default();
-    let name = NamespacedName::new("", name);
-    let Some(node) = view.node(&name) else { return plan };
-    match silence::hearing(view, &name.name, now) {
+    let Some(node) = view.node(name) else { return plan };
+    match silence::hearing(view, name, now) {
         Hearing::Heard(None) => {}
         Hearing::Heard(Some(next)) => plan.look_again(next),
         Hearing::Silent => {
             silence::give_up(&Object::Node(node.clone()), node, now, &mut plan);
             let is_news = plan.writes().next().is_some();
-            not_ready::mark(view, &name.name, now, &mut plan);
+            not_ready::mark(view, name, now, &mut plan);
             if is_news {
                 return plan; // what is written becomes taints when it is seen
             }
@@ -89,7 +88,7 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
     }
     if taints != taints::of_node(node) {
         plan.then(Write::Patch {
-            id: ObjectId::new(Kind::Node, name),
+            id: ObjectId::new(Kind::Node, NamespacedName::new("", name)),
             part: Part::Whole,
             patch: json!({
                 "metadata": {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version},

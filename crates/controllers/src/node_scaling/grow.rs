@@ -41,7 +41,7 @@ pub(super) fn look(view: &View, nodes: Nodes<'_>) -> Waiting {
     let mut answer = Waiting { helped: Vec::new(), not_helped: Vec::new() };
     let waiting = waiting(view);
     let source = nodes.further.iter().map(String::as_str).chain([nodes.first]);
-    let mut sources = source.filter_map(|name| view.node(&NamespacedName::new("", name)));
+    let mut sources = source.filter_map(|name| view.node(name));
     let (false, Some(source)) = (waiting.is_empty(), sources.next()) else { return answer };
     let mut world = view.clone();
     world.apply(Object::from(empty(source)));

@@ -200,7 +200,7 @@ impl Scaling {
                 Some(need) => Standing::Needed(need),
                 None => {
                     let since = *self.unneeded.entry(name.clone()).or_insert(now);
-                    let node = view.node(&NamespacedName::new("", name.as_str()));
+                    let node = view.node(name);
                     let time = if node.is_some_and(|node| cluster::is_ready(node)) {
                         self.settings.unneeded_time
                     } else {
@@ -226,7 +226,7 @@ pub fn shown(node: &Node) -> Option<&str> {
 pub fn broken_off(view: &View, nodes: Nodes<'_>, removing: Option<&str>) -> Vec<Arc<Node>> {
     let others = nodes.further.iter().map(String::as_str).filter(|name| removing != Some(*name));
     others
-        .filter_map(|name| view.node(&NamespacedName::new("", name)))
+        .filter_map(|name| view.node(name))
         .filter(|node| shown(node) == Some(BEING_REMOVED))
         .cloned()
         .collect()

@@ -53,7 +53,7 @@ pub enum Hold {
 
 /// Why the node stays; none when it is not needed.
 pub(super) fn need(view: &View, name: &str, used_percent: i64) -> Option<Need> {
-    let Some(node) = view.node(&NamespacedName::new("", name)) else { return Some(Need::Absent) };
+    let Some(node) = view.node(name) else { return Some(Need::Absent) };
     if let Some(need) = of_node(node) {
         return Some(need);
     }

@@ -102,7 +102,7 @@ fn under_way(view: &View, restart: &PodRestart) -> Option<String> {
 /// The pod's node, when it is there and not ready.
 fn silent_node(view: &View, pod: &Pod) -> Option<String> {
     let name = pods::node(pod)?;
-    let node = view.node(&NamespacedName::new("", name))?;
+    let node = view.node(name)?;
     (!cluster::is_ready(node)).then(|| name.to_owned())
 }
 

@@ -1,7 +1,7 @@
 //! `nodeSelector` and node affinity: the selector and the required part must match, the preferred part counts for a node.
 
 use k8s_openapi::api::core::v1::{
-    Node, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Pod,
+    Node, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Pod, PreferredSchedulingTerm,
 };
 
 /// A label of a node.
@@ -24,14 +24,18 @@ pub(crate) fn matches(pod: &Pod, node: &Node) -> bool {
         .is_none_or(|required| required.node_selector_terms.iter().any(|t| term_matches(t, node)))
 }
 
-/// The sum of the weights of the preferred terms that match the node. An empty term matches nothing here, too.
-pub(super) fn preference(pod: &Pod, node: &Node) -> i64 {
+/// The terms of the nodes that the pod would rather go to.
+pub(super) fn preferred(pod: &Pod) -> &[PreferredSchedulingTerm] {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-    let preferred = affinity
+    affinity
         .and_then(|affinity| affinity.node_affinity.as_ref())
-        .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
-    let matching =
-        preferred.unwrap_or_default().iter().filter(|term| term_matches(&term.preference, node));
+        .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref())
+        .unwrap_or_default()
+}
+
+/// The sum of the weights of the preferred terms that match the node. An empty term matches nothing here, too.
+pub(super) fn preference(preferred: &[PreferredSchedulingTerm], node: &Node) -> i64 {
+    let matching = preferred.iter().filter(|term| term_matches(&term.preference, node));
     matching.map(|term| i64::from(term.weight)).sum()
 }
 

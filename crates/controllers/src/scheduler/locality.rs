@@ -5,40 +5,40 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::candidate::{Candidate, SCORE_MAX};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, OnNodes};
 
 /// Images that are smaller do not count.
 const COUNTS_FROM_BYTES: i64 = 23 << 20;
 /// An image counts up to this size.
 const COUNTS_TO_BYTES: i64 = 1000 << 20;
 
-/// 0..=100 for each candidate; they are in the order of their names. An image that is on few of all nodes counts less, so that
-/// not every pod goes to the one node that has it.
-pub(super) fn scores(cluster: &Cluster, pod: &Pod, candidates: &[Candidate<'_>]) -> Vec<i64> {
+/// 0..=100 for each candidate, or nothing when all have the same. An image that is on few of all nodes counts less, so that not every
+/// pod goes to the one node that has it.
+pub(super) fn scores(
+    cluster: &Cluster,
+    pod: &Pod,
+    candidates: &[Candidate<'_>],
+) -> Option<Vec<i64>> {
     let images = images(pod);
-    let mut known = Vec::new();
-    for (image, times) in &images {
-        known.extend(cluster.images().nodes_with(&with_tag(image)).map(|nodes| (nodes, times)));
+    let known = || {
+        let of_image = |(image, times): (&&str, &i64)| {
+            Some((cluster.images().nodes_with(&with_tag(image))?, *times))
+        };
+        images.iter().filter_map(of_image)
+    };
+    let node_count = cluster.node_count();
+    let is_everywhere =
+        |nodes: &OnNodes| nodes.count() == node_count && nodes.common_bytes().is_some();
+    if known().all(|(nodes, _)| is_everywhere(nodes)) {
+        return None;
     }
     let mut bytes = vec![0i64; candidates.len()];
-    if known.is_empty() {
-        return bytes;
-    }
-    let node_count = cluster.node_count();
-    for (nodes, times) in known {
+    for (nodes, times) in known() {
         let worth = |size: i64| {
             size.saturating_mul(count(nodes.count()) * times) / count(node_count.max(1))
         };
-        if let Some(size) = nodes.common_bytes().filter(|_| nodes.count() == node_count) {
-            bytes.iter_mut().for_each(|sum| *sum = sum.saturating_add(worth(size)));
-            continue;
-        }
-        let mut places = nodes.iter().peekable();
         for (candidate, sum) in candidates.iter().zip(&mut bytes) {
-            while places.next_if(|(name, _)| *name < candidate.name).is_some() {}
-            if let Some((_, size)) = places.next_if(|(name, _)| *name == candidate.name) {
-                *sum = sum.saturating_add(worth(size));
-            }
+            *sum = sum.saturating_add(nodes.bytes_on(candidate.name).map_or(0, worth));
         }
     }
     let most = COUNTS_TO_BYTES * images.values().sum::<i64>();
@@ -46,7 +46,7 @@ pub(super) fn scores(cluster: &Cluster, pod: &Pod, candidates: &[Candidate<'_>])
         SCORE_MAX * (sum.clamp(COUNTS_FROM_BYTES, most) - COUNTS_FROM_BYTES)
             / (most - COUNTS_FROM_BYTES)
     };
-    bytes.into_iter().map(score).collect()
+    Some(bytes.into_iter().map(score).collect())
 }
 
 fn count(number: usize) -> i64 {

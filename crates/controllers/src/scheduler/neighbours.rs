@@ -207,6 +207,11 @@ impl<'a> Neighbours<'a> {
             .then(|| Refusal::of_pods("node(s) didn't satisfy existing pods anti-affinity rules"))
     }
 
+    /// False when neither side prefers anything.
+    pub(super) fn have_preferences(&self) -> bool {
+        !self.preferences.is_empty()
+    }
+
     /// What the preferences of both sides come to on the node; more is better, and it may be negative.
     pub(super) fn preference(&self, node: &Node) -> i64 {
         let here =

@@ -2,13 +2,13 @@
 //! that fit.
 //!
 //! Free resources, their balance and images count once; preferred node affinity, affinity between pods and spreading twice; taints that the pod had
-//! better avoid three times; each on a scale of 0..=100 [kube-scheduler, default plugins]. The first node by name wins among
-//! equals.
+//! better avoid three times; each on a scale of 0..=100 [kube-scheduler, default plugins]. A plugin that has nothing to say of the pod
+//! is not asked about each node. The first node by name wins among equals.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::candidate::{Candidate, SCORE_MAX};
 use super::fit::Fit;
@@ -24,6 +24,8 @@ const AFFINITY_WEIGHT: i64 = 2;
 const NEIGHBOUR_WEIGHT: i64 = 2;
 /// Upstream's weight of PodTopologySpread.
 const SPREAD_WEIGHT: i64 = 2;
+/// Upstream's weight of ImageLocality.
+const LOCALITY_WEIGHT: i64 = 1;
 /// Upstream's weight of TaintToleration.
 const TAINT_WEIGHT: i64 = 3;
 
@@ -36,30 +38,48 @@ pub(super) fn best<'v>(
     if let [only] = candidates {
         return Some(only.node);
     }
-    let pod = fit.pod;
-    let nodes: Vec<&Node> = candidates.iter().map(|c| c.node.as_ref()).collect();
-    let of_nodes = |score: &dyn Fn(&Node) -> i64| nodes.iter().map(|n| score(n)).collect();
-    let liked = of_greatest(of_nodes(&|node| affinity::preference(pod, node)));
-    let avoided = candidates.iter().map(|candidate| {
-        if candidate.state.is_open() { 0 } else { taints::count_to_avoid(pod, candidate.node) }
-    });
-    let avoided = of_greatest(avoided.collect());
-    let near = of_range(of_nodes(&|node| fit.neighbours.preference(node)));
-    let spread = spread::scores(view, pod, &nodes);
-    let local = locality::scores(view.cluster(), pod, candidates);
-    let total = |index: usize| {
-        let clean = SCORE_MAX - avoided[index];
-        let points = candidates[index].balance
-            + local[index]
-            + AFFINITY_WEIGHT * liked[index]
-            + NEIGHBOUR_WEIGHT * near[index]
-            + SPREAD_WEIGHT * spread[index]
-            + TAINT_WEIGHT * clean;
-        candidates[index].free_share + FREE_SHARE_PER_POINT * points
-    };
-    let best = (0..candidates.len())
-        .max_by_key(|index| (total(*index), Reverse(candidates[*index].name)))?;
-    Some(candidates[best].node)
+    let mut totals: Vec<i64> = candidates
+        .iter()
+        .map(|candidate| candidate.free_share + FREE_SHARE_PER_POINT * candidate.balance)
+        .collect();
+    let opinions = [
+        (AFFINITY_WEIGHT, liked(fit.pod, candidates)),
+        (NEIGHBOUR_WEIGHT, near(fit, candidates)),
+        (SPREAD_WEIGHT, spread::scores(view, fit.pod, candidates)),
+        (LOCALITY_WEIGHT, locality::scores(view.cluster(), fit.pod, candidates)),
+        (-TAINT_WEIGHT, avoided(fit.pod, candidates)),
+    ];
+    for (weight, scores) in opinions {
+        let Some(scores) = scores else { continue };
+        for (total, score) in totals.iter_mut().zip(scores) {
+            *total += FREE_SHARE_PER_POINT * weight * score;
+        }
+    }
+    let best = totals.iter().zip(candidates);
+    best.max_by_key(|(total, candidate)| (**total, Reverse(candidate.name)))
+        .map(|(_, candidate)| candidate.node)
+}
+
+/// How much the pod likes the labels of each node; nothing when it prefers none.
+fn liked(pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+    let preferred = affinity::preferred(pod);
+    let liked = candidates.iter().map(|c| affinity::preference(preferred, c.node));
+    (!preferred.is_empty()).then(|| of_greatest(liked.collect()))
+}
+
+/// What the pods that are there and this one think of each other; nothing when none of them prefers anything.
+fn near(fit: &Fit<'_>, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+    let near = candidates.iter().map(|candidate| fit.neighbours.preference(candidate.node));
+    fit.neighbours.have_preferences().then(|| of_range(near.collect()))
+}
+
+/// How many taints of each node the pod had better avoid; nothing when all of them are open.
+fn avoided(pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+    if candidates.iter().all(|candidate| candidate.state.is_open()) {
+        return None;
+    }
+    let counts = candidates.iter().map(|candidate| taints::count_to_avoid(pod, candidate.node));
+    Some(of_greatest(counts.collect()))
 }
 
 /// Each as 0..=100 of the greatest.

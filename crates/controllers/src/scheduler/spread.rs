@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 use rekindle_types::labels::{self, Labels};
 
 use super::affinity::label;
-use super::candidate::SCORE_MAX;
+use super::candidate::{Candidate, SCORE_MAX};
 use super::refusal::Refusal;
 use super::{affinity, taints};
 use crate::cluster::Shift;
@@ -83,14 +83,15 @@ impl<'a> Spread<'a> {
 }
 
 /// How well the nodes serve the constraints that had better hold, 0..=100 each: those with the fewest matching pods best, and
-/// those without the labels worst.
-pub(super) fn scores(view: &View, pod: &Pod, nodes: &[&Node]) -> Vec<i64> {
+/// those without the labels worst. Nothing when the pod has no such constraints.
+pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
     let constraints = of_pod(pod, "ScheduleAnyway");
     if constraints.is_empty() {
-        return vec![0; nodes.len()];
+        return None;
     }
+    let nodes: Vec<&Node> = candidates.iter().map(|candidate| candidate.node.as_ref()).collect();
     let counts = count(view, pod, &constraints);
-    let weights: Vec<f64> = constraints.iter().map(|c| weight(c, &constraints, nodes)).collect();
+    let weights: Vec<f64> = constraints.iter().map(|c| weight(c, &constraints, &nodes)).collect();
     let raw: Vec<Option<f64>> = nodes
         .iter()
         .map(|node| {
@@ -112,7 +113,7 @@ pub(super) fn scores(view: &View, pod: &Pod, nodes: &[&Node]) -> Vec<i64> {
         Some(_) if most == 0.0 => SCORE_MAX,
         Some(score) => whole(as_float(SCORE_MAX) * (most + least - score) / most),
     };
-    raw.into_iter().map(normal).collect()
+    Some(raw.into_iter().map(normal).collect())
 }
 
 /// The more domains there are, the more a pod in one of them counts, so that few zones do not drown many hosts.

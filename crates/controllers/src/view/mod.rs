@@ -170,7 +170,7 @@ impl View {
             }
             (Object::Pod(pod), Presence::Present) => {
                 if let Some(node) = pods::node(pod)
-                    && self.node(&NamespacedName::new("", node)).is_none()
+                    && self.node(node).is_none()
                 {
                     self.lost_nodes.entry(node.to_owned()).or_insert(self.now);
                 }
@@ -313,6 +313,11 @@ impl View {
         self.index.nominated_to(node)
     }
 
+    /// A Node by name.
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.cluster.node(name).map(|(node, _)| node)
+    }
+
     /// What the scheduler knows of nodes and of the pods on them.
     pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster
@@ -452,8 +457,6 @@ typed_getters! {
     service: Service;
     /// An Endpoints by name.
     endpoints: Endpoints;
-    /// A Node by name.
-    node: Node;
     /// A Namespace by name.
     namespace: Namespace;
     /// A RestartLadder by name.

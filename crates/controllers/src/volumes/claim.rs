@@ -95,7 +95,7 @@ fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
     let class = view.storage_class(&NamespacedName::new("", name));
     let waits = class.is_some_and(|class| waits_for_pod(class));
     let selected = annotation(claim, local_path::SELECTED_NODE).filter(|_| waits);
-    let node = selected.and_then(|node| view.node(&NamespacedName::new("", node)));
+    let node = selected.and_then(|node| view.node(node));
     let fits =
         |volume: &PersistentVolume| node.is_none_or(|node| scheduler::fits_volume(volume, node));
     let found = candidates.into_iter().find(|volume| fits(volume));

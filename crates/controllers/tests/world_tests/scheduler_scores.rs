@@ -197,3 +197,33 @@ fn of_two_constraints_the_one_with_more_domains_weighs_more() {
     world.settle();
     assert_eq!(node_of(&world, &pod).as_deref(), Some("b"));
 }
+
+/// Of more than a hundred nodes a part is looked at first, and then the others: what a node has counts in either part.
+#[test]
+fn an_image_counts_on_nodes_that_are_looked_at_later() {
+    let name = |number: usize| format!("node-{number:03}");
+    for first in 0..20 {
+        let with_image = first..first + 24;
+        let mut world = World::new();
+        for number in 0..120 {
+            world.api.add_node(&name(number), "4", "4Gi", "110");
+            let change = |node: &mut Value| {
+                if with_image.contains(&number) {
+                    let image = json!({"names": ["one:1"], "sizeBytes": 1000 << 20});
+                    node["status"]["images"] = json!([image]);
+                }
+                // a hundred are left, which is how many are asked for
+                if number >= 100 {
+                    node["spec"] = json!({"unschedulable": true});
+                }
+            };
+            world.api.change(&id(Kind::Node, &name(number)), change);
+        }
+        world.settle();
+        let mut value = asks("comes", &json!({}), None);
+        value["spec"]["containers"][0]["image"] = json!("one:1");
+        let pod = world.create(value);
+        world.settle();
+        assert_eq!(node_of(&world, &pod), Some(name(first)), "the first of those that have it");
+    }
+}
