@@ -88,9 +88,29 @@ pub(crate) fn room_in(
 
 /// When restarts above Container were decided within the last minute, as a ledger tells.
 pub fn decided_lately(now: Tick, ledger: &RestartLedgerStatus) -> Vec<Tick> {
+    decided(ledger).into_iter().filter(|at| now.since(*at) < MINUTE).collect()
+}
+
+/// When restarts above Container were decided, as far back as a ledger tells, the oldest first. Attempts leave it with their window,
+/// which may be shorter than a minute, and the decisions stay.
+pub(crate) fn decided(ledger: &RestartLedgerStatus) -> Vec<Tick> {
     let attempts = ledger.attempts.iter().flatten().filter(|a| a.rung > Rung::Container);
-    let ticks = attempts.flat_map(|a| a.at.iter().map(Tick::from));
-    ticks.filter(|at| now.since(*at) < MINUTE).collect()
+    let attempts = attempts.flat_map(|a| a.at.iter().map(|at| (a.rung, Tick::from(at))));
+    let mut attempts: Vec<(Rung, Tick)> = attempts.collect();
+    let mut ticks: Vec<Tick> = attempts.iter().map(|(_, at)| *at).collect();
+    for decision in ledger.decisions.iter().flatten().filter(|d| d.pod_restart.is_some()) {
+        let Some(rung) = decision.rung.filter(|rung| *rung > Rung::Container) else { continue };
+        let at = Tick::from(&decision.at);
+        match attempts.iter().position(|attempt| *attempt == (rung, at)) {
+            // an attempt and its decision are one
+            Some(place) => {
+                attempts.swap_remove(place);
+            }
+            None => ticks.push(at),
+        }
+    }
+    ticks.sort_unstable();
+    ticks
 }
 
 impl Occupancy {
@@ -125,12 +145,11 @@ impl Occupancy {
         occupancy
     }
 
-    /// Adds the attempts above Container of a ledger; answers the last of them.
+    /// Adds the restarts above Container of a ledger; answers the last of them.
     fn add_decided(&mut self, now: Tick, ledger: &RestartLedgerStatus) -> Option<Tick> {
-        let attempts = ledger.attempts.iter().flatten().filter(|a| a.rung > Rung::Container);
-        let ticks: Vec<Tick> = attempts.flat_map(|a| a.at.iter().map(Tick::from)).collect();
+        let ticks = decided(ledger);
         self.decided.extend(ticks.iter().filter(|at| now.since(**at) < MINUTE));
-        ticks.into_iter().max()
+        ticks.last().copied()
     }
 
     /// Whether one more may begin now, for a pod with this ledger.

@@ -158,9 +158,11 @@ impl<'a> Decider<'a> {
         self.situation.rollback.filter(|_| is_left).map(|_| step)
     }
 
-    /// Whether a rung may be taken while most replicas fail alike. What this pod has tried itself need not be in the view yet.
+    /// Whether a rung may be taken while most replicas fail alike. What this pod has tried itself need not be in the view yet; of
+    /// Rollback its attempts alone say how often.
     pub(crate) fn leave<'p>(&self, common: &'p Peers, rung: Rung) -> Leave<'p> {
-        let in_vain = self.draft.ledger.in_vain.is_some_and(|in_vain| in_vain >= rung);
+        let in_vain = rung != Rung::Rollback
+            && self.draft.ledger.in_vain.is_some_and(|in_vain| in_vain >= rung);
         match common.leave(rung) {
             Leave::Given if in_vain && common.helped.is_none_or(|helped| helped < rung) => {
                 Leave::Refused
@@ -298,9 +300,10 @@ impl<'a> Decider<'a> {
     /// Nothing failed since, and a budget held a restart back: is there room now?
     pub(crate) fn retry_held(&mut self, rung: Rung) {
         let number = Attempts::of(&self.draft.ledger).count(rung) + 1;
+        let is_possible = rung != Rung::Rollback || self.situation.rollback.is_some();
         let step = self.situation.policy.step(rung).filter(|step| number <= step.attempts);
-        let Some(step) = step else {
-            // The ladder was edited meanwhile: the next failure is answered as it says now.
+        let Some(step) = step.filter(|_| is_possible) else {
+            // The ladder was edited meanwhile, or the revision to go back to is gone: the next failure is answered as it is now.
             self.draft.ledger.held_rung = None;
             return;
         };

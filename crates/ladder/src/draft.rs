@@ -87,11 +87,11 @@ impl Draft {
         }
     }
 
-    /// The attempt that asked for this PodRestart was none. Answers its rung, the first time.
+    /// The attempt that asked for this PodRestart was none, and its decision is none for a rung. Answers its rung, the first time.
     pub(crate) fn take_back(&mut self, pod_restart: &str) -> Option<Rung> {
-        let mut decisions = self.ledger.decisions.iter().flatten();
+        let mut decisions = self.ledger.decisions.iter_mut().flatten();
         let decision = decisions.find(|d| d.pod_restart.as_deref() == Some(pod_restart))?;
-        let (rung, at) = (decision.rung?, decision.at.clone());
+        let (rung, at) = (decision.rung.take()?, decision.at.clone());
         let attempts = self.ledger.attempts.as_mut()?;
         let of_rung = attempts.iter_mut().find(|entry| entry.rung == rung)?;
         let place = of_rung.at.iter().position(|attempt| *attempt == at)?;

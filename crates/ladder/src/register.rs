@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::budget::{GIVEN_UP_AFTER, MINUTE};
+use crate::budget::{self, GIVEN_UP_AFTER, MINUTE};
 use crate::stage::Stage;
 use crate::{Crowd, Occupancy};
 
@@ -42,7 +42,7 @@ pub struct Asker<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Register {
     namespaces: BTreeMap<String, Namespace>,
-    /// When restarts above Container were decided, in all namespaces: the ledger, and which of its attempts.
+    /// When restarts above Container were decided, in all namespaces: the ledger, and which of its restarts.
     decided: BTreeSet<(Tick, String, String, usize)>,
     /// When requests went on after they were held back, in all namespaces: namespace and name.
     went_on: BTreeSet<(Tick, String, String)>,
@@ -350,15 +350,13 @@ impl Namespace {
 impl Ledger {
     fn of(ledger: &RestartLedger) -> Self {
         let status = ledger.status.as_ref();
-        let attempts = status.iter().flat_map(|status| status.attempts.iter().flatten());
-        let above = attempts.filter(|attempts| attempts.rung > Rung::Container);
         let owners = ledger.metadata.owner_references.iter().flatten();
         Self {
             pod_name: ledger.spec.pod_name.clone(),
             pod_uid: ledger.spec.pod_uid.clone(),
             ladder: ledger.spec.ladder_name.clone(),
             owners: owners.map(|owner| owner.uid.clone()).collect(),
-            decided: above.flat_map(|a| a.at.iter().map(Tick::from)).collect(),
+            decided: status.map(budget::decided).unwrap_or_default(),
             pending: status.and_then(|status| status.pending_restart.clone()),
             held: status.and_then(|status| status.held_rung),
         }

@@ -172,6 +172,7 @@ impl Player {
                 let name = "n1".to_owned();
                 self.world().peers.node = Some(NodeTrouble { name, pods, failing });
             }
+            ["rollback", "none"] => self.world().rollback = None,
             ["rollback", revision] => {
                 let revision = revision.parse().expect("a number");
                 let deployment = "web".to_owned();

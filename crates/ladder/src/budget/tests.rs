@@ -1,4 +1,6 @@
-use rekindle_types::v1alpha1::{OnExhausted, PodRestartPhase, PodRestartStatus, RungAttempts};
+use rekindle_types::v1alpha1::{
+    LedgerDecision, OnExhausted, PodRestartPhase, PodRestartStatus, RungAttempts,
+};
 
 use super::*;
 
@@ -87,4 +89,30 @@ fn the_rate_counts_the_pods_own_restarts_too() {
     assert_eq!(room(4), Room::Free);
     assert_eq!(room(3), Room::Rate { limit: 3, free_at: ago(50) + MINUTE });
     assert_eq!(room(1), Room::Rate { limit: 1, free_at: ago(20) + MINUTE });
+}
+
+#[test]
+fn a_restart_that_has_left_a_short_window_counts_until_its_minute_is_over() {
+    let decision = |at: Tick, rung, pod_restart: Option<&str>| LedgerDecision {
+        at: at.to_micro_time(),
+        first_at: None,
+        rung,
+        reason: "it failed".to_owned(),
+        count: 1,
+        pod_restart: pod_restart.map(str::to_owned),
+    };
+    let mut told = ledger(Rung::Pod, &[ago(10)], None);
+    told.decisions = Some(vec![
+        decision(ago(61), Some(Rung::Pod), Some("too-long-ago")),
+        decision(ago(50), Some(Rung::Containers), Some("left-the-window")),
+        decision(ago(40), None, Some("was-withdrawn")),
+        decision(ago(30), Some(Rung::Container), None),
+        decision(ago(10), Some(Rung::Pod), Some("is-an-attempt")),
+        decision(ago(10), Some(Rung::Recreate), Some("in-the-same-moment")),
+    ]);
+    assert_eq!(decided_lately(NOW, &told), [ago(50), ago(10), ago(10)]);
+    let others = Occupancy::default();
+    let rate = Room::Rate { limit: 3, free_at: ago(50) + MINUTE };
+    assert_eq!(others.room(NOW, &policy(None, Some(3)), &told), rate);
+    assert_eq!(others.room(NOW, &policy(None, Some(4)), &told), Room::Free);
 }
