@@ -1,26 +1,55 @@
 //! Whatever happens to a pod, the ladder keeps its promises: each failure is counted once, no rung is tried more often than the
-//! policy allows, what runs is left alone, an exhausted ladder rests, and what is remembered stays small.
+//! policy allows, no budget is overdrawn, what runs is left alone, an exhausted ladder rests, and what is remembered stays small.
 
 mod world;
 
 use proptest::prelude::*;
-use rekindle_ladder::{Action, Peers, Policy, Trial};
-use rekindle_types::v1alpha1::{LadderRung, LedgerPhase, PodRestartPhase, RestartLadder, Rung};
+use rekindle_ladder::{Action, NodeTrouble, Occupancy, Peers, Policy, RollbackTarget, Trial};
+use rekindle_types::v1alpha1::{
+    CarriedOutBy, LadderBudget, LadderRung, LedgerPhase, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
+    RestartLadder, Rung,
+};
 use rekindle_types::{Tick, TickDuration};
 use world::{Doing, Role, World};
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Step {
-    Pass { millis: u64 },
-    Exit { container: usize, code: i32 },
-    Run { container: usize },
-    CrashUnseen { container: usize, times: u8 },
+    Pass {
+        millis: u64,
+    },
+    Exit {
+        container: usize,
+        code: i32,
+    },
+    Run {
+        container: usize,
+    },
+    CrashUnseen {
+        container: usize,
+        times: u8,
+    },
     CarryOut,
     Refuse,
+    Withdraw,
     RunAll,
     Peers(Peer),
+    /// The revision before is known to have been healthy, or no more.
+    Healthy(Before),
+    /// A restart of another pod of the ladder is decided and begins.
+    OtherBegins,
+    /// The one of them that began first is over.
+    OtherEnds,
 }
+
+/// What there is to go back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    HealthyRevision,
+}
+
+const MINUTE: TickDuration = TickDuration::from_secs(60);
 
 /// What the two other pods of the revision do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +64,8 @@ enum Peer {
     InVain,
     /// One fails in the same way, and the other is well since the rung Pod.
     Helped,
+    /// They run on other nodes, and all that is on this one's fails.
+    OfNode,
 }
 
 impl Peer {
@@ -42,7 +73,7 @@ impl Peer {
         let over_at = now + TickDuration::from_secs(600);
         let trial = Trial { pod: "web-1".to_owned(), rung: Rung::Pod, over_at };
         let failing_alike = match self {
-            Peer::Runs => 1,
+            Peer::Runs | Peer::OfNode => 1,
             Peer::Helped => 2,
             Peer::Fails | Peer::OnTrial | Peer::InVain => 3,
         };
@@ -53,7 +84,11 @@ impl Peer {
             tried: (self == Peer::InVain).then_some(Rung::Pod),
             trial: (self == Peer::OnTrial).then_some(trial),
             helped: (self == Peer::Helped).then_some(Rung::Pod),
-            node: None,
+            node: (self == Peer::OfNode).then(|| NodeTrouble {
+                name: "n1".to_owned(),
+                pods: 4,
+                failing: 4,
+            }),
             node_says: None,
         }
     }
@@ -76,33 +111,41 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(container, times)| Step::CrashUnseen { container, times }),
         2 => Just(Step::CarryOut),
         1 => Just(Step::Refuse),
+        1 => Just(Step::Withdraw),
         2 => Just(Step::RunAll),
         1 => prop_oneof![
             Just(Peer::Runs), Just(Peer::Fails), Just(Peer::OnTrial), Just(Peer::InVain), Just(Peer::Helped),
+            Just(Peer::OfNode),
         ].prop_map(Step::Peers),
+        1 => prop_oneof![Just(Before::Nothing), Just(Before::HealthyRevision)].prop_map(Step::Healthy),
+        1 => Just(Step::OtherBegins),
+        1 => Just(Step::OtherEnds),
     ]
 }
 
+/// A ladder: each rung once or not at all, in its order, and a budget.
 fn policy() -> impl Strategy<Value = Policy> {
     let attempts = || proptest::option::of(1..4u32);
-    (attempts(), attempts(), 1..4u32, attempts(), 20..1200u64).prop_map(
-        |(container, containers, pod, recreate, window)| {
-            let rung = |rung, attempts: Option<u32>| {
-                attempts.map(|_| LadderRung { rung, attempts, refresh: None, avoid_node_for: None })
-            };
+    let above = (attempts(), 1..4u32, attempts(), attempts(), attempts());
+    let budget = (proptest::option::of(1..3u32), proptest::option::of(1..4u32));
+    (attempts(), above, budget, 20..1200u64).prop_map(
+        |(container, (containers, pod, recreate, reschedule, rollback), budget, window)| {
+            let counts = [container, containers, Some(pod), recreate, reschedule, rollback];
+            let rungs =
+                Rung::ALL.into_iter().zip(counts).filter(|(_, attempts)| attempts.is_some());
+            let rungs = rungs.map(|(rung, attempts)| LadderRung {
+                rung,
+                attempts,
+                refresh: None,
+                avoid_node_for: None,
+            });
             let mut ladder = RestartLadder::default();
             ladder.metadata.generation = Some(1);
             ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
             ladder.spec.window = Some(format!("{window}s"));
-            ladder.spec.rungs = [
-                rung(Rung::Container, container),
-                rung(Rung::Containers, containers),
-                rung(Rung::Pod, Some(pod)),
-                rung(Rung::Recreate, recreate),
-            ]
-            .into_iter()
-            .flatten()
-            .collect();
+            ladder.spec.rungs = rungs.collect();
+            let (max_concurrent, per_minute) = budget;
+            ladder.spec.budget = Some(LadderBudget { max_concurrent, per_minute });
             Policy::of(&ladder).expect("a valid ladder")
         },
     )
@@ -120,6 +163,10 @@ struct Play {
     killed: u64,
     /// Restarts that were asked for: rung and time of the first request, in order.
     asked: Vec<(String, Rung, Tick)>,
+    /// Restarts of other pods of the ladder that are under way, since when.
+    others: Vec<Tick>,
+    /// When restarts of other pods were decided.
+    others_decided: Vec<Tick>,
 }
 
 impl Play {
@@ -130,8 +177,17 @@ impl Play {
             world.add(name, Role::Regular);
         }
         world.run_all();
-        let asked = Vec::new();
-        Self { world, peer: Peer::Runs, node, names, failed: 0, killed: 0, asked }
+        Self {
+            world,
+            peer: Peer::Runs,
+            node,
+            names,
+            failed: 0,
+            killed: 0,
+            asked: Vec::new(),
+            others: Vec::new(),
+            others_decided: Vec::new(),
+        }
     }
 
     fn runs(&mut self, container: usize) -> bool {
@@ -168,6 +224,7 @@ impl Play {
                     self.world.report(PodRestartPhase::Refused);
                 }
             }
+            Step::Withdraw => self.withdraw(),
             Step::RunAll => {
                 for name in self.names {
                     if !matches!(self.world.container(name).now, Doing::Running { .. }) {
@@ -179,8 +236,70 @@ impl Play {
                 self.peer = *peer;
                 self.world.peers = peer.seen(self.world.now);
             }
+            Step::Healthy(before) => {
+                self.world.rollback = match before {
+                    Before::Nothing => None,
+                    Before::HealthyRevision => {
+                        Some(RollbackTarget { deployment: "web".to_owned(), revision: 1 })
+                    }
+                };
+            }
+            Step::OtherBegins => self.other_begins(),
+            Step::OtherEnds => {
+                if !self.others.is_empty() {
+                    self.others.remove(0);
+                }
+            }
         }
         self.look()
+    }
+
+    /// The pod is well again before it was evicted: what was asked for counts as if it had not been.
+    fn withdraw(&mut self) {
+        let open = self.world.restarts.last().filter(|restart| {
+            restart.status.is_none()
+                && restart.spec.rung().carried_out_by() == CarriedOutBy::Operator
+        });
+        let Some(name) = open.and_then(|restart| restart.metadata.name.clone()) else { return };
+        self.world.run_all();
+        self.world.report(PodRestartPhase::Withdrawn);
+        self.asked.retain(|(asked, ..)| *asked != name);
+    }
+
+    /// Another pod's ladder asks for a restart, as far as the budget allows it.
+    fn other_begins(&mut self) {
+        let (under_way, decided) = self.taken();
+        let policy = &self.world.policy;
+        let is_free = policy.max_concurrent.is_none_or(|limit| under_way < limit as usize)
+            && policy.per_minute.is_none_or(|limit| decided < limit as usize);
+        if is_free {
+            self.others.push(self.world.now);
+            self.others_decided.push(self.world.now);
+        }
+    }
+
+    /// What is taken of the budget by now: restarts under way, and those decided within a minute.
+    fn taken(&self) -> (usize, usize) {
+        let now = self.world.now;
+        let is_open = self.world.restarts.last().is_some_and(|restart| {
+            let phase = restart.status.as_ref().and_then(|status| status.phase);
+            !phase.is_some_and(PodRestartPhase::is_final)
+        });
+        let waited_for = |at: &&Tick| now.since(**at) < RESTART_GIVEN_UP_AFTER;
+        let own = self.asked.iter().map(|(_, _, at)| at);
+        let decided = own.chain(&self.others_decided).filter(|at| now.since(**at) < MINUTE);
+        (self.others.iter().filter(waited_for).count() + usize::from(is_open), decided.count())
+    }
+
+    /// What the ladder is told of the other pods.
+    fn show_others(&mut self) {
+        let now = self.world.now;
+        let waited_for = |at: &&Tick| now.since(**at) < RESTART_GIVEN_UP_AFTER;
+        let decided = self.others_decided.iter().filter(|at| now.since(**at) < MINUTE);
+        self.world.others = Occupancy {
+            under_way: self.others.iter().filter(waited_for).copied().collect(),
+            decided: decided.copied().collect(),
+        };
     }
 
     /// The node carries out the restart that was asked for last, if it has not yet.
@@ -188,7 +307,10 @@ impl Play {
         let Some(restart) = self.world.restarts.last().filter(|r| r.status.is_none()) else {
             return;
         };
-        if restart.spec.rung == Some(Rung::Recreate) {
+        if restart.spec.rung().carried_out_by() == CarriedOutBy::Operator {
+            if restart.spec.rung() == Rung::Rollback {
+                self.world.rollback = None;
+            }
             self.world.report(PodRestartPhase::Running);
             self.world.replace();
             self.world.run_all();
@@ -204,6 +326,7 @@ impl Play {
 
     /// Decides, and checks the decision.
     fn look(&mut self) -> Result<(), TestCaseError> {
+        self.show_others();
         let before = self.world.ledger.clone().unwrap_or_default();
         let up_since = self.up_since();
         let mut twin = self.world.clone();
@@ -230,8 +353,9 @@ impl Play {
                     let created = restart.metadata.creation_timestamp.as_ref().expect("shown");
                     let age = self.world.now.since(Tick::from(created));
                     // a node that says nothing for ten minutes is not waited for
-                    let is_waited_for =
-                        restart.spec.rung == Some(Rung::Recreate) || age.as_secs() < 599;
+                    let is_waited_for = restart.spec.rung().carried_out_by()
+                        == CarriedOutBy::Operator
+                        || age.as_secs() < 599;
                     restart.status.is_none()
                         && is_waited_for
                         && restart.spec.pod_uid.as_ref() == Some(&plan.pod_uid)
@@ -249,7 +373,8 @@ impl Play {
                 prop_assert!(!settled, "what has been running for a while is left alone");
                 prop_assert_ne!(before.phase, Some(LedgerPhase::Exhausted), "exhausted rests");
                 match self.peer {
-                    Peer::Runs => {}
+                    Peer::Runs | Peer::OfNode => {}
+                    _ if plan.rung == Rung::Rollback => {}
                     Peer::OnTrial | Peer::InVain => {
                         return Err(TestCaseError::fail(format!("{} in an outage", plan.rung)));
                     }
@@ -257,6 +382,9 @@ impl Play {
                         prop_assert!(plan.rung < Rung::Recreate, "a new pod would be the same");
                     }
                 }
+                self.check_budget()?;
+                let can_go_back = plan.rung != Rung::Rollback || self.world.rollback.is_some();
+                prop_assert!(can_go_back, "there is no revision to go back to");
                 self.asked.push((plan.name.clone(), plan.rung, self.world.now));
                 self.check_attempts(plan.rung)?;
             }
@@ -299,6 +427,20 @@ impl Play {
         Ok(())
     }
 
+    /// One more is about to be asked for.
+    fn check_budget(&self) -> Result<(), TestCaseError> {
+        let policy = &self.world.policy;
+        let (_, decided) = self.taken();
+        for (what, taken, limit) in [
+            ("maxConcurrent", self.world.others.under_way.len(), policy.max_concurrent),
+            ("perMinute", decided, policy.per_minute),
+        ] {
+            let has_room = limit.is_none_or(|limit| taken < limit as usize);
+            prop_assert!(has_room, "{what} of {limit:?} is overdrawn: {taken} are taken");
+        }
+        Ok(())
+    }
+
     fn check_bounds(&self) -> Result<(), TestCaseError> {
         let Some(ledger) = &self.world.ledger else { return Ok(()) };
         let decisions = ledger.decisions.as_deref().unwrap_or_default();
@@ -321,6 +463,8 @@ impl Play {
     /// From now on nothing fails: the ladder comes to rest, healthy.
     fn recovers(&mut self) -> Result<(), TestCaseError> {
         self.play(&Step::Peers(Peer::Runs))?;
+        self.others.clear();
+        self.show_others();
         self.play(&Step::CarryOut)?;
         self.play(&Step::RunAll)?;
         for _ in 0..8 {
