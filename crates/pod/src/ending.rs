@@ -155,7 +155,7 @@ impl PodCore {
 
     /// Gives the sandbox up when nothing lives in it any more.
     pub(crate) fn drive_last_teardown(&mut self) {
-        if self.nothing_lives() && self.sandbox.stands() {
+        if self.nothing_lives() && self.sandbox.may_stand() {
             self.give_up_sandbox(Remains::MaybeProcesses);
         }
     }

@@ -113,6 +113,14 @@ impl Sandbox {
         }
     }
 
+    /// Whether something of it may be in the runtime: also of a setup that failed nobody knows how far it came.
+    pub(crate) fn may_stand(&self) -> bool {
+        match &self.state {
+            SandboxState::Ready | SandboxState::Dead { .. } => true,
+            SandboxState::Absent(task) => task.has_failed() && !task.is_in_flight(),
+        }
+    }
+
     pub(crate) fn stands(&self) -> bool {
         match self.state {
             SandboxState::Ready | SandboxState::Dead { .. } => true,
@@ -219,7 +227,7 @@ impl PodCore {
 
     /// The current sandbox is not the current one any more. The next one gets its number where the reason is known.
     pub(crate) fn give_up_sandbox(&mut self, remains: Remains) {
-        if self.sandbox.stands() {
+        if self.sandbox.may_stand() {
             let attempt = self.sandbox.attempt;
             self.old_sandboxes.push(OldSandbox { attempt, remains, task: Task::due() });
         }
