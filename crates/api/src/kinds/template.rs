@@ -70,14 +70,16 @@ pub(super) fn check(
             });
         }
     }
-    errors.extend(check_metadata(template, &template_field.child("metadata")));
+    errors.extend(check_metadata(template, &template_field));
     errors.extend(check_spec(maker, template, &template_field.child("spec")));
     errors
 }
 
-/// Everything wrong with the labels and annotations of the pods.
+/// Everything wrong with the labels and annotations of the pods of the template at `field`.
 pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
     let metadata = template.metadata.as_ref();
+    let of_spec = field.child("spec");
+    let field = field.child("metadata");
     let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
     let mut errors = labels::labels(labels, &field.child("labels"));
     let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
@@ -87,6 +89,9 @@ pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<Fi
         template.spec.as_ref(),
         &field.child("annotations"),
     ));
+    if let Some(spec) = &template.spec {
+        errors.extend(pod::profiles::agree(annotations, spec, &of_spec));
+    }
     errors
 }
 
@@ -126,7 +131,9 @@ pub(super) fn warnings(template: &PodTemplateSpec) -> Vec<String> {
     let annotations = template.metadata.as_ref().and_then(|meta| meta.annotations.as_ref());
     let of_spec = |spec| pod::warnings(spec, "spec.template.spec");
     let of_spec = template.spec.as_ref().map_or_else(Vec::new, of_spec);
-    ladder_annotations::warning(annotations, &field).into_iter().chain(of_spec).collect()
+    let of_profiles = pod::profiles::warnings(annotations, &field);
+    let of_ladder = ladder_annotations::warning(annotations, &field);
+    of_ladder.into_iter().chain(of_profiles).chain(of_spec).collect()
 }
 
 /// A value as an error shows it.

@@ -68,10 +68,10 @@ fn created_objects_come_out_as_on_kubernetes() {
             let defaulted = object.to_value();
             object.set_defaults();
             assert_eq!(object.to_value(), defaulted, "defaulting twice: {}", file.display());
+            object.prepare_for_create(&CONTEXT);
             object.complete_new();
             let mut errors = object.validate();
             errors.extend(object.validate_new());
-            object.prepare_for_create(&CONTEXT);
             let valid = errors.is_empty();
             section(&mut outcome, "errors", texts(errors));
             section(&mut outcome, "warnings", object.warnings());

@@ -149,7 +149,7 @@ fn pod_selector(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
 /// The template.
 fn pods(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     let template_field = field.child("template");
-    let mut errors = template::check_metadata(&spec.template, &template_field.child("metadata"));
+    let mut errors = template::check_metadata(&spec.template, &template_field);
     let spec_field = template_field.child("spec");
     let Some(pods) = &spec.template.spec else {
         errors.push(FieldError::required(spec_field, ""));

@@ -10,7 +10,8 @@ const SHOWN_MAX: usize = 8;
 /// What a user should look at again.
 pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     let field = Path::new(prefix);
-    let mut warnings = Vec::new();
+    let mut warnings = of_lists(spec, &field);
+    warnings.extend(hidden_files(spec, &field));
     let lists = [
         ("containers", spec.containers.as_slice()),
         ("initContainers", items(spec.init_containers.as_ref())),
@@ -24,6 +25,58 @@ pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
         }
     }
     warnings.truncate(SHOWN_MAX);
+    warnings
+}
+
+fn of_lists(spec: &PodSpec, field: &Path) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let constraints = items(spec.topology_spread_constraints.as_ref()).iter().enumerate();
+    for (index, _) in constraints.filter(|(_, constraint)| constraint.label_selector.is_none()) {
+        let field = field.child("topologySpreadConstraints").index(index).child("labelSelector");
+        warnings.push(format!("{field}: a null labelSelector results in matching no pod"));
+    }
+    let aliases = items(spec.host_aliases.as_ref());
+    for (index, alias) in aliases.iter().enumerate() {
+        if aliases[..index].iter().any(|other| other.ip == alias.ip) {
+            let field = field.child("hostAliases").index(index).child("ip");
+            warnings.push(format!("{field}: duplicate ip {:?}", alias.ip));
+        }
+    }
+    let secrets = items(spec.image_pull_secrets.as_ref());
+    for (index, secret) in secrets.iter().enumerate() {
+        let field = field.child("imagePullSecrets").index(index).child("name");
+        if secret.name.is_empty() {
+            warnings.push(format!("{field}: invalid empty name \"\""));
+        } else if secrets[..index].contains(secret) {
+            warnings.push(format!("{field}: duplicate name {:?}", secret.name));
+        }
+    }
+    warnings
+}
+
+/// A file that has the path of a token: one hides the other.
+fn hidden_files(spec: &PodSpec, field: &Path) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, volume) in items(spec.volumes.as_ref()).iter().enumerate() {
+        let Some(projected) = &volume.projected else { continue };
+        let sources = items(projected.sources.as_ref());
+        let is_token = |path: &String| {
+            let mut tokens = sources.iter().filter_map(|s| s.service_account_token.as_ref());
+            tokens.any(|token| token.path == *path)
+        };
+        for (position, source) in sources.iter().enumerate() {
+            let config_map = source.config_map.iter().flat_map(|map| map.items.iter().flatten());
+            let secret = source.secret.iter().flat_map(|secret| secret.items.iter().flatten());
+            let files = source.downward_api.iter().flat_map(|api| api.items.iter().flatten());
+            let paths = config_map.chain(secret).map(|key| &key.path);
+            for path in paths.chain(files.map(|file| &file.path)).filter(|path| is_token(path)) {
+                let field = field.child("volumes").index(index).child("projected");
+                let field = field.child("sources").index(position);
+                let why = "has duplicated path with ServiceAccountToken";
+                warnings.push(format!("{field}: {why} {path:?}"));
+            }
+        }
+    }
     warnings
 }
 

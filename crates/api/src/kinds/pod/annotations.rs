@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 use rekindle_types::pod_annotations::{DELETION_COST, MIRROR, deletion_cost};
 
+use super::{profiles, validate};
 use crate::kinds::ladder_annotations;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, text};
 
 type Annotations = BTreeMap<String, String>;
+
+/// Where tolerations stood before there was a field. Nobody reads them; upstream still checks them.
+const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 
 /// Everything wrong with the annotations at `field`.
 pub(in crate::kinds) fn check(
@@ -31,22 +35,35 @@ pub(in crate::kinds) fn check(
         let why = "must set spec.nodeName if mirror pod annotation is set";
         errors.push(FieldError::invalid(field.key(MIRROR), hash, why));
     }
+    if let Some(text) = given(TOLERATIONS).filter(|text| !text.is_empty()) {
+        match serde_json::from_str::<Vec<Toleration>>(text) {
+            Ok(given) => errors.extend(validate::tolerations(&given, &field.key(TOLERATIONS))),
+            Err(error) => {
+                errors.push(FieldError::invalid(field, TOLERATIONS, error.to_string()));
+            }
+        }
+    }
+    errors.extend(profiles::check(annotations, spec, field));
     errors
 }
 
-/// What makes a pod a mirror of a node's file stays as it was created: a node takes away mirrors that it has no file for.
+/// What a change may not do. What makes a pod a mirror of a node's file stays as it was created: a node takes away mirrors that it
+/// has no file for.
 pub(super) fn check_update(
     new: Option<&Annotations>,
     old: Option<&Annotations>,
     field: &Path,
-) -> Option<FieldError> {
+) -> Vec<FieldError> {
     let mirror =
         |annotations: Option<&Annotations>| annotations.and_then(|all| all.get(MIRROR)).cloned();
-    let (new, old) = (mirror(new), mirror(old));
-    let why = match (&new, &old) {
-        (Some(_), None) => "may not add mirror pod annotation",
-        (_, Some(_)) => "may not remove or update mirror pod annotation",
-        (None, None) => return None,
+    let why = match (mirror(new), mirror(old)) {
+        (Some(_), None) => Some("may not add mirror pod annotation"),
+        (new, old) if new == old => None,
+        (_, Some(_)) => Some("may not remove or update mirror pod annotation"),
+        (None, None) => None,
     };
-    (new != old).then(|| FieldError::forbidden(field.key(MIRROR), why))
+    let mut errors: Vec<FieldError> =
+        why.map(|why| FieldError::forbidden(field.key(MIRROR), why)).into_iter().collect();
+    errors.extend(profiles::check_update(new, old, field));
+    errors
 }

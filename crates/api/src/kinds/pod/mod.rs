@@ -5,6 +5,7 @@ pub(super) mod annotations;
 pub(crate) mod defaults;
 mod image;
 mod label_keys;
+pub(super) mod profiles;
 mod resize;
 mod row;
 pub mod unenforced;
@@ -62,6 +63,9 @@ impl ApiKind for Pod {
     fn prepare_for_create(&mut self, ctx: &Context<'_>) {
         fill::first_generation(&mut self.metadata);
         label_keys::merge(self);
+        if let Some(spec) = &mut self.spec {
+            profiles::into_fields(self.metadata.annotations.as_ref(), spec);
+        }
         let class = self.spec.as_ref().map(resources::qos_class);
         self.status = Some(PodStatus {
             conditions: gated(self, ctx.now).map(|condition| vec![condition]),
@@ -123,7 +127,9 @@ impl ApiKind for Pod {
             let why = "cannot be set until all schedulingGates have been cleared";
             FieldError::forbidden("spec.nodeName", why)
         });
-        ephemeral.into_iter().chain(gated).collect()
+        let annotations = self.metadata.annotations.as_ref();
+        let profiles = spec.map(|spec| profiles::agree(annotations, spec, &Path::new("spec")));
+        ephemeral.into_iter().chain(gated).chain(profiles.into_iter().flatten()).collect()
     }
 
     fn validate_ephemeral_update(&self, old: &Self) -> Vec<FieldError> {
@@ -141,11 +147,17 @@ impl ApiKind for Pod {
             self.spec.as_ref(),
             &field,
         ));
+        if let Some(spec) = &self.spec {
+            let (name, field) = (text(self.metadata.name.as_ref()), Path::new("spec"));
+            let volumes = items(spec.volumes.as_ref());
+            errors.extend(validate::volume_claims::by_name(volumes, name, &field.child("volumes")));
+            errors.extend(validate::tokens_of_nobody(spec, &field));
+        }
         errors
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
-        let mut errors: Vec<FieldError> = mirror_changed(self, old).into_iter().collect();
+        let mut errors = annotations_changed(self, old);
         errors.extend(validate::pod_update(self, old));
         errors
     }
@@ -157,7 +169,7 @@ impl ApiKind for Pod {
             return Vec::new();
         }
         let field = Path::new("metadata").child("annotations");
-        let mut errors: Vec<FieldError> = mirror_changed(self, old).into_iter().collect();
+        let mut errors = annotations_changed(self, old);
         errors.extend(annotations::check(new, self.spec.as_ref(), &field));
         errors
     }
@@ -169,8 +181,9 @@ impl ApiKind for Pod {
     fn warnings(&self) -> Vec<String> {
         let field = Path::new("metadata").child("annotations");
         let of_ladder = ladder_annotations::warning(self.metadata.annotations.as_ref(), &field);
+        let of_profiles = profiles::warnings(self.metadata.annotations.as_ref(), &field);
         let of_spec = self.spec.as_ref().map_or_else(Vec::new, |spec| warnings(spec, "spec"));
-        of_ladder.into_iter().chain(of_spec).collect()
+        of_ladder.into_iter().chain(of_profiles).chain(of_spec).collect()
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
@@ -229,7 +242,7 @@ fn gated(pod: &Pod, now: Tick) -> Option<PodCondition> {
     })
 }
 
-fn mirror_changed(new: &Pod, old: &Pod) -> Option<FieldError> {
+fn annotations_changed(new: &Pod, old: &Pod) -> Vec<FieldError> {
     let field = Path::new("metadata").child("annotations");
     let (new, old) = (new.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
     annotations::check_update(new, old, &field)

@@ -1,8 +1,6 @@
 //! PersistentVolume (core/v1).
 
-use k8s_openapi::api::core::v1::{
-    NodeSelector, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,
-};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus};
 use rekindle_types::Tick;
 
 use super::{
@@ -10,6 +8,7 @@ use super::{
     volume_mode_error,
 };
 use crate::kinds::fill;
+use crate::kinds::pod::validate::affinity;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
@@ -162,17 +161,10 @@ fn spec_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
             None => {
                 errors.push(FieldError::required(field, "must specify required node constraints"))
             }
-            Some(required) => errors.extend(no_terms(required, &field)),
+            Some(required) => errors.extend(affinity::node_selector(required, &field)),
         }
     }
     errors
-}
-
-fn no_terms(required: &NodeSelector, field: &Path) -> Option<FieldError> {
-    required.node_selector_terms.is_empty().then(|| {
-        let detail = "must have at least one node selector term";
-        FieldError::required(field.child("nodeSelectorTerms"), detail)
-    })
 }
 
 /// The places of a volume's content by name, and whether they are set.

@@ -38,7 +38,7 @@ pub(super) fn common(
     errors.extend(env::variables(items(container.env.as_ref()), volumes, &field.child("env")));
     errors.extend(env::sources(items(container.env_from.as_ref()), &field.child("envFrom")));
     errors.extend(mounts::check(container, volumes, field));
-    errors.extend(resources::of_container(container, &field.child("resources")));
+    errors.extend(resources::of_container(container, spec, &field.child("resources")));
     errors.extend(resources::resize_policy(
         items(container.resize_policy.as_ref()),
         text(spec.restart_policy.as_ref()),

@@ -1,22 +1,31 @@
 //! What makes the spec of a Pod (or of a template) valid, in upstream's words (`pkg/apis/core/validation`). Defaults have
 //! been filled before.
 
+pub(crate) mod affinity;
+mod claims;
 mod container;
 mod containers;
 mod env;
 pub(crate) mod ephemeral;
+mod gated;
 mod handlers;
 mod mounts;
 mod own_fields;
 mod placement;
+mod projected;
 mod resources;
 mod security;
 mod spec;
 mod update;
 mod volume;
+pub(crate) mod volume_claims;
+mod windows;
 
+pub(super) use placement::tolerations;
+pub(crate) use projected::tokens_of_nobody;
 pub(crate) use spec::pod_spec;
 pub(crate) use update::pod_update;
+pub(super) use volume::descending_path;
 
 use crate::registry::field_error::FieldError;
 use crate::validation::Path;

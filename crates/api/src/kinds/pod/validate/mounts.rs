@@ -4,17 +4,19 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, Volume, VolumeDevice, VolumeMount};
 
-use super::{one_of, volume};
+use super::{one_of, unsupported, volume};
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, items, text};
 
 /// Checks `volumeMounts` and `volumeDevices`.
 pub(super) fn check(container: &Container, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let devices = items(container.volume_devices.as_ref());
     let mut taken: BTreeSet<&str> = BTreeSet::new();
     for (index, mount) in items(container.volume_mounts.as_ref()).iter().enumerate() {
         let field = field.child("volumeMounts").index(index);
         errors.extend(known_volume(&mount.name, volumes, &field));
+        errors.extend(not_a_device(mount, devices, &field));
         if mount.mount_path.is_empty() {
             errors.push(FieldError::required(field.child("mountPath"), ""));
         } else if !taken.insert(&mount.mount_path) {
@@ -29,10 +31,21 @@ pub(super) fn check(container: &Container, volumes: &[Volume], field: &Path) -> 
         errors.extend(recursive_read_only(mount, &field));
         errors.extend(bind_options(mount, volumes, &field));
     }
-    let devices = items(container.volume_devices.as_ref());
-    for (index, device) in devices.iter().enumerate() {
-        let field = field.child("volumeDevices").index(index);
-        errors.extend(self::device(device, volumes, &field));
+    errors.extend(self::devices(container, volumes, &field.child("volumeDevices")));
+    errors
+}
+
+/// What is a device in a container is no folder in it, too.
+fn not_a_device(mount: &VolumeMount, devices: &[VolumeDevice], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if !mount.name.is_empty() && devices.iter().any(|device| device.name == mount.name) {
+        let detail = "must not already exist in volumeDevices";
+        errors.push(FieldError::invalid(field.child("name"), &mount.name, detail));
+    }
+    let path = &mount.mount_path;
+    if !path.is_empty() && devices.iter().any(|device| device.device_path == *path) {
+        let detail = "must not already exist as a path in volumeDevices";
+        errors.push(FieldError::invalid(field.child("mountPath"), path, detail));
     }
     errors
 }
@@ -129,19 +142,47 @@ fn bind_options(mount: &VolumeMount, volumes: &[Volume], field: &Path) -> Vec<Fi
     errors
 }
 
-/// No volume type of this version can be a block device.
-fn device(device: &VolumeDevice, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
-    let mut errors: Vec<FieldError> =
-        known_volume(&device.name, volumes, field).into_iter().collect();
-    if device.device_path.is_empty() {
-        errors.push(FieldError::required(field.child("devicePath"), ""));
-    }
-    if errors.is_empty() {
-        errors.push(FieldError::invalid(
-            field.child("name"),
-            &device.name,
-            "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
-        ));
+fn devices(container: &Container, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+    let devices = items(container.volume_devices.as_ref());
+    let mounts = items(container.volume_mounts.as_ref());
+    let mut errors = Vec::new();
+    for (index, device) in devices.iter().enumerate() {
+        let (field, before) = (field.index(index), &devices[..index]);
+        let (name, path) = (&device.name, &device.device_path);
+        errors.extend(known_volume(name, volumes, &field));
+        let mut wrong = |at: &str, value: &String, detail: &str| {
+            errors.push(FieldError::invalid(field.child(at), value, detail));
+        };
+        if !name.is_empty() && before.iter().any(|other| other.name == *name) {
+            wrong("name", name, "must be unique");
+        }
+        if !name.is_empty() && mounts.iter().any(|mount| mount.name == *name) {
+            wrong("name", name, "must not already exist in volumeMounts");
+        }
+        if !path.is_empty() && before.iter().any(|other| other.device_path == *path) {
+            wrong("devicePath", path, "must be unique");
+        }
+        if !path.is_empty() && mounts.iter().any(|mount| mount.mount_path == *path) {
+            wrong("devicePath", path, "must not already exist as a path in volumeMounts");
+        }
+        if path.split('/').any(|part| part == "..") {
+            wrong("devicePath", path, "can not contain backsteps ('..')");
+        }
+        if path.is_empty() {
+            errors.push(FieldError::required(field.child("devicePath"), ""));
+        }
+        let volume = volumes.iter().find(|volume| volume.name == *name);
+        errors.extend(volume.map(|volume| device_of(volume, &field)));
     }
     errors
+}
+
+/// Only what is behind a claim could be a device; and of those none is.
+fn device_of(volume: &Volume, field: &Path) -> FieldError {
+    if volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some() {
+        return unsupported(field.clone(), "no volume is a block device; mount its files");
+    }
+    let detail =
+        "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+    FieldError::invalid(field.child("name"), &volume.name, detail)
 }

@@ -27,6 +27,10 @@ pub(super) const FILE_FIELDS: [&str; 5] = [
     "metadata.uid",
 ];
 
+/// Fields that a selector can name, and nothing shows.
+const OTHER_FIELDS: [&str; 4] =
+    ["spec.host", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
+
 const RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -62,13 +66,19 @@ pub(super) fn field_selector(
                 invalid_each(field, key, names::qualified(&key.to_lowercase())).collect()
             }
             "metadata.labels" => invalid_each(field, key, names::qualified(key)).collect(),
-            _ => vec![FieldError::invalid(field, map, "does not support subscript")],
+            _ => vec![FieldError::invalid(
+                field.child("fieldPath"),
+                path,
+                format!(
+                    "error converting fieldPath: field label does not support subscript: {path}"
+                ),
+            )],
         };
     }
     if allowed.contains(&path) {
         return Vec::new();
     }
-    if ENV_FIELDS.contains(&path) || FILE_FIELDS.contains(&path) {
+    if [&ENV_FIELDS[..], &FILE_FIELDS, &OTHER_FIELDS].iter().any(|known| known.contains(&path)) {
         return vec![FieldError::not_supported(field.child("fieldPath"), path, allowed)];
     }
     vec![FieldError::invalid(

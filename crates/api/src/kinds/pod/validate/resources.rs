@@ -10,9 +10,15 @@ use crate::registry::field_error::FieldError;
 use crate::validation::quantities::{self, ResourceList};
 use crate::validation::{Path, invalid_each, items, names};
 
-/// Checks the resources of a container.
-pub(super) fn of_container(container: &Container, field: &Path) -> Vec<FieldError> {
-    container.resources.as_ref().map_or_else(Vec::new, |resources| requirements(resources, field))
+use super::claims;
+
+/// Checks the resources of a container of this pod.
+pub(super) fn of_container(container: &Container, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let Some(resources) = &container.resources else { return Vec::new() };
+    let mut errors = requirements(resources, field);
+    let used = items(resources.claims.as_ref());
+    errors.extend(claims::of_container(used, spec, &field.child("claims")));
+    errors
 }
 
 /// Checks the resources of the pod as a whole, and its overhead.
@@ -148,7 +154,6 @@ fn requirements(resources: &ResourceRequirements, field: &Path) -> Vec<FieldErro
             ));
         }
     }
-    errors.extend(claims(resources, field));
     errors.extend(huge_pages(resources, field));
     errors
 }
@@ -182,17 +187,6 @@ fn huge_pages(resources: &ResourceRequirements, field: &Path) -> Vec<FieldError>
     errors
 }
 
-fn claims(resources: &ResourceRequirements, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    for (index, claim) in items(resources.claims.as_ref()).iter().enumerate() {
-        if claim.name.is_empty() {
-            let field = field.child("claims").index(index).child("name");
-            errors.push(FieldError::required(field, ""));
-        }
-    }
-    errors
-}
-
 fn amounts(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (name, amount) in list.into_iter().flatten() {
@@ -219,21 +213,23 @@ fn resource_name(name: &str, field: &Path) -> Vec<FieldError> {
         None => {
             vec![FieldError::invalid(field, name, "must be a standard resource for containers")]
         }
-        Some((domain, _))
-            if domain.ends_with("kubernetes.io") || domain.starts_with("requests.") =>
-        {
+        Some((domain, _)) if domain.starts_with("requests.") && !is_native(name) => {
             vec![FieldError::invalid(field, name, "doesn't follow extended resource name standard")]
         }
         Some(_) => Vec::new(),
     }
 }
 
+/// Kubernetes' own: CPU, memory and the like, and names under its domain.
 fn is_native(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || name.starts_with("hugepages-")
+        || name.contains("kubernetes.io/")
 }
 
+/// Extended resources are counted.
 fn is_fractional(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+    is_native(name) && !name.starts_with("hugepages-")
 }
 
 /// Huge pages and extended resources are whole things: what is requested is what there is.

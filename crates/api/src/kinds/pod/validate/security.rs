@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 
 use rekindle_types::sysctls::{self, Home};
 
-use super::{one_of_if_set, unsupported, volume};
+use super::{one_of_if_set, unsupported, volume, windows};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, items, numbers};
 
@@ -45,6 +45,14 @@ pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
         &["Merge", "Strict"],
         field.child("supplementalGroupsPolicy"),
     ));
+    if let Some(policy) = &context.se_linux_change_policy {
+        let known = ["MountOption", "Recursive"];
+        let field = field.child("seLinuxChangePolicy");
+        let is_known = known.contains(&policy.as_str());
+        errors.extend((!is_known).then(|| FieldError::not_supported(field, policy, &known)));
+    }
+    let windows = context.windows_options.as_ref();
+    errors.extend(windows::options(windows, &field.child("windowsOptions")));
     errors.extend(sysctls(spec, items(context.sysctls.as_ref()), &field.child("sysctls")));
     errors.extend(seccomp(context.seccomp_profile.as_ref(), &field.child("seccompProfile")));
     errors.extend(app_armor(context.app_armor_profile.as_ref(), &field.child("appArmorProfile")));
@@ -112,6 +120,8 @@ pub(super) fn container(container: &Container, spec: &PodSpec, field: &Path) -> 
         field.child("procMount"),
     ));
     errors.extend(unmasked_proc(context, spec, &field.child("procMount")));
+    let windows = context.windows_options.as_ref();
+    errors.extend(windows::options(windows, &field.child("windowsOptions")));
     errors.extend(seccomp(context.seccomp_profile.as_ref(), &field.child("seccompProfile")));
     errors.extend(app_armor(context.app_armor_profile.as_ref(), &field.child("appArmorProfile")));
     if context.allow_privilege_escalation == Some(false) {

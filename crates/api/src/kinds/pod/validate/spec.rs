@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec};
 
 use super::{
-    Holder, containers, one_of, one_of_if_set, placement, resources, security, unsupported, volume,
+    Holder, claims, containers, one_of, one_of_if_set, placement, resources, security, unsupported,
+    volume, windows,
 };
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, labels, names, numbers, text};
@@ -12,6 +13,8 @@ use crate::validation::{Path, invalid_each, items, labels, names, numbers, text}
 pub(crate) fn pod_spec(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     errors.extend(volume::volumes(items(spec.volumes.as_ref()), holder, &field.child("volumes")));
+    let devices = items(spec.resource_claims.as_ref());
+    errors.extend(claims::of_pod(devices, &field.child("resourceClaims")));
     errors.extend(containers::all(spec, holder, field));
     errors.extend(one_of(
         spec.restart_policy.as_ref(),
@@ -23,6 +26,8 @@ pub(crate) fn pod_spec(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<Fiel
     errors.extend(security::own_users(spec, field));
     errors.extend(placement::check(spec, field));
     errors.extend(resources::pod_level(spec, field));
+    errors.extend(windows::host_processes(spec, field));
+    errors.extend(system(spec, field));
     errors.extend(host_network_ports(spec, holder, field));
     errors.extend(dns(spec, field));
     errors.extend(host_aliases(items(spec.host_aliases.as_ref()), &field.child("hostAliases")));
@@ -66,20 +71,21 @@ fn scalars(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
         let kind = &gate.condition_type;
         errors.extend(invalid_each(&field, kind, names::qualified(kind)));
     }
-    match spec.os.as_ref().map(|os| os.name.as_str()) {
-        None | Some("linux") => {}
-        Some("windows") => errors.push(unsupported(
-            field.child("os").child("name"),
-            "the nodes run Linux; the pod could not start",
-        )),
-        Some("") => errors.push(FieldError::required(field.child("os").child("name"), "")),
-        Some(other) => errors.push(FieldError::not_supported(
-            field.child("os").child("name"),
-            other,
-            &["linux", "windows"],
-        )),
-    }
     errors
+}
+
+/// What the pod is for, and what it cannot have then.
+fn system(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let Some(os) = &spec.os else { return Vec::new() };
+    let at = field.child("os");
+    match os.name.as_str() {
+        "linux" => windows::none_for_linux(spec, field),
+        "windows" => {
+            vec![unsupported(at.child("name"), "the nodes run Linux; the pod could not start")]
+        }
+        "" => vec![FieldError::required(at.child("name"), "cannot be empty")],
+        other => vec![FieldError::not_supported(at, other, &["linux", "windows"])],
+    }
 }
 
 fn dns(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
@@ -221,7 +227,8 @@ fn host_network_ports(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<Field
     errors
 }
 
-fn ip(address: &str, field: Path) -> Option<FieldError> {
+/// What is wrong with an IP address.
+pub(super) fn ip(address: &str, field: Path) -> Option<FieldError> {
     address.parse::<std::net::IpAddr>().is_err().then(|| {
         FieldError::invalid(
             field,

@@ -1,4 +1,5 @@
-//! What an update of a Pod may change: images, activeDeadlineSeconds (only shorter), more tolerations.
+//! What an update of a Pod may change: images, activeDeadlineSeconds (only shorter), more tolerations, less gates; and while there are gates,
+//! where it may run.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Toleration};
 use serde_json::Value;
@@ -6,7 +7,7 @@ use serde_json::Value;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, items, numbers, text};
 
-use super::placement;
+use super::{gated, placement};
 
 const IMMUTABLE: &str = "pod updates may not change fields other than \
                          `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -50,6 +51,9 @@ pub(crate) fn pod_update(new: &Pod, old: &Pod) -> Vec<FieldError> {
         &field.child("tolerations"),
     ));
     errors.extend(new_gates(new, old, &field.child("schedulingGates")));
+    if gated::is_gated(old) {
+        errors.extend(gated::check(new, old, &field));
+    }
     let changed = changes(&with_what_may_change(new, old), old);
     if !changed.is_empty() {
         let shown = changed.join(", ");
@@ -124,6 +128,9 @@ fn with_what_may_change(new: &PodSpec, old: &PodSpec) -> PodSpec {
     }
     // that none comes is a rule of its own
     spec.scheduling_gates.clone_from(&old.scheduling_gates);
+    if gated::is_gated(old) {
+        gated::keep_nodes(&mut spec, old);
+    }
     spec
 }
 

@@ -4,18 +4,13 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
     DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource, ImageVolumeSource,
-    KeyToPath, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
+    KeyToPath, Volume,
 };
 
-use super::{Holder, one_of, own_fields, unsupported};
+use super::{Holder, one_of, own_fields, projected, unsupported, volume_claims};
 use crate::kinds::pod::volumes::{SUPPORTED, sources};
-use crate::kinds::storage::claim_errors;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, numbers, quantities, text};
-
-/// A shorter token would be over before the container has read it.
-const TOKEN_SECONDS_MIN: i64 = 600;
-const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
 const HOST_PATH_TYPES: [&str; 8] = [
     "",
@@ -113,11 +108,11 @@ fn source(volume: &Volume, field: &Path) -> Vec<FieldError> {
         let field = field.child("ephemeral").child("volumeClaimTemplate");
         match &source.volume_claim_template {
             None => errors.push(FieldError::required(field, "")),
-            Some(template) => errors.extend(claim_errors(&template.spec, &field.child("spec"))),
+            Some(template) => errors.extend(volume_claims::template(template, &field)),
         }
     }
     if let Some(source) = &volume.projected {
-        errors.extend(projected(source, &field.child("projected")));
+        errors.extend(projected::check(source, &field.child("projected")));
     }
     errors
 }
@@ -180,103 +175,8 @@ fn host_path(source: &HostPathVolumeSource, field: &Path) -> Vec<FieldError> {
     errors
 }
 
-fn projected(source: &ProjectedVolumeSource, field: &Path) -> Vec<FieldError> {
-    let mut errors: Vec<FieldError> =
-        mode(source.default_mode, &field.child("defaultMode")).into_iter().collect();
-    errors.extend(user(source.default_user, &field.child("defaultUser")));
-    let mut taken: BTreeSet<String> = BTreeSet::new();
-    for (index, projection) in items(source.sources.as_ref()).iter().enumerate() {
-        let field = field.child("sources").index(index);
-        errors.extend(self::projection(projection, &field));
-        for path in projected_paths(projection) {
-            if !taken.insert(path.to_owned()) {
-                errors.push(FieldError::invalid(
-                    &field,
-                    path,
-                    format!("conflicting duplicate paths: {path}"),
-                ));
-            }
-        }
-    }
-    errors
-}
-
-fn projection(projection: &VolumeProjection, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let set = [
-        ("secret", projection.secret.is_some()),
-        ("configMap", projection.config_map.is_some()),
-        ("downwardAPI", projection.downward_api.is_some()),
-        ("serviceAccountToken", projection.service_account_token.is_some()),
-        ("clusterTrustBundle", projection.cluster_trust_bundle.is_some()),
-        ("podCertificate", projection.pod_certificate.is_some()),
-    ];
-    let set: Vec<&str> = set.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
-    if set.is_empty() {
-        errors.push(FieldError::required(field, "must specify a volume type"));
-    }
-    for (position, name) in set.iter().enumerate() {
-        if position > 0 {
-            errors.push(FieldError::forbidden(
-                field.child(name),
-                "may not specify more than 1 volume type",
-            ));
-        } else if matches!(*name, "clusterTrustBundle" | "podCertificate") {
-            errors.push(unsupported(
-                field.child(name),
-                "the pod could not start; sources may be configMap, downwardAPI, secret and serviceAccountToken",
-            ));
-        }
-    }
-    let secret = projection.secret.as_ref().map(|source| (&source.name, &source.items));
-    let config_map = projection.config_map.as_ref().map(|source| (&source.name, &source.items));
-    for (kind, source) in [("secret", secret), ("configMap", config_map)] {
-        let Some((name, keys)) = source else { continue };
-        let field = field.child(kind);
-        if name.is_empty() {
-            errors.push(FieldError::required(field.child("name"), ""));
-        }
-        errors.extend(self::keys(items(keys.as_ref()), &field.child("items")));
-    }
-    if let Some(source) = &projection.downward_api {
-        errors.extend(files(items(source.items.as_ref()), &field.child("downwardAPI")));
-    }
-    if let Some(source) = &projection.service_account_token {
-        errors.extend(token(source, &field.child("serviceAccountToken")));
-    }
-    errors
-}
-
-/// Source: upstream's `validateProjectionSources`.
-fn token(source: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let seconds = source.expiration_seconds.unwrap_or(TOKEN_SECONDS_MIN);
-    let expiration = field.child("expirationSeconds");
-    if seconds < TOKEN_SECONDS_MIN {
-        let detail = "may not specify a duration less than 10 minutes";
-        errors.push(FieldError::invalid(&expiration, seconds, detail));
-    }
-    if seconds > TOKEN_SECONDS_MAX {
-        let detail = "may not specify a duration larger than 2^32 seconds";
-        errors.push(FieldError::invalid(&expiration, seconds, detail));
-    }
-    errors.extend(file_path(&source.path, &field.child("path")));
-    errors.extend(user(source.user, &field.child("user")));
-    errors
-}
-
-fn projected_paths(projection: &VolumeProjection) -> impl Iterator<Item = &str> {
-    let secret = projection.secret.iter().flat_map(|source| source.items.iter().flatten());
-    let config_map = projection.config_map.iter().flat_map(|source| source.items.iter().flatten());
-    let files = projection.downward_api.iter().flat_map(|source| source.items.iter().flatten());
-    secret
-        .chain(config_map)
-        .map(|key| key.path.as_str())
-        .chain(files.map(|file| file.path.as_str()))
-        .chain(projection.service_account_token.iter().map(|token| token.path.as_str()))
-}
-
-fn keys(keys: &[KeyToPath], field: &Path) -> Vec<FieldError> {
+/// Checks which keys of a ConfigMap or a Secret are shown, and where.
+pub(super) fn keys(keys: &[KeyToPath], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, key) in keys.iter().enumerate() {
         let field = field.index(index);
@@ -290,21 +190,21 @@ fn keys(keys: &[KeyToPath], field: &Path) -> Vec<FieldError> {
     errors
 }
 
-fn files(files: &[DownwardAPIVolumeFile], field: &Path) -> Vec<FieldError> {
+/// Checks the files that show what a pod says of itself.
+pub(super) fn files(files: &[DownwardAPIVolumeFile], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for file in files {
         errors.extend(file_path(&file.path, &field.child("path")));
         match (&file.field_ref, &file.resource_field_ref) {
             (Some(selector), other) => {
-                let field = field.child("fieldRef");
                 errors.extend(own_fields::field_selector(
                     selector,
                     &own_fields::FILE_FIELDS,
-                    &field,
+                    &field.child("fieldRef"),
                 ));
                 if other.is_some() {
                     errors.push(FieldError::invalid(
-                        &field,
+                        field,
                         "resource",
                         "fieldRef and resourceFieldRef can not be specified simultaneously",
                     ));
@@ -326,12 +226,13 @@ fn files(files: &[DownwardAPIVolumeFile], field: &Path) -> Vec<FieldError> {
     errors
 }
 
-fn mode(mode: Option<i32>, field: &Path) -> Option<FieldError> {
+/// Who may read a file.
+pub(super) fn mode(mode: Option<i32>, field: &Path) -> Option<FieldError> {
     mode.and_then(|mode| numbers::file_mode(mode, field))
 }
 
 /// Whom a file belongs to.
-fn user(user: Option<i64>, field: &Path) -> Option<FieldError> {
+pub(super) fn user(user: Option<i64>, field: &Path) -> Option<FieldError> {
     user.and_then(|user| numbers::unix_id(user, field))
 }
 
@@ -348,7 +249,7 @@ pub(super) fn file_path(path: &str, field: &Path) -> Vec<FieldError> {
 }
 
 /// A relative path that never goes up.
-pub(super) fn descending_path(path: &str, field: &Path) -> Vec<FieldError> {
+pub(in crate::kinds::pod) fn descending_path(path: &str, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if path.starts_with('/') {
         errors.push(FieldError::invalid(field, path, "must be a relative path"));

@@ -1,0 +1,242 @@
+//! Affinity: to nodes by their labels and names, to other pods by the labels of those and by where they run.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    PodAffinityTerm, WeightedPodAffinityTerm,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, invalid_each, items, names, selector};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// The one field of a node that can be asked for.
+const NODE_NAME: &str = "metadata.name";
+
+/// Checks all of it.
+pub(super) fn check(affinity: &Affinity, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let Some(node) = &affinity.node_affinity {
+        errors.extend(to_nodes(node, &field.child("nodeAffinity")));
+    }
+    if let Some(pods) = &affinity.pod_affinity {
+        errors.extend(to_pods(
+            items(pods.required_during_scheduling_ignored_during_execution.as_ref()),
+            items(pods.preferred_during_scheduling_ignored_during_execution.as_ref()),
+            &field.child("podAffinity"),
+        ));
+    }
+    if let Some(pods) = &affinity.pod_anti_affinity {
+        errors.extend(to_pods(
+            items(pods.required_during_scheduling_ignored_during_execution.as_ref()),
+            items(pods.preferred_during_scheduling_ignored_during_execution.as_ref()),
+            &field.child("podAntiAffinity"),
+        ));
+    }
+    errors
+}
+
+fn to_nodes(affinity: &NodeAffinity, field: &Path) -> Vec<FieldError> {
+    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref();
+    let mut errors =
+        required.map_or_else(Vec::new, |required| node_selector(required, &field.child(REQUIRED)));
+    let preferred = affinity.preferred_during_scheduling_ignored_during_execution.as_ref();
+    for (index, term) in items(preferred).iter().enumerate() {
+        let field = field.child(PREFERRED).index(index);
+        errors.extend(weight(term.weight, &field));
+        errors.extend(node_term(&term.preference, Values::Any, &field.child("preference")));
+    }
+    errors
+}
+
+/// Checks what nodes are asked for, by a pod or by a volume that is on some nodes only.
+pub(crate) fn node_selector(selector: &NodeSelector, field: &Path) -> Vec<FieldError> {
+    let field = field.child("nodeSelectorTerms");
+    if selector.node_selector_terms.is_empty() {
+        return vec![FieldError::required(field, "must have at least one node selector term")];
+    }
+    let terms = selector.node_selector_terms.iter().enumerate();
+    terms.flat_map(|(index, term)| node_term(term, Values::OfLabels, &field.index(index))).collect()
+}
+
+/// What the values of an expression may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// What a label can have: with another one no node would ever fit.
+    OfLabels,
+    /// Anything: a preference for what no node has harms nobody, and upstream never refused it.
+    Any,
+}
+
+fn node_term(term: &NodeSelectorTerm, values: Values, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, requirement) in items(term.match_expressions.as_ref()).iter().enumerate() {
+        let field = field.child("matchExpressions").index(index);
+        errors.extend(by_label(requirement, values, &field));
+    }
+    for (index, requirement) in items(term.match_fields.as_ref()).iter().enumerate() {
+        errors.extend(by_field(requirement, &field.child("matchFields").index(index)));
+    }
+    errors
+}
+
+fn by_label(
+    requirement: &NodeSelectorRequirement,
+    values: Values,
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let given = items(requirement.values.as_ref());
+    match requirement.operator.as_str() {
+        "In" | "NotIn" if given.is_empty() => errors.push(FieldError::required(
+            field.child("values"),
+            "must be specified when `operator` is 'In' or 'NotIn'",
+        )),
+        "Exists" | "DoesNotExist" if !given.is_empty() => errors.push(FieldError::forbidden(
+            field.child("values"),
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        )),
+        "Gt" | "Lt" if given.len() != 1 => errors.push(FieldError::required(
+            field.child("values"),
+            "must be specified single value when `operator` is 'Lt' or 'Gt'",
+        )),
+        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+        other => errors.push(unknown_operator(other, field)),
+    }
+    let key = &requirement.key;
+    errors.extend(invalid_each(&field.child("key"), key, names::qualified(key)));
+    if values == Values::OfLabels {
+        for (index, value) in given.iter().enumerate() {
+            let field = field.child("values").index(index);
+            errors.extend(invalid_each(&field, value, names::label_value(value)));
+        }
+    }
+    errors
+}
+
+fn by_field(requirement: &NodeSelectorRequirement, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let given = items(requirement.values.as_ref());
+    match requirement.operator.as_str() {
+        "In" | "NotIn" if given.len() == 1 => {}
+        "In" | "NotIn" => errors.push(FieldError::required(
+            field.child("values"),
+            "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+        )),
+        other => errors.push(unknown_operator(other, field)),
+    }
+    if requirement.key != NODE_NAME {
+        let detail = "not a valid field selector key";
+        errors.push(FieldError::invalid(field.child("key"), &requirement.key, detail));
+        return errors;
+    }
+    for (index, name) in given.iter().enumerate() {
+        let field = field.child("values").index(index);
+        errors.extend(invalid_each(&field, name, names::dns_subdomain(name)));
+    }
+    errors
+}
+
+fn unknown_operator(operator: &str, field: &Path) -> FieldError {
+    FieldError::invalid(field.child("operator"), operator, "not a valid selector operator")
+}
+
+fn to_pods(
+    required: &[PodAffinityTerm],
+    preferred: &[WeightedPodAffinityTerm],
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, term) in required.iter().enumerate() {
+        errors.extend(pod_term(term, &field.child(REQUIRED).index(index)));
+    }
+    for (index, term) in preferred.iter().enumerate() {
+        let field = field.child(PREFERRED).index(index);
+        errors.extend(weight(term.weight, &field));
+        errors.extend(pod_term(&term.pod_affinity_term, &field.child("podAffinityTerm")));
+    }
+    errors
+}
+
+fn weight(weight: i32, field: &Path) -> Option<FieldError> {
+    (!(1..=100).contains(&weight))
+        .then(|| FieldError::invalid(field.child("weight"), weight, "must be in the range 1-100"))
+}
+
+fn pod_term(term: &PodAffinityTerm, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let selectors =
+        [("labelSelector", &term.label_selector), ("namespaceSelector", &term.namespace_selector)];
+    for (name, selector) in selectors {
+        let checked = selector.as_ref().map(|labels| selector::check(labels, &field.child(name)));
+        errors.extend(checked.into_iter().flatten());
+    }
+    for (index, name) in items(term.namespaces.as_ref()).iter().enumerate() {
+        let field = field.child("namespaces").index(index);
+        errors.extend(invalid_each(&field, name, names::dns_label(name)));
+    }
+    let labels = term.label_selector.as_ref();
+    let (same, other) =
+        (items(term.match_label_keys.as_ref()), items(term.mismatch_label_keys.as_ref()));
+    errors.extend(label_keys(same, labels, &field.child("matchLabelKeys")));
+    errors.extend(label_keys(other, labels, &field.child("mismatchLabelKeys")));
+    errors.extend(said_twice(same, labels, &field.child("matchLabelKeys")));
+    for (index, key) in same.iter().enumerate().filter(|(_, key)| other.contains(key)) {
+        errors.push(FieldError::invalid(
+            field.child("matchLabelKeys").index(index),
+            key,
+            "exists in both matchLabelKeys and mismatchLabelKeys",
+        ));
+    }
+    let topology = field.child("topologyKey");
+    if term.topology_key.is_empty() {
+        errors.push(FieldError::required(&topology, "can not be empty"));
+    } else {
+        let messages = names::qualified(&term.topology_key);
+        errors.extend(invalid_each(&topology, &term.topology_key, messages));
+    }
+    errors
+}
+
+/// The keys whose values the pod itself has; they need a selector that they can become part of.
+pub(super) fn label_keys(
+    keys: &[String],
+    selector: Option<&LabelSelector>,
+    field: &Path,
+) -> Vec<FieldError> {
+    if selector.is_none() && !keys.is_empty() {
+        return vec![FieldError::forbidden(
+            field.clone(),
+            "must not be specified when labelSelector is not set",
+        )];
+    }
+    let mut errors = Vec::new();
+    for (index, key) in keys.iter().enumerate() {
+        errors.extend(invalid_each(&field.index(index), key, names::qualified(key)));
+    }
+    errors
+}
+
+/// Of a new pod the keys have become part of the selector already; that they stood there before shows in a key that comes again.
+pub(super) fn said_twice(
+    keys: &[String],
+    selector: Option<&LabelSelector>,
+    field: &Path,
+) -> Vec<FieldError> {
+    let Some(selector) = selector.filter(|_| !keys.is_empty()) else { return Vec::new() };
+    let mut seen: BTreeSet<&String> =
+        selector.match_labels.iter().flatten().map(|(k, _)| k).collect();
+    let mut errors = Vec::new();
+    for expression in items(selector.match_expressions.as_ref()) {
+        let is_again = !seen.insert(&expression.key);
+        if let Some(index) = keys.iter().position(|key| is_again && *key == expression.key) {
+            let detail = "exists in both matchLabelKeys and labelSelector";
+            errors.push(FieldError::invalid(field.index(index), &expression.key, detail));
+        }
+    }
+    errors
+}

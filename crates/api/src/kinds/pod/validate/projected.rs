@@ -1,0 +1,133 @@
+//! Projected volumes: files from several sources in one folder.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    KeyToPath, PodSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
+};
+
+use super::{unsupported, volume};
+use crate::registry::field_error::FieldError;
+use crate::validation::{Path, items};
+
+/// A shorter token would be over before the container has read it.
+const TOKEN_SECONDS_MIN: i64 = 600;
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;
+
+/// Checks all sources. Source: upstream's `validateProjectionSources`.
+pub(super) fn check(projected: &ProjectedVolumeSource, field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> =
+        volume::mode(projected.default_mode, &field.child("defaultMode")).into_iter().collect();
+    errors.extend(volume::user(projected.default_user, &field.child("defaultUser")));
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    for (index, projection) in items(projected.sources.as_ref()).iter().enumerate() {
+        errors.extend(source(projection, &field.child("sources").index(index)));
+        for named in named_paths(projection) {
+            if !named.path.is_empty() && !taken.insert(named.path) {
+                let detail = format!("conflicting duplicate paths: {}", named.path);
+                errors.push(FieldError::invalid(field, named.shown, detail));
+            }
+        }
+    }
+    errors
+}
+
+/// A source that names nothing is taken, as upstream: it adds no file.
+fn source(source: &VolumeProjection, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let set = [
+        ("secret", source.secret.is_some()),
+        ("configMap", source.config_map.is_some()),
+        ("downwardAPI", source.downward_api.is_some()),
+        ("serviceAccountToken", source.service_account_token.is_some()),
+        ("clusterTrustBundle", source.cluster_trust_bundle.is_some()),
+        ("podCertificate", source.pod_certificate.is_some()),
+    ];
+    let set: Vec<&str> = set.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
+    let absent = |name: &&str| matches!(*name, "clusterTrustBundle" | "podCertificate");
+    if set.len() > 1 {
+        let detail = "may not specify more than 1 volume type per source";
+        errors.push(FieldError::forbidden(field, detail));
+    }
+    errors.extend(set.iter().find(|name| absent(name)).map(|name| {
+        let why = "the pod could not start; sources may be configMap, downwardAPI, secret and serviceAccountToken";
+        unsupported(field.child(name), why)
+    }));
+    let secret = source.secret.as_ref().map(|secret| (&secret.name, &secret.items));
+    let config_map = source.config_map.as_ref().map(|map| (&map.name, &map.items));
+    for (kind, source) in [("secret", secret), ("configMap", config_map)] {
+        let Some((name, keys)) = source else { continue };
+        let field = field.child(kind);
+        if name.is_empty() {
+            errors.push(FieldError::required(field.child("name"), ""));
+        }
+        errors.extend(volume::keys(items(keys.as_ref()), &field.child("items")));
+    }
+    if let Some(downward) = &source.downward_api {
+        let files = items(downward.items.as_ref());
+        errors.extend(volume::files(files, &field.child("downwardAPI")));
+    }
+    if let Some(token) = &source.service_account_token {
+        errors.extend(self::token(token, &field.child("serviceAccountToken")));
+    }
+    errors
+}
+
+fn token(token: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let seconds = token.expiration_seconds.unwrap_or(TOKEN_SECONDS_MIN);
+    let expiration = field.child("expirationSeconds");
+    if seconds < TOKEN_SECONDS_MIN {
+        let detail = "may not specify a duration less than 10 minutes";
+        errors.push(FieldError::invalid(&expiration, seconds, detail));
+    }
+    if seconds > TOKEN_SECONDS_MAX {
+        let detail = "may not specify a duration larger than 2^32 seconds";
+        errors.push(FieldError::invalid(&expiration, seconds, detail));
+    }
+    errors.extend(volume::file_path(&token.path, &field.child("path")));
+    errors.extend(volume::user(token.user, &field.child("user")));
+    errors
+}
+
+/// A path that a source gives a file, with what the error shows for it: the object that the file is of, if there is one.
+struct Named<'a> {
+    path: &'a str,
+    shown: &'a str,
+}
+
+/// Two sources may not give one path; where a token lies is not looked at, as upstream.
+fn named_paths(source: &VolumeProjection) -> impl Iterator<Item = Named<'_>> {
+    let secret = source.secret.iter().flat_map(|secret| of_keys(&secret.name, &secret.items));
+    let config_map = source.config_map.iter().flat_map(|map| of_keys(&map.name, &map.items));
+    let files = source.downward_api.iter().flat_map(|api| api.items.iter().flatten());
+    let downward = files.map(|file| Named { path: &file.path, shown: &file.path });
+    secret.chain(config_map).chain(downward)
+}
+
+fn of_keys<'a>(
+    object: &'a str,
+    keys: &'a Option<Vec<KeyToPath>>,
+) -> impl Iterator<Item = Named<'a>> {
+    keys.iter().flatten().map(move |key| Named { path: &key.path, shown: object })
+}
+
+/// A pod without a service account, as a mirror is, has no tokens.
+pub(crate) fn tokens_of_nobody(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    if spec.service_account_name.as_ref().is_some_and(|name| !name.is_empty()) {
+        return Vec::new();
+    }
+    let mut errors = Vec::new();
+    for (index, volume) in items(spec.volumes.as_ref()).iter().enumerate() {
+        let field = field.child("volumes").index(index).child("projected").child("sources");
+        let sources = volume.projected.iter().flat_map(|source| source.sources.iter().flatten());
+        for (position, source) in sources.enumerate() {
+            if source.service_account_token.is_some() {
+                let field = field.index(position).child("serviceAccountToken");
+                let detail = "must not be specified when serviceAccountName is not set";
+                errors.push(FieldError::forbidden(field, detail));
+            }
+        }
+    }
+    errors
+}
