@@ -164,12 +164,13 @@ impl ApiKind for Pod {
 
     /// The metadata may change with the status. What stood there before is no reason to refuse what a node says of its pod.
     fn validate_status(&self, old: &Self) -> Vec<FieldError> {
+        let mut errors = validate::pod_status(self, old);
         let (new, was) = (self.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
         if new == was {
-            return Vec::new();
+            return errors;
         }
         let field = Path::new("metadata").child("annotations");
-        let mut errors = annotations_changed(self, old);
+        errors.extend(annotations_changed(self, old));
         errors.extend(annotations::check(new, self.spec.as_ref(), &field));
         errors
     }

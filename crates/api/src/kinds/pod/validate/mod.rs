@@ -16,6 +16,7 @@ mod projected;
 mod resources;
 mod security;
 mod spec;
+mod status;
 mod update;
 mod volume;
 pub(crate) mod volume_claims;
@@ -24,6 +25,7 @@ mod windows;
 pub(super) use placement::tolerations;
 pub(crate) use projected::tokens_of_nobody;
 pub(crate) use spec::pod_spec;
+pub(crate) use status::pod_status;
 pub(crate) use update::pod_update;
 pub(super) use volume::descending_path;
 
