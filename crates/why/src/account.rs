@@ -241,7 +241,7 @@ pub struct PodGroup {
     pub state: State,
     /// Why, numbers as of the first of them.
     pub summary: String,
-    /// The pods, in order of their names; at most 10 are named.
+    /// The pods, in order of their names; at most 10 are named. Those of a node as NAMESPACE/NAME.
     pub names: Vec<String>,
     /// How many they are.
     pub count: usize,
@@ -257,7 +257,7 @@ pub struct PodGroup {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Example {
-    /// The pod.
+    /// The pod, named as in its group.
     pub name: String,
     /// Its containers that have something to tell.
     #[serde(skip_serializing_if = "Vec::is_empty")]

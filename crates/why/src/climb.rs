@@ -133,7 +133,7 @@ pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
             "make other pods of its workload healthy, or let the disruption budget allow one more to be away"
                 .to_owned(),
         ),
-        Stand::Held(_) if restart.spec.rung() == Rung::Reschedule => {
+        Stand::Held(why) if why.contains("can take the pod") => {
             Some("add a node that takes the pod, or mend what keeps the others away".to_owned())
         }
         Stand::Held(_) => None,

@@ -5,9 +5,10 @@ use k8s_openapi::api::core::v1::{
 };
 use rekindle_types::exit::signal_name;
 use rekindle_types::reasons::{event, waiting};
-use rekindle_types::{OomKill, Tick};
+use rekindle_types::{OomKill, Tick, TickDuration};
 
 use crate::account::{Cause, ContainerAccount, MemoryAccount};
+use crate::condition::condition;
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
 use crate::restarts;
@@ -15,6 +16,10 @@ use crate::words::{line, show_bytes};
 
 /// How long before a container's end a probe's verdict may have been its reason: the longest grace that is usual.
 const PROBE_BEFORE_END_SECONDS: u64 = 90;
+/// After so long a run the kubelet forgets the ends before it: twice its longest back-off.
+const FORGOTTEN_AFTER: TickDuration = TickDuration::from_secs(600);
+/// A condition and a state of the same moment may differ by this: one is rounded down.
+const SLACK: TickDuration = TickDuration::from_secs(1);
 /// Lines of a dead container that are shown.
 const LINES_MAX: usize = 10;
 
@@ -31,6 +36,10 @@ pub(crate) struct Subject<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) account: ContainerAccount,
+    /// How it ended last, as a sentence goes on after its name; that may be long past, and something else be the matter now.
+    pub(crate) last_end: Option<String>,
+    /// Whether it tells what was: the container is well again, or was meant to end.
+    pub(crate) is_past: bool,
     /// `None` where nothing is wrong.
     pub(crate) advice: Option<String>,
 }
@@ -105,14 +114,8 @@ pub(crate) fn findings<'a>(
         .iter()
         .filter_map(|subject| Some((*subject, examine(*subject, evidence, seen, now)?)))
         .collect();
-    findings.sort_by_key(|(subject, finding)| is_past(*subject, finding));
+    findings.sort_by_key(|(_, finding)| finding.is_past);
     findings
-}
-
-/// Whether it tells what was: the container is well again, or was meant to end.
-pub(crate) fn is_past(subject: Subject<'_>, finding: &Finding) -> bool {
-    let is_well = subject.is_running() && subject.status.ready;
-    is_well || finding.account.cause == Cause::Restarted
 }
 
 /// What is the matter; none with one that has nothing to tell.
@@ -125,15 +128,28 @@ fn examine(
     if subject.is_done() {
         return None;
     }
-    if let Some(finding) = subject.waiting().and_then(|waiting| held(subject, waiting)) {
-        return Some(finding);
+    let end = subject.last_end().map(|end| of_end(subject, end, evidence, events, now));
+    let now_wrong = match subject.waiting().and_then(|waiting| held(subject, waiting)) {
+        Some(held) => Some(held),
+        None if end.as_ref().is_none_or(|end| end.is_past) => unready(subject, events),
+        None => None,
+    };
+    match (now_wrong, end) {
+        (Some(finding), Some(end)) => Some(Finding { last_end: end.last_end, ..finding }),
+        (Some(finding), None) => Some(finding),
+        (None, end) => end,
     }
-    let Some(end) = subject.last_end() else { return unready(subject, events) };
+}
+
+/// What its last end says.
+fn of_end(
+    subject: Subject<'_>,
+    end: &ContainerStateTerminated,
+    evidence: &PodEvidence,
+    events: &[Seen],
+    now: Tick,
+) -> Finding {
     let restart = restarts::that_ended(end, evidence, events, now);
-    // it says nothing of how the container does now
-    if let Some(finding) = restart.is_some().then(|| unready(subject, events)).flatten() {
-        return Some(finding);
-    }
     let (cause, what, advice) = match (restart, killed_by_probe(subject, end, events)) {
         (Some(restart), _) => (Cause::Restarted, format!("was ended by {restart}"), None),
         (None, Some((cause, what, advice))) => (cause, what, Some(advice)),
@@ -181,7 +197,26 @@ fn examine(
             .map(|l| line(l))
             .collect(),
     };
-    Some(Finding { account, advice })
+    let is_past = account.cause == Cause::Restarted || has_got_over(subject, &evidence.pod, now);
+    Finding { last_end: Some(account.what.clone()), account, advice, is_past }
+}
+
+/// It runs again and is ready, or was so since; or it has run so long that what ended it before says nothing of how it does now.
+fn has_got_over(subject: Subject<'_>, pod: &Pod, now: Tick) -> bool {
+    let Some(running) = subject.status.state.as_ref().and_then(|state| state.running.as_ref())
+    else {
+        return false;
+    };
+    let Some(started) = running.started_at.as_ref().map(Tick::from) else {
+        return subject.status.ready;
+    };
+    let unready_since = condition(pod, "Ready")
+        .filter(|ready| ready.status != "True")
+        .and_then(|ready| ready.last_transition_time.as_ref().map(Tick::from));
+    // a pod that turned not ready was ready until then, and so was each of its containers
+    subject.status.ready
+        || unready_since.is_some_and(|since| since > started + SLACK)
+        || now.since(started) > FORGOTTEN_AFTER
 }
 
 /// What its cgroup said when it died.
@@ -244,10 +279,12 @@ fn held(subject: Subject<'_>, state: &ContainerStateWaiting) -> Option<Finding> 
             last_lines: Vec::new(),
         },
         advice: Some(advice),
+        last_end: None,
+        is_past: false,
     })
 }
 
-/// It runs, has never ended, and is not ready because its probe says so.
+/// It runs and is not ready because its probe says so.
 fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
     if !subject.is_running() || subject.status.ready {
         return None;
@@ -258,7 +295,7 @@ fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
             name: subject.name.to_owned(),
             cause: Cause::ReadinessFailed,
             what: "runs and is not ready: its readiness probe fails".to_owned(),
-            ends: 0,
+            ends: subject.ends(),
             exit_code: None,
             signal: None,
             reason: None,
@@ -271,6 +308,8 @@ fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
             "look at what the probe asks for; no restart follows from a failed readiness probe"
                 .to_owned(),
         ),
+        last_end: None,
+        is_past: false,
     })
 }
 

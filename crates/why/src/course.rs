@@ -44,12 +44,10 @@ pub(crate) fn tell_together(evidence: &PodEvidence, now: Tick, history: &mut His
 fn tell_ends(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick, history: &mut History) {
     for (subject, finding) in findings.iter().filter(|(subject, _)| subject.last_end().is_some()) {
         let when = ends(*subject, pod, now);
-        let text = match (finding.account.exit_code, when.count) {
-            (Some(_), 0 | 1) => format!("container {:?} {}", subject.name, finding.account.what),
+        let text = match (&finding.last_end, when.count) {
+            (Some(end), 0 | 1) => format!("container {:?} {end}", subject.name),
             // of the ends before, only the number is known
-            (Some(_), _) => {
-                format!("container {:?} ended; last it {}", subject.name, finding.account.what)
-            }
+            (Some(end), _) => format!("container {:?} ended; last it {end}", subject.name),
             (None, _) => format!("container {:?} ended", subject.name),
         };
         history.add(Source::Status, when, &text);

@@ -37,8 +37,26 @@ impl Groups {
     }
 }
 
+/// How pods are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// By their names: all are of the namespace of what they belong to.
+    InNamespace,
+    /// As NAMESPACE/NAME.
+    OfAllNamespaces,
+}
+
+impl Naming {
+    fn name(self, account: &Account) -> String {
+        match (self, &account.namespace) {
+            (Self::OfAllNamespaces, Some(namespace)) => format!("{namespace}/{}", account.name),
+            (Self::OfAllNamespaces, None) | (Self::InNamespace, _) => account.name.clone(),
+        }
+    }
+}
+
 /// Puts the pods into groups; the first by name of each is its example.
-pub(crate) fn group(pods: &[PodEvidence], now: Tick) -> Groups {
+pub(crate) fn group(pods: &[PodEvidence], naming: Naming, now: Tick) -> Groups {
     let mut accounts: Vec<(usize, Account)> =
         pods.iter().map(|evidence| of_pod(evidence, now)).enumerate().collect();
     accounts.sort_by(|(_, a), (_, b)| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
@@ -67,12 +85,12 @@ pub(crate) fn group(pods: &[PodEvidence], now: Tick) -> Groups {
             summary: account.summary.clone(),
             names: Vec::new(),
             count: 0,
-            example: example(&account),
+            example: example(&account, naming),
             advice: account.advice.clone(),
         });
         group.count += 1;
         if group.names.len() < NAMES_MAX {
-            group.names.push(account.name);
+            group.names.push(naming.name(&account));
         }
     }
     Groups { unwell: groups.into_values().collect(), places, well }
@@ -86,18 +104,18 @@ fn reason(account: &Account) -> String {
     match of_container {
         Some(container) => {
             let ladder = account.ladder.as_ref().map(|ladder| (ladder.phase, ladder.held_rung));
-            shape(&format!("{} {} {ladder:?}", container.name, container.what))
+            shape(&format!("container {:?} {} {ladder:?}", container.name, container.what))
         }
         None => shape(&account.summary),
     }
 }
 
 /// What there is to show of a pod beyond its summary; none when there is nothing.
-fn example(account: &Account) -> Option<Example> {
+fn example(account: &Account, naming: Naming) -> Option<Example> {
     let Account { containers, nodes, ladder, next, .. } = account;
     let is_empty = containers.is_empty() && nodes.is_empty() && ladder.is_none() && next.is_none();
     (!is_empty).then(|| Example {
-        name: account.name.clone(),
+        name: naming.name(account),
         containers: containers.clone(),
         nodes: nodes.clone(),
         ladder: ladder.clone(),

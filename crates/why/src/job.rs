@@ -59,7 +59,7 @@ pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
     }
     let zone = spec.time_zone.as_deref().unwrap_or("UTC");
     let schedule = format!("its schedule is {:?} ({zone})", line(&spec.schedule));
-    let Some(job) = newest(jobs) else {
+    let Some((job, at_work)) = telling(jobs) else {
         let made = cron_job.status.as_ref().and_then(|status| status.last_schedule_time.as_ref());
         let what = match made {
             Some(at) => format!("it made its last Job at {}, which is gone", show_time(at)),
@@ -87,11 +87,35 @@ pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
         | State::NotReady
         | State::Blocked => (state, String::new()),
     };
-    (state, format!("its newest Job {name}: {what}{succeeded}; {schedule}"))
+    let (which, at_work) = match at_work {
+        None => ("its newest Job", String::new()),
+        Some(newer) => {
+            let newer = newer.metadata.name.as_deref().unwrap_or_default();
+            ("its newest Job that is over,", format!("; Job {newer} is not over yet"))
+        }
+    };
+    (state, format!("{which} {name}: {what}{succeeded}{at_work}; {schedule}"))
 }
 
-fn newest(jobs: &[Job]) -> Option<&Job> {
-    jobs.iter().max_by_key(|job| job.metadata.creation_timestamp.clone())
+/// The Job that tells how its CronJob does: the newest, or while nothing can be said of that yet, the newest that is over, and then the
+/// newest beside it.
+fn telling(jobs: &[Job]) -> Option<(&Job, Option<&Job>)> {
+    let created = |job: &&Job| job.metadata.creation_timestamp.clone();
+    let newest = jobs.iter().max_by_key(created)?;
+    let is_telling = |job: &&Job| match judge(job, State::Healthy).0 {
+        State::Completed | State::Failing | State::Failed => true,
+        State::Healthy
+        | State::Gone
+        | State::Starting
+        | State::Terminating
+        | State::Restricted
+        | State::NotReady
+        | State::Blocked => false,
+    };
+    Some(match jobs.iter().filter(is_telling).max_by_key(created) {
+        Some(told) if !is_telling(&newest) => (told, Some(newest)),
+        Some(_) | None => (newest, None),
+    })
 }
 
 /// The ends of a CronJob's Jobs. Their names differ in numbers only, so alike ends are one entry.

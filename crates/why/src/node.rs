@@ -6,14 +6,14 @@ use crate::account::{Account, Source, State};
 use crate::condition::advice_of_node;
 use crate::events;
 use crate::evidence::NodeEvidence;
-use crate::groups::group;
+use crate::groups::{Naming, group};
 use crate::history::{History, When};
 use crate::words::{line, show_span};
 
 /// Why the node is as it is.
 pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let node = &evidence.node;
-    let groups = group(&evidence.pods, now);
+    let groups = group(&evidence.pods, Naming::OfAllNamespaces, now);
     let (unwell, well) = (groups.unwell(), groups.well);
     let pods = groups.unwell;
     let mut troubles: Vec<String> = Vec::new();

@@ -8,7 +8,7 @@ use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 use crate::account::{Account, Cause, State};
 use crate::climb;
 use crate::condition::{GATED, condition};
-use crate::container::{Finding, Subject, findings, is_past, subjects};
+use crate::container::{Finding, Subject, findings, subjects};
 use crate::course::{self, ends};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
@@ -35,9 +35,9 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     // what opens a node that is there helps more than what opens any
     let mut advice = if closed.advice.is_empty() { verdict.advice } else { closed.advice };
     if verdict.state > State::Terminating {
-        for (subject, finding) in &findings {
+        for (_, finding) in &findings {
             if let Some(line) = &finding.advice
-                && !is_past(*subject, finding)
+                && !finding.is_past
                 && !advice.contains(line)
             {
                 advice.push(line.clone());
@@ -114,7 +114,7 @@ fn judge(
         return verdict;
     }
     match findings.first() {
-        Some((subject, finding)) if !is_past(*subject, finding) => {
+        Some((subject, finding)) if !finding.is_past => {
             of_finding(evidence, *subject, finding, now)
         }
         first => not_broken(pod, first, seen, now),
@@ -238,13 +238,38 @@ fn not_broken(
             let summary = format!("it cannot begin: {}, {count}: {}", seen.reason, seen.message);
             Verdict::new(State::Blocked, summary).advise(advice)
         }
-        None if started => {
-            let message = condition(pod, "Ready").and_then(|ready| ready.message.as_deref());
-            let message = line(message.unwrap_or("its containers are on their way"));
-            Verdict::new(State::NotReady, format!("it is not ready: {message}"))
-        }
+        None if started => unready(pod),
         None => Verdict::new(State::Starting, "it is starting; nothing has failed so far"),
     }
+}
+
+/// Its containers have begun, and it is not ready.
+fn unready(pod: &Pod) -> Verdict {
+    let message = condition(pod, "Ready").and_then(|ready| ready.message.as_deref());
+    let message = message.map(line).filter(|message| !message.is_empty());
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    match (message, node.filter(|_| all_are_ready(pod))) {
+        (Some(message), _) => Verdict::new(State::NotReady, format!("it is not ready: {message}")),
+        // no kubelet says so without a word: it is whoever waits to hear of its node
+        (None, Some(node)) => {
+            let summary = format!("it is not ready: its node {node:?} is not heard of");
+            let advice = format!("rekindle why node/{node} tells how its node does");
+            Verdict::new(State::NotReady, summary).advise(&advice)
+        }
+        (None, None) => {
+            Verdict::new(State::NotReady, "it is not ready: its containers are on their way")
+        }
+    }
+}
+
+/// True when all of its containers run and are ready, by what its node said last.
+fn all_are_ready(pod: &Pod) -> bool {
+    let names = pod.spec.iter().flat_map(|spec| &spec.containers).map(|c| c.name.as_str());
+    let subjects = subjects(pod);
+    names.into_iter().all(|name| {
+        let subject = subjects.iter().find(|subject| subject.name == name);
+        subject.is_some_and(|subject| subject.is_running() && subject.status.ready)
+    })
 }
 
 /// `container "app" exited with 1; it ended 5,941 times in 20d15h, every 5m`.

@@ -1,5 +1,7 @@
 //! Numbers, times and foreign text as an account shows them.
 
+use std::ops::Range;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::{Tick, TickDuration, span};
 
@@ -76,9 +78,42 @@ pub(crate) fn line(text: &str) -> String {
     }
 }
 
-/// Two texts that differ in numbers only have the same shape.
+/// What makes the digits after it a name, up to the next quote.
+const NAMES: [&str; 2] = ["container \"", "node \""];
+/// What makes the number after it a code that means something.
+const CODES: [&str; 2] = ["exited with ", "exit code "];
+
+/// Two texts that differ in numbers only have the same shape. The names of containers and nodes, and exit codes, are no such numbers.
 pub(crate) fn shape(text: &str) -> String {
     let mut shape = String::new();
+    let mut rest = text;
+    while let Some(end) = next_exact(rest) {
+        strip_numbers(&rest[..end.start], &mut shape);
+        shape.push_str(&rest[end.clone()]);
+        rest = &rest[end.end..];
+    }
+    strip_numbers(rest, &mut shape);
+    shape
+}
+
+/// Where the next name or code stands, with what makes it one.
+fn next_exact(text: &str) -> Option<Range<usize>> {
+    let name = |mark: &&str| {
+        let start = text.find(mark)?;
+        let name = &text[start + mark.len()..];
+        Some(start..start + mark.len() + name.find('"').unwrap_or(name.len()))
+    };
+    let code = |mark: &&str| {
+        let start = text.find(mark)?;
+        let code = &text[start + mark.len()..];
+        let is_over = |c: char| !c.is_ascii_digit();
+        Some(start..start + mark.len() + code.find(is_over).unwrap_or(code.len()))
+    };
+    let all = NAMES.iter().filter_map(name).chain(CODES.iter().filter_map(code));
+    all.min_by_key(|exact| exact.start)
+}
+
+fn strip_numbers(text: &str, shape: &mut String) {
     for c in text.chars() {
         match c {
             '0'..='9' if shape.ends_with('#') => {}
@@ -86,7 +121,6 @@ pub(crate) fn shape(text: &str) -> String {
             c => shape.push(c),
         }
     }
-    shape
 }
 
 #[cfg(test)]
@@ -126,5 +160,20 @@ mod tests {
     fn texts_that_differ_in_numbers_have_one_shape() {
         assert_eq!(shape("failed 3 times in 11s"), shape("failed 1541 times in 2s"));
         assert_ne!(shape("exited with 1"), shape("exited with 1 again"));
+    }
+
+    #[test]
+    fn names_and_exit_codes_are_no_numbers_that_texts_may_differ_in() {
+        for (one, other, alike) in [
+            ("container \"worker1\" ended", "container \"worker2\" ended", false),
+            ("container \"a1\" ended 3 times", "container \"a1\" ended 12 times", true),
+            ("1 x: exited with 1 (2 of 9)", "7 x: exited with 1 (3 of 9)", true),
+            ("exited with 1 twice", "exited with 78 twice", false),
+            ("killed (exit code 137) in 2s", "killed (exit code 137) in 30s", true),
+            ("its node \"n-2\" is gone", "its node \"n-3\" is gone", false),
+            ("container \"a1", "container \"a2", false),
+        ] {
+            assert_eq!(shape(one) == shape(other), alike, "{one} | {other}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::condition::{Condition, conditions, identity};
 use crate::course;
 use crate::events;
 use crate::evidence::{PodEvidence, Workload, WorkloadEvidence};
-use crate::groups::{Groups, group};
+use crate::groups::{Groups, Naming, group};
 use crate::history::{History, When};
 use crate::job;
 use crate::words::{line, show_span, times};
@@ -16,7 +16,7 @@ use crate::words::{line, show_span, times};
 pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
     let workload = &evidence.workload;
     let (kind, metadata) = identity(workload);
-    let groups = group(&evidence.pods, now);
+    let groups = group(&evidence.pods, Naming::InNamespace, now);
     let conditions = conditions(workload);
     let failed = conditions.iter().find(|c| {
         matches!((c.type_, c.status), ("ReplicaFailure", "True") | ("Progressing", "False"))

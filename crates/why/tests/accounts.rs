@@ -414,6 +414,13 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
             Some("add a node that takes the pod, or mend what keeps the others away"),
         ),
         (
+            "Reschedule",
+            json!({"phase": "Running", "message": "held back by perMinute 1 of ladder \"web\"",
+                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
+            "PodRestart web-1 waits, and is tried again: held back by perMinute 1 of ladder \"web\"",
+            None,
+        ),
+        (
             "Pod",
             json!({}),
             "PodRestart web-1 is not taken up yet",

@@ -218,6 +218,50 @@ fn a_cron_job_whose_jobs_fail_tells_them_in_one_line() {
 }
 
 #[test]
+fn a_cron_job_is_judged_by_what_is_over_while_the_next_job_is_at_work() {
+    let job = |name: &str, minute: u32, status: Value| {
+        of_job(json!({
+            "metadata": {"name": name, "creationTimestamp": format!("2026-11-21T11:{minute:02}:00Z")},
+            "spec": {"completions": 1, "template": {}}, "status": status
+        }))
+    };
+    let over = |type_: &str| json!({"conditions": [{"type": type_, "status": "True", "reason": "r", "message": "m"}]});
+    let at_work = || job("at-work", 50, json!({"active": 1}));
+    // (its Jobs, how it does, what is said)
+    let cases = [
+        (
+            vec![job("bad", 40, over("Failed")), at_work(), job("good", 30, over("Complete"))],
+            State::Failing,
+            ["its newest Job that is over, bad: it failed", "; Job at-work is not over yet"],
+        ),
+        (
+            vec![job("good", 40, over("Complete")), at_work(), job("bad", 30, over("Failed"))],
+            State::Healthy,
+            ["its newest Job that is over, good: it is complete", "; Job at-work is not over yet"],
+        ),
+        (vec![at_work()], State::Healthy, ["its newest Job at-work: 0 of 1", "1 at work"]),
+        (
+            vec![
+                job("good", 30, over("Complete")),
+                job("ailing", 50, json!({"active": 1, "failed": 2})),
+            ],
+            State::Failing,
+            ["its newest Job ailing: 0 of 1 pods succeeded, 2 failed", "none has succeeded so far"],
+        ),
+    ];
+    for (jobs, state, says) in cases {
+        let cron_job = json!({"metadata": {"name": "nightly"},
+            "spec": {"schedule": "*/10 * * * *", "jobTemplate": {"spec": {"template": {}}}}});
+        let cron_job = Box::new(serde_json::from_value(cron_job).unwrap());
+        let workload = Workload::CronJob(cron_job, jobs);
+        let account =
+            of_workload(&WorkloadEvidence { workload, events: vec![], pods: vec![] }, NOW);
+        assert_eq!(account.state, state, "{}", account.summary);
+        assert!(says.iter().all(|part| account.summary.contains(part)), "{}", account.summary);
+    }
+}
+
+#[test]
 fn a_pod_that_is_gone_is_told_from_what_it_left() {
     let mut left = ledger(json!({
         "phase": "Climbing", "rung": "Recreate", "failuresTotal": 4,
