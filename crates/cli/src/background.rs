@@ -121,5 +121,10 @@ pub fn event_loop() -> anyhow::Result<tokio::runtime::Runtime> {
 pub fn init_log(default: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // told on standard error, which is what cannot be written to, and with a panic
+        .log_internal_errors(false)
+        .init();
 }

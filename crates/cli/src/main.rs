@@ -1,5 +1,10 @@
 //! The `rekindle` binary: wiring and nothing else.
 #![forbid(unsafe_code)]
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic where nobody reads any more: `output`"
+)]
 #![allow(
     clippy::disallowed_methods,
     unreachable_pub,
@@ -16,6 +21,7 @@ mod holder;
 mod live;
 mod manifests;
 mod nodes;
+mod output;
 mod plugin;
 mod target;
 
@@ -46,7 +52,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("rekindle: {}", causes(&*error));
+        output::note(format!("rekindle: {}", causes(&*error)));
         ExitCode::FAILURE
     })
 }

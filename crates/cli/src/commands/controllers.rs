@@ -12,6 +12,7 @@ use crate::args::{Access, Controllers};
 use crate::background::{event_loop, init_log};
 use crate::client;
 use crate::engine::EndSignals;
+use crate::output;
 
 /// Carries the command out: until a signal ends it, which gives the lease back.
 pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
@@ -34,13 +35,12 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
             "the API is not Rekindle's but {}, which has controllers of its own: give the kubeconfig of an engine",
             version.git_version
         );
-        println!(
-            "{} is a candidate for lease {}/{} (API {})",
+        output::tell(format!(
+"{} is a candidate for lease {}/{} (API {})",
             candidacy.identity,
             candidacy.lease.namespace,
             candidacy.lease.name,
-            version.git_version
-        );
+            version.git_version));
         let parts = Parts {
             client,
             clock: SystemClock::start().shared(),

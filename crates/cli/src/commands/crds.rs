@@ -6,12 +6,14 @@ use anyhow::Context;
 use rekindle_api::{kinds, openapi};
 use rekindle_types::v1alpha1::GROUP;
 
+use crate::output;
+
 /// The first lines of the text.
 const HEAD: &str = "# RestartLadder, PodRestart and RestartLedger for a cluster. Made by `rekindle crds`; not to be edited.\n";
 
 /// Carries the command out.
 pub fn run() -> anyhow::Result<ExitCode> {
-    print!("{}", text()?);
+    output::print(&text()?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,18 +12,19 @@ use crate::engine::data_dir::DataDir;
 use crate::engine::remains;
 use crate::engine::settings::Settings;
 use crate::holder::Holder;
+use crate::output;
 
 /// Carries the command out. No engine is success, and said.
 pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     let path = &args.data_dir.data_dir;
     let Some(engine) = Holder::find(path)? else {
-        println!("no engine runs on {}", path.display());
+        output::tell(format!("no engine runs on {}", path.display()));
         return if args.leave_pods { Ok(ExitCode::SUCCESS) } else { clean_up(path) };
     };
     // SIGQUIT leaves the pods: see `engine::run`.
     engine.signal(if args.leave_pods { Signal::QUIT } else { Signal::TERM })?;
     engine.wait()?;
-    println!("engine {} ended", engine.pid());
+    output::tell(format!("engine {} ended", engine.pid()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -37,7 +38,7 @@ fn clean_up(path: &Path) -> anyhow::Result<ExitCode> {
             .await
             .context("end what an engine that was killed left")?;
         for pod in &ended {
-            println!("ended pod {pod}, which an engine that was killed had left");
+            output::tell(format!("ended pod {pod}, which an engine that was killed had left"));
         }
         Ok(ExitCode::SUCCESS)
     })

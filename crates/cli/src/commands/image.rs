@@ -7,6 +7,7 @@ use comfy_table::{Table, presets};
 
 use crate::args::{ImageList, ImageLoad, ImageRm};
 use crate::engine::images::EngineDir;
+use crate::output;
 
 /// `rekindle image load FILE`.
 pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
@@ -15,14 +16,14 @@ pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
         images.load(&args.file).with_context(|| format!("load {}", args.file.display()))?;
     for image in loaded {
         for note in &image.notes {
-            eprintln!("note: {note}");
+            output::note(format!("note: {note}"));
         }
         let name = if image.references.is_empty() {
             image.id.clone()
         } else {
             image.references.join(", ")
         };
-        println!("loaded {name}");
+        output::tell(format!("loaded {name}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -35,7 +36,7 @@ pub fn list(args: &ImageList) -> anyhow::Result<ExitCode> {
     for image in images.list().context("list the images")? {
         table.add_row([image.reference, image.id, image.size_bytes.to_string()]);
     }
-    println!("{table}");
+    output::print(&format!("{table}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -45,7 +46,7 @@ pub fn remove(args: &ImageRm) -> anyhow::Result<ExitCode> {
     let images = engine.images()?;
     for image in &args.images {
         images.remove(image, || engine.images_in_use())?;
-        println!("removed {image}");
+        output::tell(format!("removed {image}"));
     }
     Ok(ExitCode::SUCCESS)
 }

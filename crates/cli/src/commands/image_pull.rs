@@ -1,7 +1,7 @@
 //! `rekindle image pull`: fetches an image into the store, beside a running engine or without one.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +13,7 @@ use rekindle_runtime::image::registry::{Keyring, LayerState, Progress, Puller};
 use crate::args::ImagePull;
 use crate::engine::images::EngineDir;
 use crate::engine::node::registry_settings;
+use crate::output;
 
 /// Hex digits of a layer's digest that are shown.
 const DIGITS_SHOWN: usize = 12;
@@ -37,7 +38,7 @@ pub fn run(args: &ImagePull) -> anyhow::Result<ExitCode> {
     let listener = move |progress: Progress| display.show(&progress);
     let pulled = tokio.block_on(puller.pull_watched(&args.image, &keyring, listener));
     let info = pulled.map_err(|error| anyhow::anyhow!(error.to_runtime(&args.image)))?;
-    println!("pulled {} ({}, {} bytes)", info.reference, info.id, info.size_bytes);
+    output::tell(format!("pulled {} ({}, {} bytes)", info.reference, info.id, info.size_bytes));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,8 +69,7 @@ impl Display {
             Self::Bars(bars) => bars.show(name, progress),
             Self::Lines => {
                 if let Some(step) = finished_step(progress) {
-                    // nobody may read it any more; the pull goes on
-                    let _closed = writeln!(std::io::stderr(), "{name}: {step}");
+                    output::note(format!("{name}: {step}"));
                 }
             }
         }

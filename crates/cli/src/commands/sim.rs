@@ -1,6 +1,6 @@
 //! `rekindle sim FILE`: plays a scenario in virtual time and prints what came of it.
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use rekindle_types::TickDuration;
 
 use crate::args::{Sim, SimOutput};
 use crate::manifests::read_all;
+use crate::output;
 
 /// So often the bar shows how long it has taken, whether or not virtual time goes on.
 const TICK: Duration = Duration::from_millis(200);
@@ -66,12 +67,7 @@ fn show(report: &Report, output: &SimOutput) -> anyhow::Result<()> {
         SimOutput::Html => report.html(),
         SimOutput::Json => format!("{}\n", serde_json::to_string_pretty(&report.to_json())?),
     };
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // who reads has seen enough
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        done => done.context("write the report"),
-    }
+    output::print(&text).context("write the report")
 }
 
 /// How much virtual time has gone by; nothing where nobody looks on.

@@ -13,7 +13,7 @@ use rekindle_types::v1alpha1::RestartLedger;
 use crate::args::Status;
 
 use crate::live::Board;
-use crate::{client, live};
+use crate::{client, live, output};
 
 /// How long the engine may take to answer before it is called unreachable.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -26,12 +26,16 @@ pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
             .await
             .context("the engine does not answer")?
             .context("the engine does not answer; start it with `rekindle up`")?;
-        println!("engine  {} answers", version.git_version);
+        let mut text = format!("engine  {} answers\n", version.git_version);
         let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
         let mut exit = ExitCode::SUCCESS;
         for node in &nodes {
             let ready = is_ready(node);
-            println!("node    {} {}", node.name_any(), if ready { "Ready" } else { "NotReady" });
+            text += &format!(
+                "node    {} {}\n",
+                node.name_any(),
+                if ready { "Ready" } else { "NotReady" }
+            );
             if !ready {
                 exit = ExitCode::FAILURE;
             }
@@ -44,11 +48,17 @@ pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
             board.put_ledger(ledger);
         }
         let rows = board.rows(SystemClock::start().now());
-        if rows.is_empty() {
-            println!("no pods");
-        } else {
-            print!("\n{}", live::render(&rows));
-        }
+        text += &match rows.as_slice() {
+            [] => "no pods
+"
+            .to_owned(),
+            rows => format!(
+                "
+{}",
+                live::render(rows)
+            ),
+        };
+        output::print(&text)?;
         Ok(exit)
     })
 }

@@ -9,7 +9,7 @@ use crate::args::Up;
 use crate::background::{self, Report, event_loop, init_log};
 use crate::engine::data_dir::DataDir;
 use crate::engine::{EndSignals, Ending, Engine, preflight};
-use crate::{client, footprint, live, manifests};
+use crate::{client, footprint, live, manifests, output};
 
 /// Tells the re-executed process that its standard input is the line on which it reports to the one that started it.
 const BACKGROUND: &str = "REKINDLE_BACKGROUND";
@@ -63,12 +63,12 @@ fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     let mut command = background::this_program()?;
     command.args(engine_arguments()).env(BACKGROUND, "1");
     let child = background::start("engine", command, &log_path)?.wait()?;
-    println!("engine {} runs in the background", child.id());
+    output::tell(format!("engine {} runs in the background", child.id()));
     client::block_on(async {
         let kubeconfig = args.data_dir.data_dir.join("kubeconfig");
-        println!("export KUBECONFIG={}", kubeconfig.display());
+        output::tell(format!("export KUBECONFIG={}", kubeconfig.display()));
         if let Some(links) = crate::plugin::hint() {
-            println!("{links}");
+            output::tell(links);
         }
         let client = client::connect_with(&kubeconfig).await?;
         manifests::apply_all(&client, objects).await

@@ -19,8 +19,8 @@ use rekindle_why::{
 };
 
 use crate::args::{OutputArg, Why};
-use crate::client;
 use crate::target::{self, Lookup, Named, Namespaced, Target, TargetKind};
+use crate::{client, output};
 
 /// Events of one object that are read; servers keep them for an hour, counted.
 const EVENTS_MAX: u32 = 500;
@@ -45,10 +45,10 @@ pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
         let reader = Reader { lookup: client::connect_to(&args.access).await? };
         let now = SystemClock::start().now();
         let account = reader.account(&target, now).await?;
-        match args.output {
-            OutputArg::Text => print!("{}", rekindle_why::render(&account, now)),
-            OutputArg::Json => println!("{}", serde_json::to_string_pretty(&account)?),
-        }
+        output::print(&match args.output {
+            OutputArg::Text => rekindle_why::render(&account, now),
+            OutputArg::Json => serde_json::to_string_pretty(&account)? + "\n",
+        })?;
         Ok(ExitCode::SUCCESS)
     })
 }

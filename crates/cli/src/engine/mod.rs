@@ -51,6 +51,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Up;
 use crate::nodes::{Folder, end_all};
+use crate::output;
 use adding::Gate;
 use auto_nodes::AutoNodes;
 use data_dir::DataDir;
@@ -119,7 +120,7 @@ impl Engine {
     pub fn announce(&self) {
         self.serving.announce();
         if let Some(links) = crate::plugin::hint() {
-            println!("plugins    {links}");
+            output::tell(format!("plugins    {links}"));
         }
     }
 
@@ -135,7 +136,7 @@ impl Engine {
     /// Stops from the top down. A second Ctrl-C meanwhile ends the process at once and leaves the pods.
     pub async fn stop(self, ending: Ending) -> anyhow::Result<()> {
         if ending == Ending::EndPods {
-            eprintln!("ending the pods; press Ctrl-C again to leave them running");
+            output::note("ending the pods; press Ctrl-C again to leave them running");
         }
         let mut again = signal(SignalKind::interrupt()).context("listen for signals")?;
         tokio::select! {

@@ -20,6 +20,7 @@ use super::opened::Opened;
 use super::phase::Phases;
 use super::routes::Routes;
 use crate::args::Up;
+use crate::output;
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: Duration = Duration::from_secs(600);
@@ -67,8 +68,8 @@ impl Serving {
 
     /// Says where the API is.
     pub fn announce(&self) {
-        println!("API        {}", url(self.address));
-        println!("kubeconfig export KUBECONFIG={}", self.kubeconfig.display());
+        output::tell(format!("API        {}", url(self.address)));
+        output::tell(format!("kubeconfig export KUBECONFIG={}", self.kubeconfig.display()));
     }
 
     /// Resolves when the server ends by itself, which it does not do while all is well.

@@ -1,10 +1,11 @@
 //! Drawing the table: in place on a terminal, as appended lines elsewhere.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 use super::board::HEADINGS;
+use crate::output;
 
 /// Where the table is drawn.
 pub struct Screen {
@@ -187,9 +188,7 @@ impl Screen {
                 if changed.is_empty() { String::new() } else { appended.more(&changed) }
             }
         };
-        let mut stdout = std::io::stdout().lock();
-        // A closed pipe must not end the engine: the table is a courtesy.
-        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        output::show(&text);
         self.shown = rows.to_vec();
     }
 }

@@ -11,6 +11,8 @@ use kube::discovery::Scope;
 use kube::{Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
+use crate::output;
+
 /// Where kubectl keeps what was applied last.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -29,14 +31,14 @@ pub enum Applied {
 pub async fn apply_all(client: &Client, objects: Vec<Value>) -> anyhow::Result<()> {
     for object in objects {
         let (label, applied) = apply(client, object).await?;
-        println!(
+        output::tell(format!(
             "{label} {}",
             match applied {
                 Applied::Created => "created",
                 Applied::Configured => "configured",
                 Applied::Unchanged => "unchanged",
             }
-        );
+        ));
     }
     Ok(())
 }

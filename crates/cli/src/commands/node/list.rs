@@ -14,6 +14,7 @@ use super::Engine;
 use crate::args::NodeList;
 use crate::client;
 use crate::nodes::readiness;
+use crate::output;
 
 /// Carries the command out.
 pub fn run(args: &NodeList) -> anyhow::Result<ExitCode> {
@@ -51,7 +52,7 @@ pub fn run(args: &NodeList) -> anyhow::Result<ExitCode> {
             node.and_then(|node| node.annotations().get(SCALE_DOWN).cloned()).unwrap_or_default(),
         ]);
     }
-    println!("{table}");
+    output::print(&format!("{table}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

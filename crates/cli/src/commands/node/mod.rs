@@ -19,6 +19,7 @@ use crate::engine::data_dir::PKI;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::holder::Holder;
 use crate::nodes::{self, Common, Folder, FurtherNode};
+use crate::output;
 
 /// How long a node may take to be Ready in the API.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -100,14 +101,14 @@ fn add(args: &NodeAdd) -> anyhow::Result<ExitCode> {
     if let Err(error) = engine.launch(node.clone()) {
         // told, and no more: the answer is why the node did not start
         if let Err(left) = nodes::take_back(&node) {
-            eprintln!("take away node {name}, which did not start: {left:#}");
+            output::note(format!("take away node {name}, which did not start: {left:#}"));
         }
         return Err(error.context(format!("start node {name}")));
     }
     engine.wait_ready(&name).with_context(|| {
         format!("node {name} was started; `rekindle node remove {name}` takes it away")
     })?;
-    println!("node {name} added");
+    output::tell(format!("node {name} added"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -116,9 +117,9 @@ fn start(args: &NodeName) -> anyhow::Result<ExitCode> {
     let node = engine.node(&args.name)?;
     if engine.launch(node).with_context(|| format!("start node {}", args.name))? {
         engine.wait_ready(&args.name)?;
-        println!("node {} started", args.name);
+        output::tell(format!("node {} started", args.name));
     } else {
-        println!("node {} runs already", args.name);
+        output::tell(format!("node {} runs already", args.name));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -127,7 +128,7 @@ fn stop(args: &NodeName) -> anyhow::Result<ExitCode> {
     let engine = Engine::find(&args.data_dir)?;
     let node = engine.node(&args.name)?;
     end(&engine, &node)?;
-    println!("node {} stopped", args.name);
+    output::tell(format!("node {} stopped", args.name));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -154,14 +155,14 @@ fn kill(args: &NodeName) -> anyhow::Result<ExitCode> {
     let engine = Engine::find(&args.data_dir)?;
     let node = engine.node(&args.name)?;
     let Some(agent) = node.agent()? else {
-        println!("node {} does not run", args.name);
+        output::tell(format!("node {} does not run", args.name));
         return Ok(ExitCode::SUCCESS);
     };
     agent.signal(Signal::KILL)?;
     agent.wait()?;
-    println!(
+    output::tell(format!(
         "node {} killed; its pods run on. It comes back with `rekindle node start`",
         args.name
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }

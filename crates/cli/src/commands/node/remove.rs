@@ -8,6 +8,7 @@ use super::{Engine, end, woken_agent};
 use crate::args::NodeRemove;
 use crate::client;
 use crate::nodes::{self, Cordon, Unmanaged};
+use crate::output;
 
 /// Carries the command out. Interrupted, it can be given again.
 pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
@@ -33,8 +34,7 @@ pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
     }
     client::block_on(async {
         let client = client::connect_with(&engine.path().join("kubeconfig")).await?;
-        let tell = |line: String| println!("{line}");
-        let drained = nodes::drain(&client, name, unmanaged, tell).await;
+        let drained = nodes::drain(&client, name, unmanaged, output::tell).await;
         drained.with_context(|| format!("drain node {name}"))
     })?;
     end(&engine, &node).with_context(|| format!("stop node {name}"))?;
@@ -43,6 +43,6 @@ pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
         nodes::forget(&client, name).await
     })?;
     nodes::take_folder_away(&node)?;
-    println!("node {name} removed");
+    output::tell(format!("node {name} removed"));
     Ok(ExitCode::SUCCESS)
 }

@@ -10,11 +10,12 @@ use rekindle_operator::Preview;
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{Tick, causes};
 
+use crate::output;
 use crate::target::Lookup;
 
 /// Shows what would be asked for.
 pub(super) fn show(request: &PodRestart) {
-    println!("{} would be asked for (client dry run)", words(request));
+    output::tell(format!("{} would be asked for (client dry run)", words(request)));
 }
 
 /// Tells what would become of each; fails when one would be refused, or cannot be asked about.
@@ -28,24 +29,24 @@ pub(super) async fn look(
         let what = words(&request);
         match ahead(&lookup.client, &request, now).await? {
             Ahead::Known(Preview::Goes) => {
-                println!("{what} would be carried out (server dry run)");
+                output::tell(format!("{what} would be carried out (server dry run)"));
             }
             Ahead::Known(Preview::Waits(why)) => {
-                println!("{what} would wait: {why} (server dry run)");
+                output::tell(format!("{what} would wait: {why} (server dry run)"));
             }
             Ahead::Done(name) => {
-                println!(
+                output::tell(format!(
                     "{what} was asked for before, as podrestart {name}: nothing would be done (server dry run)"
-                );
+                ));
             }
             Ahead::Known(Preview::Refused(why)) => {
-                println!("{what} would be refused: {why} (server dry run)");
+                output::tell(format!("{what} would be refused: {why} (server dry run)"));
                 code = ExitCode::FAILURE;
             }
             Ahead::Unknown(why) => {
-                println!(
+                output::tell(format!(
                     "{what} would be taken; what would become of it cannot be told: {why} (server dry run)"
-                );
+                ));
             }
         }
     }

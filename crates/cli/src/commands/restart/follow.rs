@@ -14,6 +14,8 @@ use kube::{Client, ResourceExt};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, PodRestartStep};
 
+use crate::output;
+
 /// How often the sign of life turns.
 const TURN: Duration = Duration::from_millis(120);
 
@@ -45,8 +47,8 @@ impl Screen {
 
     fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| println!("{text}")),
-            None => println!("{text}"),
+            Some(bar) => bar.suspend(|| output::tell(text)),
+            None => output::tell(text),
         }
     }
 

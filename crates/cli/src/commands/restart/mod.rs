@@ -15,8 +15,8 @@ use kube::api::{Api, PostParams};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Rung};
 
 use crate::args::{DryRunArg, Restart, RungArg};
-use crate::client;
 use crate::target::Lookup;
+use crate::{client, output};
 use follow::{Followed, Screen};
 
 /// The code of timeout(1), for a restart that goes on after the command gave up waiting.
@@ -33,7 +33,9 @@ pub fn run(args: &Restart) -> anyhow::Result<ExitCode> {
                 Ok(done) => done,
                 Err(_elapsed) => {
                     let limit = humantime::format_duration(limit);
-                    eprintln!("rekindle: not done within {limit}; what was asked for goes on");
+                    output::note(format!(
+                        "rekindle: not done within {limit}; what was asked for goes on"
+                    ));
                     Ok(ExitCode::from(TIMED_OUT))
                 }
             },
@@ -45,7 +47,7 @@ async fn restart(args: &Restart, lookup: &Lookup) -> anyhow::Result<ExitCode> {
     let pods = select::pods(args, lookup).await?;
     let together = match pods.len() {
         0 => {
-            println!("no pods to restart");
+            output::tell("no pods to restart");
             return Ok(ExitCode::SUCCESS);
         }
         1 => Together::Alone,
@@ -101,9 +103,9 @@ async fn carry_out(
         let followed = follow::restart(&lookup.client, &asked, before, &screen).await?;
         if followed == Followed::NotDone {
             if let left @ 1.. = pods.len() - place - 1 {
-                eprintln!(
+                output::note(format!(
                     "rekindle: pod {name} was not restarted: the {left} after it are left alone"
-                );
+                ));
             }
             return Ok(ExitCode::FAILURE);
         }
@@ -142,13 +144,13 @@ async fn ask(
             if !asks_for_the_same(&there, request) {
                 bail!("{}", other_there(&name));
             }
-            println!("podrestart.rekindle.dev/{name} unchanged");
+            output::tell(format!("podrestart.rekindle.dev/{name} unchanged"));
             return Ok(Asked::Before(there));
         }
         (Err(error), _) => return Err(error).with_context(asking),
     };
     let name = asked.name_any();
-    println!("podrestart.rekindle.dev/{name} created");
+    output::tell(format!("podrestart.rekindle.dev/{name} created"));
     Ok(Asked::Now(asked))
 }
 

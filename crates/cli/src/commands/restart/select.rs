@@ -10,6 +10,7 @@ use rekindle_types::pod_annotations::is_mirror;
 
 use super::rollback;
 use crate::args::{Restart, RungArg};
+use crate::output;
 use crate::target::{self, Lookup, Named, Target, TargetKind};
 use rekindle_types::owners::is_controlled_by;
 
@@ -98,7 +99,7 @@ fn not_passed_over(rung: RungArg, pods: Vec<Pod>) -> Vec<Pod> {
     for pod in pods {
         match passed_over(rung, &pod) {
             None => kept.push(pod),
-            Some(why) => println!("pod/{}: passed over, {why}", pod.name_any()),
+            Some(why) => output::tell(format!("pod/{}: passed over, {why}", pod.name_any())),
         }
     }
     kept.sort_by_key(|pod| (pod.namespace(), pod.name_any()));
