@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | this pod, or fewer than half of its revision | a sick pod | the ladder as written |
 //! | more than half of the revision, at least two, in the same way | a bad rollout or a dead dependency | no new pod and no other node: Recreate and Reschedule are held. A restart in place is tried on one of those pods ([`crate::tried`]): when it helps, it is done for the others, too; when it does not, it is held for all of them. With Rollback listed and a healthy revision before, that is tried instead of holding |
-//! | more than half of a node's pods, of at least two workloads, and another node does better | a sick node | Reschedule, if listed; nothing in place helps |
+//! | more than half of a node's pods, of at least two workloads, and another node does better, though not if this pod's own revision fails alike on all others | a sick node | Reschedule, if listed; nothing in place helps |
 //!
 //! Which pods fail, and how, is read from their statuses ([`crate::symptom_of`]): it needs no memory and is the same for every
 //! pod that looks.
@@ -16,9 +16,9 @@ use crate::{Policy, Trial, Tried};
 /// What a pod's peers do. All counts hold the pod itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
-    /// The revision: the name of the pod's controller.
+    /// The revision: the name of the pod's controller, and what tells its revisions apart when it has several.
     pub revision: String,
-    /// Pods of the controller that are neither finished nor going.
+    /// Pods of the revision that are neither finished nor going.
     pub replicas: usize,
     /// Those that fail in the same way as this pod.
     pub failing_alike: usize,
@@ -28,7 +28,7 @@ pub struct Peers {
     pub trial: Option<Trial>,
     /// The highest rung above Container since which another pod of the controller is well.
     pub helped: Option<Rung>,
-    /// Set when the node is worse off than another.
+    /// Set when the node is worse off than another, and the revision does not fail alike everywhere.
     pub node: Option<NodeTrouble>,
     /// What the node itself says that is wrong with it: a condition, as `NetworkUnavailable`.
     pub node_says: Option<String>,

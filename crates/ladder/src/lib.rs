@@ -77,7 +77,7 @@ pub use lookup::policy_of;
 pub use policy::{Policy, PolicyError, Step};
 pub use register::{Asker, Granted, Register};
 pub use selection::select;
-pub use symptom::{Symptom, symptom_of};
+pub use symptom::{Symptom, fails_repeatedly, symptom_of};
 pub use trial::{Trial, Tried, has_recovered, is_news_of_trial, tried};
 pub use unselected::unselected;
 pub use verdict::ladder_status;

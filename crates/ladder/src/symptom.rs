@@ -47,6 +47,24 @@ pub fn symptom_of(pod: &Pod, now: Tick, window: TickDuration) -> Option<(Symptom
     })
 }
 
+/// Whether the pod fails again and again, and not for the first time: it ended twice inside the window, or something keeps it from starting.
+/// One end is no proof of a sick node: a machine that boots anew, or loses its power, ends everything on it once.
+pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
+    let Some((symptom, _)) = symptom_of(pod, now, window) else { return false };
+    match symptom.sign {
+        Sign::Waits { .. } | Sign::NoSandbox => true,
+        Sign::Ended { .. } => {
+            let view = PodView::of(pod);
+            let mut of_it = view.containers.iter().filter(|c| c.name == symptom.container);
+            of_it.any(|container| {
+                let started = container.last_end.and_then(|end| end.started_at);
+                // what had ended before it was the attempt before this one
+                container.ended > 1 && started.is_some_and(|at| now.since(at) < window)
+            })
+        }
+    }
+}
+
 fn sign_of(
     container: &ContainerView<'_>,
     now: Tick,

@@ -3,11 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use rekindle_controllers::{Kind, NamespacedName, Object, View, owners, pods};
-use rekindle_ladder::{Likeness, NodeTrouble, Peers, Policy, Tried, symptom_of, tried};
+use rekindle_ladder::{
+    Likeness, NodeTrouble, Peers, Policy, Tried, fails_repeatedly, symptom_of, tried,
+};
+use rekindle_types::owners::is_controlled_by;
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{RestartLedger, Rung};
 use rekindle_types::{Tick, TickDuration};
+
+/// What tells the revisions of a controller apart whose pods of several revisions have the same owner.
+const REVISION_LABEL: &str = "controller-revision-hash";
 
 /// What they do; nothing when the pod itself does not fail.
 pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
@@ -20,17 +27,28 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
     let node_says = pods::node(pod).and_then(|node| node_says(view, node));
     let mut peers = Peers { node, node_says, ..Peers::default() };
     let Some(controller) = owners::controller_of(&pod.metadata) else { return peers };
-    peers.revision = format!("{} {}", controller.kind, controller.name);
+    let revision = revision_of(pod);
+    let named = revision.map(|revision| format!(" at revision {revision}")).unwrap_or_default();
+    peers.revision = format!("{} {}{named}", controller.kind, controller.name);
     let ledgers = ledgers_by_pod(view, &controller.uid);
-    for peer in view.pods_of(&controller.uid).filter(|peer| pods::is_active(peer)) {
-        peers.replicas += 1;
-        let likeness = match symptom_of(peer, now, window) {
-            Some((theirs, _)) if theirs == own => Likeness::Alike,
+    let (mut alike_elsewhere, mut well_elsewhere) = (false, false);
+    let is_peer = |peer: &&Arc<Pod>| pods::is_active(peer) && revision_of(peer) == revision;
+    for peer in view.pods_of(&controller.uid).filter(is_peer) {
+        let symptom = symptom_of(peer, now, window);
+        let likeness = match &symptom {
+            Some((theirs, _)) if *theirs == own => Likeness::Alike,
             Some(_) | None => Likeness::Other,
         };
+        peers.replicas += 1;
+        let is_elsewhere = pods::node(peer).is_some() && pods::node(peer) != pods::node(pod);
         match likeness {
-            Likeness::Alike => peers.failing_alike += 1,
-            Likeness::Other => {}
+            Likeness::Alike => {
+                peers.failing_alike += 1;
+                alike_elsewhere |= is_elsewhere;
+            }
+            Likeness::Other => {
+                well_elsewhere |= is_elsewhere && symptom.is_none() && pods::is_ready(peer);
+            }
         }
         let uid = peer.metadata.uid.as_deref().unwrap_or_default();
         let Some(status) = ledgers.get(uid).and_then(|ledger| ledger.status.as_ref()) else {
@@ -44,7 +62,18 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
             }
         }
     }
+    if alike_elsewhere && !well_elsewhere {
+        peers.node = None; // another node is no better for this revision
+    }
     peers
+}
+
+/// The revision of a pod whose controller has pods of several: a StatefulSet or a DaemonSet. A ReplicaSet is one itself.
+fn revision_of(pod: &Pod) -> Option<&str> {
+    let has_several =
+        ["StatefulSet", "DaemonSet"].into_iter().any(|kind| is_controlled_by(&pod.metadata, kind));
+    let labels = pod.metadata.labels.as_ref().filter(|_| has_several)?;
+    labels.get(REVISION_LABEL).map(String::as_str)
 }
 
 /// The ledgers of a controller's pods, by the UIDs of those.
@@ -57,30 +86,51 @@ fn ledgers_by_pod<'a>(view: &'a View, controller: &'a str) -> BTreeMap<&'a str, 
     all.collect()
 }
 
-/// Whether most pods of the pod's node fail, of at least two workloads, while another node does better.
+/// Whether most pods of the pod's node fail again and again, of at least two workloads, while another node does better.
 fn node_trouble(view: &View, pod: &Pod, now: Tick, window: TickDuration) -> Option<NodeTrouble> {
     let name = pods::node(pod)?;
-    let fails = |pod: &&Arc<Pod>| symptom_of(pod, now, window).is_some();
-    let active = |node: &str| -> Vec<&Arc<Pod>> {
-        view.pods_on(node).filter(|pod| pods::is_active(pod)).collect()
-    };
-    let own = active(name);
+    let own = active_on(view, name);
+    let fails = |pod: &&Arc<Pod>| fails_repeatedly(pod, now, window);
     let failing: Vec<&Arc<Pod>> = own.iter().copied().filter(fails).collect();
     let workloads: BTreeSet<String> =
         failing.iter().map(|pod| owners::root_uid(view, &Object::Pod(Arc::clone(pod)))).collect();
     if workloads.len() < 2 || failing.len() * 2 <= own.len() {
         return None;
     }
-    let does_better = |node: &NamespacedName| {
-        let pods = active(&node.name);
-        pods.iter().filter(|pod| fails(pod)).count() * 2 <= pods.len()
-    };
-    let mut others = view.of_kind(Kind::Node).map(|(id, _)| &id.name).filter(|n| n.name != name);
-    others.any(does_better).then(|| NodeTrouble {
+    let mut others = view.of_kind(Kind::Node).filter_map(|(id, object)| match object {
+        Object::Node(node) if id.name.name != name => Some(node.as_ref()),
+        _ => None,
+    });
+    others.any(|node| does_better(view, node, now, window)).then(|| NodeTrouble {
         name: name.to_owned(),
         pods: own.len(),
         failing: failing.len(),
     })
+}
+
+fn active_on<'a>(view: &'a View, node: &'a str) -> Vec<&'a Arc<Pod>> {
+    view.pods_on(node).filter(|pod| pods::is_active(pod)).collect()
+}
+
+/// Whether a node proves that pods do well elsewhere: it takes pods, at most half of its own fail, and one of them is well. An empty node
+/// proves nothing, and neither do the pods that every node has.
+fn does_better(view: &View, node: &Node, now: Tick, window: TickDuration) -> bool {
+    let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    if is_cordoned || !is_ready(node) {
+        return false;
+    }
+    let own = active_on(view, node.metadata.name.as_deref().unwrap_or_default());
+    let fails = |pod: &Pod| symptom_of(pod, now, window).is_some();
+    let is_proof = |pod: &&&Arc<Pod>| {
+        let is_of_every_node = is_mirror(pod) || is_controlled_by(&pod.metadata, "DaemonSet");
+        !is_of_every_node && pods::is_ready(pod) && !fails(pod)
+    };
+    own.iter().filter(|pod| fails(pod)).count() * 2 <= own.len() && own.iter().any(|p| is_proof(&p))
+}
+
+fn is_ready(node: &Node) -> bool {
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// What a node says that is wrong with it: the first of its conditions that is not as it should be.

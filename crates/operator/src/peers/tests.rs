@@ -25,7 +25,7 @@ enum Does {
 }
 
 fn pod(name: &str, set: &str, node: &str, does: Does) -> Pod {
-    let ended = |code: i32, secs: u64| json!({"terminated": {"exitCode": code, "reason": "Error", "finishedAt": ago(secs)}});
+    let ended = |code: i32, secs: u64| json!({"terminated": {"exitCode": code, "reason": "Error", "startedAt": ago(secs + 1), "finishedAt": ago(secs)}});
     let running = |secs: u64| json!({"running": {"startedAt": ago(secs)}});
     let (state, last, ready, count) = match does {
         Does::Runs => (running(900), json!({}), true, 0),
@@ -33,6 +33,7 @@ fn pod(name: &str, set: &str, node: &str, does: Does) -> Pod {
         Does::RunsAgain { failed, since } => (running(since), ended(1, failed), true, 2),
     };
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": set, "controller": true});
+    let said = if ready { "True" } else { "False" };
     typed(json!({
         "metadata": {
             "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": "1",
@@ -41,6 +42,7 @@ fn pod(name: &str, set: &str, node: &str, does: Does) -> Pod {
         "spec": {"nodeName": node, "containers": [{"name": "app", "image": "app"}]},
         "status": {
             "phase": "Running",
+            "conditions": [{"type": "Ready", "status": said}],
             "containerStatuses": [{
                 "name": "app", "image": "app", "imageID": "", "ready": ready, "restartCount": count,
                 "state": state, "lastState": last,
@@ -127,13 +129,24 @@ fn what_is_tried_on_the_pod_itself_is_not_waited_for() {
     assert_eq!(of(&view, &failing, &policy(&["Pod"]), NOW).trial, None);
 }
 
+/// A node that takes pods.
+fn node(name: &str) -> k8s_openapi::api::core::v1::Node {
+    typed(json!({
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }))
+}
+
+/// The pod as one that is owned by this kind, at this revision.
+fn of_revision(mut pod: Pod, kind: &str, revision: &str) -> Pod {
+    let owners = pod.metadata.owner_references.as_mut().unwrap();
+    owners[0].kind = kind.to_owned();
+    pod.metadata.labels = Some([(REVISION_LABEL.to_owned(), revision.to_owned())].into());
+    pod
+}
+
 #[test]
 fn a_node_is_in_trouble_when_most_of_its_pods_fail_of_two_workloads_and_another_node_does_better() {
-    let node = |name: &str| {
-        Object::from(typed::<k8s_openapi::api::core::v1::Node>(
-            json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}}),
-        ))
-    };
     let failing = pod("a", "web", "n1", Does::Fails(1, 5));
     let look = |second: &str, elsewhere: Does, rungs: &[&str]| {
         let pods = [
@@ -142,7 +155,8 @@ fn a_node_is_in_trouble_when_most_of_its_pods_fail_of_two_workloads_and_another_
             pod("c", "calm", "n1", Does::Runs),
             pod("d", "web", "n2", elsewhere),
         ];
-        let objects = pods.map(Object::from).into_iter().chain([node("n1"), node("n2")]);
+        let nodes = [node("n1"), node("n2")].map(Object::from);
+        let objects = pods.map(Object::from).into_iter().chain(nodes);
         of(&view(objects), &failing, &policy(rungs), NOW).node
     };
     let leaves = ["Pod", "Reschedule"];
@@ -151,6 +165,122 @@ fn a_node_is_in_trouble_when_most_of_its_pods_fail_of_two_workloads_and_another_
     assert_eq!(look("web", Does::Runs, &leaves), None, "one workload alone may be sick itself");
     assert_eq!(look("api", Does::Fails(1, 5), &leaves), None, "no node does better");
     assert_eq!(look("api", Does::Runs, &["Pod"]), None, "a ladder that cannot leave does not ask");
+}
+
+#[test]
+fn a_node_that_runs_nothing_or_takes_nothing_does_not_do_better() {
+    let failing = pod("a", "web", "n1", Does::Fails(1, 5));
+    let look = |other: Option<k8s_openapi::api::core::v1::Node>, on_it: Option<Pod>| {
+        let pods = [failing.clone(), pod("b", "api", "n1", Does::Fails(3, 5))].map(Object::from);
+        let nodes = [Some(node("n1")), other].into_iter().flatten().map(Object::from);
+        let objects = pods.into_iter().chain(nodes).chain(on_it.map(Object::from));
+        of(&view(objects), &failing, &policy(&["Reschedule"]), NOW).node.is_some()
+    };
+    let calm = || Some(pod("c", "calm", "n2", Does::Runs));
+    let (mut not_ready, mut cordoned) = (node("n2"), node("n2"));
+    not_ready.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].status = "Unknown".into();
+    cordoned.spec = Some(typed(json!({"unschedulable": true})));
+    let agent = of_revision(pod("agent-2", "agent", "n2", Does::Runs), "DaemonSet", "one");
+    for (what, other, on_it, expected) in [
+        ("it runs a pod that is well", Some(node("n2")), calm(), true),
+        ("it is empty", Some(node("n2")), None, false),
+        ("it is not there", None, None, false),
+        ("it is not ready", Some(not_ready), calm(), false),
+        ("it is cordoned", Some(cordoned), calm(), false),
+        ("it runs what every node runs", Some(node("n2")), Some(agent), false),
+        (
+            "its pod was well",
+            Some(node("n2")),
+            Some(pod("c", "calm", "n2", Does::Fails(9, 1))),
+            false,
+        ),
+    ] {
+        assert_eq!(look(other, on_it), expected, "{what}");
+    }
+}
+
+#[test]
+fn one_end_of_each_pod_is_no_sick_node_for_a_machine_that_boots_ends_all() {
+    let rebooted = |name: &str, set: &str, attempts: u64| -> Pod {
+        let mut pod = pod(name, set, "n1", Does::Fails(137, 5));
+        let status = pod.status.as_mut().unwrap().container_statuses.as_mut().unwrap();
+        status[0].restart_count = i32::try_from(attempts).unwrap() - 1;
+        let ended = status[0].state.as_mut().unwrap().terminated.as_mut().unwrap();
+        ended.started_at = Some((NOW - TickDuration::from_secs(90_000)).to_time());
+        pod
+    };
+    let look = |own: Pod, other: Pod| {
+        let objects = [own.clone(), other, pod("c", "calm", "n2", Does::Runs)].map(Object::from);
+        let nodes = [node("n1"), node("n2")].map(Object::from);
+        let peers =
+            of(&view(objects.into_iter().chain(nodes)), &own, &policy(&["Reschedule"]), NOW);
+        peers.node.is_some()
+    };
+    assert!(!look(rebooted("a", "web", 1), rebooted("b", "api", 1)), "their first end");
+    assert!(!look(rebooted("a", "web", 4), rebooted("b", "api", 9)), "they had ended days before");
+    let again = |name: &str, set: &str| pod(name, set, "n1", Does::Fails(1, 5));
+    assert!(!look(rebooted("a", "web", 1), again("b", "api")), "one alone fails again");
+    assert!(look(again("a", "web"), again("b", "api")));
+}
+
+#[test]
+fn a_node_is_not_left_when_the_revision_fails_alike_elsewhere_and_is_well_nowhere() {
+    let fails = Does::Fails(1, 5);
+    // what web does on n2, and whether n1, where another workload fails too, is left for n3, which does better
+    for (elsewhere, expected) in [
+        (vec![fails, fails], false),     // a dependency that is down
+        (vec![fails, Does::Runs], true), // one of the three is well
+        (vec![Does::Fails(2, 5)], true), // it fails in another way
+        (vec![Does::RunsAgain { failed: 9, since: 4 }], false), // it runs again, and is not well yet
+        (vec![], true),
+    ] {
+        let own = pod("a", "web", "n1", fails);
+        let replicas = elsewhere
+            .iter()
+            .enumerate()
+            .map(|(number, does)| pod(&format!("web-{number}"), "web", "n2", *does));
+        let pods = [own.clone(), pod("b", "api", "n1", fails), pod("c", "calm", "n3", Does::Runs)];
+        let objects = pods.into_iter().chain(replicas).map(Object::from);
+        let nodes = ["n1", "n2", "n3"].map(node).map(Object::from);
+        let view = view(objects.chain(nodes));
+        let peers = of(&view, &own, &policy(&["Pod", "Reschedule"]), NOW);
+        assert_eq!(
+            peers.node.is_some(),
+            expected,
+            "{} replicas elsewhere: {peers:?}",
+            elsewhere.len()
+        );
+    }
+}
+
+#[test]
+fn a_dependency_that_is_down_is_no_sick_node_where_one_node_is_less_crowded() {
+    let pods = ["web", "api"].into_iter().flat_map(|set| {
+        ["n1", "n2", "n3"].map(|node| pod(&format!("{set}-{node}"), set, node, Does::Fails(1, 5)))
+    });
+    let pods: Vec<Pod> =
+        pods.chain(["c", "d"].map(|name| pod(name, "calm", "n3", Does::Runs))).collect();
+    let objects = pods.iter().cloned().map(Object::from);
+    let view = view(objects.chain(["n1", "n2", "n3"].map(node).map(Object::from)));
+    let peers = of(&view, &pods[0], &policy(&["Pod", "Reschedule"]), NOW);
+    assert_eq!((peers.replicas, peers.failing_alike, peers.node), (3, 3, None));
+}
+
+#[test]
+fn of_a_controller_with_several_revisions_only_pods_of_the_same_one_are_peers() {
+    for (kind, name) in [("DaemonSet", "agent"), ("StatefulSet", "db")] {
+        let at = |number: usize, revision: &str, does: Does| {
+            let on = format!("n{number}");
+            of_revision(pod(&format!("{name}-{number}"), name, &on, does), kind, revision)
+        };
+        let fails = Does::Fails(1, 5);
+        let new = [at(0, "new", fails), at(1, "new", fails), at(2, "new", fails)];
+        let old = (3..10).map(|number| at(number, "old", Does::Runs));
+        let view = view(new.iter().cloned().chain(old).map(Object::from));
+        let peers = of(&view, &new[0], &policy(&["Pod"]), NOW);
+        assert_eq!((peers.replicas, peers.failing_alike), (3, 3), "{kind}");
+        assert_eq!(peers.revision, format!("{kind} {name} at revision new"));
+    }
 }
 
 #[test]
