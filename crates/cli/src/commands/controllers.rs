@@ -36,11 +36,12 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
             version.git_version
         );
         output::tell(format!(
-"{} is a candidate for lease {}/{} (API {})",
+            "{} is a candidate for lease {}/{} (API {})",
             candidacy.identity,
             candidacy.lease.namespace,
             candidacy.lease.name,
-            version.git_version));
+            version.git_version
+        ));
         let parts = Parts {
             client,
             clock: SystemClock::start().shared(),
