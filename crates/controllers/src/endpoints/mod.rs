@@ -46,6 +46,9 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             if let Some(Object::Service(service)) = owner.and_then(|owner| view.by_uid(&owner.uid))
             {
                 keys.insert(Key::EndpointSlices(NamespacedName::of(&service.metadata)));
+            } else if let Some(service) = slices::service_of(slice) {
+                let namespace = change.id.name.namespace.as_str();
+                keys.insert(Key::EndpointSlices(NamespacedName::new(namespace, service)));
             }
         }
         Object::Endpoints(_) => {

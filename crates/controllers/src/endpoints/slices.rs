@@ -49,6 +49,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
             work.deleted.extend(own);
         }
     }
+    work.deleted.extend(left_over(view, service));
     let Work { written, deleted, .. } = work;
     // What is new before what is old goes: nobody is left out meanwhile.
     plan.then_all(written);
@@ -57,6 +58,34 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
         deletions.map(|slice| Write::delete(&slice, Propagation::Default).into()).collect(),
     );
     plan
+}
+
+/// Slices under the name of a Service that are not its own: of one before it, which left them behind when it was deleted, or whose
+/// slices are not collected yet. Whoever reads slices finds them by that name.
+fn left_over<'a>(
+    view: &'a View,
+    service: &'a Service,
+) -> impl Iterator<Item = &'a Arc<EndpointSlice>> {
+    let of = &service.metadata;
+    let namespace = of.namespace.as_deref().unwrap_or_default();
+    let slices = view.in_namespace(Kind::EndpointSlice, namespace);
+    let slices = slices.filter_map(|object| match object {
+        Object::EndpointSlice(slice) => Some(slice),
+        _ => None,
+    });
+    slices.filter(move |slice| {
+        let meta = &slice.metadata;
+        service_of(slice) == of.name.as_deref()
+            && owners::controller_of(meta).is_none_or(|owner| Some(&owner.uid) != of.uid.as_ref())
+            && !owners::is_terminating(meta)
+    })
+}
+
+/// The Service that a slice of ours is for, by its labels.
+pub(super) fn service_of(slice: &EndpointSlice) -> Option<&str> {
+    let labels = slice.metadata.labels.as_ref()?;
+    labels.get(MANAGED_BY).filter(|manager| *manager == MANAGER)?;
+    labels.get(SERVICE_NAME).map(String::as_str)
 }
 
 fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: Family) -> bool {

@@ -131,6 +131,34 @@ fn a_service_leads_to_its_pods_as_they_are() {
     world.assert_view_is_true();
 }
 
+/// As upstream's controller: what bears the name of a Service and is not its own leads nobody anywhere.
+#[test]
+fn a_service_that_is_made_again_takes_away_the_slices_that_the_one_before_left_behind() {
+    let mut world = World::with_node();
+    world.create(service(json!({})));
+    running(&mut world, "a", "10.0.0.1", 8080);
+    world.settle();
+    world.api.user_deletes(&id(Kind::Service, "web"), Propagation::Orphan);
+    world.converge();
+    assert_eq!(shown(&world), ["http:8080 10.0.0.1"]);
+    world.create(service(json!({})));
+    world.converge();
+    assert_eq!(shown(&world), ["http:8080 10.0.0.1"]);
+    world.api.user_deletes(&id(Kind::Pod, "a"), Propagation::Default);
+    world.api.pod_ended(&id(Kind::Pod, "a"));
+    world.converge();
+    assert_eq!(shown(&world), [""]);
+
+    // One that loses its owner later is not its own any more, either.
+    running(&mut world, "b", "10.0.0.2", 8080);
+    world.converge();
+    let slice = Object::EndpointSlice(slices(&world)[0].clone().into()).id();
+    world.api.change(&slice, |slice| slice["metadata"]["ownerReferences"] = Value::Null);
+    world.converge();
+    assert_eq!(shown(&world), ["http:8080 10.0.0.2"]);
+    world.assert_view_is_true();
+}
+
 #[test]
 fn the_same_again_writes_nothing() {
     let mut world = World::with_node();
