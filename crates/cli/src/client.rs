@@ -1,4 +1,4 @@
-//! How client commands find the engine: the data directory's kubeconfig, unless KUBECONFIG names another.
+//! How client commands reach the API.
 
 use std::path::Path;
 
@@ -7,16 +7,14 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::args::Access;
+use crate::kubeconfig::{self, Surroundings};
 use crate::target::Lookup;
 
-/// A client, and the namespace that the command is about, as these arguments say; the kubeconfig in kubectl's order: --kubeconfig, KUBECONFIG, the data directory's.
+/// A client, and the namespace that the command is about, as these arguments say.
 pub async fn connect_to(access: &Access) -> anyhow::Result<Lookup> {
     let kubeconfig = match &access.kubeconfig {
-        Some(path) => read(path)?,
-        None => match Kubeconfig::from_env().context("read KUBECONFIG")? {
-            Some(kubeconfig) => kubeconfig,
-            None => read(&access.data_dir.data_dir.join("kubeconfig"))?,
-        },
+        Some(path) => kubeconfig::read(path)?,
+        None => kubeconfig::find(&Surroundings::of_this_process(), &access.data_dir.data_dir)?,
     };
     let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
     let config = config_of(kubeconfig, &options).await?;
@@ -27,25 +25,12 @@ pub async fn connect_to(access: &Access) -> anyhow::Result<Lookup> {
 
 /// A client for the engine of this data directory, or for the cluster that KUBECONFIG names.
 pub async fn connect(data_dir: &Path) -> anyhow::Result<Client> {
-    match Kubeconfig::from_env().context("read KUBECONFIG")? {
-        Some(kubeconfig) => client_of(kubeconfig).await,
-        None => connect_with(&data_dir.join("kubeconfig")).await,
-    }
+    client_of(kubeconfig::find(&Surroundings::of_this_process(), data_dir)?).await
 }
 
 /// A client for what this kubeconfig names.
 pub async fn connect_with(path: &Path) -> anyhow::Result<Client> {
-    client_of(read(path)?).await
-}
-
-fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
-    Kubeconfig::read_from(path).with_context(|| {
-        format!(
-            "read {}: no engine was started on this data directory; start one with `rekindle up`, or name another with \
-             --data-dir or KUBECONFIG",
-            path.display()
-        )
-    })
+    client_of(kubeconfig::read(path)?).await
 }
 
 async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {

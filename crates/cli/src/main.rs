@@ -18,6 +18,7 @@ mod commands;
 mod engine;
 mod footprint;
 mod holder;
+mod kubeconfig;
 mod live;
 mod manifests;
 mod nodes;

@@ -22,14 +22,24 @@ pub fn hint() -> Option<String> {
     (!links.is_empty()).then(|| links.join(" && "))
 }
 
+/// Whether this process was called as one.
+pub fn is_called() -> bool {
+    std::env::args_os().next().is_some_and(|called| subcommand(Path::new(&called)).is_some())
+}
+
+/// The subcommand that a program of this name stands for.
+fn subcommand(called: &Path) -> Option<&'static str> {
+    let called = called.file_name()?;
+    PLUGINS.iter().find(|(name, _)| called == *name).map(|(_, subcommand)| *subcommand)
+}
+
 /// The arguments as if `rekindle` had been called, whatever the name it was called by.
 pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.into_iter().collect();
-    let called = arguments.first().map(Path::new).and_then(Path::file_name);
-    let plugin = PLUGINS.iter().find(|(name, _)| called.is_some_and(|called| called == *name));
-    if let Some((_, subcommand)) = plugin {
+    let called = arguments.first().map(Path::new);
+    if let Some(subcommand) = called.and_then(subcommand) {
         arguments[0] = "rekindle".into();
-        arguments.insert(1, (*subcommand).into());
+        arguments.insert(1, subcommand.into());
     }
     arguments
 }
