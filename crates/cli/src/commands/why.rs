@@ -230,7 +230,7 @@ impl Reader {
 
     async fn list_events(&self, api: Api<Event>, selector: &str) -> anyhow::Result<Vec<Event>> {
         let params = ListParams::default().fields(selector).limit(EVENTS_MAX);
-        Ok(api.list(&params).await.context("list events")?.items)
+        unless_unknown(api.list(&params).await).context("list events")
     }
 }
 
@@ -261,7 +261,7 @@ async fn own_ledger(
     }
 }
 
-/// What a cluster says that knows our kinds, to somebody who may read them. Others have no ladders to tell of.
+/// What a cluster says that knows the kind, to somebody who may read it. For others the account has nothing to tell of it.
 fn unless_unknown<K: Clone>(listed: kube::Result<ObjectList<K>>) -> kube::Result<Vec<K>> {
     match listed {
         Ok(list) => Ok(list.items),

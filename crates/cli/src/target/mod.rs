@@ -130,7 +130,9 @@ pub fn read(words: &[String]) -> anyhow::Result<Named> {
 const FORM: &str = "KIND/NAME, such as pod/web or deployment/web";
 
 fn one(text: &str) -> anyhow::Result<Target> {
-    let Some((kind, name)) = text.split_once('/').filter(|(_, name)| !name.is_empty()) else {
+    // a name goes into the path of a URL
+    let is_name = |name: &str| !name.is_empty() && !name.contains('/');
+    let Some((kind, name)) = text.split_once('/').filter(|(_, name)| is_name(name)) else {
         bail!("{text:?}: name the target as {FORM}");
     };
     let Some(kind) = TargetKind::read(kind) else {
@@ -191,6 +193,7 @@ mod tests {
         for (text, says) in [
             ("web", "KIND/NAME"),
             ("pod/", "KIND/NAME"),
+            ("pod/a/log", "KIND/NAME"),
             ("service/a", "one of pod, cronjob, daemonset"),
             ("deployment.batch/a", "one of pod"),
             ("pod a deploy/b", "write all as KIND/NAME"),
