@@ -1,9 +1,10 @@
 //! The process that holds a data directory: an engine, or the agent of a further node.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -45,8 +46,18 @@ impl Holder {
 
     /// Waits until it has ended.
     pub fn wait(&self) -> anyhow::Result<()> {
+        self.poll(None)
+    }
+
+    /// The same, for so long only. A signal begins the time anew.
+    pub fn wait_at_most(&self, limit: Duration) -> anyhow::Result<()> {
+        let limit = Timespec::try_from(limit).context("a limit that is too long")?;
+        self.poll(Some(&limit))
+    }
+
+    fn poll(&self, limit: Option<&Timespec>) -> anyhow::Result<()> {
         loop {
-            match poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None) {
+            match poll(&mut [PollFd::new(&self.process, PollFlags::IN)], limit) {
                 Ok(_) => return Ok(()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => {

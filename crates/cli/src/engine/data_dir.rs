@@ -18,15 +18,21 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rekindle_api::auth::write_private;
+
+use crate::holder::Holder;
 
 /// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in 108 bytes.
 pub const RUN_ROOT: &str = "/run/rekindle";
 
 /// The folder for keys in the data directory.
 pub const PKI: &str = "pki";
+
+/// How long an engine that was killed may take to be gone.
+const HOLDER_DIES_WITHIN: Duration = Duration::from_secs(1);
 
 /// A data directory that this process holds.
 #[derive(Debug)]
@@ -38,13 +44,20 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Creates the folder when it is absent and takes its lock.
+    /// Creates the folder when it is absent and takes its lock. A holder that was killed a moment ago is waited for.
     pub fn hold(path: &Path) -> anyhow::Result<Self> {
         create_private(path)?;
         let path =
             path.canonicalize().with_context(|| format!("data directory {}", path.display()))?;
         let mut lock = open_lock(&path)?;
-        match lock.try_lock() {
+        let mut locked = lock.try_lock();
+        if matches!(locked, Err(TryLockError::WouldBlock)) {
+            if let Ok(Some(holder)) = Holder::find(&path) {
+                holder.wait_at_most(HOLDER_DIES_WITHIN)?;
+            }
+            locked = lock.try_lock();
+        }
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!(
                 "data directory {} is held by another engine (pid {}): end it with `rekindle down --data-dir {}`, or \
@@ -191,5 +204,31 @@ mod tests {
         drop(held);
         assert_eq!(holder(dir.path()).unwrap(), None);
         assert_eq!(DataDir::hold(dir.path()).unwrap().engine_id(), id);
+    }
+
+    #[test]
+    fn a_holder_that_is_about_to_be_gone_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("engine.lock");
+        // it holds the lock until its input ends
+        let mut holder = std::process::Command::new("flock");
+        let holder = holder
+            .arg("-F")
+            .arg(&lock)
+            .arg("sh")
+            .args(["-c", "echo $$ > $0; echo; cat"])
+            .arg(&lock);
+        let holder =
+            holder.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut holder = holder.spawn().unwrap();
+        let mut held = String::new();
+        let mut told = std::io::BufReader::new(holder.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut told, &mut held).unwrap();
+        assert!(super::holder(dir.path()).unwrap().is_some());
+        let input = holder.stdin.take().unwrap();
+        let ends = std::thread::spawn(move || drop(input));
+        DataDir::hold(dir.path()).unwrap();
+        ends.join().unwrap();
+        holder.wait().unwrap();
     }
 }
