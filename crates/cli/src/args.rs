@@ -211,7 +211,7 @@ pub struct Access {
     /// The namespace [default: that of the kubeconfig's context, or default]
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// The kubeconfig [default: KUBECONFIG, or that of the data directory]
+    /// The kubeconfig [default: KUBECONFIG; as a plugin of kubectl then ~/.kube/config; or that of the data directory]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig [default: its current one]
@@ -301,10 +301,13 @@ pub struct Restart {
     /// Why; shown in the pod's events
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// The request's name: asked for again under the same name, the restart is not done twice. Of several pods, each
-    /// request gets the pod's name added
+    /// The request's name: asked for again under the same name, the restart of the same pod is not done twice while the request is
+    /// kept (--ttl). Of several pods, each request gets the pod's name added
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// How long the request is kept when it is over, such as 1h [default: 10m]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub ttl: Option<std::time::Duration>,
     /// Return when it is done, with exit code 1 when it could not be; several pods are always waited for
     #[arg(long)]
     pub wait: bool,

@@ -9,6 +9,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use support::{Engine, TIMEOUT, rekindle, text};
 
@@ -24,6 +25,16 @@ spec:
     spec:
       terminationGracePeriodSeconds: 1
       containers: [{name: app, image: localhost/demo, args: [signal]}]
+";
+
+/// A pod that looks as if it were one of theirs, and that no node takes.
+const WAITING: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: waiting, labels: {app: shop}}
+spec:
+  nodeSelector: {kept-for: nobody}
+  containers: [{name: app, image: localhost/demo, args: [signal]}]
 ";
 
 /// The restarts of each pod's container.
@@ -80,6 +91,12 @@ fn a_deployment_is_restarted_pod_by_pod_and_once_by_name() {
     assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [2, 2, 2]);
     run(&engine, &["node/node-1", "--reason", "a test"]);
     assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [3, 3, 3]);
+
+    engine.apply(WAITING);
+    engine.kubectl(&["wait", "--for=condition=PodScheduled=false", "pod/waiting", TIMEOUT]);
+    let said = run(&engine, &["-l", "app=shop", "--rung", "container"]);
+    assert!(said.contains("pod/waiting: passed over, it is not on a node yet"), "{said}");
+    assert_eq!(said.matches("is ready").count(), 3, "the others are restarted: {said}");
 
     let nothing = run(&engine, &["-l", "app=absent"]);
     assert!(nothing.contains("no pods to restart"), "{nothing}");
@@ -159,4 +176,17 @@ fn kubectl_restart_and_kubectl_why_are_this_binary_by_another_name() {
     assert!(account.contains("all 3 pods are well"), "{account}");
     said(&["restart", "deploy/shop", "--rung", "container", TIMEOUT]);
     assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [1, 1, 1]);
+
+    // without KUBECONFIG they mean the cluster that kubectl means, and the program by its own name the engine's
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join(".kube")).unwrap();
+    std::fs::copy(engine.kubeconfig(), home.path().join(".kube/config")).unwrap();
+    let why = |command: &mut Command| {
+        let command = command.args(["deploy/shop", "--data-dir"]).arg(home.path());
+        command.env("HOME", home.path()).env_remove("KUBECONFIG").output().unwrap()
+    };
+    let of_plugin = why(&mut Command::new(folder.path().join("kubectl-why")));
+    assert!(text(&of_plugin.stdout).contains("all 3 pods are well"), "{of_plugin:?}");
+    let of_program = text(&why(rekindle().arg("why")).stderr);
+    assert!(of_program.contains("start an engine with `rekindle up`"), "{of_program}");
 }

@@ -22,6 +22,15 @@ pub struct Lookup {
 }
 
 impl Lookup {
+    /// An object as lines name it: with its namespace when that is not the command's, as on a node.
+    pub fn name_of(&self, object: &impl ResourceExt) -> String {
+        let name = object.name_any();
+        match object.namespace() {
+            Some(namespace) if namespace != self.namespace => format!("{namespace}/{name}"),
+            Some(_) | None => name,
+        }
+    }
+
     /// One object of the namespace.
     pub async fn object<K>(&self, kind: TargetKind, name: &str) -> anyhow::Result<K>
     where

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use rekindle_api::http::SystemClock;
@@ -14,8 +16,8 @@ use crate::output;
 use crate::target::Lookup;
 
 /// Shows what would be asked for.
-pub(super) fn show(request: &PodRestart) {
-    output::tell(format!("{} would be asked for (client dry run)", words(request)));
+pub(super) fn show(lookup: &Lookup, request: &PodRestart) {
+    output::tell(format!("{} would be asked for (client dry run)", words(lookup, request)));
 }
 
 /// Tells what would become of each; fails when one would be refused, or cannot be asked about.
@@ -26,7 +28,7 @@ pub(super) async fn look(
     let now = SystemClock::start().now();
     let mut code = ExitCode::SUCCESS;
     for request in requests {
-        let what = words(&request);
+        let what = words(lookup, &request);
         match ahead(&lookup.client, &request, now).await? {
             Ahead::Known(Preview::Goes) => {
                 output::tell(format!("{what} would be carried out (server dry run)"));
@@ -98,46 +100,27 @@ fn asking(request: &PodRestart) -> String {
 }
 
 /// `pod/web-0: a restart of rung Pod`.
-fn words(request: &PodRestart) -> String {
+fn words(lookup: &Lookup, request: &PodRestart) -> String {
     let rung = request.spec.rung();
-    format!("pod/{}: a restart of rung {rung}", request.spec.pod_name)
+    format!("pod/{}: a restart of rung {rung}", pod_of(lookup, request))
+}
+
+/// The pod of a request, as lines name it.
+pub(super) fn pod_of(lookup: &Lookup, request: &PodRestart) -> String {
+    let metadata = ObjectMeta {
+        name: Some(request.spec.pod_name.clone()),
+        namespace: request.namespace(),
+        ..ObjectMeta::default()
+    };
+    lookup.name_of(&Pod { metadata, ..Pod::default() })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Read, Write};
-    use std::net::TcpListener;
-
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use rekindle_types::v1alpha1::PodRestartSpec;
 
+    use super::super::fake_api::{answer, api};
     use super::*;
-
-    /// An API that gives these answers, one to a connection, and then is gone.
-    fn api(answers: Vec<String>) -> kube::Config {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        std::thread::spawn(move || {
-            for answer in answers {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let (mut line, mut length) = (String::new(), 0);
-                while reader.read_line(&mut line).unwrap() > 2 {
-                    if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                        length = value.trim().parse().unwrap();
-                    }
-                    line.clear();
-                }
-                reader.read_exact(&mut vec![0; length]).unwrap();
-                stream.write_all(answer.as_bytes()).unwrap();
-            }
-        });
-        let mut config = kube::Config::new(url.parse().unwrap());
-        config.default_retry = false;
-        // none are needed, and the machine's are not looked for
-        config.root_cert = Some(Vec::new());
-        config
-    }
 
     fn there_already() -> String {
         let status = serde_json::json!({
@@ -149,11 +132,7 @@ mod tests {
             "message": "it is there",
             "code": 409,
         });
-        let body = status.to_string();
-        let length = body.len();
-        format!(
-            "HTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        )
+        answer("409 Conflict", &status)
     }
 
     #[test]

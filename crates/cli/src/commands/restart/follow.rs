@@ -1,6 +1,5 @@
 //! Follows a request until nothing more will happen, and the pod until it is Ready again.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -8,13 +7,15 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::Api;
-use kube::runtime::wait::await_condition;
-use kube::{Client, ResourceExt};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, PodRestartStep};
 
+use super::ahead::pod_of;
+use super::wait::until;
 use crate::output;
+use crate::target::Lookup;
 
 /// How often the sign of life turns.
 const TURN: Duration = Duration::from_millis(120);
@@ -24,8 +25,10 @@ const TURN: Duration = Duration::from_millis(120);
 pub(super) enum Followed {
     /// It was done.
     Done,
-    /// It failed or was refused; the reason was shown.
+    /// It failed; the reason was shown.
     NotDone,
+    /// It was refused; the reason was shown.
+    Refused,
 }
 
 /// Lines on standard output, and on a terminal what is waited for below them.
@@ -45,10 +48,18 @@ impl Screen {
         Self { bar }
     }
 
-    fn line(&self, text: &str) {
+    pub(super) fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::tell(text)),
             None => output::tell(text),
+        }
+    }
+
+    /// What goes wrong meanwhile, on standard error.
+    pub(super) fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::note(text)),
+            None => output::note(text),
         }
     }
 
@@ -58,7 +69,7 @@ impl Screen {
         }
     }
 
-    fn one_done(&self) {
+    pub(super) fn one_done(&self) {
         if let Some(bar) = &self.bar {
             bar.inc(1);
         }
@@ -75,23 +86,27 @@ impl Drop for Screen {
 
 /// Follows the request; with `before`, the pod as it was before, also until the pod is Ready again.
 pub(super) async fn restart(
-    client: &Client,
+    lookup: &Lookup,
     asked: &PodRestart,
     before: Option<&Pod>,
     screen: &Screen,
 ) -> anyhow::Result<Followed> {
-    let pod = &asked.spec.pod_name;
+    let pod = pod_of(lookup, asked);
     let namespace = asked.namespace().unwrap_or_default();
     screen.waiting(format!("restarting pod {pod}"));
-    if ended(&Api::namespaced(client.clone(), &namespace), asked, screen).await?
-        != PodRestartPhase::Succeeded
-    {
-        return Ok(Followed::NotDone);
+    let restarts = Api::namespaced(lookup.client.clone(), &namespace);
+    match ended(&restarts, asked, screen).await? {
+        PodRestartPhase::Succeeded => {}
+        PodRestartPhase::Refused => return Ok(Followed::Refused),
+        PodRestartPhase::Running | PodRestartPhase::Failed | PodRestartPhase::Withdrawn => {
+            return Ok(Followed::NotDone);
+        }
     }
     if let Some(before) = before {
         screen.waiting(format!("until pod {pod} is Ready"));
-        let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
-        let after = await_condition(pods, pod, |now: Option<&Pod>| settled(before, now))
+        let pods: Api<Pod> = Api::namespaced(lookup.client.clone(), &namespace);
+        let is_settled = |now: Option<&Pod>| settled(before, now);
+        let after = until(pods, &asked.spec.pod_name, screen, is_settled)
             .await
             .with_context(|| format!("watch pod {pod:?}"))?;
         if after.as_ref().is_none_or(|after| after.uid() != before.uid()) {
@@ -111,20 +126,20 @@ async fn ended(
     screen: &Screen,
 ) -> anyhow::Result<PodRestartPhase> {
     let name = asked.name_any();
-    let shown = RefCell::new(BTreeSet::new());
+    let mut shown = BTreeSet::new();
     let is_over = |restart: Option<&PodRestart>| {
         let Some(restart) = restart else { return true };
         let Some(status) = &restart.status else { return false };
         for (key, line) in lines(status) {
-            if shown.borrow_mut().insert(key) {
+            if shown.insert(key) {
                 screen.line(&line);
             }
         }
         status.phase.is_some_and(PodRestartPhase::is_final)
     };
-    let over = await_condition(restarts.clone(), &name, is_over)
+    let over = until(restarts.clone(), &name, screen, is_over)
         .await
-        .with_context(|| format!("watch podrestart {name}"))?;
+        .with_context(|| format!("podrestart {name} goes on, but cannot be watched"))?;
     match over.and_then(|restart| restart.status?.phase) {
         Some(phase) => Ok(phase),
         None => bail!("podrestart {name} was deleted before it was done"),

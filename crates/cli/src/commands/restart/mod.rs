@@ -1,11 +1,16 @@
 //! `rekindle restart`: a PodRestart for each pod of a target, one after the other, and how it goes.
 
 mod ahead;
+#[cfg(test)]
+mod fake_api;
 mod follow;
 mod rollback;
 mod select;
+mod wait;
 
+use std::cell::Cell;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Pod;
@@ -18,6 +23,7 @@ use crate::args::{DryRunArg, Restart, RungArg};
 use crate::target::Lookup;
 use crate::{client, output};
 use follow::{Followed, Screen};
+use select::{Selected, Selection};
 
 /// The code of timeout(1), for a restart that goes on after the command gave up waiting.
 const TIMED_OUT: u8 = 124;
@@ -26,24 +32,28 @@ const TIMED_OUT: u8 = 124;
 pub fn run(args: &Restart) -> anyhow::Result<ExitCode> {
     client::block_on(async {
         let lookup = client::connect_to(&args.access).await?;
-        let work = restart(args, &lookup);
-        match args.timeout {
+        let left = Cell::new(0);
+        let work = restart(args, &lookup, &left);
+        let done = match args.timeout {
             None => work.await,
-            Some(limit) => match tokio::time::timeout(limit, work).await {
-                Ok(done) => done,
-                Err(_elapsed) => {
-                    let limit = humantime::format_duration(limit);
-                    output::note(format!(
-                        "rekindle: not done within {limit}; what was asked for goes on"
-                    ));
-                    Ok(ExitCode::from(TIMED_OUT))
-                }
-            },
+            Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_elapsed| {
+                let limit = humantime::format_duration(limit);
+                output::note(format!(
+                    "rekindle: not done within {limit}; what was asked for goes on"
+                ));
+                Ok(ExitCode::from(TIMED_OUT))
+            }),
+        };
+        // they end with success when none is left
+        if let left @ 1.. = left.get() {
+            output::note(format!("rekindle: the {left} pods after it are left alone"));
         }
+        done
     })
 }
 
-async fn restart(args: &Restart, lookup: &Lookup) -> anyhow::Result<ExitCode> {
+/// `left` tells how many pods nothing is asked for while one is restarted.
+async fn restart(args: &Restart, lookup: &Lookup, left: &Cell<usize>) -> anyhow::Result<ExitCode> {
     let pods = select::pods(args, lookup).await?;
     let together = match pods.len() {
         0 => {
@@ -53,64 +63,72 @@ async fn restart(args: &Restart, lookup: &Lookup) -> anyhow::Result<ExitCode> {
         1 => Together::Alone,
         _ => Together::OneByOne,
     };
+    let requests = pods.iter().map(|selected| request(args, &selected.pod, together));
     match args.dry_run {
         DryRunArg::None => {}
         DryRunArg::Client => {
-            for pod in &pods {
-                ahead::show(&request(args, pod, together));
-            }
+            requests.for_each(|request| ahead::show(lookup, &request));
             return Ok(ExitCode::SUCCESS);
         }
-        DryRunArg::Server => {
-            let requests = pods.iter().map(|pod| request(args, pod, together));
-            return ahead::look(lookup, requests).await;
-        }
+        DryRunArg::Server => return ahead::look(lookup, requests).await,
     }
-    carry_out(args, lookup, &pods, together).await
-}
-
-/// Asks for the restarts, one after the other.
-async fn carry_out(
-    args: &Restart,
-    lookup: &Lookup,
-    pods: &[Pod],
-    together: Together,
-) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(pods.len());
-    for (place, pod) in pods.iter().enumerate() {
-        let request = request(args, pod, together);
-        let name = pod.name_any();
-        let restarts: Api<PodRestart> =
-            Api::namespaced(lookup.client.clone(), &pod.namespace().unwrap_or_default());
-        let (asked, before) = match ask(args, &restarts, &request).await? {
-            Asked::Now(restart) => (restart, pod.clone()),
-            // its containers may be those after the restart already
-            Asked::Before(restart) => (restart, Pod { status: None, ..pod.clone() }),
-        };
-        if !args.wait && together == Together::Alone {
-            break;
-        }
-        let before = match (together, args.rung) {
-            (Together::Alone, _) => None,
-            // done means that the new pod is ready
-            (Together::OneByOne, RungArg::Recreate | RungArg::Reschedule | RungArg::Rollback) => {
-                None
+    for (place, selected) in pods.iter().enumerate() {
+        left.set(pods.len() - place - 1);
+        match one(args, lookup, selected, together, &screen).await? {
+            Followed::Done => {}
+            Followed::NotDone | Followed::Refused => {
+                if together == Together::OneByOne {
+                    let pod = lookup.name_of(&selected.pod);
+                    output::note(format!("rekindle: pod {pod} was not restarted"));
+                }
+                return Ok(ExitCode::FAILURE);
             }
-            (Together::OneByOne, RungArg::Container | RungArg::Containers | RungArg::Pod) => {
-                Some(&before)
-            }
-        };
-        let followed = follow::restart(&lookup.client, &asked, before, &screen).await?;
-        if followed == Followed::NotDone {
-            if let left @ 1.. = pods.len() - place - 1 {
-                output::note(format!(
-                    "rekindle: pod {name} was not restarted: the {left} after it are left alone"
-                ));
-            }
-            return Ok(ExitCode::FAILURE);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for the restart of a pod and follows it. One of a group that has ended or is gone by now is passed over.
+async fn one(
+    args: &Restart,
+    lookup: &Lookup,
+    selected: &Selected,
+    together: Together,
+    screen: &Screen,
+) -> anyhow::Result<Followed> {
+    let pod = &selected.pod;
+    let request = request(args, pod, together);
+    let (asked, before) = match ask(args, lookup, &request).await? {
+        Asked::Now(restart) => (restart, pod.clone()),
+        // its containers may be those after the restart already
+        Asked::Before(restart) => (restart, Pod { status: None, ..pod.clone() }),
+    };
+    if !args.wait && together == Together::Alone {
+        return Ok(Followed::Done);
+    }
+    let before = match (together, args.rung) {
+        (Together::Alone, _) => None,
+        // done means that the new pod is ready
+        (Together::OneByOne, RungArg::Recreate | RungArg::Reschedule | RungArg::Rollback) => None,
+        (Together::OneByOne, RungArg::Container | RungArg::Containers | RungArg::Pod) => {
+            Some(&before)
+        }
+    };
+    let followed = follow::restart(lookup, &asked, before, screen).await?;
+    match (followed, selected.by) {
+        (Followed::Refused, Selection::Group) => {
+            let passed_over = select::passed_over_now(args.rung, lookup, pod).await?;
+            Ok(passed_over.map_or(followed, |line| {
+                screen.line(&line);
+                screen.one_done();
+                Followed::Done
+            }))
+        }
+        (Followed::Refused, Selection::Name) | (Followed::Done | Followed::NotDone, _) => {
+            Ok(followed)
+        }
+    }
 }
 
 /// Whether others are restarted by the same command.
@@ -129,11 +147,9 @@ enum Asked {
 }
 
 /// Creates the request, or finds the one that was created under its name before.
-async fn ask(
-    args: &Restart,
-    restarts: &Api<PodRestart>,
-    request: &PodRestart,
-) -> anyhow::Result<Asked> {
+async fn ask(args: &Restart, lookup: &Lookup, request: &PodRestart) -> anyhow::Result<Asked> {
+    let namespace = request.namespace().unwrap_or_default();
+    let restarts: Api<PodRestart> = Api::namespaced(lookup.client.clone(), &namespace);
     let pod = &request.spec.pod_name;
     let asking = || format!("ask for a restart of pod {pod:?}");
     let asked = match (restarts.create(&PostParams::default(), request).await, &args.name) {
@@ -144,23 +160,34 @@ async fn ask(
             if !asks_for_the_same(&there, request) {
                 bail!("{}", other_there(&name));
             }
-            output::tell(format!("podrestart.rekindle.dev/{name} unchanged"));
+            output::tell(format!("podrestart.rekindle.dev/{} unchanged", lookup.name_of(&there)));
             return Ok(Asked::Before(there));
         }
         (Err(error), _) => return Err(error).with_context(asking),
     };
-    let name = asked.name_any();
-    output::tell(format!("podrestart.rekindle.dev/{name} created"));
+    output::tell(format!("podrestart.rekindle.dev/{} created", lookup.name_of(&asked)));
     Ok(Asked::Now(asked))
 }
 
-/// What makes a request of the same name the same request.
+/// What makes a request of the same name the same request. A new pod of the same name is another pod, unless it is what the request
+/// that is there has led to.
 fn asks_for_the_same(there: &PodRestart, request: &PodRestart) -> bool {
-    (&there.spec.pod_name, there.spec.rung) == (&request.spec.pod_name, request.spec.rung)
+    let asked = |restart: &PodRestart| {
+        let spec = &restart.spec;
+        (spec.pod_name.clone(), spec.rung(), spec.grace_period_seconds)
+    };
+    let replacement = there.status.as_ref().and_then(|status| status.replacement.as_ref());
+    let new_pod = replacement.and_then(|replacement| replacement.new_pod_uid.as_ref());
+    let pod = request.spec.pod_uid.as_ref();
+    let is_of_pod = there.spec.pod_uid.as_ref().is_none_or(|uid| Some(uid) == pod)
+        || new_pod.is_some_and(|uid| Some(uid) == pod);
+    is_of_pod && asked(there) == asked(request)
 }
 
 fn other_there(name: &str) -> String {
-    format!("podrestart {name} is there already and asks for something else")
+    format!(
+        "podrestart {name} is there already and asks for something else, or for an earlier pod of that name: give another --name"
+    )
 }
 
 fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
@@ -191,8 +218,109 @@ fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
             refresh: None,
             reason: args.reason.clone(),
             grace_period_seconds: args.grace_period.map(i64::from),
+            ttl_seconds_after_finished: args.ttl.map(seconds),
             ..Default::default()
         },
         ..Default::default()
+    }
+}
+
+/// What is left of a second is one.
+fn seconds(length: Duration) -> i64 {
+    let seconds = length.as_secs().saturating_add(u64::from(length.subsec_nanos() > 0));
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use kube::Client;
+    use serde_json::json;
+
+    use super::fake_api::{answer, api};
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn restart(spec: serde_json::Value, status: serde_json::Value) -> PodRestart {
+        serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec, "status": status}))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_request_of_the_same_name_is_the_same_when_it_asks_the_same_of_the_same_pod() {
+        let asked =
+            json!({"podName": "web-0", "podUID": "1", "rung": "Pod", "gracePeriodSeconds": 5});
+        let request = restart(asked.clone(), json!({}));
+        let led_to = |uid: &str| {
+            json!({"replacement": {"step": "Starting", "since": "2026-11-21T11:55:00Z", "podUID": "0", "nodeName": "n",
+                "newPodName": "web-0", "newPodUID": uid}})
+        };
+        // (the request that is there, its status, whether it is the same)
+        for (other, status, is_same) in [
+            (json!({}), json!({}), true),
+            (json!({"podUID": null}), json!({}), true),
+            (json!({"podUID": "0"}), json!({}), false),
+            (json!({"podUID": "0"}), led_to("1"), true),
+            (json!({"podUID": "0"}), led_to("2"), false),
+            (json!({"podName": "web-1"}), json!({}), false),
+            (json!({"rung": "Container"}), json!({}), false),
+            (json!({"gracePeriodSeconds": 6}), json!({}), false),
+            (json!({"gracePeriodSeconds": null}), json!({}), false),
+            (json!({"reason": "another word for it"}), json!({}), true),
+        ] {
+            let mut there = asked.clone();
+            there.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+            let there = restart(there, status);
+            assert_eq!(asks_for_the_same(&there, &request), is_same, "{other}");
+        }
+    }
+
+    fn args() -> Restart {
+        match Cli::parse_from(["rekindle", "restart", "deploy/web"]).command {
+            Command::Restart(restart) => restart,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_of_a_group_that_ended_meanwhile_is_passed_over_and_one_that_was_named_is_not() {
+        let refused = json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart",
+            "metadata": {"name": "web-a-1", "namespace": "shop"}, "spec": {"podName": "web-a"},
+            "status": {"phase": "Refused"}});
+        let list = json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestartList",
+            "metadata": {"resourceVersion": "7"}, "items": [refused]});
+        let pod = |uid: &str, phase: &str| {
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-a", "namespace": "shop", "uid": uid},
+                "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": phase}})
+        };
+        let gone = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound",
+            "message": "it is not there", "code": 404});
+        let now = |body: &serde_json::Value| vec![answer("200 OK", body)];
+        // (how it was chosen, how it is by now, what comes of it)
+        for (by, now, expected) in [
+            (Selection::Group, now(&pod("1", "Succeeded")), Followed::Done),
+            (Selection::Group, now(&pod("2", "Running")), Followed::Done),
+            (Selection::Group, vec![answer("404 Not Found", &gone)], Followed::Done),
+            (Selection::Group, now(&pod("1", "Running")), Followed::Refused),
+            (Selection::Name, vec![], Followed::Refused),
+        ] {
+            let answers = vec![answer("201 Created", &refused), answer("200 OK", &list)];
+            let config = api(answers.into_iter().chain(now).collect());
+            let followed = client::block_on(async {
+                let client = Client::try_from(config)?;
+                let lookup = Lookup { client, namespace: "shop".to_owned() };
+                let pod = serde_json::from_value(pod("1", "Running"))?;
+                let selected = Selected { pod, by };
+                one(&args(), &lookup, &selected, Together::OneByOne, &Screen::new(2)).await
+            });
+            assert_eq!(followed.unwrap(), expected, "{by:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_kept_for_whole_seconds() {
+        for (length, expected) in [(0, 0), (1, 1), (1000, 1), (1001, 2), (3_600_000, 3600)] {
+            assert_eq!(seconds(Duration::from_millis(length)), expected, "{length}");
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::api::{Api, ListParams};
 use rekindle_types::pod_annotations::is_mirror;
 
 use super::rollback;
@@ -14,21 +14,39 @@ use crate::output;
 use crate::target::{self, Lookup, Named, Target, TargetKind};
 use rekindle_types::owners::is_controlled_by;
 
-/// Each pod once, in the order of the targets and of their names. Of a group, pods that have ended or are being deleted are
-/// passed over and named; a pod that is a target by itself is left to the API's answer.
-pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Pod>> {
+/// A pod to restart.
+pub(super) struct Selected {
+    /// It.
+    pub(super) pod: Pod,
+    /// How it came to be one.
+    pub(super) by: Selection,
+}
+
+/// How a pod was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Selection {
+    /// It is a target by itself.
+    Name,
+    /// It belongs to a target, or has the labels.
+    Group,
+}
+
+/// Each pod once, in the order of the targets and of their names. Of a group, pods that have ended, are being deleted or are on no node
+/// yet are passed over and named; a pod that is a target by itself is left to the API's answer.
+pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Selected>> {
     if args.all_namespaces {
         bail!(
             "a restart in all namespaces at once is not offered, for one wrong label would end everything: give -n NAMESPACE, or \
              node/NAME for all pods of one node"
         );
     }
-    let mut pods = Vec::new();
+    let mut pods: Vec<Selected> = Vec::new();
     for target in targets(args, lookup).await? {
         match target {
             Chosen::Pods(found) => pods.extend(of_group(args.rung, lookup, found).await?),
             Chosen::Target(Target { kind: TargetKind::Pod, name }) => {
-                pods.push(lookup.object(TargetKind::Pod, &name).await?);
+                let pod = lookup.object(TargetKind::Pod, &name).await?;
+                pods.push(Selected { pod, by: Selection::Name });
             }
             Chosen::Target(Target { kind: TargetKind::CronJob, name }) => bail!(
                 "cronjob/{name} makes Jobs and has no pods of its own: restart those of one Job, job/NAME"
@@ -40,7 +58,7 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
         }
     }
     let mut seen = BTreeSet::new();
-    pods.retain(|pod| seen.insert(pod.uid()));
+    pods.retain(|selected| seen.insert(selected.pod.uid()));
     Ok(pods)
 }
 
@@ -82,24 +100,47 @@ async fn targets(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Chosen>>
     }
 }
 
-async fn of_group(rung: RungArg, lookup: &Lookup, pods: Vec<Pod>) -> anyhow::Result<Vec<Pod>> {
-    let pods = not_passed_over(rung, pods);
-    match rung {
-        RungArg::Rollback => rollback::one_of_each(&lookup.client, pods).await,
+async fn of_group(rung: RungArg, lookup: &Lookup, pods: Vec<Pod>) -> anyhow::Result<Vec<Selected>> {
+    let tell = |pod: &Pod, why: &str| output::tell(passing_over(lookup, pod, why));
+    let pods = not_passed_over(rung, pods, tell);
+    let pods = match rung {
+        RungArg::Rollback => rollback::one_of_each(&lookup.client, pods).await?,
         RungArg::Container
         | RungArg::Containers
         | RungArg::Pod
         | RungArg::Recreate
-        | RungArg::Reschedule => Ok(pods),
-    }
+        | RungArg::Reschedule => pods,
+    };
+    Ok(pods.into_iter().map(|pod| Selected { pod, by: Selection::Group }).collect())
 }
 
-fn not_passed_over(rung: RungArg, pods: Vec<Pod>) -> Vec<Pod> {
+/// Why a pod of a group that was to be restarted is to be passed over as it is now.
+pub(super) async fn passed_over_now(
+    rung: RungArg,
+    lookup: &Lookup,
+    pod: &Pod,
+) -> anyhow::Result<Option<String>> {
+    let name = pod.name_any();
+    let api: Api<Pod> =
+        Api::namespaced(lookup.client.clone(), &pod.namespace().unwrap_or_default());
+    let now = api.get_opt(&name).await.with_context(|| format!("read pod {name:?}"))?;
+    let why = match now.filter(|now| now.uid() == pod.uid()) {
+        None => Some("it is gone"),
+        Some(now) => passed_over(rung, &now),
+    };
+    Ok(why.map(|why| passing_over(lookup, pod, why)))
+}
+
+fn passing_over(lookup: &Lookup, pod: &Pod, why: &str) -> String {
+    format!("pod/{}: passed over, {why}", lookup.name_of(pod))
+}
+
+fn not_passed_over(rung: RungArg, pods: Vec<Pod>, tell: impl Fn(&Pod, &str)) -> Vec<Pod> {
     let mut kept = Vec::new();
     for pod in pods {
         match passed_over(rung, &pod) {
             None => kept.push(pod),
-            Some(why) => output::tell(format!("pod/{}: passed over, {why}", pod.name_any())),
+            Some(why) => tell(&pod, why),
         }
     }
     kept.sort_by_key(|pod| (pod.namespace(), pod.name_any()));
@@ -117,10 +158,13 @@ fn passed_over(rung: RungArg, pod: &Pod) -> Option<&'static str> {
     if rung == RungArg::Reschedule && is_controlled_by(&pod.metadata, "DaemonSet") {
         return Some("it is of a DaemonSet and has no other node");
     }
-    match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
-        Some("Succeeded" | "Failed") => Some("it has ended"),
-        Some(_) | None => None,
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    if matches!(phase, Some("Succeeded" | "Failed")) {
+        return Some("it has ended");
     }
+    // a rollback concerns its Deployment, and that a pod finds no node may be what it is for
+    let is_placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    (!is_placed && rung != RungArg::Rollback).then_some("it is not on a node yet")
 }
 
 fn makes_a_new_pod(rung: RungArg) -> bool {
@@ -132,6 +176,8 @@ fn makes_a_new_pod(rung: RungArg) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use serde_json::json;
 
     use super::*;
@@ -139,35 +185,49 @@ mod tests {
     #[test]
     fn pods_that_cannot_be_restarted_are_passed_over_and_the_rest_comes_in_order() {
         let pods = [
-            json!({"metadata": {"name": "b", "namespace": "n"}}),
-            json!({"metadata": {"name": "a", "namespace": "n"}, "status": {"phase": "Running"}}),
-            json!({"metadata": {"name": "done"}, "status": {"phase": "Succeeded"}}),
-            json!({"metadata": {"name": "going", "deletionTimestamp": "2026-11-21T12:00:00Z"}}),
+            json!({"metadata": {"name": "b", "namespace": "n"}, "spec": on_a_node()}),
+            json!({"metadata": {"name": "a", "namespace": "n"}, "spec": on_a_node(), "status": {"phase": "Running"}}),
+            json!({"metadata": {"name": "done"}, "spec": on_a_node(), "status": {"phase": "Succeeded"}}),
+            json!({"metadata": {"name": "going", "deletionTimestamp": "2026-11-21T12:00:00Z"}, "spec": on_a_node()}),
+            json!({"metadata": {"name": "waits", "namespace": "n"}, "spec": {"containers": []}, "status": {"phase": "Pending"}}),
         ];
         let pods = pods.map(|pod| serde_json::from_value(pod).unwrap()).to_vec();
-        let pods = not_passed_over(RungArg::Pod, pods);
-        let names: Vec<String> = pods.iter().map(ResourceExt::name_any).collect();
+        let told = RefCell::new(Vec::new());
+        let tell =
+            |pod: &Pod, why: &str| told.borrow_mut().push(format!("{} {why}", pod.name_any()));
+        let kept = not_passed_over(RungArg::Pod, pods.clone(), tell);
+        let names: Vec<String> = kept.iter().map(ResourceExt::name_any).collect();
         assert_eq!(names, ["a", "b"]);
+        let all =
+            ["done it has ended", "going it is being deleted", "waits it is not on a node yet"];
+        assert_eq!(*told.borrow(), all);
+        let kept = not_passed_over(RungArg::Rollback, pods, |_, _| {});
+        let names: Vec<String> = kept.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, ["a", "b", "waits"], "it may be what the rollback is for");
+    }
+
+    fn on_a_node() -> serde_json::Value {
+        json!({"nodeName": "node-1", "containers": []})
     }
 
     #[test]
     fn a_pod_that_only_its_node_can_replace_does_not_stop_the_others() {
-        let mirror = json!({"metadata": {
+        let mirror = json!({"spec": on_a_node(), "metadata": {
             "name": "a", "annotations": {"kubernetes.io/config.mirror": "x"},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": true}],
         }});
-        let of_daemon_set = json!({"metadata": {
+        let of_daemon_set = json!({"spec": on_a_node(), "metadata": {
             "name": "b",
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true}],
         }});
-        let other = json!({"metadata": {"name": "c"}});
+        let other = json!({"spec": on_a_node(), "metadata": {"name": "c"}});
         let pods = [mirror, of_daemon_set, other].map(|pod| serde_json::from_value(pod).unwrap());
         for (rung, expected) in [
             (RungArg::Pod, vec!["a", "b", "c"]),
             (RungArg::Recreate, vec!["b", "c"]),
             (RungArg::Reschedule, vec!["c"]),
         ] {
-            let kept = not_passed_over(rung, pods.to_vec());
+            let kept = not_passed_over(rung, pods.to_vec(), |_, _| {});
             let names: Vec<String> = kept.iter().map(ResourceExt::name_any).collect();
             assert_eq!(names, expected, "{rung:?}");
         }
