@@ -11,6 +11,7 @@ mod rollback;
 mod successor;
 
 pub use preview::{Preview, preview};
+pub use replace::no_other_node;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -332,6 +333,11 @@ pub fn still_held(restart: &PodRestart, why: &str, now: Tick) -> Option<Write> {
 /// The ladder that asked does not any more, and nothing was begun.
 pub fn withdraw(restart: &PodRestart, why: String, now: Tick) -> Write {
     finish(restart, PodRestartPhase::Withdrawn, why, now)
+}
+
+/// What held it back lasts too long for the ladder that asked.
+pub fn give_up(restart: &PodRestart, why: String, now: Tick) -> Write {
+    finish(restart, PodRestartPhase::Failed, why, now)
 }
 
 fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Tick) -> Write {

@@ -48,6 +48,7 @@ impl<'a> Decider<'a> {
             failures,
             elsewhere: None,
             node_says: self.situation.peers.node_says.as_deref(),
+            given_up: None,
         };
         if self.is_exhausted() {
             let left = sentence::nothing_left(policy, &self.draft.ledger);
@@ -104,6 +105,10 @@ impl<'a> Decider<'a> {
                 story.elsewhere = Some(trouble);
             }
             Correlation::OfRevision(revision) => common = Some(revision),
+        }
+        story.given_up = self.given_up().map(|(_, why)| why);
+        if story.given_up.is_some() {
+            from = Rung::Rollback;
         }
         let rollback = self.situation.rollback;
         let choice = choose(policy, Attempts::of(&self.draft.ledger), rollback, from, failures);
@@ -180,7 +185,9 @@ impl<'a> Decider<'a> {
         };
         let mut asked = ledger.decisions.iter().flatten().rev();
         let last = asked.find_map(|decision| decision.pod_restart.as_deref());
-        let nothing_done = last.is_some_and(|name| self.requests.ended_nothing(name));
+        let nothing_done = last.is_some_and(|name| {
+            self.requests.ended_nothing(name) || self.requests.given_up(name).is_some()
+        });
         if !nothing_done && self.on_its_way().is_none() {
             self.draft.ledger.in_vain = self.draft.ledger.in_vain.max(Some(rung));
         }
@@ -283,17 +290,6 @@ impl<'a> Decider<'a> {
                 self.observe_with(Excuse::Running(Started::AnyTime));
             }
             CarriedOutBy::Operator => {}
-        }
-    }
-
-    /// A budget or the lack of another node holds the pod's replacement back: said in the ledger; the event is the request's.
-    pub(crate) fn note_held_request(&mut self) {
-        let Some((request, why)) = self.requests.held() else { return };
-        let rung = request.spec.rung();
-        let name = request.metadata.name.as_deref().unwrap_or_default();
-        let message = sentence::held_request(rung, name, why);
-        if self.draft.ledger.message.as_deref() != Some(draft::cut(&message)) {
-            self.draft.hold(HoldReason::Eviction, &message);
         }
     }
 

@@ -24,12 +24,15 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     let policy = situation.policy.without(view.impossible);
     let situation = &Situation { policy: &policy, ..*situation };
     let draft = Draft::of(situation.ledger, situation.now);
-    match view.course {
-        Course::Over => draft.finish(),
-        Course::Open => {
-            let requests = Requests::of(situation.now, view.uid, situation.restarts);
-            Decider { situation, view, requests, draft }.run()
+    let requests = Requests::of(situation.now, view.uid, situation.restarts);
+    let course = view.course;
+    let mut decider = Decider { situation, view, requests, draft };
+    match course {
+        Course::Over => {
+            decider.note_eviction();
+            decider.draft.finish()
         }
+        Course::Open => decider.run(),
     }
 }
 
@@ -64,19 +67,20 @@ impl<'a> Decider<'a> {
             return self.draft.finish();
         }
         self.observe();
-        if self.view.has_begun() {
-            self.draft.prune(self.situation.policy.window);
-        }
+        self.prune();
         self.take_back_withdrawn();
         if !failures.is_empty() {
             self.respond(&failures);
         } else if let Some(rung) = self.draft.ledger.held_rung {
             self.retry_held(rung);
+        } else if let Some((rung, why)) = self.given_up() {
+            self.answer_given_up(rung, why);
         } else if let Some(stuck) = &stuck {
             self.answer_stuck(stuck);
         } else if no_sandbox {
             self.answer_no_sandbox();
         }
+        self.prune(); // it may go on again
         self.note_held_request();
         self.ask_again();
         self.fail_pod();
@@ -88,6 +92,13 @@ impl<'a> Decider<'a> {
         stability::follow(&mut self.draft, &self.view, policy, undisturbed, now);
         self.date_next_attempt();
         self.draft.finish()
+    }
+
+    /// Drops what has left the window, unless that stands still.
+    fn prune(&mut self) {
+        if self.view.has_begun() && !self.window_stands_still() {
+            self.draft.prune(self.situation.policy.window);
+        }
     }
 
     /// The ledger may speak of an earlier pod of the same name: its attempts go on, its counts do not. True when it speaks of

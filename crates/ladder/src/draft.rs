@@ -159,8 +159,16 @@ impl Draft {
 
     /// The generation of the ladder that a condition speaks of.
     pub(crate) fn condition_generation(&self, type_: &str) -> Option<i64> {
-        let mut conditions = self.ledger.conditions.iter().flatten();
-        conditions.find(|c| c.type_ == type_)?.observed_generation
+        self.condition_of(type_)?.observed_generation
+    }
+
+    /// Since when a condition has held, or has not.
+    pub(crate) fn condition_since(&self, type_: &str) -> Option<Tick> {
+        self.condition_of(type_).map(|condition| Tick::from(&condition.last_transition_time))
+    }
+
+    fn condition_of(&self, type_: &str) -> Option<&Condition> {
+        self.ledger.conditions.iter().flatten().find(|c| c.type_ == type_)
     }
 
     /// Sets a condition; one that never held is not noted as not holding.

@@ -47,6 +47,7 @@ mod draft;
 mod evidence;
 mod failures;
 mod going_on;
+mod held_request;
 mod identity;
 mod limits;
 mod lookup;

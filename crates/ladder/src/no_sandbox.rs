@@ -51,8 +51,17 @@ impl Decider<'_> {
         }
         let node_says = peers.node_says.as_deref();
         let tried = Attempts(&tried);
-        let story =
-            Story { now, policy, tried, failure: &failure, failures: 1, elsewhere, node_says };
+        let failure = &failure;
+        let story = Story {
+            now,
+            policy,
+            tried,
+            failure,
+            failures: 1,
+            elsewhere,
+            node_says,
+            given_up: None, // that is answered before
+        };
         match choose(policy, tried, rollback, from, 0).turn {
             Turn::Container(step) | Turn::Above(step) => {
                 let refused = common.filter(|common| self.leave(common, step.rung) != Leave::Given);

@@ -7,7 +7,8 @@
 //! a pod that crashes before all its containers ran has failed, although its PodRestart is still Running.
 //!
 //! A request that replaces the pod ends nothing that is counted: what is evicted is terminating, and its successor begins with
-//! counts of its own. Until then the pod is its request's: nothing else is decided for it.
+//! counts of its own. Until then the pod is its request's: nothing else is decided for it. One that was held back until it was given up has
+//! done nothing either, but it was an attempt: there is no sense in another one.
 
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
@@ -30,6 +31,10 @@ impl<'a> Requests<'a> {
             taken_up.or(r.spec.pod_uid.as_deref()).is_none_or(|uid| uid == pod_uid)
         };
         Self { list: restarts.iter().filter(is_for_pod).copied().collect(), now }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
@@ -84,6 +89,16 @@ impl<'a> Requests<'a> {
     pub(crate) fn ended_nothing(&self, name: &str) -> bool {
         let named = |r: &&&PodRestart| r.metadata.name.as_deref() == Some(name);
         self.list.iter().find(named).is_some_and(|request| request.did_nothing())
+    }
+
+    /// This one was held back until it was given up: when, and why.
+    pub(crate) fn given_up(&self, name: &str) -> Option<(Tick, &'a str)> {
+        let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
+        let status = request.status.as_ref()?;
+        let was_held = status.replacement.as_ref()?.step == ReplacementStep::Held;
+        let has_failed = status.phase == Some(PodRestartPhase::Failed);
+        let at = status.finished_at.as_ref().filter(|_| was_held && has_failed)?;
+        Some((Tick::from(at), status.message.as_deref()?))
     }
 
     /// Those of the ladder that were not needed any more before they were begun, and why.

@@ -30,6 +30,8 @@ pub(crate) struct Story<'a> {
     pub(crate) elsewhere: Option<&'a NodeTrouble>,
     /// What is wrong with the pod's node, as that says itself.
     pub(crate) node_says: Option<&'a str>,
+    /// How the last attempt ended without being begun.
+    pub(crate) given_up: Option<&'a str>,
 }
 
 impl Story<'_> {
@@ -68,6 +70,9 @@ impl Story<'_> {
             (None, Part::Container(_)) => self.so_far_container(&subject),
             (None, Part::Pod) if self.elsewhere.is_some() => subject,
             (None, Part::Pod) => format!("{subject}; nothing in place would help"),
+            (Some(rung), _) if self.given_up.is_some() => {
+                format!("{subject} again; {}", given_up(rung, self.given_up.unwrap_or_default()))
+            }
             (Some(rung), _) => {
                 let ago = self.tried.last(rung).map(|at| self.now.since(at));
                 let ago = match ago.filter(|ago| ago.as_secs() > 0) {
@@ -145,11 +150,7 @@ impl Story<'_> {
 
     /// Nothing is left to try, in these words.
     pub(crate) fn exhausted(&self, left: &str) -> String {
-        let next = match self.policy.on_exhausted {
-            OnExhausted::Hold => BACKOFF_GOES_ON,
-            OnExhausted::Fail => "the pod is ended as Failed",
-        };
-        format!("{}; {left}: {next}", self.so_far())
+        format!("{}; {left}: {}", self.so_far(), after_the_last(self.policy))
     }
 
     /// No restart helps.
@@ -179,6 +180,37 @@ impl Story<'_> {
     /// After the end of the ladder.
     pub(crate) fn still(&self, left: &str) -> String {
         format!("{}; {left}: {BACKOFF_GOES_ON}", self.subject())
+    }
+}
+
+/// What comes after the last rung.
+fn after_the_last(policy: &Policy) -> &'static str {
+    match policy.on_exhausted {
+        OnExhausted::Hold => BACKOFF_GOES_ON,
+        OnExhausted::Fail => "the pod is ended as Failed",
+    }
+}
+
+/// A request was held back until it was given up.
+pub(crate) fn given_up(rung: Rung, why: &str) -> String {
+    format!("{} was {why}", doing(rung))
+}
+
+/// … and the revision before was healthy.
+pub(crate) fn rollback_after(given_up: &str, target: &RollbackTarget) -> String {
+    format!("{given_up}: {}", rolling_back(target))
+}
+
+/// … and nothing is left to try.
+pub(crate) fn exhausted_after(given_up: &str, policy: &Policy, left: &str) -> String {
+    format!("{given_up}; {left}: {}", after_the_last(policy))
+}
+
+/// A request that was held back is not any more.
+pub(crate) fn goes_on(request: Option<(Rung, &str)>) -> String {
+    match request {
+        Some((rung, name)) => format!("{} goes on: evicting (PodRestart {name})", doing(rung)),
+        None => "the restart that was held back has gone on".to_owned(),
     }
 }
 

@@ -18,6 +18,8 @@
 //! restart running | killed | refused | succeeded
 //! user restart NAME            somebody else makes a PodRestart
 //! restart held WORDS           the operator holds it back, as a disruption budget says
+//! restart given-up WORDS       … and gives it up
+//! restart evicting             … or goes on with it
 //! others under-way=N decided=N
 //! crowd namespace=N cluster=N workload=N                     restarts of other ladders' pods, just now
 //! peers failing=N of=N [tried=RUNG] [trial=RUNG] [helped=RUNG]   pods of the revision that fail alike
@@ -149,6 +151,16 @@ impl Player {
                 self.world().peers.node_says = Some((*condition).to_owned());
             }
             ["restart", "held", ..] => self.hold(&rest_from(2)),
+            ["restart", "given-up", ..] => {
+                self.hold(&rest_from(2));
+                self.world().report(PodRestartPhase::Failed);
+            }
+            ["restart", "evicting"] => {
+                self.hold("evicting");
+                let status = self.world().restarts.last_mut().and_then(|r| r.status.as_mut());
+                let replacement = status.and_then(|status| status.replacement.as_mut());
+                replacement.expect("it was taken up").step = ReplacementStep::Evicting;
+            }
             ["restart", step] => self.restart(step),
             ["crowd", options @ ..] => {
                 let options = options_of(options);

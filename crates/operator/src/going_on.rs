@@ -1,14 +1,17 @@
 //! Requests of ladders that a disruption budget or the lack of a node held back ask for room again before they go on: a crowd that waited
-//! for one node would otherwise be evicted together when it comes. One whose ladder does not ask for it any more is withdrawn. Pure, as the controllers are.
+//! for one node would otherwise be evicted together when it comes. One whose ladder does not ask for it any more is withdrawn, and one
+//! that no other node can take is given up after ten minutes: its ladder goes on. Pure, as the controllers are.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_controllers::pod_restart::{is_held, still_held, withdraw};
-use rekindle_controllers::{Change, Key, NamespacedName, Object, Plan, View, Write, reconcile};
+use rekindle_controllers::pod_restart::{give_up, is_held, no_other_node, still_held, withdraw};
+use rekindle_controllers::{
+    Change, Key, NamespacedName, Object, Plan, View, Write, pods, reconcile,
+};
 use rekindle_ladder::{NoRoom, Register, room_to_go_on};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{Tick, TickDuration, span};
 
 use crate::around::Around;
 use crate::{ladder, policies};
@@ -16,16 +19,22 @@ use crate::{ladder, policies};
 /// Room is asked for again after this long, also when nobody tells that there is some: a request that was refused by its disruption budget
 /// meanwhile has given its room back.
 const ASK_AGAIN: TickDuration = TickDuration::from_secs(5);
+/// A ladder waits no longer than this for a node that could take its pod. On a single node there will never be one.
+const NO_NODE_MAX: TickDuration = TickDuration::from_secs(600);
 
 /// What is to be done for a request.
 pub(crate) fn plan(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Plan {
     let view = around.view;
-    if let Some(restart) = view.pod_restart(name)
-        && let Some(why) = not_asked_any_more(view, restart)
-    {
-        let mut plan = Plan::default();
-        plan.then(withdraw(restart, why, now));
-        return plan;
+    if let Some(restart) = view.pod_restart(name) {
+        let withdrawn = not_asked_any_more(view, restart).map(|why| withdraw(restart, why, now));
+        let over = withdrawn.or_else(|| {
+            too_long_without_node(view, restart, now).map(|why| give_up(restart, why, now))
+        });
+        if let Some(write) = over {
+            let mut plan = Plan::default();
+            plan.then(write);
+            return plan;
+        }
     }
     let plan = reconcile(view, &Key::PodRestart(name.clone()), now);
     let held = view.pod_restart(name).filter(|restart| is_held(restart) && evicts(&plan));
@@ -58,6 +67,32 @@ fn not_asked_any_more(view: &View, restart: &PodRestart) -> Option<String> {
     let name = NamespacedName::of(&pod.metadata);
     asks.is_none()
         .then(|| format!("ladder {ladder} does not ask for {rung} of pod {name} any more"))
+}
+
+/// Why a ladder's request to move the pod is given up: for ten minutes no other node could take it. What a disruption budget holds waits on.
+fn too_long_without_node(view: &View, restart: &PodRestart, now: Tick) -> Option<String> {
+    restart.spec.ladder_name.as_ref()?;
+    match restart.spec.rung() {
+        Rung::Reschedule if is_held(restart) => {}
+        Rung::Reschedule
+        | Rung::Container
+        | Rung::Containers
+        | Rung::Pod
+        | Rung::Recreate
+        | Rung::Rollback => return None,
+    }
+    let status = restart.status.as_ref()?;
+    // each look asks the scheduler for itself: what the last one said may be over
+    let pod = pod_of(view, restart).filter(|pod| !pods::is_ready(pod))?;
+    let message = no_other_node(view, pod)?;
+    // the scheduler's details change with the load of the nodes
+    let (same_words, _) = message.split_once(": ")?;
+    let latest = status.steps.iter().rev();
+    let said = latest.take_while(|step| step.message.starts_with(same_words));
+    let first = said.last()?;
+    let since = Tick::from(first.last_at.as_ref().unwrap_or(&first.at));
+    (now.since(since) >= NO_NODE_MAX)
+        .then(|| format!("given up after {}: {message}", span::show(NO_NODE_MAX)))
 }
 
 fn pod_of<'a>(view: &'a View, restart: &PodRestart) -> Option<&'a Arc<Pod>> {

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{Evict, Refusal};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Write};
 use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, kinds};
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLadder};
+use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, PodRestartPhase, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -249,6 +249,58 @@ fn a_crowd_that_waited_for_a_node_goes_there_a_few_at_a_time() {
     world.run_for(TickDuration::from_secs(300));
     assert_eq!(world.evicted.len(), PODS, "each gets its turn");
     assert!(world.most_within(MINUTE) <= 4 + 12, "{:?}", world.evicted);
+}
+
+/// What the ledgers say of their ladders.
+fn phases(world: &World) -> Vec<(Option<LedgerPhase>, String)> {
+    let all = world.desk.view().of_kind(Kind::RestartLedger);
+    let said = all.filter_map(|(_, object)| match object {
+        Object::RestartLedger(ledger) => ledger.status.clone(),
+        _ => None,
+    });
+    said.map(|status| (status.phase, status.message.unwrap_or_default())).collect()
+}
+
+#[test]
+fn what_no_other_node_can_take_is_given_up_after_ten_minutes_and_the_ladder_is_at_its_end() {
+    let mut world = World::new(limits(), "Reschedule", json!({}));
+    // the limits let the last ones ask some 80 s later than the first
+    world.run_for(TickDuration::from_secs(590));
+    assert!(phases(&world).iter().all(|(phase, _)| *phase == Some(LedgerPhase::Holding)));
+    world.run_for(TickDuration::from_secs(300));
+    let told = phases(&world);
+    assert_eq!(told.len(), PODS);
+    let reason = "replacing the pod by one on another node was given up after 10m: no node but n1 can take the pod: ";
+    for (phase, message) in told {
+        assert_eq!(phase, Some(LedgerPhase::Exhausted), "{message}");
+        assert!(message.starts_with(reason), "{message}");
+        assert!(message.contains("every rung was tried (Reschedule 1)"), "{message}");
+    }
+    assert_eq!(world.evicted.len(), 0);
+}
+
+#[test]
+fn what_a_disruption_budget_holds_is_not_given_up_although_a_node_was_missing_for_a_while() {
+    let mut world = World::new(limits(), "Reschedule", json!({}));
+    world.budget = Budget::Forbids;
+    world.run_for(TickDuration::from_secs(300));
+    world.desk.see(world.now, Seen::Applied(node("n2")));
+    world.run_for(TickDuration::from_secs(900));
+    for (phase, message) in phases(&world) {
+        assert_eq!(phase, Some(LedgerPhase::Holding), "{message}");
+        assert!(message.contains("disruption budget"), "{message}");
+    }
+    // and the lack of a node counts from when it began
+    world.seen.push_back(Seen::Deleted(
+        ObjectId::new(Kind::Node, NamespacedName::new("", "n2")),
+        "n2".to_owned(),
+    ));
+    world.run_for(TickDuration::from_secs(500));
+    assert!(phases(&world).iter().all(|(phase, _)| *phase == Some(LedgerPhase::Holding)));
+    world.run_for(TickDuration::from_secs(300));
+    for (phase, message) in phases(&world) {
+        assert_eq!(phase, Some(LedgerPhase::Exhausted), "{message}");
+    }
 }
 
 #[test]

@@ -138,9 +138,7 @@ impl Job<'_> {
                 return None;
             }
         }
-        let refusal = scheduler::best_node(self.view, pod, pods::node(pod)).err()?;
-        let node = pods::node(pod).unwrap_or_default();
-        Some(format!("no node but {node} can take the pod: {refusal}"))
+        no_other_node(self.view, pod)
     }
 
     fn replacement(&self, pod: &Arc<Pod>, step: ReplacementStep) -> PodReplacement {
@@ -383,6 +381,13 @@ impl Job<'_> {
     ) -> Note {
         Note::new(&Object::Pod(pod.clone()), severity, reason, message, COMPONENT)
     }
+}
+
+/// Why no node but its own can take the pod. What stands before the first colon is the same for as long as it is so.
+pub fn no_other_node(view: &View, pod: &Pod) -> Option<String> {
+    let refusal = scheduler::best_node(view, pod, pods::node(pod)).err()?;
+    let node = pods::node(pod).unwrap_or_default();
+    Some(format!("no node but {node} can take the pod: {refusal}"))
 }
 
 /// How many disruptions a budget allows, if it is the pod's.

@@ -1,0 +1,99 @@
+//! A request that replaces the pod and is held back: by a disruption budget for as long as that likes, by the lack of another node until it
+//! is given up.
+//!
+//! ```text
+//!   asked for ──► held ──► evicting ──► the new pod
+//!                  │ └───► withdrawn: the pod is well again
+//!                  └─────► given up ──► the next rung, or Exhausted
+//! ```
+
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, Rung};
+
+use crate::attempts::Attempts;
+use crate::choice::{Turn, choose};
+use crate::decide::Decider;
+use crate::draft::{self, EXHAUSTED};
+use crate::{Situation, sentence};
+
+impl<'a> Decider<'a> {
+    /// A budget or the lack of another node holds the pod's replacement back: said in the ledger; the event is the request's.
+    pub(crate) fn note_held_request(&mut self) {
+        if let Some((request, why)) = self.requests.held() {
+            let rung = request.spec.rung();
+            let name = request.metadata.name.as_deref().unwrap_or_default();
+            let message = sentence::held_request(rung, name, why);
+            if self.draft.ledger.message.as_deref() != Some(draft::cut(&message)) {
+                self.draft.hold(HoldReason::Eviction, &message);
+            }
+        } else if self.requests.replacing().is_none() {
+            // an eviction that is asked for and not carried out yet is mostly refused again
+            self.note_eviction();
+        }
+    }
+
+    /// What was held back has gone on, or is over: the pod terminates, or is the new one.
+    pub(crate) fn note_eviction(&mut self) {
+        let is_held = self.draft.ledger.held_by == Some(HoldReason::Eviction);
+        if !is_held || self.requests.held().is_some() {
+            return;
+        }
+        let request = self.requests.replacing();
+        let request = request.and_then(|r| Some((r.spec.rung(), r.metadata.name.as_deref()?)));
+        let message = match self.given_up() {
+            Some((rung, why)) => sentence::given_up(rung, why),
+            None => sentence::goes_on(request),
+        };
+        self.draft.decide(LedgerPhase::Climbing, None, &message);
+    }
+
+    /// Whether the window stands still: a request that is held back may wait longer than that, and what was tried counts when it is given
+    /// up. What is said of an exhausted ladder says it with its attempts.
+    pub(crate) fn window_stands_still(&self) -> bool {
+        self.requests.replacing().is_some() // held back, or just trying again
+            || self.given_up().is_some()
+            || (self.is_exhausted() && self.last_given_up().is_some())
+    }
+
+    /// The rung whose attempt was given up without having been begun, and why; none once that is answered.
+    pub(crate) fn given_up(&self) -> Option<(Rung, &'a str)> {
+        let (rung, finished, why) = self.last_given_up()?;
+        let is_answered = self.draft.condition_since(EXHAUSTED).is_some_and(|at| at >= finished);
+        (!is_answered).then_some((rung, why))
+    }
+
+    /// The last attempt, if it was given up: its rung, when, and why. A ledger that was cleared meanwhile has none.
+    fn last_given_up(&self) -> Option<(Rung, Tick, &'a str)> {
+        if self.requests.is_empty() {
+            return None;
+        }
+        let ledger = &self.draft.ledger;
+        let mut latest = ledger.decisions.iter().flatten().rev();
+        let asked = latest.find(|decision| decision.pod_restart.is_some())?;
+        let rung = asked.rung?;
+        let (finished, why) = self.requests.given_up(asked.pod_restart.as_deref()?)?;
+        let counts = Attempts::of(ledger).last(rung) == Some(Tick::from(&asked.at));
+        counts.then_some((rung, finished, why))
+    }
+
+    /// No other node could take the pod: on with the next rung, or the end. What runs just now is left alone: it fails again, and is answered
+    /// then, or it settles.
+    pub(crate) fn answer_given_up(&mut self, rung: Rung, why: &str) {
+        if self.on_its_way().is_some() || self.view.up_since().is_some() {
+            return;
+        }
+        let Situation { policy, rollback, .. } = *self.situation;
+        let given_up = sentence::given_up(rung, why);
+        let turn =
+            choose(policy, Attempts::of(&self.draft.ledger), rollback, Rung::Rollback, 0).turn;
+        match (turn, rollback) {
+            (Turn::Container(step) | Turn::Above(step), Some(target)) => {
+                self.restart_or_hold(step, &sentence::rollback_after(&given_up, target));
+            }
+            (Turn::Container(_) | Turn::Above(_) | Turn::Nobody, _) => {
+                let left = sentence::nothing_left(policy, &self.draft.ledger);
+                self.exhaust(&sentence::exhausted_after(&given_up, policy, &left));
+            }
+        }
+    }
+}
