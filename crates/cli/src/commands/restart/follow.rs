@@ -109,11 +109,11 @@ pub(super) async fn restart(
         let after = until(pods, &asked.spec.pod_name, screen, is_settled)
             .await
             .with_context(|| format!("watch pod {pod:?}"))?;
-        if after.as_ref().is_none_or(|after| after.uid() != before.uid()) {
+        let Some(after) = after.filter(|after| after.uid() == before.uid()) else {
             screen.line(&format!("pod/{pod} was deleted meanwhile"));
             return Ok(Followed::NotDone);
-        }
-        screen.line(&format!("pod/{pod} is ready"));
+        };
+        screen.line(&format!("pod/{pod} {}", outcome(&after)));
     }
     screen.one_done();
     Ok(Followed::Done)
@@ -159,6 +159,11 @@ fn lines(status: &PodRestartStatus) -> Vec<(String, String)> {
     status.steps.iter().map(of_step).collect()
 }
 
+/// What became of a pod that is settled.
+fn outcome(pod: &Pod) -> &'static str {
+    if is_over(pod) { "has ended" } else { "is ready" }
+}
+
 /// The pod is Ready and runs none of the containers that it ran before; or it is over, or another one.
 fn settled(before: &Pod, now: Option<&Pod>) -> bool {
     let Some(now) = now else { return true };
@@ -166,13 +171,19 @@ fn settled(before: &Pod, now: Option<&Pod>) -> bool {
         return true;
     }
     let Some(status) = &now.status else { return false };
-    if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+    if is_over(now) {
         return true;
     }
     let mut conditions = status.conditions.iter().flatten();
     let old = running(before);
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
         && running(now).iter().all(|id| !old.contains(id))
+}
+
+/// It ran to its end, as a Job's pod does, and will not be ready any more.
+pub(super) fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// The ids of the containers that run.
@@ -210,6 +221,14 @@ mod tests {
         assert!(settled(&before, Some(&pod("u", "True", "c://2"))));
         assert!(settled(&before, Some(&pod("v", "False", "c://1"))), "another pod");
         assert!(settled(&before, None));
+    }
+
+    #[test]
+    fn a_pod_that_ran_to_its_end_after_the_restart_is_not_called_ready() {
+        let mut now = pod("u", "False", "c://2");
+        now.status.get_or_insert_default().phase = Some("Succeeded".to_owned());
+        assert!(settled(&pod("u", "True", "c://1"), Some(&now)));
+        assert_eq!([outcome(&now), outcome(&pod("u", "True", "c://2"))], ["has ended", "is ready"]);
     }
 
     #[test]

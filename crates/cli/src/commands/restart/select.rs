@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use rekindle_types::pod_annotations::is_mirror;
 
+use super::follow::is_over;
 use super::rollback;
 use crate::args::{Restart, RungArg};
 use crate::output;
@@ -158,8 +159,7 @@ fn passed_over(rung: RungArg, pod: &Pod) -> Option<&'static str> {
     if rung == RungArg::Reschedule && is_controlled_by(&pod.metadata, "DaemonSet") {
         return Some("it is of a DaemonSet and has no other node");
     }
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    if matches!(phase, Some("Succeeded" | "Failed")) {
+    if is_over(pod) {
         return Some("it has ended");
     }
     // a rollback concerns its Deployment, and that a pod finds no node may be what it is for
