@@ -233,7 +233,7 @@ impl Severity {
 }
 
 /// The text, cut at a letter's border to at most so many bytes.
-fn cut(text: &str, bytes_max: usize) -> &str {
+pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {
         end -= 1;

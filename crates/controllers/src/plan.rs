@@ -45,6 +45,8 @@ pub struct Report {
 pub enum Write {
     /// Create it. A name that is taken already is a refusal, never a double.
     Create(Object),
+    /// Ask whether it could be created, without creating it (dry run). That its name is taken is no refusal.
+    TryCreate(Object),
     /// Replace it, if it still has the resourceVersion that it carries.
     Update(Object),
     /// Replace its status, if it still has the resourceVersion that it carries.

@@ -3,15 +3,17 @@
 //! A request that names no pod, or one that does not exist, has another UID or is on no node is Refused here. Restarts in place are the node's
 //! to answer; Recreate, Reschedule ([`replace`]) and Rollback ([`rollback`]) are carried out here. A request that is not finished by its
 //! deadline is Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it says nothing else), unless
-//! a ledger still has to read it or a node is avoided because of it.
+//! a ledger still has to read it, a node is avoided because of it, or it has the only copy of a pod ([`kept`]).
 
+mod kept;
 mod preview;
 mod replace;
 mod rollback;
 mod successor;
 
+pub use kept::created_again;
 pub use preview::{Preview, preview};
-pub use replace::no_other_node;
+pub use replace::{NOT_TAKEN, no_other_node};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,6 +76,11 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             });
             keys.extend(restarts.map(|r| Key::PodRestart(NamespacedName::of(&r.metadata))));
         }
+        // What waits for a pod that cannot be created in it any more lets go.
+        Object::Namespace(namespace) if owners::is_terminating(&namespace.metadata) => {
+            let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.name);
+            keys.extend(restarts.map(|restart| Key::PodRestart(restart.id().name)));
+        }
         Object::RestartLedger(ledger) => {
             let pending = ledger.status.as_ref().and_then(|s| s.pending_restart.clone());
             let before = change.before.as_ref().and_then(|before| match before {
@@ -100,6 +107,7 @@ fn concerned(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         let is_named = restart.spec.pod_name == change.id.name.name;
         let concerns = match carried_out_by(restart) {
             CarriedOutBy::Node => is_named && change.is_removal(),
+            CarriedOutBy::Operator if kept::owed(restart).is_some() => is_named,
             CarriedOutBy::Operator if is_finished(restart) => false,
             CarriedOutBy::Operator => {
                 let replacement = restart.status.as_ref().and_then(|s| s.replacement.as_ref());
@@ -133,8 +141,15 @@ pub fn is_held(restart: &PodRestart) -> bool {
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(restart) = view.pod_restart(name) else { return plan };
+    if let Some(write) = kept::release(restart) {
+        plan.then(write); // which brings us here again, unless it was the last that held it
+        return plan;
+    }
     match restart.status.as_ref().and_then(|status| status.phase) {
-        Some(phase) if phase.is_final() => expire(view, restart, now, &mut plan),
+        Some(phase) if phase.is_final() => match kept::owed(restart) {
+            Some(owed) => return replace::make_good(view, restart, owed, now),
+            None => expire(view, restart, now, &mut plan),
+        },
         None => {
             if !refuse_impossible(view, restart, now, &mut plan) {
                 match carried_out_by(restart) {
@@ -341,12 +356,28 @@ pub fn give_up(restart: &PodRestart, why: String, now: Tick) -> Write {
 }
 
 fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Tick) -> Write {
+    let mut restart = finished(restart, phase, message, now);
+    let replacement = restart.status.as_mut().and_then(|status| status.replacement.as_mut());
+    if let Some(replacement) = replacement {
+        replacement.pod = None; // it is not created again any more
+    }
+    Write::UpdateStatus(restart.into())
+}
+
+/// It failed, and the pod that it keeps is still to be created again.
+fn finish_owing(restart: &PodRestart, message: String, now: Tick) -> Write {
+    Write::UpdateStatus(finished(restart, PodRestartPhase::Failed, message, now).into())
+}
+
+fn finished(
+    restart: &PodRestart,
+    phase: PodRestartPhase,
+    message: String,
+    now: Tick,
+) -> PodRestart {
     let mut restart = restart.clone();
     let status = restart.status.get_or_insert_default();
     status.go_on(phase, message, now.to_micro_time());
     status.finished_at = Some(now.to_time());
-    if let Some(replacement) = &mut status.replacement {
-        replacement.pod = None; // it is not created again any more
-    }
-    Write::UpdateStatus(restart.into())
+    restart
 }

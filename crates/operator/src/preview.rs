@@ -1,16 +1,20 @@
 //! What would become of a PodRestart, told to who asks before it is made: what its controller would plan is computed from what the API
-//! shows, and the API is asked whether a disruption budget would let the pod be evicted. Nothing is written.
+//! shows, and the API is asked whether it would take a pod without a controller again, and whether a disruption budget would let the pod
+//! be evicted. Nothing is written.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{EvictParams, PostParams};
 use kube::core::Status;
 use kube::{Api, Client};
-use rekindle_controllers::View;
-use rekindle_controllers::pod_restart::{self, Preview};
+use rekindle_controllers::pod_restart::{self, NOT_TAKEN, Preview};
+use rekindle_controllers::{NamespacedName, View};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
 
@@ -51,7 +55,9 @@ pub async fn preview(
     match pod_restart::preview(&view, &restart, now) {
         Preview::Goes => match rung {
             Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => Ok(Preview::Goes),
-            Rung::Recreate | Rung::Reschedule => reader.evict(&restart.spec.pod_name).await,
+            Rung::Recreate | Rung::Reschedule => {
+                reader.replace(&restart.spec.pod_name, &view).await
+            }
         },
         known => Ok(known),
     }
@@ -115,6 +121,55 @@ impl Reader<'_> {
         read_all(Api::<StorageClass>::all(client()), view)
             .await
             .map_err(|e| failed("the storage classes", e))
+    }
+
+    /// Asks for all that the replacement of a pod needs, without doing it.
+    async fn replace(&self, pod: &str, view: &View) -> Result<Preview, PreviewError> {
+        let seen = view.pod(&NamespacedName::new(self.namespace.as_str(), pod));
+        if let Some(again) = seen.and_then(|seen| pod_restart::created_again(seen))
+            && let Some(why) = self.not_taken(&again).await?
+        {
+            return Ok(Preview::Waits(format!("{NOT_TAKEN}{why}")));
+        }
+        self.evict(pod).await
+    }
+
+    /// Why the API would not take the pod again.
+    async fn not_taken(&self, again: &Pod) -> Result<Option<String>, PreviewError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        match pods.create(&dry, again).await {
+            Ok(_) => Ok(None),
+            // its name is the last thing that is looked at
+            Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(None),
+            Err(kube::Error::Api(answer)) if answer.code == 403 && !self.may_create().await? => {
+                Ok(None) // the controller may; who asks is told the rest
+            }
+            Err(kube::Error::Api(answer)) if (400..500).contains(&answer.code) => {
+                Ok(Some(answer.message.clone()))
+            }
+            Err(error) => Err(failed("whether the pod would be taken again", error)),
+        }
+    }
+
+    /// Whether who asks may create pods.
+    async fn may_create(&self) -> Result<bool, PreviewError> {
+        let review = SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(ResourceAttributes {
+                    namespace: Some(self.namespace.clone()),
+                    verb: Some("create".to_owned()),
+                    resource: Some("pods".to_owned()),
+                    ..ResourceAttributes::default()
+                }),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        };
+        let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+        let answer = reviews.create(&PostParams::default(), &review).await;
+        let answer = answer.map_err(|e| failed("whether pods may be created", e))?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
     }
 
     /// Asks whether the pod might be evicted, without evicting it.

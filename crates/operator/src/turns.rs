@@ -88,6 +88,7 @@ fn restart_of(plan: &Plan) -> Option<&PodRestart> {
             Some(restart.as_ref())
         }
         Write::Create(_)
+        | Write::TryCreate(_)
         | Write::Update(_)
         | Write::UpdateStatus(_)
         | Write::Patch { .. }

@@ -108,6 +108,7 @@ impl<T: Transport> Writer<T> {
                 let path = collection(&object.id())?;
                 self.store(object.kind(), Method::POST, &path, JSON, &Sent(object)).await
             }
+            Write::TryCreate(object) => self.try_create(object).await?,
             Write::Update(object) => {
                 let path = path(&object.id(), "")?;
                 self.store(object.kind(), Method::PUT, &path, JSON, &Sent(object)).await
@@ -234,6 +235,15 @@ impl<T: Transport> Writer<T> {
         Ok(match answer {
             Answer::Object(left) if !holds(&left) && is_being_deleted(&left) => Outcome::Gone,
             answer => stored(Kind::Namespace, answer),
+        })
+    }
+
+    async fn try_create(&self, object: &Object) -> Result<Outcome, NoPath> {
+        let path = format!("{}?dryRun=All", collection(&object.id())?);
+        // what would be stored is not: the view must not learn of it
+        Ok(match done(self.send(Method::POST, &path, JSON, &Sent(object)).await) {
+            Outcome::Refused { refusal: Refusal::AlreadyExists, .. } => Outcome::Done,
+            outcome => outcome,
         })
     }
 

@@ -142,6 +142,15 @@ impl World {
                 }
                 stored(object, |meta| meta.resource_version = Some(version))
             }
+            // a request is guarded as long as it has the only copy of its pod
+            Write::Patch { id, patch, .. } if id.kind == Kind::PodRestart => {
+                let finalizers = typed(patch["metadata"]["finalizers"].clone());
+                let Some(object) = self.desk.view().get(id) else { return Outcome::Gone };
+                stored(object, |meta| {
+                    meta.resource_version = Some(version);
+                    meta.finalizers = finalizers;
+                })
+            }
             Write::Evict(evict) => self.evict(evict),
             Write::Delete(delete) => {
                 self.deleted.push(delete.id.clone());

@@ -8,13 +8,39 @@
 
 mod world;
 
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use rekindle_operator::{Preview, preview};
 use rekindle_types::v1alpha1::PodRestart;
 use serde_json::json;
 use world::{World, create};
+
+#[tokio::test]
+async fn a_pod_without_a_controller_whose_service_account_is_gone_would_not_be_evicted() {
+    let world = World::new().await;
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(world.client());
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    create(&accounts, json!({"metadata": {"name": "shop"}})).await;
+    let containers = json!([{"name": "app", "image": "localhost/demo"}]);
+    let spec = json!({"nodeName": "n1", "serviceAccountName": "shop", "containers": containers});
+    create(&pods, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    let restart: PodRestart = serde_json::from_value(json!({
+        "metadata": {"name": "by-hand", "namespace": "default"},
+        "spec": {"podName": "web", "rung": "Recreate"},
+    }))
+    .expect("a PodRestart");
+    let parts = world.parts();
+    let told = preview(&parts.client, &restart, (parts.clock)()).await.expect("it may be read");
+    assert_eq!(told, Preview::Goes);
+    accounts.delete("shop", &DeleteParams::default()).await.expect("it is there");
+    let told = preview(&parts.client, &restart, (parts.clock)()).await.expect("it may be read");
+    let Preview::Waits(why) = &told else { panic!("{told:?}") };
+    assert!(
+        why.starts_with("the API does not take the pod again: pods \"web\" is forbidden"),
+        "{why}"
+    );
+}
 
 #[tokio::test]
 async fn a_pod_that_shuns_the_pods_of_namespaces_with_a_label_has_no_other_node_where_one_is() {

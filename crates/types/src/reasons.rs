@@ -35,6 +35,8 @@ pub mod event {
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
     pub const NODE_NOT_READY: &str = "NodeNotReady";
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
+    pub const FAILED_CREATE: &str = "FailedCreate";
+    pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
     pub const LEADER_ELECTION: &str = "LeaderElection";
     pub const TRIGGERED_SCALE_UP: &str = "TriggeredScaleUp";
     pub const NOT_TRIGGER_SCALE_UP: &str = "NotTriggerScaleUp";

@@ -8,14 +8,15 @@
 //! Every step is written before what it leads to, so that whoever comes after a crash goes on from it:
 //! - *Evicting* is written, with the pod as it is to be created again, before the eviction is asked for. From then on a pod that
 //!   is gone was evicted; asking twice does no harm. A pod that goes while the request is *Held* was deleted by somebody else.
-//! - A pod without a controller is created again under its name, which the API gives once only: nothing is doubled.
+//! - A pod without a controller is created again under its name, which the API gives once only: nothing is doubled. The API is asked
+//!   before the eviction whether it would take the pod, and a finalizer keeps the request until the pod is there ([`super::kept`]).
+//!   A request that fails before that goes on creating it.
 //! - The new pod of a controller is told by the workload and the order of creation ([`super::successor`]).
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{
@@ -23,9 +24,8 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration, labels, span};
 
-use super::{again, finish, grace, pod_of, successor};
-use crate::avoidance::{self, Avoided};
-use crate::events::{Note, Severity};
+use super::{again, finish, finish_owing, grace, kept, pod_of, successor};
+use crate::events::{Note, Severity, cut};
 use crate::plan::{Evict, Refusal, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, Plan, View, owners, pods, scheduler};
 
@@ -40,6 +40,10 @@ const HELD_WAIT_MIN: TickDuration = TickDuration::from_secs(1);
 const HELD_WAIT_MAX: TickDuration = TickDuration::from_secs(30);
 /// … and to this one when what held it seems to be over.
 const FREED_WAIT_MAX: TickDuration = TickDuration::from_secs(5);
+/// Before the API's words about a pod without a controller.
+pub const NOT_TAKEN: &str = "the API does not take the pod again: ";
+/// So much of them at most: a message of the status has 4096 bytes.
+const WORDS_BYTES_MAX: usize = 2048;
 /// `source.component` of its events.
 const COMPONENT: &str = "podrestart-controller";
 
@@ -48,13 +52,38 @@ pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Pl
     let mut plan = Plan::default();
     let status = restart.status.as_ref();
     let job = Job { view, restart, rung: restart.spec.rung(), now };
+    // a request that is being deleted is not begun; one that was begun goes on
+    let is_wanted = !owners::is_terminating(&restart.metadata);
     match status.and_then(|status| status.replacement.as_ref()) {
-        None => job.take_up(&mut plan),
+        None if is_wanted => job.take_up(&mut plan),
+        None => {}
         Some(replacement) => match replacement.step {
-            ReplacementStep::Held => job.try_again(replacement, &mut plan),
+            ReplacementStep::Held if is_wanted => job.try_again(replacement, &mut plan),
+            ReplacementStep::Held => {}
             ReplacementStep::Evicting => job.replace(replacement, &mut plan),
             ReplacementStep::Starting => job.await_readiness(replacement, &mut plan),
         },
+    }
+    plan
+}
+
+/// Goes on with the pod that a failed request owes.
+pub(super) fn make_good(
+    view: &View,
+    restart: &Arc<PodRestart>,
+    owed: &PodReplacement,
+    now: Tick,
+) -> Plan {
+    let mut plan = Plan::default();
+    let job = Job { view, restart, rung: restart.spec.rung(), now };
+    // who deletes it lets go of the pod
+    if owners::is_terminating(&restart.metadata) || job.is_namespace_terminating() {
+        return plan;
+    }
+    match view.pod(&pod_of(restart)) {
+        Some(pod) if is_meant(pod, owed) => {} // it still ends
+        Some(pod) => plan.then(job.made_good(owed, pod)),
+        None => job.create_again(owed, &mut plan),
     }
     plan
 }
@@ -80,7 +109,7 @@ impl Job<'_> {
         self.begin(pod, plan);
     }
 
-    /// Evicts the pod, or holds the request when it would have nowhere to go.
+    /// Evicts the pod, or holds the request when it would have nowhere to go or would not be taken again.
     fn begin(&self, pod: &Arc<Pod>, plan: &mut Plan) {
         match self.nowhere_to_go(pod) {
             Some(message) => {
@@ -92,11 +121,46 @@ impl Job<'_> {
                     plan.notes.push(note);
                 }
             }
-            None => {
-                plan.then(self.evicting(self.replacement(pod, ReplacementStep::Evicting)));
-                plan.then_all(vec![self.eviction(pod)]);
+            None => match self.news_of_refused_creation() {
+                // an event says it already
+                Some(message) => {
+                    plan.then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
+                }
+                None => self.evict(pod, plan),
+            },
+        }
+    }
+
+    fn evict(&self, pod: &Arc<Pod>, plan: &mut Plan) {
+        let replacement = self.replacement(pod, ReplacementStep::Evicting);
+        if let Some(copy) = &replacement.pod {
+            if let Some(guard) = kept::guard(self.restart) {
+                return plan.then(guard); // which brings us here again
+            }
+            match kept::from_copy(self.restart, &replacement, copy, self.now) {
+                Ok(again) => plan.then_all(vec![self.trial(pod, again)]),
+                Err(error) => return plan.then(self.broken_copy(&error)),
             }
         }
+        plan.then(self.evicting(replacement));
+        plan.then_all(vec![self.eviction(pod)]);
+    }
+
+    /// Asks whether the API would take the pod again.
+    fn trial(&self, pod: &Arc<Pod>, again: Pod) -> Step {
+        let waits = format!("{} waits: {NOT_TAKEN}", doing(self.rung));
+        let failure = self.note(pod, Severity::Warning, event::FAILED_CREATE, &waits);
+        Step {
+            write: Write::TryCreate(Object::from(again)),
+            report: Some(Report { success: Vec::new(), failure }),
+        }
+    }
+
+    /// Why the API does not take the pod, unless the request says so already.
+    fn news_of_refused_creation(&self) -> Option<String> {
+        let words = self.refused(event::FAILED_CREATE)?;
+        let message = format!("{NOT_TAKEN}{words}");
+        (self.message() != Some(message.as_str())).then_some(message)
     }
 
     fn refusal(&self, pod: &Pod) -> Option<String> {
@@ -145,7 +209,7 @@ impl Job<'_> {
         let workload = owners::controller_of(&pod.metadata)
             .map(|_| owners::root_uid(self.view, &Object::Pod(pod.clone())));
         let naked = match (&workload, step) {
-            (None, ReplacementStep::Evicting) => Some(saved(pod)),
+            (None, ReplacementStep::Evicting) => Some(kept::copy(pod)),
             (None, ReplacementStep::Held | ReplacementStep::Starting) | (Some(_), _) => None,
         };
         let avoid_until = match (self.rung, step) {
@@ -217,6 +281,9 @@ impl Job<'_> {
         let longest = if self.is_freed(pod) { FREED_WAIT_MAX } else { HELD_WAIT_MAX };
         let due = since + since.since(asked).max(HELD_WAIT_MIN).min(longest);
         if due <= self.now {
+            if let Some(deadline) = deadline {
+                plan.look_again(deadline);
+            }
             return self.begin(pod, plan);
         }
         plan.look_again(deadline.map_or(due, |deadline| deadline.min(due)));
@@ -241,7 +308,7 @@ impl Job<'_> {
         let name = pod_of(self.restart);
         let pod = self.view.pod(&name).filter(|pod| is_meant(pod, replacement));
         if let Some(pod) = pod.filter(|pod| !pods::is_terminating(pod)) {
-            if let Some(message) = self.refused_eviction() {
+            if let Some(message) = self.refused(event::POD_RESTART_HELD) {
                 return plan
                     .then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
             }
@@ -258,16 +325,62 @@ impl Job<'_> {
             (Some(_), _) => {
                 self.fail_when_overdue(replacement, "nothing took the pod's place in time", plan);
             }
-            // However long it takes: nobody else would create it again.
-            (None, Some(saved)) if pod.is_none() => self.create_again(replacement, saved, plan),
-            (None, Some(_) | None) => {}
+            (None, Some(_)) if pod.is_some() => self.await_end(replacement, plan),
+            (None, Some(_)) => self.bring_back(replacement, plan),
+            (None, None) => {}
         }
     }
 
-    /// What the server said to the eviction, if it said no. A conflict or a lost answer says nothing.
-    fn refused_eviction(&self) -> Option<String> {
+    /// The pod still ends, and is to be created again after that.
+    fn await_end(&self, replacement: &PodReplacement, plan: &mut Plan) {
+        let deadline = self.deadline(replacement);
+        if deadline > self.now {
+            return plan.look_again(deadline);
+        }
+        let name = &self.restart.spec.pod_name;
+        let message = format!(
+            "pod {name} had not ended in time; it is created again when it has, unless this request is deleted"
+        );
+        plan.then(finish_owing(self.restart, message, self.now));
+    }
+
+    /// The pod is gone, and nobody else would create it again.
+    fn bring_back(&self, replacement: &PodReplacement, plan: &mut Plan) {
+        let name = &self.restart.spec.pod_name;
+        if self.is_namespace_terminating() {
+            let message =
+                format!("pod {name} is not created again: its namespace is being deleted");
+            return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
+        }
+        let words = self.refused(event::FAILED_CREATE);
+        let deadline = self.deadline(replacement);
+        if deadline <= self.now {
+            let why = words.map_or_else(String::new, |words| format!(": {words}"));
+            let message = format!(
+                "pod {name} could not be created again in time{why}; it stays in status.replacement.pod and is tried again, unless this \
+                 request is deleted"
+            );
+            return plan.then(finish_owing(self.restart, message, self.now));
+        }
+        plan.look_again(deadline);
+        if let Some(message) = self.news_of_refused_creation() {
+            let started = self.restart.status.as_ref().and_then(|s| s.started_at.clone());
+            let write = again(self.restart, message, started, replacement.clone(), self.now);
+            return plan.then(write);
+        }
+        self.create_again(replacement, plan);
+    }
+
+    fn is_namespace_terminating(&self) -> bool {
+        let namespace = self.restart.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = self.view.namespace(&NamespacedName::new("", namespace));
+        namespace.is_some_and(|namespace| owners::is_terminating(&namespace.metadata))
+    }
+
+    /// What the server said to the write that is reported with this reason, if it said no. A conflict or a lost answer says nothing.
+    fn refused(&self, reason: &str) -> Option<String> {
         let id = Object::PodRestart(self.restart.clone()).id();
-        let failure = self.view.failure(&id)?;
+        let failure = self.view.failure(&id).filter(|failure| failure.reason == reason)?;
         let is_final = match failure.refusal? {
             Refusal::Budget | Refusal::Other => true,
             Refusal::Conflict
@@ -275,30 +388,49 @@ impl Job<'_> {
             | Refusal::StillThere
             | Refusal::NamespaceTerminating => false,
         };
-        is_final.then(|| failure.message.clone())
+        is_final.then(|| cut(&failure.message, WORDS_BYTES_MAX).to_owned())
     }
 
-    fn create_again(&self, replacement: &PodReplacement, saved: &RawExtension, plan: &mut Plan) {
-        let mut pod: Pod = match serde_json::from_value(saved.0.clone()) {
-            Ok(pod) => pod,
-            Err(error) => {
-                let message = format!("the pod that was kept to be created again: {error}");
-                return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
-            }
+    fn create_again(&self, replacement: &PodReplacement, plan: &mut Plan) {
+        let Some(copy) = &replacement.pod else { return };
+        let pod = match kept::from_copy(self.restart, replacement, copy, self.now) {
+            Ok(pod) => Object::from(pod),
+            Err(error) => return plan.then(self.broken_copy(&error)),
         };
-        let mut avoided: Avoided = avoidance::of_pod(&pod);
-        pod = avoidance::without_exclusions(pod);
-        avoided.retain(|_, until| Tick::from(&*until) > self.now);
-        if let Some(until) = &replacement.avoid_node_until {
-            avoided.insert(replacement.node_name.clone(), until.clone());
-        }
-        avoidance::exclude(&mut pod, &avoided);
-        // whatever the status says, the pod is the one that was asked for, in the request's own namespace
-        pod.metadata.name = Some(self.restart.spec.pod_name.clone());
-        pod.metadata.namespace.clone_from(&self.restart.metadata.namespace);
-        let id = Object::from(pod.clone()).id();
+        let id = pod.id();
+        let about = Object::PodRestart(self.restart.clone()); // the pod is gone
+        let note =
+            |severity, reason, message| Note::new(&about, severity, reason, message, COMPONENT);
+        let created = format!("Created pod {} again", id.name.name);
         plan.then(Write::CheckAbsent { id, uid: Some(replacement.pod_uid.clone()) });
-        plan.then(Write::Create(Object::from(pod)));
+        plan.then_all(vec![Step {
+            write: Write::Create(pod),
+            report: Some(Report::new(
+                note(Severity::Normal, event::SUCCESSFUL_CREATE, created.as_str()),
+                note(Severity::Warning, event::FAILED_CREATE, NOT_TAKEN),
+            )),
+        }]);
+    }
+
+    fn broken_copy(&self, error: &serde_json::Error) -> Write {
+        let message = format!("the pod that was kept to be created again: {error}");
+        finish(self.restart, PodRestartPhase::Failed, message, self.now)
+    }
+
+    /// The pod that a failed request owed is there.
+    fn made_good(&self, owed: &PodReplacement, pod: &Pod) -> Write {
+        let mut restart = self.restart.as_ref().clone();
+        let status = restart.status.get_or_insert_default();
+        let name = pod.metadata.name.clone();
+        let message = format!("pod {} was there again only after that", self.restart.spec.pod_name);
+        status.go_on(PodRestartPhase::Failed, message, self.now.to_micro_time());
+        status.replacement = Some(PodReplacement {
+            pod: None,
+            new_pod_name: name,
+            new_pod_uid: pod.metadata.uid.clone(),
+            ..owed.clone()
+        });
+        Write::UpdateStatus(restart.into())
     }
 
     /// The new pod is there: until it is ready.
@@ -326,13 +458,7 @@ impl Job<'_> {
 
     /// Fails the request when its deadline has passed, or looks again then.
     fn fail_when_overdue(&self, replacement: &PodReplacement, late: &str, plan: &mut Plan) {
-        let started = self.restart.status.as_ref().and_then(|s| s.started_at.as_ref());
-        let started = started.map_or(Tick::from(&replacement.since), Tick::from);
-        let deadline = started
-            + match self.restart.spec.deadline_seconds {
-                Some(seconds) => TickDuration::of_field(seconds),
-                None => DEADLINE_DEFAULT + self.grace(),
-            };
+        let deadline = self.deadline(replacement);
         if deadline <= self.now {
             plan.then(finish(self.restart, PodRestartPhase::Failed, late.to_owned(), self.now));
         } else {
@@ -340,8 +466,23 @@ impl Job<'_> {
         }
     }
 
-    fn grace(&self) -> TickDuration {
-        grace(self.view, self.restart)
+    /// When it is given up.
+    fn deadline(&self, replacement: &PodReplacement) -> Tick {
+        let started = self.restart.status.as_ref().and_then(|s| s.started_at.as_ref());
+        let started = started.map_or(Tick::from(&replacement.since), Tick::from);
+        started
+            + match self.restart.spec.deadline_seconds {
+                Some(seconds) => TickDuration::of_field(seconds),
+                None => DEADLINE_DEFAULT + self.grace(replacement),
+            }
+    }
+
+    /// The grace period of the pod that is replaced, which may be gone.
+    fn grace(&self, replacement: &PodReplacement) -> TickDuration {
+        let copy = replacement.pod.as_ref();
+        let kept = copy.and_then(|copy| copy.0["spec"]["terminationGracePeriodSeconds"].as_i64());
+        let seconds = self.restart.spec.grace_period_seconds.or(kept);
+        seconds.map_or_else(|| grace(self.view, self.restart), TickDuration::of_field)
     }
 
     fn message(&self) -> Option<&str> {
@@ -400,27 +541,6 @@ fn allowed_by(budget: &PodDisruptionBudget, pod: &Pod) -> Option<i32> {
 
 fn is_meant(pod: &Pod, replacement: &PodReplacement) -> bool {
     pod.metadata.uid.as_ref() == Some(&replacement.pod_uid)
-}
-
-/// What a pod needs to be created again: nothing that the server, the scheduler or the node added for this very object.
-fn saved(pod: &Pod) -> RawExtension {
-    let mut again = Pod {
-        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-            name: pod.metadata.name.clone(),
-            namespace: pod.metadata.namespace.clone(),
-            labels: pod.metadata.labels.clone(),
-            annotations: pod.metadata.annotations.clone(),
-            owner_references: pod.metadata.owner_references.clone(),
-            ..Default::default()
-        },
-        spec: pod.spec.clone(),
-        status: None,
-    };
-    if let Some(spec) = &mut again.spec {
-        spec.node_name = None;
-        spec.ephemeral_containers = None;
-    }
-    RawExtension(serde_json::to_value(again).expect("a pod has string keys only, so it encodes"))
 }
 
 fn doing(rung: Rung) -> &'static str {

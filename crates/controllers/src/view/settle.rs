@@ -139,7 +139,7 @@ impl View {
             // These are refused or without effect when they are done a second time.
             Write::Bind { .. } | Write::Evict(_) | Write::DeleteAll { .. } | Write::Finalize(_) => {
             }
-            Write::CheckAbsent { .. } | Write::CheckEmpty { .. } => {}
+            Write::TryCreate(_) | Write::CheckAbsent { .. } | Write::CheckEmpty { .. } => {}
         }
     }
 
@@ -194,6 +194,7 @@ impl View {
                 }
             }
             Write::Create(_)
+            | Write::TryCreate(_)
             | Write::Update(_)
             | Write::UpdateStatus(_)
             | Write::Patch { .. }
@@ -233,6 +234,7 @@ impl View {
                 None => return Vec::new(),
             },
             Write::Create(_)
+            | Write::TryCreate(_)
             | Write::Evict(_)
             | Write::DeleteAll { .. }
             | Write::CheckAbsent { .. }

@@ -35,6 +35,7 @@ impl FakeApi {
     pub(crate) fn carry_out(&mut self, write: &Write) -> Outcome {
         match write {
             Write::Create(object) => self.create(object.clone()),
+            Write::TryCreate(object) => self.try_create(object),
             Write::Update(object) => self.update(object, Part::Whole),
             Write::UpdateStatus(object) => self.update(object, Part::Status),
             Write::Patch { id, part, patch } => self.patch(id, *part, patch),
@@ -66,21 +67,33 @@ impl FakeApi {
         }
     }
 
-    pub(crate) fn create(&mut self, object: Object) -> Outcome {
-        let id = object.id();
+    /// Why an object is not taken, its name aside.
+    fn refused_creation(&self, id: &ObjectId) -> Option<Outcome> {
         if let Some((kind, message)) = &self.refuse_creation
             && *kind == id.kind
         {
-            return refuse(Refusal::Other, message);
-        }
-        if self.objects.contains_key(&id) {
-            return refuse(Refusal::AlreadyExists, "already exists");
+            return Some(refuse(Refusal::Other, message));
         }
         let namespace =
             ObjectId::new(Kind::Namespace, NamespacedName::new("", &*id.name.namespace));
         let is_going = |o: &Object| o.meta().deletion_timestamp.is_some();
-        if self.objects.get(&namespace).is_some_and(is_going) {
-            return refuse(Refusal::NamespaceTerminating, "namespace is being deleted");
+        self.objects
+            .get(&namespace)
+            .is_some_and(is_going)
+            .then(|| refuse(Refusal::NamespaceTerminating, "namespace is being deleted"))
+    }
+
+    fn try_create(&self, object: &Object) -> Outcome {
+        self.refused_creation(&object.id()).unwrap_or(Outcome::Done)
+    }
+
+    pub(crate) fn create(&mut self, object: Object) -> Outcome {
+        let id = object.id();
+        if let Some(refused) = self.refused_creation(&id) {
+            return refused;
+        }
+        if self.objects.contains_key(&id) {
+            return refuse(Refusal::AlreadyExists, "already exists");
         }
         self.uids += 1;
         let uid = format!("uid-{}", self.uids);

@@ -15,6 +15,7 @@ mod job;
 mod job_crashes;
 mod job_policies;
 mod machine_ports;
+mod naked_pods;
 mod namespace;
 mod node_failure;
 mod node_silence;

@@ -1,0 +1,125 @@
+//! The pod without a controller that a request keeps to create it again: nobody else has it once it is evicted.
+//!
+//! A finalizer is put on the request before the copy is written and stays until the new pod is there or the request has ended: whoever
+//! deletes the request meanwhile waits for the pod instead of losing it. A request that failed with the pod still to be created *owes* it:
+//! the copy stays, and so does the request, until a pod of that name is there again or somebody deletes the request.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, ReplacementStep};
+use serde_json::json;
+
+use super::is_finished;
+use crate::avoidance::{self, Avoided};
+use crate::garbage::without_finalizer;
+use crate::plan::{Part, Write};
+use crate::{Object, owners};
+
+/// Keeps a request whose status has the only copy of a pod.
+pub(super) const FINALIZER: &str = "rekindle.dev/kept-pod";
+
+/// Puts the finalizer on; none when it is there. Metadata and status are two writes, and this one is the first.
+pub(super) fn guard(restart: &PodRestart) -> Option<Write> {
+    let meta = &restart.metadata;
+    if owners::has_finalizer(meta, FINALIZER) {
+        return None;
+    }
+    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+    finalizers.push(FINALIZER.to_owned());
+    Some(Write::Patch {
+        id: Object::from(restart.clone()).id(),
+        part: Part::Whole,
+        patch: json!({"metadata": {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "finalizers": finalizers,
+        }}),
+    })
+}
+
+/// Takes the finalizer off when nothing depends on the request any more.
+pub(super) fn release(restart: &PodRestart) -> Option<Write> {
+    let is_guarded = owners::has_finalizer(&restart.metadata, FINALIZER);
+    (is_guarded && !is_needed(restart))
+        .then(|| without_finalizer(&Object::from(restart.clone()), FINALIZER))
+}
+
+fn is_needed(restart: &PodRestart) -> bool {
+    let replacement = restart.status.as_ref().and_then(|status| status.replacement.as_ref());
+    !is_finished(restart)
+        && match replacement.map(|replacement| replacement.step) {
+            // the copy may be about to be written
+            None | Some(ReplacementStep::Held) => !owners::is_terminating(&restart.metadata),
+            Some(ReplacementStep::Evicting) => replacement.is_some_and(|r| r.pod.is_some()),
+            Some(ReplacementStep::Starting) => false,
+        }
+}
+
+/// What a request that failed has still to create.
+pub(super) fn owed(restart: &PodRestart) -> Option<&PodReplacement> {
+    let status = restart.status.as_ref()?;
+    let replacement = status.replacement.as_ref()?;
+    let is_left = replacement.step == ReplacementStep::Evicting && replacement.pod.is_some();
+    (status.phase == Some(PodRestartPhase::Failed) && is_left).then_some(replacement)
+}
+
+/// The pod as it would be created again if a request of rung Recreate evicted it; none when its controller makes the next one.
+pub fn created_again(pod: &Pod) -> Option<Pod> {
+    owners::controller_of(&pod.metadata).is_none().then(|| without_what_was_added(pod))
+}
+
+/// What a pod needs to be created again: nothing that the server, the scheduler or the node added for this very object. Its priority is
+/// what its class says when it is created: one that is given is refused when the class says another by then.
+fn without_what_was_added(pod: &Pod) -> Pod {
+    let mut again = Pod {
+        metadata: ObjectMeta {
+            name: pod.metadata.name.clone(),
+            namespace: pod.metadata.namespace.clone(),
+            labels: pod.metadata.labels.clone(),
+            annotations: pod.metadata.annotations.clone(),
+            owner_references: pod.metadata.owner_references.clone(),
+            ..Default::default()
+        },
+        spec: pod.spec.clone(),
+        status: None,
+    };
+    if let Some(spec) = &mut again.spec {
+        spec.node_name = None;
+        spec.ephemeral_containers = None;
+        spec.priority = None;
+        spec.preemption_policy = None;
+    }
+    again
+}
+
+/// The copy that is kept of a pod.
+pub(super) fn copy(pod: &Pod) -> RawExtension {
+    let again = without_what_was_added(pod);
+    RawExtension(serde_json::to_value(again).expect("a pod has string keys only, so it encodes"))
+}
+
+/// The pod to be created from the copy.
+///
+/// # Errors
+/// When the copy is none of a pod.
+pub(super) fn from_copy(
+    restart: &PodRestart,
+    replacement: &PodReplacement,
+    copy: &RawExtension,
+    now: Tick,
+) -> Result<Pod, serde_json::Error> {
+    let mut pod: Pod = serde_json::from_value(copy.0.clone())?;
+    let mut avoided: Avoided = avoidance::of_pod(&pod);
+    pod = avoidance::without_exclusions(pod);
+    avoided.retain(|_, until| Tick::from(&*until) > now);
+    if let Some(until) = &replacement.avoid_node_until {
+        avoided.insert(replacement.node_name.clone(), until.clone());
+    }
+    avoidance::exclude(&mut pod, &avoided);
+    // whatever the status says, the pod is the one that was asked for, in the request's own namespace
+    pod.metadata.name = Some(restart.spec.pod_name.clone());
+    pod.metadata.namespace.clone_from(&restart.metadata.namespace);
+    Ok(pod)
+}
