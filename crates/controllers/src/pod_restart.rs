@@ -259,7 +259,7 @@ enum Impossible {
     NoPod,
     /// The pod of that name is another one.
     OtherUid(String),
-    /// It has no node.
+    /// It has no node, and is what would be restarted.
     Unscheduled,
 }
 
@@ -276,8 +276,18 @@ fn impossible(restart: &PodRestart, pod: Option<&Arc<Pod>>) -> Option<Impossible
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     match &restart.spec.pod_uid {
         Some(wanted) if wanted != uid => Some(Impossible::OtherUid(uid.to_owned())),
-        _ if pods::node(pod).is_none() => Some(Impossible::Unscheduled),
+        _ if pods::node(pod).is_none() && restarts_pod(restart.spec.rung()) => {
+            Some(Impossible::Unscheduled)
+        }
         _ => None,
+    }
+}
+
+/// False for a rung that concerns the pod's Deployment: a revision whose pods no node takes is one to go back from.
+fn restarts_pod(rung: Rung) -> bool {
+    match rung {
+        Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate | Rung::Reschedule => true,
+        Rung::Rollback => false,
     }
 }
 

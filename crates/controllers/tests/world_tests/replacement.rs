@@ -328,6 +328,24 @@ fn a_revision_that_was_never_healthy_is_not_gone_back_to() {
 }
 
 #[test]
+fn a_revision_whose_pods_no_node_takes_is_gone_back_from() {
+    let (mut world, pod) = rolled_out(Some("2026-01-01T00:00:00Z"));
+    let huge =
+        ObjectId::new(Kind::Pod, rekindle_controllers::NamespacedName::new("shop", pod.as_str()));
+    world.api.change(&huge, |pod| {
+        pod["spec"].as_object_mut().unwrap().remove("nodeName");
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"memory": "900Gi"}});
+        pod["status"] = json!({"phase": "Pending"});
+    });
+    world.settle();
+    let request = world.create(restart("back", json!({"podName": pod, "rung": "Rollback"})));
+    world.converge();
+    let done = status(&world, &request);
+    assert_eq!(done.phase, Some(PodRestartPhase::Succeeded), "{:?}", done.message);
+    assert_eq!(image(&world), "one");
+}
+
+#[test]
 fn a_stateful_set_avoids_the_node_also_when_it_has_a_controller_itself() {
     for controller in [None, Some("database")] {
         let mut world = with_nodes(&["bad", "good"]);
