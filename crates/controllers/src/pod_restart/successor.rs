@@ -1,6 +1,6 @@
 //! Which pod of a workload takes the place of an evicted one.
 //!
-//! Nothing in the API says so: a ReplicaSet makes a pod because one is missing, not because that one is. Taken is the order of
+//! A StatefulSet gives the new pod the same name, a DaemonSet the same node. Of the others nothing in the API says so: a ReplicaSet makes a pod because one is missing, not because that one is. Taken is the order of
 //! creation: the first eviction of the workload gets the first pod that was made since, the second the second, and so on.
 //! A pod that another request has already is left out. Whichever way round two of them are, each has one of its own.
 
@@ -39,12 +39,34 @@ pub(super) fn of<'a>(
             earlier += 1;
         }
     }
-    let mut new: Vec<&Arc<Pod>> = pods_of(view, namespace, workload)
+    let new: Vec<&Arc<Pod>> = pods_of(view, namespace, workload)
         .filter(|pod| pods::is_active(pod) && created(pod) >= since)
         .filter(|pod| !taken.contains(pod.metadata.uid.as_deref().unwrap_or_default()))
         .collect();
-    new.sort_by_key(|pod| (created(pod), pod.metadata.name.clone()));
-    new.get(earlier).copied()
+    let own = new.iter().find(|pod| match known_by(pod) {
+        KnownBy::Name => pod.metadata.name.as_ref() == Some(&restart.spec.pod_name),
+        KnownBy::Node => pods::node(pod) == Some(replacement.node_name.as_str()),
+        KnownBy::Order => false,
+    });
+    let mut others: Vec<_> = new.iter().filter(|pod| known_by(pod) == KnownBy::Order).collect();
+    others.sort_by_key(|pod| (created(pod), pod.metadata.name.clone()));
+    own.or_else(|| others.get(earlier).copied()).copied()
+}
+
+/// By what a pod is known to take the place of another one of its controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KnownBy {
+    Name,
+    Node,
+    Order,
+}
+
+fn known_by(pod: &Pod) -> KnownBy {
+    match owners::controller_of(&pod.metadata).map(|owner| owner.kind.as_str()) {
+        Some("StatefulSet") => KnownBy::Name,
+        Some("DaemonSet") => KnownBy::Node,
+        Some(_) | None => KnownBy::Order,
+    }
 }
 
 fn pods_of<'a>(

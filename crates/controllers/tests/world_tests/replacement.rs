@@ -209,6 +209,45 @@ fn two_pods_of_a_set_that_are_evicted_together_get_a_successor_each() {
 }
 
 #[test]
+fn a_pod_of_a_stateful_set_is_replaced_by_the_one_of_its_name() {
+    let mut world = World::with_node();
+    let set = world.create(json!({"kind": "StatefulSet", "metadata": {"name": "web"}, "spec": {
+        "replicas": 3, "serviceName": "web", "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": {"app": "web"}}, "template": template("web", "one")}}));
+    world.converge();
+    let request = world.create(restart("again", json!({"podName": "web-0", "rung": "Recreate"})));
+    world.settle(); // evicted; it still ends
+    world.api.change(&set, |set| set["spec"]["replicas"] = json!(4));
+    world.settle();
+    assert!(world.api.objects.contains_key(&id(Kind::Pod, "web-3")));
+    assert_eq!(step(&world, &request), Some(ReplacementStep::Evicting));
+    world.converge();
+    let done = status(&world, &request);
+    assert_eq!(done.phase, Some(PodRestartPhase::Succeeded));
+    assert_eq!(done.replacement.unwrap().new_pod_name.as_deref(), Some("web-0"));
+}
+
+#[test]
+fn a_pod_of_a_daemon_set_is_replaced_by_the_one_on_its_node() {
+    let mut world = with_nodes(&["n1"]);
+    world.create(json!({"kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {
+        "selector": {"matchLabels": {"app": "agent"}}, "template": template("agent", "one")}}));
+    world.converge();
+    let old = places(&world).remove(0).0;
+    let request = world.create(restart("again", json!({"podName": old, "rung": "Recreate"})));
+    world.settle(); // evicted; it still ends
+    world.api.add_node("n2", "100", "100Gi", "1000");
+    world.settle();
+    assert_eq!(places(&world).len(), 2);
+    assert_eq!(step(&world, &request), Some(ReplacementStep::Evicting));
+    world.converge();
+    let done = status(&world, &request);
+    assert_eq!(done.phase, Some(PodRestartPhase::Succeeded));
+    let new = done.replacement.unwrap().new_pod_name.unwrap();
+    assert!(places(&world).contains(&(new, "n1".to_owned())));
+}
+
+#[test]
 fn a_node_is_avoided_by_the_whole_workload_until_the_time_is_over() {
     let mut world = with_nodes(&["bad", "good"]);
     world.create(replica_set("web", 1));
