@@ -2,14 +2,14 @@
 
 use rekindle_types::Tick;
 use rekindle_types::reasons::event::LADDER_STEP;
-use rekindle_types::v1alpha1::{LedgerPhase, Rung};
+use rekindle_types::v1alpha1::{LedgerPhase, OnExhausted, Rung};
 
 use crate::attempts::Attempts;
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::Draft;
 use crate::evidence::{self, StuckCause, Verdict};
 use crate::failures::{self, Excuse, Failure, Since, Started};
-use crate::observation::{Course, PodView};
+use crate::observation::{Course, PodView, Shown};
 use crate::requests::Requests;
 use crate::stability;
 use crate::{Action, Decision, PodRestartPlan, Severity, Situation, sentence};
@@ -21,7 +21,11 @@ const NAME_BYTES_MAX: usize = 200;
 /// decision changes nothing more and says nothing more; a PodRestart is asked for until it is among the situation's restarts.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     let view = PodView::of(situation.pod);
-    let policy = situation.policy.without(view.impossible);
+    let mut policy = situation.policy.without(view.impossible);
+    match view.shown {
+        Shown::Itself => {}
+        Shown::Mirror => policy.to_mut().on_exhausted = OnExhausted::Hold,
+    }
     let situation = &Situation { policy: &policy, ..*situation };
     let draft = Draft::of(situation.ledger, situation.now);
     let requests = Requests::of(situation.now, view.uid, situation.restarts);
@@ -191,7 +195,11 @@ impl<'a> Decider<'a> {
     /// The ladder was exhausted by this pod, and says that it is to fail: asked for until it has.
     fn fail_pod(&mut self) {
         let ledger = &self.draft.ledger;
-        if ledger.failing_pod_uid.as_deref() == Some(self.view.uid) {
+        let can_fail = match self.view.shown {
+            Shown::Itself => true,
+            Shown::Mirror => false, // it was asked to by a ladder that did not know better
+        };
+        if can_fail && ledger.failing_pod_uid.as_deref() == Some(self.view.uid) {
             let message = ledger.message.clone().unwrap_or_default();
             self.draft.action = Action::Fail { message };
         }

@@ -21,11 +21,21 @@ pub(crate) struct PodView<'a> {
     pub(crate) course: Course,
     /// Rungs that cannot be carried out for it.
     pub(crate) impossible: &'static [Rung],
+    pub(crate) shown: Shown,
     pub(crate) sandbox: Sandbox,
     /// Since when it has had no sandbox, while nothing runs and it is on a node.
     pub(crate) no_sandbox_since: Option<Tick>,
     /// Init containers, then regular ones, as in the spec.
     pub(crate) containers: Vec<ContainerView<'a>>,
+}
+
+/// What the object in the API is of the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// The pod itself.
+    Itself,
+    /// The mirror of a static pod: what is written to it ends nothing, and its node writes over it.
+    Mirror,
 }
 
 /// Whether anything is left to be decided for a pod.
@@ -154,6 +164,7 @@ impl<'a> PodView<'a> {
             since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
             course: if finished || deleted || fails { Course::Over } else { Course::Open },
             impossible: impossible(pod),
+            shown: if is_mirror(pod) { Shown::Mirror } else { Shown::Itself },
             sandbox,
             no_sandbox_since,
             containers,

@@ -147,6 +147,7 @@ impl Player {
                 world.sandbox_since = world.now;
             }
             ["of", "DaemonSet"] => self.world().owner_kind = Some("DaemonSet"),
+            ["of", "Node"] => self.world().owner_kind = Some("Node"),
             ["node", "says", condition] => {
                 self.world().peers.node_says = Some((*condition).to_owned());
             }

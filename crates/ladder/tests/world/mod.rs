@@ -262,6 +262,7 @@ impl World {
                 uid: Some(self.uid.clone()),
                 creation_timestamp: Some(stamp(self.created)),
                 owner_references: self.owner_kind.map(|kind| vec![controller(kind)]),
+                annotations: (self.owner_kind == Some("Node")).then(mirrored),
                 deletion_timestamp: self.deleted.then(|| stamp(self.now)),
                 ..Default::default()
             },
@@ -282,6 +283,11 @@ impl World {
             }),
         }
     }
+}
+
+/// What a node writes to the mirror of a static pod.
+fn mirrored() -> BTreeMap<String, String> {
+    BTreeMap::from([("kubernetes.io/config.mirror".to_owned(), "hash".to_owned())])
 }
 
 fn controller(kind: &str) -> OwnerReference {

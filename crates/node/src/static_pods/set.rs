@@ -60,14 +60,18 @@ impl StaticPods {
     }
 
     /// A pod of the folder as its worker begins with it: what its mirror shows of it is what an earlier agent knew. What a shutdown of
-    /// the node ended begins anew with the node: the file has no status.
+    /// the node ended begins anew with the node: the file has no status. That it has ended its journal says, and its containers: a mirror
+    /// may be declared finished by anybody, who ends no static pod by it.
     pub(crate) fn with_known_status(&self, pod_ref: &PodRef, pod: &Arc<Pod>) -> Arc<Pod> {
         let mirror = self.mirrors.get(&name_of(pod_ref)).and_then(|mirror| mirror.borrow().clone());
         match mirror.filter(|mirror| hash_of_mirror(mirror) == Some(pod_ref.uid.0.as_str())) {
             Some(mirror) if mirror.status.as_ref().is_some_and(was_ended_by_shutdown) => {
                 pod.clone()
             }
-            Some(mirror) => Arc::new(Pod { status: mirror.status.clone(), ..pod.as_ref().clone() }),
+            Some(mirror) => {
+                let status = mirror.status.clone().map(without_final_phase);
+                Arc::new(Pod { status, ..pod.as_ref().clone() })
+            }
             None => pod.clone(),
         }
     }
@@ -121,6 +125,15 @@ impl StaticPods {
 
     fn forget_unused(&mut self) {
         self.mirrors.retain(|_, mirror| mirror.receiver_count() > 0 || mirror.borrow().is_some());
+    }
+}
+
+fn without_final_phase(status: PodStatus) -> PodStatus {
+    match status.phase.as_deref() {
+        Some("Failed" | "Succeeded") => {
+            PodStatus { phase: None, reason: None, message: None, ..status }
+        }
+        Some(_) | None => status,
     }
 }
 

@@ -205,6 +205,45 @@ async fn a_static_pod_that_a_shutdown_ended_runs_again_with_its_node() {
     assert_eq!(world.machine.starts("app"), 2);
 }
 
+/// The API server cannot end a static pod (kubernetes/kubernetes#126343).
+#[tokio::test]
+async fn a_mirror_that_somebody_declares_failed_ends_no_static_pod_whose_agent_starts() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present"));
+    let agent = world.agent().await;
+    world.until_running("web-node-a").await;
+    world.crash(agent);
+    let failed =
+        json!({"status": {"phase": "Failed", "reason": "LadderExhausted", "message": "over"}});
+    world.api.modify("pods", "web-node-a", &failed);
+    let _next = world.agent().await;
+    world
+        .api
+        .until("its node says how it is", |_| {
+            let status = mirror(&world).map(|mirror| mirror["status"].clone()).unwrap_or_default();
+            status["phase"] == "Running" && status["reason"].is_null()
+        })
+        .await;
+    assert_eq!(world.machine.running(), ["app#0"]);
+}
+
+#[tokio::test]
+async fn a_static_pod_that_has_ended_stays_so_when_its_agent_starts() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present").replace("Always", "Never"));
+    world.machine.ends_at_once("app", 1);
+    let agent = world.agent().await;
+    let has_failed = || mirror(&world).is_some_and(|mirror| mirror["status"]["phase"] == "Failed");
+    world.api.until("it has ended", |_| has_failed()).await;
+    world.crash(agent);
+    let _next = world.agent().await;
+    world.api.create("podrestarts", &restart("again", "web-node-a", Rung::Container));
+    let refused = |restart: Value| restart["status"]["phase"] == "Refused";
+    world.api.until("refused", |api| api.get("podrestarts", "again").is_some_and(refused)).await;
+    assert!(has_failed());
+    assert_eq!(world.machine.starts("app"), 1);
+}
+
 #[tokio::test]
 async fn a_mirror_without_a_file_is_deleted() {
     let (world, folder) = world();
