@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use rekindle_controllers::{Kind, NamespacedName, Object, View, owners, pods};
+use rekindle_controllers::{Kind, Object, View, owners, pods};
 use rekindle_ladder::{
     Likeness, NodeTrouble, Peers, Policy, Tried, fails_repeatedly, symptom_of, tried,
 };
