@@ -11,7 +11,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::{
     Action, ActionError, ActionId, Config, ContainerKey, Event, ImageSource, Journal, Outcome,
-    PodCore, ResourceDecision, RestartRequest, Snapshot,
+    PodCore, ResourceDecision, RestartRequest, SandboxSeenState, Snapshot,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
@@ -40,6 +40,7 @@ struct Sandbox {
     ip: IpAddr,
     /// The UID of the pod that it was made for.
     of: String,
+    state: SandboxSeenState,
 }
 
 /// One pod on a node: its core, what the agent's disk has of it, and what the runtime has of it.
@@ -221,10 +222,19 @@ impl PodOnNode {
         }
     }
 
-    /// Its machine starts again, and nothing of it runs.
-    pub(crate) fn reboot(&mut self) {
-        self.containers.clear();
-        self.sandboxes.clear();
+    /// Its machine starts again, and nothing of it runs. The runtime has its records on the disk: sandboxes are there and dead, and
+    /// how what ran has ended nobody knows.
+    pub(crate) fn reboot(&mut self, now: Tick) {
+        let finished_at = self.clock.shows(now);
+        for life in self.containers.values_mut() {
+            if let Life::Running { started_at, .. } = *life {
+                let (status, message) = (ExitStatus::Unknown, String::new());
+                *life = Life::Exited(Exit { status, started_at, finished_at, message });
+            }
+        }
+        for sandbox in self.sandboxes.values_mut() {
+            sandbox.state = SandboxSeenState::NotReady;
+        }
         self.signalled.clear();
         self.stopping.clear();
         self.hooks.forget(|_| true);
@@ -248,9 +258,14 @@ impl PodOnNode {
         self.starts.iter().filter(|key| key.name.0 == name).count()
     }
 
-    /// How often the runtime could not start it: such an attempt counts as well.
+    /// How often the runtime could not start it: such an attempt counts as well, unless its agent died before it heard of that and
+    /// the next one started it.
     pub(crate) fn failed_starts_of(&self, name: &str) -> usize {
-        self.failed_starts.iter().filter(|key| key.name.0 == name).count()
+        let of = |keys: &BTreeSet<ContainerKey>| {
+            let of_it = keys.iter().filter(|key| key.name.0 == name);
+            of_it.map(|key| key.attempt).collect::<BTreeSet<_>>()
+        };
+        of(&self.failed_starts).difference(&of(&self.starts)).count()
     }
 
     /// How often its containers' processes were started.
@@ -419,6 +434,10 @@ impl PodOnNode {
                     if let Action::RunHook { key, hook, limit } = &action {
                         self.hook_begins(id, now, (key.clone(), *hook), *limit);
                     }
+                    if let Action::SignalContainer { key } = &action {
+                        // the grace period is counted from the first attempt: SIGKILL does not wait for a signal that goes wrong
+                        self.stopping.entry(key.clone()).or_insert(now);
+                    }
                     let error = Err(error_of(&action));
                     effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));
                 }
@@ -484,7 +503,9 @@ impl PodOnNode {
                 effects.push(answer(40, self.set_up(attempt)));
             }
             Action::TearDownSandbox { attempt } => {
-                self.tear_down(now, attempt);
+                if faults.bug != Some(KnownBug::SandboxLeaked) {
+                    self.tear_down(now, attempt);
+                }
                 effects.push(answer(20, Outcome::Done));
             }
             Action::PullImage { image, .. } | Action::FetchImage { image, .. } => {
@@ -557,7 +578,8 @@ impl PodOnNode {
         let ip = IpAddr::V4(Ipv4Addr::from_bits(self.address));
         if !self.sandboxes.contains_key(&attempt) {
             let of = self.pod.metadata.uid.clone().unwrap_or_default();
-            self.sandboxes.insert(attempt, Sandbox { ip, of });
+            let state = SandboxSeenState::Ready;
+            self.sandboxes.insert(attempt, Sandbox { ip, of, state });
             self.tally.sandboxes += 1;
         }
         self.check_sandbox(attempt);

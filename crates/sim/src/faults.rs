@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_controllers::ObjectId;
+use rekindle_controllers::plan::Propagation;
 use rekindle_pod::{Action, ActionError, ActionErrorKind, Answer};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
@@ -87,6 +88,8 @@ pub enum Deed {
     WallClock(i64),
     /// The disk is full for so long: neither the API nor agents write anything, and reads go on.
     FullDisk(TickDuration),
+    /// A user deletes an object, and says what becomes of what belongs to it. It may be refused.
+    Delete(ObjectId, Propagation),
     /// A user deletes a pod; the number is taken modulo the pods.
     DeletePod(u64),
     /// A user evicts a pod.
@@ -101,6 +104,7 @@ impl Deed {
         match self {
             Self::User(_)
             | Self::Invalid(..)
+            | Self::Delete(..)
             | Self::DeletePod(_)
             | Self::EvictPod(_)
             | Self::RestartPod(..) => true,

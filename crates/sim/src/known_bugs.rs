@@ -22,11 +22,17 @@ pub enum KnownBug {
     BudgetIgnored,
     /// A hook is said to have been run and was not.
     HookSkipped,
+    /// A sandbox is said to be torn down and stands.
+    SandboxLeaked,
+    /// The controllers do not see how many restarts of a ladder may be under way.
+    LadderConcurrencyUnseen,
+    /// The controllers do not see how many restarts of a ladder there may be in a minute.
+    LadderRateUnseen,
 }
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -36,5 +42,8 @@ impl KnownBug {
         Self::GraceCutShort,
         Self::BudgetIgnored,
         Self::HookSkipped,
+        Self::SandboxLeaked,
+        Self::LadderConcurrencyUnseen,
+        Self::LadderRateUnseen,
     ];
 }

@@ -9,6 +9,7 @@
 mod budgets;
 mod faults;
 mod nodes;
+mod rest;
 mod verdict;
 mod volumes;
 
@@ -84,6 +85,8 @@ enum Happening {
     /// The controllers hear again.
     Hear(Relief),
     NodeHears(String),
+    /// A node that could not say so says again that it is ready.
+    NodeSpeaks(String),
     /// The disk is not full any more.
     DiskHasRoom,
     /// What a pod's node could not write is tried again.
@@ -405,6 +408,10 @@ impl World {
             }
             Happening::NodeHears(node) => {
                 self.node_hears(&node);
+                return Ok(());
+            }
+            Happening::NodeSpeaks(node) => {
+                self.say_ready(&node);
                 return Ok(());
             }
             Happening::CatchUp { uid } => {

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_pod::Config;
 use rekindle_sim::{
-    Behaviour, Campaign, Change, Deed, Exits, Faults, KnownBug, Rates, Relief, Sync, Tally, World,
+    Behaviour, Campaign, Change, Deed, Exits, Faults, KnownBug, MendedBy, Rates, Relief, Sync,
+    Tally, World,
 };
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
@@ -194,6 +195,11 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
             }
             ("P5", with_hook)
         }
+        KnownBug::SandboxLeaked => ("P1", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
+        KnownBug::LadderConcurrencyUnseen => {
+            ("P5", two_that_fail_together(json!({"maxConcurrent": 1})))
+        }
+        KnownBug::LadderRateUnseen => ("P5", two_that_fail_together(json!({"perMinute": 1}))),
         KnownBug::BudgetIgnored => {
             let mut with_budget = campaign(&[(60, Deed::EvictPod(1))], Vec::new());
             with_budget.objects.push(json!({
@@ -203,6 +209,35 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
             ("P5", with_budget)
         }
     }
+}
+
+/// A pod of web and one of db that fail in the same moment, until their sandboxes are new, and one ladder for both.
+fn two_that_fail_together(budget: serde_json::Value) -> Campaign {
+    let exits = Exits { code: 1, after: TickDuration::from_secs(1), oom: false };
+    let mended_by = MendedBy::Pod;
+    let fails = Behaviour { exits: Some(exits), mended_by, ..Behaviour::default() };
+    let mut campaign = campaign(&[], vec![fails]);
+    for object in &mut campaign.objects {
+        object["spec"]["replicas"] = json!(1);
+    }
+    let both = json!([{"key": "app", "operator": "In", "values": ["web", "db"]}]);
+    campaign.objects.insert(0, json!({
+        "apiVersion": "rekindle.dev/v1alpha1", "kind": "RestartLadder", "metadata": {"name": "both"},
+        "spec": {
+            "selector": {"matchExpressions": both}, "rungs": [{"rung": "Pod"}], "budget": budget,
+        },
+    }));
+    campaign
+}
+
+#[test]
+fn a_sandbox_that_a_restart_leaves_behind_is_noticed_at_rest() {
+    let restarted = campaign(&[(60, Deed::RestartPod(0, Rung::Pod))], Vec::new());
+    passes(&restarted);
+    let bug = Some(KnownBug::SandboxLeaked);
+    let failure = Campaign { bug, ..restarted }.check().unwrap_err();
+    assert_eq!(failure.promise, "P2", "{}", failure.message);
+    assert!(failure.message.contains("sandboxes"), "{}", failure.message);
 }
 
 fn scaled() -> Deed {
@@ -270,6 +305,7 @@ fn a_full_disk_refuses_writes_and_all_goes_on_when_there_is_room() {
     let full = || Deed::FullDisk(TickDuration::from_secs(120));
     survives(&[(60, full()), (70, Deed::EndContainer(0, ExitStatus::OomKilled)), (80, scaled)]);
     survives(&[(60, full()), (61, Deed::CrashControllers), (62, Deed::CrashAgent(0))]);
+    survives(&[(20, Deed::LoseNode(0, TickDuration::from_secs(60))), (60, full())]);
     let before = rekindle_sim::Sync::Before;
     survives(&[(60, full()), (61, Deed::PowerLoss(before)), (62, Deed::DeletePod(1))]);
 }
@@ -308,13 +344,29 @@ fn what_is_invalid_must_be_refused() {
     assert_eq!(failure.promise, "P9", "{}", failure.message);
 }
 
-/// There is no node whose agent could die: what draws one divides by nothing.
-/// A user asks for the only pod of a workload to be created anew, and its budget wants one pod to be healthy.
+/// A user asks for the only pod of a workload to be created anew, and its budget wants one pod to be healthy; or for it to be on
+/// another node, and there is none.
 #[test]
-fn a_restart_that_a_budget_forbids_waits_and_breaks_no_promise() {
-    passes(&Campaign::of_seed(79));
+fn a_restart_that_cannot_be_carried_out_waits_and_all_else_is_at_rest() {
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "db"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}},
+    });
+    for (rung, budgets) in [(Rung::Recreate, vec![budget]), (Rung::Reschedule, Vec::new())] {
+        let mut asked = campaign(&[(60, Deed::RestartPod(0, rung))], Vec::new());
+        asked.objects.extend(budgets);
+        passes(&asked);
+        let mut world = World::new(1, asked.nodes, Vec::new(), Config::default()).unwrap();
+        asked.objects.iter().for_each(|object| world.apply(object).unwrap());
+        asked.deeds.iter().for_each(|(at, deed)| world.do_at(*at, deed.clone()));
+        world.run_until(TickDuration::from_secs(3_600)).unwrap();
+        let waits = BTreeMap::from([("Running".to_owned(), 1)]);
+        assert_eq!(world.rungs(), BTreeMap::from([(rung, waits)]));
+        assert_eq!(world.unsettled(), Vec::<String>::new(), "{rung}");
+    }
 }
 
+/// There is no node whose agent could die: what draws one divides by nothing.
 #[test]
 fn a_panic_is_a_failure_of_its_seed_and_leaves_its_trace() {
     let panics = Campaign { nodes: 0, ..campaign(&[(60, Deed::CrashAgent(0))], Vec::new()) };
@@ -322,6 +374,36 @@ fn a_panic_is_a_failure_of_its_seed_and_leaves_its_trace() {
     assert_eq!((failure.promise.as_str(), failure.seed), ("panic", 1), "{}", failure.message);
     assert!(!failure.trace.is_empty());
     assert_eq!(panics.shrink(&failure, 20).objects, [] as [serde_json::Value; 0]);
+}
+
+/// What was asked for and not heard of when the machine went is found in the runtime's records, and not done again under the same
+/// number.
+#[test]
+fn a_machine_that_starts_again_in_the_middle_of_starts_starts_none_of_them_twice() {
+    let late = Rates { runtime_late: 500, runtime_silent: 50, ..Rates::default() };
+    for seed in 1..=5 {
+        let deeds = [60, 65, 70, 72].map(|at| (at, Deed::Reboot(0)));
+        passes(&Campaign { seed, rates: late, ..campaign(&deeds, Vec::new()) });
+    }
+}
+
+#[test]
+fn a_pod_that_is_deleted_while_its_setups_fail_leaves_nothing_behind() {
+    let unsaid = Rates { runtime_unsaid: 500, ..Rates::default() };
+    for seed in 1..=5 {
+        let deeds = [0, 1, 2, 3].map(|at| (at, Deed::DeletePod(at)));
+        passes(&Campaign { seed, rates: unsaid, ..campaign(&deeds, Vec::new()) });
+    }
+}
+
+#[test]
+fn a_signal_that_fails_shortens_no_grace_period_but_by_what_it_takes_to_try_again() {
+    let fails = Rates { runtime_fails: 400, ..Rates::default() };
+    let hangs = Behaviour { hangs: true, ..Behaviour::default() };
+    for seed in 1..=5 {
+        let deeds = [(60, Deed::DeletePod(0)), (61, Deed::RestartPod(1, Rung::Pod))];
+        passes(&Campaign { seed, rates: fails, ..campaign(&deeds, vec![hangs.clone()]) });
+    }
 }
 
 /// One that dies where it cannot start again dies when it can: what it was about to do is done after all.

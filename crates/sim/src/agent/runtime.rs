@@ -2,7 +2,7 @@
 
 use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState,
-    HookKind, HookLimit, Outcome, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+    HookKind, HookLimit, Outcome, SandboxSeen, Snapshot, Verdict,
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
@@ -170,7 +170,7 @@ impl PodOnNode {
     pub(super) fn snapshot(&self, faults: &Faults) -> Snapshot {
         let sandboxes = self.sandboxes.iter().map(|(attempt, sandbox)| SandboxSeen {
             attempt: *attempt,
-            state: SandboxSeenState::Ready,
+            state: sandbox.state,
             ips: vec![sandbox.ip],
             containers: self.seen_in(*attempt, faults),
         });

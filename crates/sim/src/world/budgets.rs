@@ -89,10 +89,11 @@ impl World {
                 })
                 .filter_map(|ledger| ledger.status.as_ref())
                 .collect();
-            let pending = restarts.iter().map(AsRef::as_ref).filter(|restart: &&PodRestart| {
-                ours.iter().any(|ledger| ledger.pending_restart == restart.metadata.name)
+            let of_ladder = restarts.iter().map(AsRef::as_ref).filter(|restart: &&PodRestart| {
+                restart.metadata.namespace == ladder.metadata.namespace
+                    && restart.spec.ladder_name == ladder.metadata.name
             });
-            let under_way = Occupancy::of(now, pending, std::iter::empty()).under_way.len();
+            let under_way = Occupancy::of(now, of_ladder, ours.iter().copied()).under_way.len();
             let decided =
                 Occupancy::of(now, std::iter::empty(), ours.iter().copied()).decided.len();
             for (what, count, limit) in [

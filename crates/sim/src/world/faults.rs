@@ -1,9 +1,11 @@
 //! What is done to a world that goes wrong: crashes, power, silence, clocks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use http::Method;
-use rekindle_controllers::{Kind, ObjectId};
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, Object, ObjectId};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, Seen, kinds};
 use rekindle_pod::ContainerKey;
@@ -12,7 +14,6 @@ use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
 use super::{BEGIN, Happening, MERGE_PATCH, World, collection, path};
-use crate::agent::PodOnNode;
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, Room, Sync};
 use crate::known_bugs::KnownBug;
@@ -163,6 +164,7 @@ impl World {
                     self.later(lasts, Happening::Deed(Deed::User(Change::Mend(nodes))));
                 }
             }
+            Deed::Delete(id, propagation) => self.delete(&id, propagation),
             Deed::DeletePod(pick) => self.ask(pick, deletion),
             Deed::EvictPod(pick) if self.faults.bug == Some(KnownBug::BudgetIgnored) => {
                 self.ask(pick, deletion);
@@ -214,6 +216,18 @@ impl World {
         self.check_evictions();
     }
 
+    /// A user deletes something, and says what becomes of what belongs to it.
+    fn delete(&mut self, id: &ObjectId, propagation: Propagation) {
+        let options = match propagation {
+            Propagation::Default => json!({}),
+            Propagation::Background => json!({"propagationPolicy": "Background"}),
+            Propagation::Foreground => json!({"propagationPolicy": "Foreground"}),
+            Propagation::Orphan => json!({"propagationPolicy": "Orphan"}),
+        };
+        let (code, _) = self.call(Method::DELETE, &path(id, ""), "application/json", &options);
+        self.trace.add(self.now, &format!("a user deletes {id}, {propagation:?}: {code}"));
+    }
+
     /// A user asks for what no API may grant.
     fn ask_for_what_is_invalid(&mut self, id: &ObjectId, patch: &Value) {
         let (code, _) = self.call(Method::PATCH, &path(id, ""), MERGE_PATCH, patch);
@@ -236,7 +250,8 @@ impl World {
             return;
         };
         self.trace.add(self.now, &format!("the machine of {node} starts again"));
-        self.pods.values_mut().filter(|pod| pod.node == node).for_each(PodOnNode::reboot);
+        let now = self.now;
+        self.pods.values_mut().filter(|pod| pod.node == node).for_each(|pod| pod.reboot(now));
         self.crash_agent(&node);
     }
 
@@ -280,12 +295,30 @@ impl World {
     fn list(&mut self) {
         for kind in kinds() {
             let objects = self.server.list(kind);
+            let objects = objects.into_iter().map(|object| self.as_shown(object)).collect();
             self.desk.see(self.desk_now(), Seen::List(kind, objects));
         }
     }
 
+    /// What the controllers see of an object.
+    fn as_shown(&self, object: Object) -> Object {
+        let Object::RestartLadder(ladder) = &object else { return object };
+        let mut shown = ladder.as_ref().clone();
+        let budget = shown.spec.budget.get_or_insert_default();
+        match self.faults.bug {
+            Some(KnownBug::LadderConcurrencyUnseen) => budget.max_concurrent = None,
+            Some(KnownBug::LadderRateUnseen) => budget.per_minute = None,
+            Some(_) | None => return object,
+        }
+        Object::RestartLadder(Arc::new(shown))
+    }
+
     pub(super) fn tell_desk(&mut self, seen: Seen) {
         let now = self.desk_now();
+        let seen = match seen {
+            Seen::Applied(object) => Seen::Applied(self.as_shown(object)),
+            Seen::List(..) | Seen::Deleted(..) => seen,
+        };
         match &mut self.hearing {
             Hearing::Well => self.desk.see(now, seen),
             Hearing::Deaf(missed) => missed.push(seen),

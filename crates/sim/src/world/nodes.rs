@@ -106,11 +106,7 @@ impl World {
         }
         for name in &back {
             self.trace.add(self.now, &format!("{name} has its network again"));
-            let patch = json!({"status": self.node_ready()});
-            let path = format!("/api/v1/nodes/{name}/status");
-            self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
-            let lease = super::path(&lease_of(name), "");
-            self.call(Method::DELETE, &lease, "application/json", &json!({}));
+            self.say_ready(name);
         }
         // while nobody heard of them their pods were made not ready
         for pod in self.pods.values_mut().filter(|pod| back.contains(&pod.node)) {
@@ -121,6 +117,21 @@ impl World {
         }
         self.resync_all(&back);
         self.count_reachable();
+    }
+
+    /// A node says that it is ready, until it is heard: the API's disk may be full.
+    pub(super) fn say_ready(&mut self, name: &str) {
+        if self.cut_off.contains_key(name) {
+            return; // lost once more meanwhile
+        }
+        let patch = json!({"status": self.node_ready()});
+        let path = format!("/api/v1/nodes/{name}/status");
+        let (status, _) = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
+        let lease = super::path(&lease_of(name), "");
+        let (lease, _) = self.call(Method::DELETE, &lease, "application/json", &json!({}));
+        if status.max(lease) >= 500 {
+            self.later(RETRY, Happening::NodeSpeaks(name.to_owned()));
+        }
     }
 
     /// A node looks at everything anew, as after a list.

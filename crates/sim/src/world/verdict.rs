@@ -1,22 +1,34 @@
 //! What a world looks like at the end: whether it has come to rest as it was asked for, and whether it counted right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::Endpoint;
 use rekindle_controllers::{Kind, NamespacedName, Object, owners};
-use rekindle_types::v1alpha1::ReplacementStep;
-use rekindle_types::{labels, local_path};
+use rekindle_operator::kinds;
+use rekindle_types::v1alpha1::{ReplacementStep, Rung};
+use rekindle_types::{Tick, TickDuration, labels};
 
 use super::World;
+use super::rest::{is_over, unsettled};
 use crate::agent::Tally;
 use crate::availability::is_ready;
+
+/// What belongs to a run of a CronJob has this long to come to its end: runs begin whenever the clocks say so.
+const RUN: TickDuration = TickDuration::from_secs(5 * 60);
+/// The CronJobs of campaigns have a run every seven minutes.
+const CRON_PERIOD: TickDuration = TickDuration::from_secs(8 * 60);
+/// The label that leads from an EndpointSlice to its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 impl World {
     /// What is not as it was asked for.
     pub fn unsettled(&self) -> Vec<String> {
         let kinds = [
             Kind::Deployment,
+            Kind::ReplicaSet,
             Kind::StatefulSet,
+            Kind::DaemonSet,
             Kind::Job,
             Kind::Pod,
             Kind::PodRestart,
@@ -25,47 +37,165 @@ impl World {
         ];
         let objects = kinds.into_iter().flat_map(|kind| self.server.list(kind));
         let mut all: Vec<String> = objects
-            .filter(|object| !self.waits_for_budget(object))
+            .filter(|object| !self.waits_rightly(object) && !self.has_just_begun(object))
             .filter_map(|object| unsettled(&object).map(|why| format!("{} {why}", object.id())))
             .collect();
         all.extend(self.miscounted_budgets());
-        all.extend(self.pods.values().filter_map(|on_node| {
-            let count = on_node.sandboxes().count();
-            (count > 1)
-                .then(|| format!("Pod {} has {count} sandboxes", super::name_of(&on_node.pod)))
-        }));
-        all.extend(self.pods.iter().filter_map(|(uid, on_node)| {
-            let pod = self.server.pod(&super::name_of(&on_node.pod))?;
-            let is_said_to_run = pod.metadata.uid.as_ref() == Some(uid) && is_ready(&pod);
-            let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-            let dead = containers.find(|container| {
-                is_said_to_run && !on_node.running().any(|key| key.name.0 == container.name)
-            })?;
-            Some(format!(
-                "Pod {} is said to be ready, and {} does not run",
-                super::name_of(&pod),
-                dead.name
-            ))
-        }));
+        all.extend(self.left_behind());
+        all.extend(self.misrouted());
+        all.extend(self.late_cron_jobs());
+        all.extend(self.at_odds_with_nodes());
         all
     }
 
-    /// True of a request that rightly waits: a budget lets the pod not be evicted, and will not without a change by its users.
-    fn waits_for_budget(&self, object: &Object) -> bool {
+    /// What nodes have of pods, and should not.
+    fn at_odds_with_nodes(&self) -> Vec<String> {
+        let odd = self.pods.iter().filter_map(|(uid, on_node)| {
+            let name = super::name_of(&on_node.pod);
+            let Some(pod) =
+                self.server.pod(&name).filter(|pod| pod.metadata.uid.as_ref() == Some(uid))
+            else {
+                return Some(format!("Pod {name} is gone, and {} still has it", on_node.node));
+            };
+            let count = on_node.sandboxes().count();
+            if count > 1 {
+                return Some(format!("Pod {name} has {count} sandboxes"));
+            }
+            if is_over(&pod)
+                && let Some(key) = on_node.running().next()
+            {
+                return Some(format!("Pod {name} is over, and {} runs", key.name.0));
+            }
+            let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+            let dead = containers.find(|container| {
+                is_ready(&pod) && !on_node.running().any(|key| key.name.0 == container.name)
+            })?;
+            Some(format!("Pod {name} is said to be ready, and {} does not run", dead.name))
+        });
+        odd.collect()
+    }
+
+    /// Objects whose owners are all gone: they should have gone with them, or belong to nobody.
+    fn left_behind(&self) -> Vec<String> {
+        let all: Vec<Object> = kinds().flat_map(|kind| self.server.list(kind)).collect();
+        let uids: BTreeSet<&str> = all.iter().map(Object::uid).collect();
+        let left = all.iter().filter(|object| {
+            let owners = object.meta().owner_references.as_deref().unwrap_or_default();
+            !owners.is_empty() && !owners.iter().any(|owner| uids.contains(owner.uid.as_str()))
+        });
+        left.map(|object| format!("{} is there, and its owners are gone", object.id())).collect()
+    }
+
+    /// Services whose EndpointSlices do not lead to their pods.
+    fn misrouted(&self) -> Vec<String> {
+        let services = self.server.list(Kind::Service).into_iter();
+        let wrong = services.filter_map(|object| {
+            let Object::Service(service) = &object else { return None };
+            let (wanted, found) = (self.addresses_of(service)?, self.routes_of(&object));
+            (wanted != found)
+                .then(|| format!("{} leads to {found:?}, and should to {wanted:?}", object.id()))
+        });
+        wrong.collect()
+    }
+
+    /// The addresses of the pods that serve it; none when it chooses none.
+    fn addresses_of(&self, service: &Service) -> Option<BTreeSet<String>> {
+        let spec = service.spec.as_ref()?;
+        let selector = spec.selector.as_ref()?;
+        let every = spec.publish_not_ready_addresses == Some(true);
+        let pods = self.server.pods();
+        let addresses = pods.iter().filter_map(|object| {
+            let Object::Pod(pod) = object else { return None };
+            let labels = pod.metadata.labels.as_ref()?;
+            let is_meant = selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+                && pod.metadata.namespace == service.metadata.namespace
+                && (is_ready(pod) || (every && !is_over(pod)));
+            pod.status.as_ref()?.pod_ip.clone().filter(|_| is_meant)
+        });
+        Some(addresses.collect())
+    }
+
+    /// Where its EndpointSlices lead.
+    fn routes_of(&self, service: &Object) -> BTreeSet<String> {
+        let slices = self.server.list(Kind::EndpointSlice);
+        let ours = slices.iter().filter_map(|object| match object {
+            Object::EndpointSlice(slice) => Some(slice),
+            _ => None,
+        });
+        let ours = ours.filter(|slice| {
+            let labels = slice.metadata.labels.as_ref();
+            slice.metadata.namespace.as_ref() == Some(&service.id().name.namespace)
+                && labels.and_then(|labels| labels.get(SERVICE_NAME))
+                    == Some(&service.id().name.name)
+        });
+        let serves = |endpoint: &Endpoint| {
+            endpoint.conditions.as_ref().is_some_and(|conditions| conditions.ready == Some(true))
+        };
+        ours.flat_map(|slice| slice.endpoints.iter().flatten())
+            .filter(|endpoint| serves(endpoint))
+            .flat_map(|endpoint| endpoint.addresses.clone())
+            .collect()
+    }
+
+    /// CronJobs that have not begun a run for too long.
+    fn late_cron_jobs(&self) -> Vec<String> {
+        let all = self.server.list(Kind::CronJob);
+        let late = all.iter().filter(|object| {
+            let Object::CronJob(cron_job) = object else { return false };
+            let last = cron_job.status.as_ref().and_then(|s| s.last_schedule_time.as_ref());
+            let last = last.map_or(created(object), Tick::from);
+            self.desk_now().since(last) > CRON_PERIOD
+        });
+        late.map(|object| format!("{} has not begun a run for too long", object.id())).collect()
+    }
+
+    /// True of what belongs to a run of a CronJob that began a moment ago.
+    fn has_just_begun(&self, object: &Object) -> bool {
+        let is_new = self.api_now().since(created(object)) < RUN;
+        let owner = owners::controller_of(object.meta());
+        is_new
+            && owner.is_some_and(|owner| match owner.kind.as_str() {
+                "CronJob" => true,
+                "Job" => {
+                    let jobs = self.server.list(Kind::Job);
+                    let mut jobs = jobs.iter().filter(|job| job.uid() == owner.uid);
+                    jobs.any(|job| {
+                        owners::controller_of(job.meta()).is_some_and(|of| of.kind == "CronJob")
+                    })
+                }
+                _ => false,
+            })
+    }
+
+    /// True of a request that rightly waits: a user made it, and a budget lets the pod not be evicted, or it can be on no other node,
+    /// and that stays so without a change by its users. What a ladder has asked for does not wait for ever: its pod is well by now,
+    /// or there is room.
+    fn waits_rightly(&self, object: &Object) -> bool {
         let Object::PodRestart(restart) = object else { return false };
         let replacement = restart.status.as_ref().and_then(|status| status.replacement.as_ref());
-        if replacement.is_none_or(|replacement| replacement.step != ReplacementStep::Held) {
+        let is_held = replacement.is_some_and(|replacement| {
+            // it is asked for again and again, and this may be such a moment
+            matches!(replacement.step, ReplacementStep::Held | ReplacementStep::Evicting)
+        });
+        if restart.spec.ladder_name.is_some() || !is_held {
             return false;
         }
         let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
         let name = NamespacedName::new(namespace, restart.spec.pod_name.as_str());
         let Some(pod) = self.server.pod(&name) else { return false };
+        let is_bound =
+            restart.spec.rung() == Rung::Reschedule && (self.nodes.len() == 1 || has_claim(&pod));
+        is_bound || self.is_forbidden(&pod)
+    }
+
+    /// Whether a budget lets the pod not be evicted.
+    fn is_forbidden(&self, pod: &Pod) -> bool {
         self.server.list(Kind::PodDisruptionBudget).iter().any(|object| {
             let Object::PodDisruptionBudget(budget) = object else { return false };
             let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
             let covers = |selector| labels::matches(selector, pod.metadata.labels.as_ref());
             let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed);
-            budget.metadata.namespace.as_deref() == Some(namespace)
+            budget.metadata.namespace == pod.metadata.namespace
                 && selector.is_some_and(covers)
                 && allowed.unwrap_or(0) <= 0
         })
@@ -132,56 +262,13 @@ impl World {
     }
 }
 
-fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
+/// When it was made, as the API's clock had it.
+fn created(object: &Object) -> Tick {
+    object.meta().creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
 }
 
-fn unsettled(object: &Object) -> Option<String> {
-    match object {
-        Object::Deployment(found) => {
-            let wanted = found.spec.replicas.unwrap_or(1);
-            let status = found.status.as_ref()?;
-            let (ready, updated) = (status.ready_replicas, status.updated_replicas);
-            let (ready, updated) = (ready.unwrap_or(0), updated.unwrap_or(0));
-            let all = status.replicas.unwrap_or(0);
-            let is_well = (ready, updated, all) == (wanted, wanted, wanted);
-            (!is_well).then(|| {
-                format!("wants {wanted} pods, and has {all}, of which {ready} are ready and {updated} of the newest revision")
-            })
-        }
-        Object::StatefulSet(found) => {
-            let wanted = found.spec.replicas.unwrap_or(1);
-            let ready = found.status.as_ref()?.ready_replicas.unwrap_or(0);
-            (ready != wanted).then(|| format!("wants {wanted} pods, and {ready} are ready"))
-        }
-        Object::Job(job) => {
-            let conditions =
-                job.status.iter().flat_map(|status| status.conditions.iter().flatten());
-            let is_over = conditions.into_iter().any(|condition| {
-                matches!(condition.type_.as_str(), "Complete" | "Failed")
-                    && condition.status == "True"
-            });
-            (!is_over).then(|| "is neither complete nor failed".to_owned())
-        }
-        Object::Pod(pod) if pod.metadata.deletion_timestamp.is_some() => {
-            Some("is still being deleted".to_owned())
-        }
-        Object::Pod(pod) if !is_ready(pod) && !is_over(pod) => Some("is not ready".to_owned()),
-        Object::PersistentVolumeClaim(claim) => {
-            let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
-            (phase != Some("Bound")).then(|| format!("is not bound: {phase:?}"))
-        }
-        Object::PersistentVolume(volume) => {
-            let is_left = local_path::End::of(volume) != local_path::End::NotYet;
-            (is_left || volume.metadata.deletion_timestamp.is_some())
-                .then(|| "is to go, and is there".to_owned())
-        }
-        Object::PodRestart(restart) => {
-            let phase = restart.status.as_ref().and_then(|status| status.phase);
-            let is_final = phase.is_some_and(rekindle_types::v1alpha1::PodRestartPhase::is_final);
-            (!is_final).then(|| format!("is not over: {phase:?}"))
-        }
-        _ => None,
-    }
+/// Whether its volume keeps it where it is.
+fn has_claim(pod: &Pod) -> bool {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.into_iter().any(|volume| volume.persistent_volume_claim.is_some())
 }

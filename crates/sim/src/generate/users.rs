@@ -1,0 +1,115 @@
+//! What users do while things go wrong.
+
+use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_types::v1alpha1::Rung;
+use serde_json::{Value, json};
+
+use super::{BAD_IMAGE, Draw};
+use crate::campaign::Campaign;
+use crate::faults::Deed;
+use crate::script::Change;
+
+impl Draw {
+    pub(super) fn users(&mut self, campaign: &mut Campaign) {
+        for _ in 0..self.index(10) {
+            let at = self.moment();
+            let pick = self.entropy.next();
+            let deed = match self.index(9) {
+                0 => self.scale(campaign),
+                1 | 2 => self.roll(campaign),
+                3 => Deed::DeletePod(pick),
+                4 => Deed::EvictPod(pick),
+                5 | 6 => Deed::RestartPod(pick, Rung::ALL[self.index(Rung::ALL.len())]),
+                7 => self.delete(campaign),
+                _ => self.invalid(),
+            };
+            campaign.deeds.push((at, deed));
+            if self.once_in(2) {
+                // in the middle of what that brings about
+                let (node, action) = (self.entropy.next(), self.entropy.below(60));
+                campaign.deeds.push((at, Deed::CrashAgentBefore(node, action)));
+            }
+        }
+    }
+
+    /// One of the objects of these kinds.
+    fn one_of<'a>(&mut self, campaign: &'a Campaign, kinds: &[Kind]) -> (ObjectId, &'a Value) {
+        let all = campaign.objects.iter().filter_map(|object| Some((id_of(object)?, object)));
+        let all: Vec<_> = all.filter(|(id, _)| kinds.contains(&id.kind)).collect();
+        let picked = self.index(all.len());
+        all[picked].clone()
+    }
+
+    fn scale(&mut self, campaign: &Campaign) -> Deed {
+        let (id, _) = self.one_of(campaign, &[Kind::Deployment, Kind::StatefulSet]);
+        Deed::User(Change::Patch(id, json!({"spec": {"replicas": self.index(6)}})))
+    }
+
+    /// Another template: another annotation, or another image, which may be a bad one.
+    fn roll(&mut self, campaign: &Campaign) -> Deed {
+        let rolled = [Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet];
+        let (id, object) = self.one_of(campaign, &rolled);
+        let template = match self.index(3) {
+            0 => {
+                let mut containers = object["spec"]["template"]["spec"]["containers"].clone();
+                containers[0]["image"] = json!(["app:2", BAD_IMAGE][self.index(2)]);
+                json!({"spec": {"containers": containers}})
+            }
+            _ => json!({"metadata": {"annotations": {"version": format!("{}", self.index(5))}}}),
+        };
+        Deed::User(Change::Patch(id, json!({"spec": {"template": template}})))
+    }
+
+    /// Something is deleted, and what was of it goes first, later, or stays. Sometimes it is wanted again.
+    fn delete(&mut self, campaign: &mut Campaign) -> Deed {
+        let deleted = [
+            Kind::Deployment,
+            Kind::StatefulSet,
+            Kind::DaemonSet,
+            Kind::Job,
+            Kind::CronJob,
+            Kind::PodDisruptionBudget,
+            Kind::RestartLadder,
+            Kind::Service,
+        ];
+        let (id, object) = self.one_of(campaign, &deleted);
+        let object = object.clone();
+        let propagation = [
+            Propagation::Default,
+            Propagation::Background,
+            Propagation::Foreground,
+            Propagation::Orphan,
+        ][self.index(4)];
+        if self.once_in(2) {
+            let again = Deed::User(Change::Apply(object));
+            campaign.deeds.push((self.moment(), again));
+        }
+        Deed::Delete(id, propagation)
+    }
+
+    /// What the API refuses, and nothing else may change for it.
+    fn invalid(&mut self) -> Deed {
+        let of = |kind, name: &str| ObjectId::new(kind, NamespacedName::new("default", name));
+        let (id, spec) = match self.index(7) {
+            0 => (of(Kind::Deployment, "web-0"), json!({"replicas": -1})),
+            1 => {
+                let other = json!({"selector": {"matchLabels": {"app": "other"}}});
+                (of(Kind::Deployment, "web-0"), other)
+            }
+            2 => (of(Kind::Deployment, "web-0"), json!({"strategy": {"type": "Sideways"}})),
+            3 => (of(Kind::Deployment, "web-0"), json!({"replicas": "many"})),
+            4 => (of(Kind::StatefulSet, "db"), json!({"serviceName": "other"})),
+            5 => (of(Kind::RestartLadder, "web-0"), json!({"window": "soon"})),
+            _ => (of(Kind::Job, "once"), json!({"completionMode": "Sideways"})),
+        };
+        Deed::Invalid(id, json!({"spec": spec}))
+    }
+}
+
+/// What an object of a campaign is called.
+fn id_of(object: &Value) -> Option<ObjectId> {
+    let kind = Kind::of_reference(object["apiVersion"].as_str()?, object["kind"].as_str()?)?;
+    let name = object["metadata"]["name"].as_str()?;
+    Some(ObjectId::new(kind, NamespacedName::new("default", name)))
+}
