@@ -1,6 +1,7 @@
 //! Answers to failures: left to the container, climbed, held back, given up.
 
 use rekindle_types::TickDuration;
+use rekindle_types::backoff::backoff_after;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
 use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
 
@@ -12,7 +13,6 @@ use crate::decide::{Decider, Stuck, restart_name};
 use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
 use crate::evidence::{StuckCause, Verdict};
 use crate::failures::{Excuse, Failure, Part, Started};
-use crate::observation::backoff_after;
 use crate::policy::Step;
 use crate::sentence::{self, Story};
 use crate::{Peers, Severity, Situation, Trial, limits, stability};

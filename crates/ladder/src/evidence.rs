@@ -2,6 +2,7 @@
 
 use rekindle_types::exit::signal_name;
 use rekindle_types::reasons::waiting;
+use rekindle_types::restart_rules::RuleAction;
 use rekindle_types::v1alpha1::Rung;
 
 use crate::observation::{ContainerView, End, RestartPolicy, Sandbox};
@@ -29,10 +30,25 @@ pub(crate) enum Verdict {
 
 const FROM_CONTAINER: Verdict = Verdict::Helps { from: Rung::Container };
 
+/// By what a container is started again after an end, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// Its restart policy, or the pod's.
+    Policy(RestartPolicy),
+    /// One of its restart rules.
+    Rule(RuleAction),
+}
+
+impl Then {
+    pub(crate) fn of(container: &ContainerView<'_>, end: &End<'_>) -> Self {
+        container.rule_for(end).map_or(Then::Policy(container.restarts), Then::Rule)
+    }
+}
+
 /// What a failed end says. `sandbox` is what the pod says of its sandbox at the same time.
-pub(crate) fn of_end(end: &End<'_>, policy: RestartPolicy, sandbox: Sandbox) -> Diagnosis {
-    let what = what(end, policy);
-    let verdict = match (end.reason, end.exit_code, policy, sandbox) {
+pub(crate) fn of_end(end: &End<'_>, then: Then, sandbox: Sandbox) -> Diagnosis {
+    let what = what(end, then);
+    let verdict = match (end.reason, end.exit_code, then, sandbox) {
         ("OOMKilled", ..) => Verdict::Futile {
             because: "it would need as much memory again; raise its memory limit, or make it use less",
         },
@@ -45,7 +61,7 @@ pub(crate) fn of_end(end: &End<'_>, policy: RestartPolicy, sandbox: Sandbox) -> 
         (_, 126, ..) => Verdict::Futile {
             because: "126 is a shell's code for a command that is not executable; mend the command or the image",
         },
-        (_, _, RestartPolicy::Never, _) => {
+        (_, _, Then::Policy(RestartPolicy::Never), _) => {
             Verdict::Futile { because: "its restartPolicy is Never, so it stays as it ended" }
         }
         (_, _, _, Sandbox::Missing) => Verdict::Helps { from: Rung::Pod },
@@ -59,7 +75,7 @@ pub(crate) fn of_unseen() -> Diagnosis {
     Diagnosis { what: "ended and was restarted".to_owned(), verdict: FROM_CONTAINER }
 }
 
-fn what(end: &End<'_>, policy: RestartPolicy) -> String {
+fn what(end: &End<'_>, then: Then) -> String {
     match (end.reason, end.exit_code) {
         ("OOMKilled", _) => "was killed for lack of memory (OOMKilled)".to_owned(),
         ("StartError" | "ContainerCannotRun", _) if end.message.is_empty() => {
@@ -69,8 +85,14 @@ fn what(end: &End<'_>, policy: RestartPolicy) -> String {
             format!("could not be started ({})", quote(end.message))
         }
         ("ContainerStatusUnknown", _) => "was gone, nobody saw how it ended".to_owned(),
-        (_, 0) if policy == RestartPolicy::Always => {
+        (_, 0) if then == Then::Policy(RestartPolicy::Always) => {
             "exited with 0 (restartPolicy Always wants it to keep running)".to_owned()
+        }
+        (_, code) if then == Then::Rule(RuleAction::Restart) => {
+            format!("exited with {code} (a restart rule starts it again)")
+        }
+        (_, code) if then == Then::Rule(RuleAction::RestartAllContainers) => {
+            format!("exited with {code} (a restart rule restarts all containers)")
         }
         (_, code) => match signal_name(code - 128) {
             Some(signal) => format!("exited with {code} ({signal})"),

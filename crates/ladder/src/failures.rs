@@ -3,7 +3,7 @@
 use rekindle_types::v1alpha1::ObservedContainer;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::evidence::{self, Diagnosis};
+use crate::evidence::{self, Diagnosis, Then};
 use crate::observation::{ContainerView, End, Live, PodView, RestartPolicy, Role};
 use crate::requests::Requests;
 
@@ -68,15 +68,16 @@ fn of_container<'a>(
         .and_then(|entry| entry.excused_attempt)
         .filter(|attempt| (counted..=newest).contains(attempt));
     let newest_end = container.last_end.as_ref();
-    let newest_is_excused =
-        excused == Some(newest) || newest_end.is_some_and(|end| requests.account_for(end));
+    let is_excused =
+        |end: &End<'_>| requests.account_for(end) || view.ended_with_the_others(container, end);
+    let newest_is_excused = excused == Some(newest) || newest_end.is_some_and(is_excused);
     let newest_failed =
         !newest_is_excused && newest_end.is_none_or(|end| is_failure(end, container));
     let excused_earlier = u32::from(excused.is_some_and(|attempt| attempt < newest));
     let earlier = (new - 1).saturating_sub(excused_earlier);
     let earlier_failed = match (container.role, container.restarts) {
         // Started again by a restart of the pod only.
-        (_, RestartPolicy::Never) => 0,
+        (_, RestartPolicy::Never) if container.rules.is_empty() => 0,
         // It may have been run again after a success; taken to have ended as the last one did.
         (Role::Init, _) if !newest_failed => 0,
         // The node starts it again only when it failed.
@@ -87,7 +88,7 @@ fn of_container<'a>(
         return None;
     }
     let diagnosis = match newest_end {
-        Some(end) if newest_failed => evidence::of_end(end, container.restarts, view.sandbox),
+        Some(end) if newest_failed => evidence::of_end(end, Then::of(container, end), view.sandbox),
         Some(_) | None => evidence::of_unseen(),
     };
     Some(Failure { part: Part::Container(container.name), count, diagnosis })
@@ -115,11 +116,11 @@ fn before_window(
 }
 
 /// An end that the container's restart policy did not expect. Exit 0 under Always counts: the node restarts such a container with
-/// backoff as if it had crashed.
+/// backoff as if it had crashed. So does what a restart rule answers.
 pub(crate) fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
-    match container.restarts {
-        RestartPolicy::Always => true,
-        RestartPolicy::OnFailure | RestartPolicy::Never => end.exit_code != 0,
+    match Then::of(container, end) {
+        Then::Rule(_) | Then::Policy(RestartPolicy::Always) => true,
+        Then::Policy(RestartPolicy::OnFailure | RestartPolicy::Never) => end.exit_code != 0,
     }
 }
 

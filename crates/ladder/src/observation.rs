@@ -5,11 +5,14 @@ use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerS
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::waiting;
+use rekindle_types::restart_rules::{self, RestartRule, RuleAction};
 use rekindle_types::v1alpha1::Rung;
-use rekindle_types::{Tick, TickDuration, span};
+use rekindle_types::{Tick, span};
 
 /// The reason of condition Ready from the moment in which a node ends a pod as failed: its phase says so when nothing of it runs any more.
 const POD_FAILED: &str = "PodFailed";
+/// The condition of a pod whose containers are all being restarted (KEP-5532).
+const ALL_RESTARTING: &str = "AllContainersRestarting";
 
 /// A pod as the ladder sees it.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub(crate) struct PodView<'a> {
     pub(crate) sandbox: Sandbox,
     /// Since when it has had no sandbox, while nothing runs and it is on a node.
     pub(crate) no_sandbox_since: Option<Tick>,
+    /// Since when its node has been ending all of its containers to start them again, in the sandbox that stands.
+    pub(crate) all_restarting_since: Option<Tick>,
     /// Init containers, then regular ones, as in the spec.
     pub(crate) containers: Vec<ContainerView<'a>>,
 }
@@ -62,6 +67,8 @@ pub(crate) struct ContainerView<'a> {
     pub(crate) name: &'a str,
     pub(crate) role: Role,
     pub(crate) restarts: RestartPolicy,
+    /// What comes before that policy, by exit codes.
+    pub(crate) rules: Vec<RestartRule>,
     /// How many of its attempts have ended: one more than the highest attempt that did.
     pub(crate) ended: u32,
     /// The attempt that runs.
@@ -167,6 +174,10 @@ impl<'a> PodView<'a> {
             shown: if is_mirror(pod) { Shown::Mirror } else { Shown::Itself },
             sandbox,
             no_sandbox_since,
+            all_restarting_since: condition_of(ALL_RESTARTING)
+                .filter(|condition| condition.status == "True")
+                .and_then(|condition| condition.last_transition_time.as_ref())
+                .map(Tick::from),
             containers,
         }
     }
@@ -203,6 +214,26 @@ impl<'a> PodView<'a> {
         self.containers.iter().all(|c| c.role == Role::Init || c.live.is_none() || c.ready)
     }
 
+    /// Whether a container was ended only because another one's end restarted them all: that one alone has failed.
+    pub(crate) fn ended_with_the_others(
+        &self,
+        container: &ContainerView<'_>,
+        end: &End<'_>,
+    ) -> bool {
+        if container.restarts_all(end) {
+            return false;
+        }
+        let ran_at = |at: Tick| {
+            end.started_at.is_some_and(|started| started <= at)
+                && end.finished_at.is_some_and(|finished| at <= finished)
+        };
+        let others = self.containers.iter().filter_map(|other| Some((other, other.last_end?)));
+        self.all_restarting_since.is_some_and(ran_at)
+            || others
+                .filter(|(other, end)| other.restarts_all(end))
+                .any(|(_, end)| end.finished_at.is_some_and(ran_at))
+    }
+
     /// When the node itself starts the next container, as far as its status tells.
     pub(crate) fn next_own_restart(&self) -> Option<Tick> {
         self.containers.iter().filter_map(ContainerView::own_restart_at).min()
@@ -231,6 +262,7 @@ impl<'a> ContainerView<'a> {
             name: &container.name,
             role,
             restarts,
+            rules: restart_rules::rules_of(container),
             ended,
             live: running.map(|running| Live {
                 attempt: count,
@@ -248,11 +280,23 @@ impl<'a> ContainerView<'a> {
 
     /// It has ended as it should and is not started again.
     pub(crate) fn is_done(&self) -> bool {
-        let succeeded = self.last_end.is_some_and(|end| end.exit_code == 0);
+        let ended_well = |end: End<'_>| end.exit_code == 0 && self.rule_for(&end).is_none();
+        let succeeded = self.last_end.is_some_and(ended_well);
         self.live.is_none()
             && self.waiting.is_none()
             && succeeded
             && self.restarts != RestartPolicy::Always
+    }
+
+    /// The rule that an end is answered by, before the policy. An init container that succeeded is not run again by any.
+    pub(crate) fn rule_for(&self, end: &End<'_>) -> Option<RuleAction> {
+        let has_succeeded = self.role == Role::Init && end.exit_code == 0;
+        restart_rules::first_match(&self.rules, end.exit_code).filter(|_| !has_succeeded)
+    }
+
+    /// Whether this end made the node restart all containers of the pod.
+    fn restarts_all(&self, end: &End<'_>) -> bool {
+        self.rule_for(end) == Some(RuleAction::RestartAllContainers)
     }
 
     /// The kubelet's back-off text names the delay, which counts from the last end.
@@ -310,16 +354,6 @@ fn restart_policy(container: &Container, role: Role, of_pod: Option<&str>) -> Re
         (Some("Never"), _) => RestartPolicy::Never,
         (Some("OnFailure"), _) | (_, Role::Init) => RestartPolicy::OnFailure,
         (_, Role::Sidecar | Role::Regular) => RestartPolicy::Always,
-    }
-}
-
-/// The kubelet's wait before the restart after so many restarts of the same series: 0, 10, 20 … 300 s (`doBackOff`).
-pub(crate) fn backoff_after(restarts: u32) -> TickDuration {
-    const INITIAL_SECS: u64 = 10;
-    const MAX_SECS: u64 = 300;
-    match restarts {
-        0 => TickDuration::ZERO,
-        n => TickDuration::from_secs((INITIAL_SECS << (n - 1).min(8)).min(MAX_SECS)),
     }
 }
 

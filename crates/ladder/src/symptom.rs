@@ -41,7 +41,10 @@ pub fn symptom_of(pod: &Pod, now: Tick, window: TickDuration) -> Option<(Symptom
         let symptom = Symptom { container: container.unwrap_or_default(), sign: Sign::NoSandbox };
         return Some((symptom, Some(since)));
     }
-    view.containers.iter().find_map(|container| {
+    let is_its_own = |container: &&ContainerView<'_>| {
+        !container.last_end.is_some_and(|end| view.ended_with_the_others(container, &end))
+    };
+    view.containers.iter().filter(is_its_own).find_map(|container| {
         let (sign, at) = sign_of(container, now, window)?;
         Some((Symptom { container: container.name.to_owned(), sign }, at))
     })

@@ -36,7 +36,12 @@ pub fn ladder_status(ladder: &RestartLadder, now: Tick) -> RestartLadderStatus {
 
 fn verdict(ladder: &RestartLadder) -> (&'static str, &'static str, String) {
     match Policy::of(ladder) {
-        Ok(_) => ("True", "Accepted", "every rung is carried out".to_owned()),
+        Ok(_) => {
+            let never = ladder.spec.never_climbs();
+            let but = never.map(|(index, text)| format!("; spec.rungs[{index}].attempts: {text}"));
+            let but = but.unwrap_or_default();
+            ("True", "Accepted", format!("every rung is carried out{but}"))
+        }
         Err(error) => ("False", "Invalid", cut(error.to_string())),
     }
 }

@@ -7,7 +7,7 @@ use rekindle_types::{ContainerName, TickDuration, ephemeral};
 
 use crate::action::PullPolicy;
 use crate::probe::Probes;
-use crate::restart_rules::{self, RestartRule, RuleAction};
+use rekindle_types::restart_rules::{self, RestartRule, RuleAction};
 
 /// The default of `terminationGracePeriodSeconds`.
 const DEFAULT_GRACE: TickDuration = TickDuration::from_secs(30);

@@ -25,7 +25,7 @@ use crate::health::{Health, HookRun};
 use crate::journal::{ContainerRecord, EndedContainer, Gate, HealthRecord, Standing};
 use crate::key::{ActionId, ContainerKey};
 use crate::resize::Update;
-use crate::restart_rules::{self, RuleAction};
+use rekindle_types::restart_rules::{self, RuleAction};
 
 /// One container.
 #[derive(Debug)]

@@ -31,7 +31,7 @@
 //! | restarts on request | `restart` |
 //! | resources that change in place | `resize` |
 //! | what a node has given to its pods | [`room`] |
-//! | restart policies and rules | `restart_rules`, `restart_all` |
+//! | restart policies and rules | `rekindle_types::restart_rules`, `restart_all` |
 //! | an agent that starts again | `recovery`, [`journal`] |
 //! | what the API shows, and how it is written | `status`, `last_status`, `phase`, `conditions`, `texts`, `status_write` |
 #![forbid(unsafe_code)]
@@ -62,7 +62,6 @@ mod recovery;
 mod resize;
 mod restart;
 mod restart_all;
-mod restart_rules;
 pub mod room;
 mod sandbox;
 mod sequence;

@@ -2,6 +2,7 @@
 //! Kubernetes users know, and the objects of the `rekindle.dev/v1alpha1` API. No IO, no clock, no randomness.
 #![forbid(unsafe_code)]
 
+pub mod backoff;
 mod causes;
 pub mod cron;
 pub mod ephemeral;
@@ -19,6 +20,7 @@ pub mod quantity;
 pub mod reasons;
 pub mod references;
 pub mod resources;
+pub mod restart_rules;
 pub mod signals;
 pub mod span;
 pub mod sysctls;

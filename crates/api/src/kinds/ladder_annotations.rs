@@ -36,14 +36,18 @@ pub(super) fn check(
     errors
 }
 
-/// A word about what the ladder in the annotations at `field` does not keep from being made new.
-pub(super) fn warning(
+/// What the ladder in the annotations at `field` does that may not be meant: what it makes new although it is not named, and where it never
+/// gets to.
+pub(super) fn warnings(
     annotations: Option<&BTreeMap<String, String>>,
     field: &Path,
-) -> Option<String> {
-    let ladder = annotated_ladder(annotations).ok()??;
-    let pod = ladder.rungs.iter().find(|step| step.rung == Rung::Pod)?;
-    refresh::warning(pod.refresh.as_deref(), &field.key(LADDER_REFRESH))
+) -> Vec<String> {
+    let Ok(Some(ladder)) = annotated_ladder(annotations) else { return Vec::new() };
+    let never = ladder.never_climbs().map(|(_, text)| format!("{}: {text}", field.key(LADDER)));
+    let pod = ladder.rungs.iter().find(|step| step.rung == Rung::Pod);
+    let refresh =
+        pod.and_then(|pod| refresh::warning(pod.refresh.as_deref(), &field.key(LADDER_REFRESH)));
+    never.into_iter().chain(refresh).collect()
 }
 
 /// A word about a ladder on an object that has no pod's annotations: there it does nothing.

@@ -54,7 +54,10 @@ impl ApiKind for RestartLadder {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let attempts = |index| Path::new("spec").child("rungs").index(index).child("attempts");
+        let never = self.spec.never_climbs();
+        let never = never.map(|(index, text)| format!("{}: {text}", attempts(index)));
+        let mut warnings: Vec<String> = never.into_iter().collect();
         for (index, rung) in self.spec.rungs.iter().enumerate() {
             let field = Path::new("spec").child("rungs").index(index).child("refresh");
             warnings.extend(refresh::warning(rung.refresh.as_deref(), &field));

@@ -132,7 +132,7 @@ pub(super) fn warnings(template: &PodTemplateSpec) -> Vec<String> {
     let of_spec = |spec| pod::warnings(spec, "spec.template.spec");
     let of_spec = template.spec.as_ref().map_or_else(Vec::new, of_spec);
     let of_profiles = pod::profiles::warnings(annotations, &field);
-    let of_ladder = ladder_annotations::warning(annotations, &field);
+    let of_ladder = ladder_annotations::warnings(annotations, &field);
     of_ladder.into_iter().chain(of_profiles).chain(of_spec).collect()
 }
 

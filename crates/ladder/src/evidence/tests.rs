@@ -31,7 +31,7 @@ fn an_end_says_which_restart_may_help() {
         (2, "Error", "", RestartPolicy::Never, Sandbox::Stands),
         (200, "Error", "", RestartPolicy::Always, Sandbox::Stands),
     ] {
-        text.push_str(&told(&of_end(&end(code, reason, message), policy, sandbox)));
+        text.push_str(&told(&of_end(&end(code, reason, message), Then::Policy(policy), sandbox)));
     }
     expect![[r#"
         exited with 1: from Container
@@ -48,6 +48,15 @@ fn an_end_says_which_restart_may_help() {
         exited with 200: from Container
     "#]]
     .assert_eq(&text);
+    let rule = |action| told(&of_end(&end(42, "Error", ""), Then::Rule(action), Sandbox::Stands));
+    assert_eq!(
+        rule(RuleAction::Restart),
+        "exited with 42 (a restart rule starts it again): from Container\n"
+    );
+    assert_eq!(
+        rule(RuleAction::RestartAllContainers),
+        "exited with 42 (a restart rule restarts all containers): from Container\n"
+    );
 }
 
 #[test]
@@ -66,6 +75,7 @@ fn what_keeps_a_container_from_starting_is_told_from_what_merely_waits() {
             name: "app",
             role: Role::Regular,
             restarts: RestartPolicy::Always,
+            rules: Vec::new(),
             ended: 0,
             live: None,
             last_end: None,

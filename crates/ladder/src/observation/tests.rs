@@ -100,10 +100,3 @@ fn the_nodes_next_start_is_read_from_its_back_off_text() {
     let other = pod(waiting("CrashLoopBackOff", "some text"), ended(None), 5, None);
     assert_eq!(PodView::of(&other).next_own_restart(), None);
 }
-
-#[test]
-fn the_kubelets_delays() {
-    let delays: Vec<u64> = (0..9).map(|n| backoff_after(n).as_secs()).collect();
-    assert_eq!(delays, [0, 10, 20, 40, 80, 160, 300, 300, 300]);
-    assert_eq!(backoff_after(u32::MAX).as_secs(), 300);
-}

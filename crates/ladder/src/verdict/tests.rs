@@ -53,6 +53,19 @@ fn a_ladder_that_cannot_be_decided_by_is_not_accepted() {
     }
 }
 
+#[test]
+fn a_ladder_that_never_climbs_is_accepted_and_says_so() {
+    let mut never = ladder(&[Rung::Container, Rung::Pod]);
+    never.spec.rungs[0].attempts = Some(7);
+    let (status, reason, message) = accepted(&never);
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "Accepted"));
+    let expected = "every rung is carried out; spec.rungs[0].attempts: 7: what comes after Container is never reached: ";
+    assert!(
+        message.starts_with(expected) && message.ends_with("within 10m; at most 6"),
+        "{message}"
+    );
+}
+
 /// On a cluster whose API server does not look (one older than 1.25 knows no rules between fields) such a ladder gets in.
 #[test]
 fn a_ladder_that_can_never_act_is_not_accepted() {

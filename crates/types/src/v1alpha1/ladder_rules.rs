@@ -2,6 +2,7 @@
 //! the ladder has to say what is wrong with it. So the rules stand here once, for both.
 
 use super::{LadderBudget, LadderRung, Refresh, RestartLadderSpec, Rung};
+use crate::backoff::ends_within;
 use crate::validation::{FieldError, Path, numbers, selector};
 use crate::{TickDuration, labels, span};
 
@@ -50,6 +51,27 @@ impl RestartLadderSpec {
             errors.extend(rung_faults(rung, before, &rungs_field.index(index)));
         }
         errors
+    }
+}
+
+impl RestartLadderSpec {
+    /// Why what comes after the rung Container is never reached by a container that crashes at once, and where that is said: the backoff lets
+    /// fewer failures fall into the window than the rung has attempts. It is no fault: one that crashes later would climb even less.
+    pub fn never_climbs(&self) -> Option<(usize, String)> {
+        let written = self.window.as_deref().unwrap_or(LADDER_WINDOW_DEFAULT);
+        let window = span::parse(written).ok()?;
+        let index = self.rungs.iter().position(|rung| rung.rung == Rung::Container)?;
+        let attempts = self.rungs.get(index)?.attempts.unwrap_or(RUNG_ATTEMPTS_DEFAULT);
+        // the failure that climbs must fall into the window, too
+        let at_most = ends_within(window).saturating_sub(1);
+        (attempts > at_most).then(|| {
+            let text = format!(
+                "{attempts}: what comes after Container is never reached: with the backoff between restarts, a container that crashes at once fails \
+                 {} times within {written}; at most {at_most}",
+                at_most + 1
+            );
+            (index, text)
+        })
     }
 }
 

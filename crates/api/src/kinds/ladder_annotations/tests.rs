@@ -74,15 +74,20 @@ fn what_belongs_to_the_sandbox_and_is_left_out_is_made_new_all_the_same_and_warn
     let field = Path::new("metadata").child("annotations");
     let warned = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        warning(Some(&pairs.collect()), &field)
+        warnings(Some(&pairs.collect()), &field)
     };
-    let said = warned(&[(LADDER, "Pod"), (LADDER_REFRESH, "Network")]).unwrap();
+    let said = warned(&[(LADDER, "Pod"), (LADDER_REFRESH, "Network")]).join("\n");
     let expected =
         "metadata.annotations[rekindle.dev/ladder-refresh]: IPC, Cgroup will be made new, too";
     assert!(said.starts_with(expected), "{said}");
     for fine in ["Network, IPC, Cgroup", "Network, IPC, EmptyDir, Cgroup"] {
-        assert_eq!(warned(&[(LADDER, "Pod"), (LADDER_REFRESH, fine)]), None, "{fine}");
+        assert_eq!(warned(&[(LADDER, "Pod"), (LADDER_REFRESH, fine)]).len(), 0, "{fine}");
     }
-    assert_eq!(warned(&[(LADDER, "Pod")]), None);
-    assert_eq!(warned(&[(LADDER, "Contaner")]), None, "that is refused");
+    assert_eq!(warned(&[(LADDER, "Pod")]).len(), 0);
+    assert_eq!(warned(&[(LADDER, "Contaner")]).len(), 0, "that is refused");
+    assert_eq!(warned(&[(LADDER, "Container:6, Pod")]).len(), 0);
+    let never = warned(&[(LADDER, "Container:7, Pod")]).join("\n");
+    let expected =
+        "metadata.annotations[rekindle.dev/ladder]: 7: what comes after Container is never reached";
+    assert!(never.starts_with(expected) && never.ends_with("at most 6"), "{never}");
 }

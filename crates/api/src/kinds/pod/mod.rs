@@ -181,7 +181,7 @@ impl ApiKind for Pod {
 
     fn warnings(&self) -> Vec<String> {
         let field = Path::new("metadata").child("annotations");
-        let of_ladder = ladder_annotations::warning(self.metadata.annotations.as_ref(), &field);
+        let of_ladder = ladder_annotations::warnings(self.metadata.annotations.as_ref(), &field);
         let of_profiles = profiles::warnings(self.metadata.annotations.as_ref(), &field);
         let of_spec = self.spec.as_ref().map_or_else(Vec::new, |spec| warnings(spec, "spec"));
         of_ladder.into_iter().chain(of_profiles).chain(of_spec).collect()

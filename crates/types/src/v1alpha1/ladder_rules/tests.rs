@@ -68,3 +68,28 @@ fn a_budget_of_nothing_is_no_budget() {
         ]
     );
 }
+
+#[test]
+fn a_ladder_that_a_crash_loop_never_climbs_says_how_many_attempts_are_reached() {
+    for (window, attempts, at_most) in [
+        (None, 6, None),
+        (None, 7, Some(6)),
+        (Some("10m"), 1000, Some(6)),
+        (Some("611s"), 7, None),
+        (Some("1m"), 3, None),
+        (Some("1m"), 4, Some(3)),
+        (Some("1h"), 16, None),
+        (Some("1h"), 17, Some(16)),
+        (Some("720h"), 1000, None),
+        (Some("soon"), 1000, None), // that is refused
+    ] {
+        let mut spec = spec(&[Rung::Container, Rung::Pod]);
+        spec.window = window.map(str::to_owned);
+        spec.rungs[0].attempts = Some(attempts);
+        let told = spec.never_climbs();
+        let ends = told.as_ref().map(|(_, text)| text.rsplit(' ').next().map(str::to_owned));
+        assert_eq!(ends.flatten(), at_most.map(|n: u32| n.to_string()), "{window:?} {attempts}");
+        assert!(told.is_none_or(|(index, _)| index == 0));
+    }
+    assert_eq!(spec(&[Rung::Pod]).never_climbs(), None, "nothing is left to the backoff");
+}

@@ -6,14 +6,15 @@ use k8s_openapi::api::core::v1::{Container, ContainerRestartRule};
 
 /// One of a container's restart rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RestartRule {
+pub struct RestartRule {
     codes: ExitCodes,
-    pub(crate) action: RuleAction,
+    /// What it does.
+    pub action: RuleAction,
 }
 
 /// What a rule does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RuleAction {
+pub enum RuleAction {
     /// This container is started again.
     Restart,
     /// All containers of the pod are, init containers included.
@@ -28,13 +29,13 @@ enum ExitCodes {
 }
 
 /// All rules of a container. One that says something unknown to us matches nothing: validation lets none in.
-pub(crate) fn rules_of(container: &Container) -> Vec<RestartRule> {
+pub fn rules_of(container: &Container) -> Vec<RestartRule> {
     let rules = container.restart_policy_rules.iter().flatten();
     rules.filter_map(RestartRule::of).collect()
 }
 
 /// What the first rule that matches the exit code does.
-pub(crate) fn first_match(rules: &[RestartRule], code: i32) -> Option<RuleAction> {
+pub fn first_match(rules: &[RestartRule], code: i32) -> Option<RuleAction> {
     rules.iter().find(|rule| rule.codes.match_code(code)).map(|rule| rule.action)
 }
 
