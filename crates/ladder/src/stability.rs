@@ -51,7 +51,7 @@ pub(crate) fn follow(
     draft.ledger.stable_since = since.map(Tick::to_micro_time);
     let Some(since) = since else { return };
     if now.since(since) >= policy.window {
-        return clear(draft, policy, since);
+        return clear(draft, view, policy, since);
     }
     draft.wake(since + policy.window);
     if !is_settled(view, policy, now) {
@@ -81,7 +81,8 @@ fn settle(draft: &mut Draft, policy: &Policy, since: Tick) {
     draft.ledger.message = Some(message);
 }
 
-fn clear(draft: &mut Draft, policy: &Policy, since: Tick) {
+/// What does not fail for the whole window has its attempts back. That it has recovered is told only when it says that it is ready.
+fn clear(draft: &mut Draft, view: &PodView<'_>, policy: &Policy, since: Tick) {
     let acted = match draft.ledger.phase {
         Some(LedgerPhase::Exhausted | LedgerPhase::Holding) => true,
         Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => {
@@ -89,7 +90,7 @@ fn clear(draft: &mut Draft, policy: &Policy, since: Tick) {
         }
     };
     let message = sentence::cleared(policy, since);
-    if acted && !draft.has_condition(RECOVERED) {
+    if acted && view.is_ready() && !draft.has_condition(RECOVERED) {
         draft.condition(RECOVERED, Holds::Yes, policy, &message);
         draft.tell(Severity::Normal, LADDER_RECOVERED, &message);
     }

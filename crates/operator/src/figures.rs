@@ -222,6 +222,11 @@ impl Follower {
         let tried = if cleared { before } else { after };
         let made = tried.attempts.iter().flatten().filter(|attempts| !attempts.at.is_empty());
         let rung = made.map(|attempts| attempts.rung).max().unwrap_or(Rung::Container);
+        let has_acted = rung > Rung::Container
+            || matches!(before.phase, Some(LedgerPhase::Holding | LedgerPhase::Exhausted));
+        if has_acted && !has_recovered(after) {
+            return; // it ran without a failure, and was never ready
+        }
         let running = after.stable_since.as_ref().or(before.stable_since.as_ref());
         let until = running.map_or(now, Tick::from);
         self.figures.recoveries.of(&[rung.name()]).0.observe(until.since(trouble.since));

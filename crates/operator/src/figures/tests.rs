@@ -119,6 +119,7 @@ fn what_was_before_the_process_began_is_not_counted_but_what_comes_of_it_is() {
     story.becomes(60, &ledger, News::Now);
     ledger.phase = Some(LedgerPhase::Healthy);
     ledger.stable_since = Some(at(100).to_micro_time());
+    ledger.conditions = Some(recovered());
     story.becomes(700, &ledger, News::Now);
     assert_eq!(
         story.told(),
@@ -154,4 +155,28 @@ fn a_rung_that_was_due_and_never_tried_has_no_success() {
         .filter(|line| line.starts_with("recovery_seconds_count"))
         .collect();
     assert_eq!(recovered, ["recovery_seconds_count{rung=\"Container\"} 1"]);
+}
+
+#[test]
+fn a_pod_that_ran_for_the_window_and_was_never_ready_is_no_success_of_a_rung() {
+    for (phase, rung, successes) in [
+        (LedgerPhase::Climbing, Rung::Container, 1), // the container's own restart: the ladder did nothing
+        (LedgerPhase::Climbing, Rung::Pod, 0),
+        (LedgerPhase::Exhausted, Rung::Container, 0),
+    ] {
+        let mut story = Story::new();
+        let mut ledger = RestartLedgerStatus {
+            phase: Some(phase),
+            failures_total: 2,
+            attempts: Some(vec![attempts(rung, &[0])]),
+            ..RestartLedgerStatus::default()
+        };
+        story.becomes(0, &ledger, News::Now);
+        ledger.phase = Some(LedgerPhase::Healthy);
+        ledger.attempts = None;
+        story.becomes(700, &ledger, News::Now);
+        let told = story.told();
+        let told = told.iter().filter(|line| line.starts_with("recovery_seconds_count"));
+        assert_eq!(told.count(), successes, "{phase:?} {rung}");
+    }
 }
