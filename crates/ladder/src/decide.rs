@@ -59,6 +59,7 @@ pub(crate) struct Decider<'a> {
 
 impl<'a> Decider<'a> {
     fn run(mut self) -> Decision {
+        self.note_revision();
         let is_same_pod = self.take_over_ledger();
         let failures = self.count(is_same_pod);
         let stuck = self.stuck();
@@ -71,6 +72,7 @@ impl<'a> Decider<'a> {
             return self.draft.finish();
         }
         self.observe();
+        self.note_revision();
         self.prune();
         self.take_back_withdrawn();
         if !failures.is_empty() {

@@ -6,15 +6,12 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use rekindle_controllers::{Kind, Object, View, owners, pods};
 use rekindle_ladder::{
-    Likeness, NodeTrouble, Peers, Policy, Tried, fails_repeatedly, symptom_of, tried,
+    Likeness, NodeTrouble, Peers, Policy, Tried, fails_repeatedly, revision_of, symptom_of, tried,
 };
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{RestartLedger, Rung};
 use rekindle_types::{Tick, TickDuration};
-
-/// What tells the revisions of a controller apart whose pods of several revisions have the same owner.
-const REVISION_LABEL: &str = "controller-revision-hash";
 
 /// What they do; nothing when the pod itself does not fail.
 pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
@@ -66,14 +63,6 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
         peers.node = None; // another node is no better for this revision
     }
     peers
-}
-
-/// The revision of a pod whose controller has pods of several: a StatefulSet or a DaemonSet. A ReplicaSet is one itself.
-fn revision_of(pod: &Pod) -> Option<&str> {
-    let has_several =
-        ["StatefulSet", "DaemonSet"].into_iter().any(|kind| is_controlled_by(&pod.metadata, kind));
-    let labels = pod.metadata.labels.as_ref().filter(|_| has_several)?;
-    labels.get(REVISION_LABEL).map(String::as_str)
 }
 
 /// The ledgers of a controller's pods, by the UIDs of those.

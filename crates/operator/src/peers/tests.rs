@@ -141,7 +141,8 @@ fn node(name: &str) -> k8s_openapi::api::core::v1::Node {
 fn of_revision(mut pod: Pod, kind: &str, revision: &str) -> Pod {
     let owners = pod.metadata.owner_references.as_mut().unwrap();
     owners[0].kind = kind.to_owned();
-    pod.metadata.labels = Some([(REVISION_LABEL.to_owned(), revision.to_owned())].into());
+    pod.metadata.labels =
+        Some([("controller-revision-hash".to_owned(), revision.to_owned())].into());
     pod
 }
 
