@@ -186,6 +186,10 @@ pub struct NodeArgs {
     /// The last part of it, for critical pods
     #[arg(long, value_name = "DURATION")]
     pub shutdown_grace_period_critical_pods: Option<String>,
+    /// Kernel settings that pods may have beside the safe ones, such as net.core.somaxconn or kernel.msg*
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[serde(default)]
+    pub allowed_unsafe_sysctls: Vec<String>,
 }
 
 /// `rekindle down`.

@@ -41,6 +41,7 @@ pub mod plan;
 pub mod pod_gc;
 pub mod pod_restart;
 pub mod pods;
+mod refused;
 pub mod replica_set;
 mod revisions;
 pub mod scheduler;

@@ -143,7 +143,12 @@ impl Node {
             }
             Duty::EndPods => None,
         };
-        let rules = Rules { shutdown: config.shutdown.clone(), pressures, ordered };
+        let rules = Rules {
+            shutdown: config.shutdown.clone(),
+            sysctls: config.sysctls.clone(),
+            pressures,
+            ordered,
+        };
         let manager = Manager::new(node, found, statics, config.duty, rules);
         let manager = tokio::spawn(manager.run(stop_receiver, listings));
         Ok(Handle {

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::eviction::EvictionPolicy;
 use crate::images::ImageGcPolicy;
 use crate::shutdown::ShutdownPolicy;
+use crate::sysctls::AllowedSysctls;
 use crate::users::UserIds;
 
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
@@ -52,6 +53,8 @@ pub struct Config {
     pub pod_pids_limit: Option<u64>,
     /// The user ids that pods with users of their own get; no other node of the machine may have them.
     pub user_ids: UserIds,
+    /// Kernel settings that pods may have beside the safe ones; the kubelet's `allowedUnsafeSysctls`.
+    pub sysctls: AllowedSysctls,
     /// When unused images are removed.
     pub image_gc: ImageGcPolicy,
     /// When pods are evicted because the node runs out of something.
@@ -112,6 +115,7 @@ impl Config {
             max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
             pod_pids_limit: None,
             user_ids: UserIds::default(),
+            sysctls: AllowedSysctls::default(),
             image_gc: ImageGcPolicy::default(),
             eviction: EvictionPolicy::default(),
             shutdown: ShutdownPolicy::default(),

@@ -45,6 +45,7 @@ pub mod shutdown;
 mod spares;
 mod static_pods;
 pub mod streams;
+mod sysctls;
 #[cfg(test)]
 mod testing;
 mod tokens;
@@ -61,4 +62,5 @@ pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
 pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};
+pub use sysctls::{AllowedSysctls, SysctlsError};
 pub use users::{UserIds, UserIdsError};

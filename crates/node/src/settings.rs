@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::eviction::{Amounts, Defaults, EvictionPolicy, PolicyError, ThresholdSettings};
 use crate::images::ImageGcPolicy;
 use crate::shutdown::{ShutdownGroup, ShutdownPolicy};
+use crate::sysctls::{AllowedSysctls, SysctlsError};
 use crate::users::{UserIds, UserIdsError};
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
@@ -30,6 +31,8 @@ pub struct NodeSettings {
     pub resolv_conf: Option<PathBuf>,
     /// The user ids that pods with users of their own get, on the machine's first node.
     pub user_ids: UserIds,
+    /// Kernel settings that pods may have beside the safe ones.
+    pub sysctls: AllowedSysctls,
 }
 
 /// Settings that cannot be used.
@@ -62,6 +65,9 @@ pub enum SettingsError {
     /// Thresholds that are none.
     #[error(transparent)]
     Eviction(#[from] PolicyError),
+    /// Kernel settings that cannot be allowed.
+    #[error(transparent)]
+    Sysctls(#[from] SysctlsError),
     /// User ids that cannot be given.
     #[error(transparent)]
     Users(#[from] UserIdsError),
@@ -94,6 +100,7 @@ struct File {
     max_pods: Option<u32>,
     resolv_conf: Option<PathBuf>,
     user_namespaces: UserNamespaces,
+    allowed_unsafe_sysctls: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -142,6 +149,7 @@ impl NodeSettings {
                 file.user_namespaces.first_id,
                 file.user_namespaces.ids_per_pod,
             )?,
+            sysctls: AllowedSysctls::new(&file.allowed_unsafe_sysctls)?,
         })
     }
 }

@@ -1,12 +1,49 @@
 //! Names of kernel settings: `net.ipv4.ip_forward`, or as sysctl(8) takes them as well, `net/ipv4/ip_forward`. In the second
 //! form dots are part of a name: `net/ipv4/conf/eth0.100/rp_filter`.
 
+/// `status.reason` of a pod that its node refused for a setting that is not allowed there.
+pub const FORBIDDEN: &str = "SysctlForbidden";
+
+/// Nothing outside the pod feels them. Every kernel that an agent runs on has them in a namespace. Source: kubelet, `safe_sysctls.go`.
+const SAFE: [&str; 12] = [
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+];
+
+/// Whether every node takes a pod with this setting, by its name [with dots](with_dots). Others it has to allow.
+pub fn is_safe(name: &str) -> bool {
+    SAFE.contains(&name)
+}
+
 /// The name with dots between its parts, and slashes for the dots that a part holds (kubelet: `NormalizeName`).
 pub fn with_dots(name: &str) -> String {
     match name.find(['.', '/']).and_then(|at| name.get(at..=at)) {
         Some("/") => swapped(name),
         Some(_) | None => name.to_owned(),
     }
+}
+
+/// Whether this is a name [with dots](with_dots), as upstream's `IsValidSysctlName` has it.
+pub fn is_name(name: &str) -> bool {
+    const BYTES_MAX: usize = 253;
+    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= BYTES_MAX
+        && name.split(['.', '/']).all(|part| {
+            let bytes = part.as_bytes();
+            bytes.first().is_some_and(|first| edge(*first))
+                && bytes.last().is_some_and(|last| edge(*last))
+                && bytes.iter().all(|byte| edge(*byte) || matches!(byte, b'-' | b'_'))
+        })
 }
 
 /// The namespace that a setting belongs to.
@@ -61,6 +98,17 @@ mod tests {
             ("plain", "plain"),
         ] {
             assert_eq!(with_dots(given), name, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_parts_of_small_letters_and_digits() {
+        for name in ["kernel.sem", "net.ipv4.conf.eth0/100.rp_filter", "a", "net.core-x.y"] {
+            assert!(is_name(name), "{name}");
+        }
+        let long = "a".repeat(254);
+        for name in ["", "net..x", "net.", "_a", "a_", "Net.core", "a b", &long] {
+            assert!(!is_name(name), "{name}");
         }
     }
 

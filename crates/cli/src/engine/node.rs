@@ -106,6 +106,7 @@ pub async fn start(
             config.shutdown = service.settings.shutdown;
             config.image_gc = service.settings.image_gc;
             config.user_ids = service.settings.user_ids.of_node(start.number);
+            config.sysctls = service.settings.sysctls;
             if let Some(max_pods) = service.settings.max_pods {
                 config.max_pods = max_pods;
             }

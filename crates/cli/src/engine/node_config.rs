@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use rekindle_node::NodeSettings;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::args::NodeArgs;
 use crate::manifests;
@@ -24,13 +24,16 @@ pub fn read(args: &NodeArgs) -> anyhow::Result<NodeSettings> {
             settings.insert(name.to_owned(), Value::String(given.clone()));
         }
     }
+    if !args.allowed_unsafe_sysctls.is_empty() {
+        settings.insert("allowedUnsafeSysctls".to_owned(), json!(args.allowed_unsafe_sysctls));
+    }
     NodeSettings::read(&Value::Object(settings))
         .with_context(|| format!("read the node's settings from {source}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use rekindle_node::ShutdownPolicy;
+    use rekindle_node::{AllowedSysctls, ShutdownPolicy};
 
     use super::*;
 
@@ -38,7 +41,7 @@ mod tests {
         NodeArgs {
             node_config: file.map(Into::into),
             shutdown_grace_period: period.map(Into::into),
-            shutdown_grace_period_critical_pods: None,
+            ..NodeArgs::default()
         }
     }
 
@@ -55,6 +58,26 @@ mod tests {
         assert_eq!(shutdown(&args(None, Some("5s"))), ShutdownPolicy::of_periods(5, 0));
         let error = format!("{:#}", read(&args(Some(&file), Some("5s"))).unwrap_err());
         assert!(error.contains("node.yaml: shutdownGracePeriod 5s must be >="), "{error}");
+    }
+
+    #[test]
+    fn kernel_settings_are_allowed_by_the_flag_or_else_by_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("node.yaml");
+        std::fs::write(&file, "allowedUnsafeSysctls: [kernel.sem]\n").unwrap();
+        let allowed = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            AllowedSysctls::new(&names).unwrap()
+        };
+        let with_file = args(Some(&file), None);
+        assert_eq!(read(&with_file).unwrap().sysctls, allowed(&["kernel.sem"]));
+        let flag = vec!["net.core.somaxconn".to_owned()];
+        let with_both = NodeArgs { allowed_unsafe_sysctls: flag, ..with_file };
+        assert_eq!(read(&with_both).unwrap().sysctls, allowed(&["net.core.somaxconn"]));
+        let flag = vec!["vm.max_map_count".to_owned()];
+        let wrong = NodeArgs { allowed_unsafe_sysctls: flag, ..NodeArgs::default() };
+        let error = format!("{:#}", read(&wrong).unwrap_err());
+        assert!(error.contains("\"vm.max_map_count\" is not known to be namespaced"), "{error}");
     }
 
     #[test]

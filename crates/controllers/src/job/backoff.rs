@@ -34,13 +34,13 @@ pub(super) fn next_creation(own: &[&Arc<Pod>]) -> Option<Tick> {
 }
 
 /// When the wait after a failure ends that so many came before.
-pub(super) fn after(before: u32, failed_at: Tick) -> Tick {
+pub(crate) fn after(before: u32, failed_at: Tick) -> Tick {
     let factor = 1u64.checked_shl(before).unwrap_or(u64::MAX);
     failed_at + FIRST.saturating_mul(factor).min(LONGEST)
 }
 
 /// When a pod ended: with its last container; else when it was no longer ready; else when it was made.
-pub(super) fn finished_at(pod: &Pod) -> Tick {
+pub(crate) fn finished_at(pod: &Pod) -> Tick {
     let containers =
         pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     let ends = containers.filter_map(|container| {

@@ -22,7 +22,9 @@ use rekindle_types::{Tick, TickDuration, labels};
 use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods};
+use crate::{
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods, refused,
+};
 pub(crate) use claim::{Claim, claim, claim_pods, references_patch};
 use replicas::Replicas;
 pub(crate) use status::REPLICA_FAILURE;
@@ -111,7 +113,7 @@ pub(crate) fn reconcile(view: &View, id: &ObjectId, now: Tick) -> Plan {
     let active: Vec<&Arc<Pod>> = claimed.iter().copied().filter(|p| pods::is_active(p)).collect();
     let is_kept = !owners::is_terminating(&rs.metadata);
     if is_kept {
-        manage(view, &set, &active, now, &mut plan);
+        manage(view, &set, &claimed, &active, now, &mut plan);
     }
     let terminating = claimed.iter().filter(|p| pods::is_terminating(p) && !pods::is_finished(p));
     status::update(view, &set, &active, terminating.count(), now, &mut plan);
@@ -119,12 +121,24 @@ pub(crate) fn reconcile(view: &View, id: &ObjectId, now: Tick) -> Plan {
 }
 
 /// Creates what is missing, deletes what is too many.
-fn manage(view: &View, set: &Replicas, active: &[&Arc<Pod>], now: Tick, plan: &mut Plan) {
+fn manage(
+    view: &View,
+    set: &Replicas,
+    claimed: &[&Arc<Pod>],
+    active: &[&Arc<Pod>],
+    now: Tick,
+    plan: &mut Plan,
+) {
     if !plan.batches.is_empty() {
         return; // pods are being adopted or let go: count them first
     }
     let wanted = usize::try_from(wanted(&set.rs)).unwrap_or(0);
     if active.len() < wanted {
+        let held = refused::held_until(claimed.iter().copied());
+        if let Some(end) = held.filter(|end| *end > now) {
+            plan.look_again(end);
+            return;
+        }
         create(view, set, (wanted - active.len()).min(BURST), now, plan);
     } else if active.len() > wanted {
         let count = (active.len() - wanted).min(BURST);

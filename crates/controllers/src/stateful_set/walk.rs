@@ -15,7 +15,7 @@ use crate::avoidance;
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Step, Write};
 use crate::pods::{self, Availability};
-use crate::{NamespacedName, Object, Plan, View, owners, revisions};
+use crate::{NamespacedName, Object, Plan, View, owners, refused, revisions};
 
 /// Pods made, and pods deleted, at most in one go, as of ReplicaSets and Jobs.
 const BURST: usize = 500;
@@ -244,6 +244,11 @@ impl<'a> Walk<'a> {
     }
 
     fn recreate(&mut self, pod: &Arc<Pod>) {
+        let held = refused::held_until(std::iter::once(pod)).filter(|end| *end > self.now);
+        if let Some(end) = held {
+            self.again_at = Some(self.again_at.map_or(end, |before| before.min(end)));
+            return;
+        }
         let set = NamespacedName::of(&self.set.metadata);
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let (reason, how) = match pods::phase(pod) {

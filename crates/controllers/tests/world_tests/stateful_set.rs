@@ -375,6 +375,26 @@ fn a_failed_pod_is_made_again_under_its_name_with_its_claim() {
 }
 
 #[test]
+fn a_pod_that_its_node_refuses_for_a_kernel_setting_is_made_again_after_a_pause() {
+    let mut world = World::with_node();
+    world.create(stateful_set(1, json!({})));
+    world.converge();
+    let pod = id(Kind::Pod, "web-0");
+    let first = world.api.objects[&pod].uid().to_owned();
+    world.set_ready(&pod, "False");
+    world.api.change(&pod, |pod| {
+        pod["status"]["phase"] = json!("Failed");
+        pod["status"]["reason"] = json!("SysctlForbidden");
+    });
+    world.advance(TickDuration::from_secs(8));
+    assert_eq!(world.api.objects[&pod].uid(), first);
+    world.advance(TickDuration::from_secs(3));
+    world.converge();
+    assert_ne!(world.api.objects[&pod].uid(), first);
+    assert_eq!(shown(&world), "web-0:one");
+}
+
+#[test]
 fn claims_go_with_whom_the_retention_policy_says() {
     for (scaled, deleted, after_scaling, after_deletion) in [
         ("Retain", "Retain", 3, 3),

@@ -34,6 +34,7 @@ use crate::eviction::{Order, Standing};
 use crate::network::PodNetwork;
 use crate::shutdown::{Shutdown, ShutdownPolicy};
 use crate::static_pods::{Listing, StaticPods, disown};
+use crate::sysctls::AllowedSysctls;
 
 /// How long a pod whose worker failed inside waits for a new one; doubled each time.
 const WORKER_RETRY_MIN: Duration = Duration::from_secs(1);
@@ -115,6 +116,8 @@ pub(crate) struct Manager<R, N> {
 pub(crate) struct Rules {
     /// What the end of the node is to them.
     pub(crate) shutdown: ShutdownPolicy,
+    /// The kernel settings that new pods may have.
+    pub(crate) sysctls: AllowedSysctls,
     /// What the node is under: new pods may be refused.
     pub(crate) pressures: watch::Receiver<Standing>,
     /// Pods that have to go.

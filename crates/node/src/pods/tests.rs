@@ -16,6 +16,7 @@ mod resizes;
 mod restarts;
 mod running;
 mod shutdown;
+mod sysctls;
 mod tokens;
 mod users;
 

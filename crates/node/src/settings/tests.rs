@@ -107,6 +107,7 @@ fn images_are_kept_and_pods_are_taken_as_set() {
         "imageGCLowThresholdPercent": 40,
         "imageMinimumGCAge": "1h",
         "maxPods": 250,
+        "allowedUnsafeSysctls": ["net.core.somaxconn", "kernel.msg*"],
     }));
     assert_eq!(settings.max_pods, Some(250));
     let expected = ImageGcPolicy {
@@ -115,6 +116,8 @@ fn images_are_kept_and_pods_are_taken_as_set() {
         min_age: TickDuration::from_secs(3600),
     };
     assert_eq!(settings.image_gc, expected);
+    let allowed = ["net.core.somaxconn".to_owned(), "kernel.msg*".to_owned()];
+    assert_eq!(settings.sysctls, AllowedSysctls::new(&allowed).unwrap());
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Settings that are carried out and still are probably a mistake: the warnings of upstream's `pkg/api/pod/warnings`.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use rekindle_types::sysctls::{self, Home};
 
 use crate::validation::{Path, items, quantities, text};
 
@@ -12,6 +15,7 @@ pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     let field = Path::new(prefix);
     let mut warnings = of_lists(spec, &field);
     warnings.extend(hidden_files(spec, &field));
+    warnings.extend(unsafe_sysctls(spec, &field));
     let lists = [
         ("containers", spec.containers.as_slice()),
         ("initContainers", items(spec.init_containers.as_ref())),
@@ -52,6 +56,19 @@ fn of_lists(spec: &PodSpec, field: &Path) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// What a node refuses unless it is told not to; a controller would make such pods again and again.
+fn unsafe_sysctls(spec: &PodSpec, field: &Path) -> Option<String> {
+    let given = spec.security_context.as_ref()?.sysctls.as_ref()?;
+    let names: BTreeSet<String> = given.iter().map(|s| sysctls::with_dots(&s.name)).collect();
+    let is_unsafe = |name: &&str| !sysctls::is_safe(name) && sysctls::home(name) != Home::Machine;
+    let unsafe_ones: Vec<&str> = names.iter().map(String::as_str).filter(is_unsafe).collect();
+    let field = field.child("securityContext").child("sysctls");
+    let list = unsafe_ones.join(", ");
+    (!unsafe_ones.is_empty()).then(|| {
+        format!("{field}: nodes refuse the pod unless they allow {list} (rekindle up --allowed-unsafe-sysctls)")
+    })
 }
 
 /// A file that has the path of a token: one hides the other.

@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{Eviction, EvictionCause, Severity};
 use rekindle_runtime::Runtime;
-use rekindle_types::TickDuration;
+use rekindle_types::{PodUid, TickDuration};
 use tokio::time::Instant;
 
 use super::super::inbox::Input;
@@ -78,10 +78,20 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 message: NOT_ADMITTED_MESSAGE.to_owned(),
                 grace: TickDuration::ZERO,
             }),
-            Phase::Serving => eviction::refusal(pod, &self.rules.pressures.borrow()),
+            Phase::Serving => eviction::refusal(pod, &self.rules.pressures.borrow())
+                .or_else(|| self.rules.sysctls.refusal(pod)),
             // what an earlier agent had taken up is not asked about again
-            Phase::Recovering | Phase::RecoveringToEnd | Phase::Stopping => None,
+            Phase::Recovering if self.is_taken_up(pod) => None,
+            Phase::Recovering => self.rules.sysctls.refusal(pod),
+            Phase::RecoveringToEnd | Phase::Stopping => None,
         }
+    }
+
+    /// Whether an agent has begun with the pod: its status says so, or something of it stands.
+    fn is_taken_up(&self, pod: &Pod) -> bool {
+        let has_begun = pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        has_begun || self.found.contains_key(&PodUid(uid))
     }
 }
 

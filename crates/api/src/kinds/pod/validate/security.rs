@@ -67,7 +67,7 @@ fn sysctls(spec: &PodSpec, given: &[Sysctl], field: &Path) -> Vec<FieldError> {
         let name = sysctls::with_dots(&sysctl.name);
         if name.is_empty() {
             errors.push(FieldError::required(field, ""));
-        } else if !is_sysctl_name(&name.replace('/', ".")) {
+        } else if !sysctls::is_name(&name) {
             errors.push(FieldError::invalid(
                 field,
                 &sysctl.name,
@@ -94,17 +94,6 @@ fn sysctl_of_node(spec: &PodSpec, sysctl: &Sysctl, name: &str, field: Path) -> O
         Home::Ipc => shared(spec.host_ipc, "hostIPC"),
         Home::Machine => Some(unsupported(field, "it is not namespaced and would change the node")),
     }
-}
-
-fn is_sysctl_name(name: &str) -> bool {
-    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.len() <= 253
-        && name.split('.').all(|part| {
-            let bytes = part.as_bytes();
-            bytes.first().is_some_and(|first| edge(*first))
-                && bytes.last().is_some_and(|last| edge(*last))
-                && bytes.iter().all(|byte| edge(*byte) || matches!(byte, b'-' | b'_'))
-        })
 }
 
 /// Checks a container's security context.

@@ -1,0 +1,26 @@
+//! Pods that their node refused for a kernel setting. The next one asks for the same and is refused as well: without a pause their
+//! controller would make them in a circle, as upstream's does (kubernetes/kubernetes#72593).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::{Tick, sysctls};
+
+use crate::job::backoff;
+use crate::pods;
+
+/// True when the pod was refused.
+pub(crate) fn is_refused(pod: &Pod) -> bool {
+    let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
+    pods::phase(pod) == "Failed" && reason == Some(sysctls::FORBIDDEN)
+}
+
+/// Until when no further pod is made, in view of these: 10 s after the first that was refused, doubled with each that follows, at most
+/// 10 minutes.
+pub(crate) fn held_until<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> Option<Tick> {
+    let refused: Vec<Tick> =
+        pods.filter(|pod| is_refused(pod)).map(|pod| backoff::finished_at(pod)).collect();
+    let last = refused.iter().max()?;
+    let before = u32::try_from(refused.len() - 1).unwrap_or(u32::MAX);
+    Some(backoff::after(before, *last))
+}
