@@ -2,7 +2,9 @@
 //!
 //! Source: API reference of batch/v1; documentation, "Jobs".
 
+mod indexes;
 mod policies;
+mod status;
 mod update;
 pub(super) mod validate;
 
@@ -85,6 +87,10 @@ impl ApiKind for Job {
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         update::check(self, old)
+    }
+
+    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
+        status::check(self, old)
     }
 
     fn warnings(&self) -> Vec<String> {
