@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::engine::data_dir;
+use crate::engine::lock;
 
 /// A process that holds a data directory, by a handle that never means another process.
 pub struct Holder {
@@ -19,7 +19,7 @@ pub struct Holder {
 impl Holder {
     /// The one that holds this folder now; `None` when nobody does.
     pub fn find(path: &Path) -> anyhow::Result<Option<Self>> {
-        let Some(pid) = data_dir::holder(path)? else { return Ok(None) };
+        let Some(pid) = lock::holder(path)? else { return Ok(None) };
         let pid = i32::try_from(pid)
             .ok()
             .and_then(Pid::from_raw)

@@ -26,6 +26,7 @@ mod dispatch;
 pub mod disruption;
 pub mod endpoints;
 pub mod events;
+mod failed_pods;
 pub mod garbage;
 pub mod job;
 pub mod key;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::{Tick, sysctls};
 
-use crate::job::backoff;
-use crate::pods;
+use crate::{failed_pods, pods};
 
 /// True when the pod was refused.
 pub(crate) fn is_refused(pod: &Pod) -> bool {
@@ -19,8 +18,8 @@ pub(crate) fn is_refused(pod: &Pod) -> bool {
 /// 10 minutes.
 pub(crate) fn held_until<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> Option<Tick> {
     let refused: Vec<Tick> =
-        pods.filter(|pod| is_refused(pod)).map(|pod| backoff::finished_at(pod)).collect();
+        pods.filter(|pod| is_refused(pod)).map(|pod| failed_pods::finished_at(pod)).collect();
     let last = refused.iter().max()?;
     let before = u32::try_from(refused.len() - 1).unwrap_or(u32::MAX);
-    Some(backoff::after(before, *last))
+    Some(failed_pods::after(before, *last))
 }

@@ -14,15 +14,16 @@
 //!   engine.log           of a detached engine
 //! ```
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rekindle_api::auth::write_private;
 
+use super::lock::{open_lock, read_pid, write_pid};
 use crate::holder::Holder;
 
 /// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in 108 bytes.
@@ -112,51 +113,6 @@ impl DataDir {
     }
 }
 
-/// The pid of the engine that holds this data directory; `None` when none does.
-pub fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
-    let mut lock = match File::open(path.join("engine.lock")) {
-        Ok(lock) => lock,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("open {}", path.display())),
-    };
-    match lock.try_lock_shared() {
-        Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => {
-            let pid =
-                read_pid(&mut lock).context("whoever holds it has not written its pid yet")?;
-            Ok(Some(pid.parse().context("engine.lock does not hold a pid")?))
-        }
-        Err(TryLockError::Error(error)) => Err(error).context("look at engine.lock"),
-    }
-}
-
-fn open_lock(path: &Path) -> anyhow::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path.join("engine.lock"))
-        .with_context(|| format!("open the lock of data directory {}", path.display()))
-}
-
-/// In place, then cut off: so that it works on a full disk, too, where the file has its block already.
-fn write_pid(lock: &mut File) -> std::io::Result<()> {
-    let text = format!("{}\n", std::process::id());
-    lock.rewind()?;
-    lock.write_all(text.as_bytes())?;
-    lock.set_len(text.len() as u64)
-}
-
-fn read_pid(lock: &mut File) -> Option<String> {
-    let mut pid = String::new();
-    lock.rewind().ok()?;
-    lock.take(32).read_to_string(&mut pid).ok()?;
-    let pid = pid.trim();
-    (!pid.is_empty()).then(|| pid.to_owned())
-}
-
 pub fn create_private(path: &Path) -> anyhow::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -190,19 +146,20 @@ fn is_engine_id(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lock::holder as pid_of_holder;
     use super::*;
 
     #[test]
     fn a_second_engine_is_kept_out_and_told_the_pid_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(holder(dir.path()).unwrap(), None);
+        assert_eq!(pid_of_holder(dir.path()).unwrap(), None);
         let held = DataDir::hold(dir.path()).unwrap();
         let error = DataDir::hold(dir.path()).unwrap_err().to_string();
         assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
-        assert_eq!(holder(dir.path()).unwrap(), Some(std::process::id()));
+        assert_eq!(pid_of_holder(dir.path()).unwrap(), Some(std::process::id()));
         let id = held.engine_id().to_owned();
         drop(held);
-        assert_eq!(holder(dir.path()).unwrap(), None);
+        assert_eq!(pid_of_holder(dir.path()).unwrap(), None);
         assert_eq!(DataDir::hold(dir.path()).unwrap().engine_id(), id);
     }
 
@@ -224,7 +181,7 @@ mod tests {
         let mut held = String::new();
         let mut told = std::io::BufReader::new(holder.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut told, &mut held).unwrap();
-        assert!(super::holder(dir.path()).unwrap().is_some());
+        assert!(pid_of_holder(dir.path()).unwrap().is_some());
         let input = holder.stdin.take().unwrap();
         let ends = std::thread::spawn(move || drop(input));
         DataDir::hold(dir.path()).unwrap();

@@ -22,6 +22,7 @@ mod ending;
 mod failing_nodes;
 mod further;
 pub mod images;
+pub mod lock;
 pub mod logs;
 pub mod network;
 pub mod node;

@@ -15,7 +15,7 @@
 //! counts nothing twice. What a look needs is in the objects: failures for the backoff are those of the Failed pods that
 //! still exist.
 
-pub(crate) mod backoff;
+mod backoff;
 mod claim;
 mod conditions;
 mod creation;

@@ -13,8 +13,8 @@ use rekindle_types::Tick;
 
 use super::failure::{Failed, Verdict, verdict};
 use super::indexes::Indexes;
-use super::{backoff, tracking};
-use crate::pods;
+use super::tracking;
+use crate::{failed_pods, pods};
 
 /// How often the index failed before this pod, not counting what was ignored.
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
@@ -64,7 +64,7 @@ impl<'a> PerIndex<'a> {
             if active.contains(&index) || completed.contains(index) || all.failed.contains(index) {
                 continue;
             }
-            let rank = |pod: &Pod| (attempts(&pod.metadata), backoff::finished_at(pod));
+            let rank = |pod: &Pod| (attempts(&pod.metadata), failed_pods::finished_at(pod));
             if all.waiting.get(&index).is_none_or(|other| rank(other) <= rank(pod)) {
                 all.waiting.insert(index, pod);
             }
@@ -82,7 +82,7 @@ impl<'a> PerIndex<'a> {
     /// From when on the index may be tried again.
     pub(super) fn next_creation(&self, index: u32) -> Option<Tick> {
         let last = self.waiting.get(&index)?;
-        Some(backoff::after(attempts(&last.metadata), backoff::finished_at(last)))
+        Some(failed_pods::after(attempts(&last.metadata), failed_pods::finished_at(last)))
     }
 
     /// Tells a new pod of the index how often it failed.

@@ -104,7 +104,7 @@ pub struct PodRestartSpec {
     /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its creation: it is not begun any more
     /// then, and what was begun goes on; default: 600 and the pod's grace period. Of Recreate and Reschedule they count from the eviction until the new
     /// pod is ready, and also end a request that a budget has held back for so long; default: 600 and the pod's grace period, and
-    /// no end while a budget holds it back.
+    /// no end while a budget holds it back. A request that fails with a pod without a controller still to be created again goes on trying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2147483647))]
     pub deadline_seconds: Option<i64>,
@@ -202,7 +202,8 @@ pub struct PodReplacement {
     /// Until when new pods of the workload keep away from the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid_node_until: Option<Time>,
-    /// The pod as it is created again: its name, labels, annotations and spec. Dropped when the new pod is there.
+    /// The pod as it is created again: its name, labels, annotations and spec. Dropped when the new pod is there;
+    /// until then the finalizer `rekindle.dev/kept-pod` keeps the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<RawExtension>,
     /// The new pod's name.

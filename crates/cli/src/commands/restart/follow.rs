@@ -1,11 +1,8 @@
 //! Follows a request until nothing more will happen, and the pod until it is Ready again.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::Api;
@@ -13,12 +10,9 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, PodRestartStep};
 
 use super::ahead::pod_of;
+use super::screen::Screen;
 use super::wait::until;
-use crate::output;
 use crate::target::Lookup;
-
-/// How often the sign of life turns.
-const TURN: Duration = Duration::from_millis(120);
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,59 +23,6 @@ pub(super) enum Followed {
     NotDone,
     /// It was refused; the reason was shown.
     Refused,
-}
-
-/// Lines on standard output, and on a terminal what is waited for below them.
-pub(super) struct Screen {
-    bar: Option<ProgressBar>,
-}
-
-impl Screen {
-    pub(super) fn new(pods: usize) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{spinner} {pos}/{len} {msg} ({elapsed})")
-                .expect("the template is a constant that a test reads");
-            let bar = ProgressBar::new(pods as u64).with_style(style);
-            bar.enable_steady_tick(TURN);
-            bar
-        });
-        Self { bar }
-    }
-
-    pub(super) fn line(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| output::tell(text)),
-            None => output::tell(text),
-        }
-    }
-
-    /// What goes wrong meanwhile, on standard error.
-    pub(super) fn note(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| output::note(text)),
-            None => output::note(text),
-        }
-    }
-
-    fn waiting(&self, text: String) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(text);
-        }
-    }
-
-    pub(super) fn one_done(&self) {
-        if let Some(bar) = &self.bar {
-            bar.inc(1);
-        }
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 /// Follows the request; with `before`, the pod as it was before, also until the pod is Ready again.
@@ -240,10 +181,5 @@ mod tests {
         .unwrap();
         let shown: Vec<String> = lines(&status).into_iter().map(|(_, line)| line).collect();
         assert_eq!(shown, ["Running: stopping (after 0.000s)", "Succeeded: runs (after 2.050s)"]);
-    }
-
-    #[test]
-    fn the_progress_template_is_one() {
-        assert!(ProgressStyle::with_template("{spinner} {pos}/{len} {msg} ({elapsed})").is_ok());
     }
 }

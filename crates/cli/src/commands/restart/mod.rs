@@ -5,6 +5,7 @@ mod ahead;
 mod fake_api;
 mod follow;
 mod rollback;
+mod screen;
 mod select;
 mod wait;
 
@@ -22,7 +23,8 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Rung};
 use crate::args::{DryRunArg, Restart, RungArg};
 use crate::target::Lookup;
 use crate::{client, output};
-use follow::{Followed, Screen};
+use follow::Followed;
+use screen::Screen;
 use select::{Selected, Selection};
 
 /// The code of timeout(1), for a restart that goes on after the command gave up waiting.

@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, watch_object};
 use rekindle_types::causes;
 use serde::de::DeserializeOwned;
 
-use super::follow::Screen;
+use super::screen::Screen;
 
 /// Waits until the object, or that it is not there, is as `wanted`; answers it then. What goes wrong meanwhile is told once, and
 /// tried again.

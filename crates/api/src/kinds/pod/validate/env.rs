@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, EnvVarSource, FileKeySelector, Volume};
 
 use super::own_fields::{ContainerName, ENV_FIELDS, field_selector, resource_selector};
-use super::volume::file_path;
+use super::volume_files::file_path;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, names, text};
 

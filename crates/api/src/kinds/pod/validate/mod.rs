@@ -20,6 +20,7 @@ mod status;
 mod update;
 mod volume;
 pub(crate) mod volume_claims;
+mod volume_files;
 mod windows;
 
 pub(super) use placement::tolerations;
@@ -27,7 +28,7 @@ pub(crate) use projected::tokens_of_nobody;
 pub(crate) use spec::pod_spec;
 pub(crate) use status::pod_status;
 pub(crate) use update::pod_update;
-pub(super) use volume::descending_path;
+pub(super) use volume_files::descending_path;
 
 use crate::registry::field_error::FieldError;
 use crate::validation::Path;

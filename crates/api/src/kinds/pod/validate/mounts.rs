@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, Volume, VolumeDevice, VolumeMount};
 
-use super::{one_of, unsupported, volume};
+use super::{one_of, unsupported, volume_files};
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, items, text};
 
@@ -63,7 +63,7 @@ fn sub_paths(mount: &VolumeMount, field: &Path) -> Vec<FieldError> {
     let sub_path = text(mount.sub_path.as_ref());
     let expression = text(mount.sub_path_expr.as_ref());
     if !sub_path.is_empty() {
-        errors.extend(volume::descending_path(sub_path, &field.child("subPath")));
+        errors.extend(volume_files::descending_path(sub_path, &field.child("subPath")));
     }
     if !expression.is_empty() {
         let field = field.child("subPathExpr");
@@ -74,7 +74,7 @@ fn sub_paths(mount: &VolumeMount, field: &Path) -> Vec<FieldError> {
                 "subPathExpr and subPath are mutually exclusive",
             ));
         }
-        errors.extend(volume::descending_path(expression, &field));
+        errors.extend(volume_files::descending_path(expression, &field));
     }
     errors
 }

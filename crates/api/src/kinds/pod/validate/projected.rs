@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
     KeyToPath, PodSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
 };
 
-use super::{unsupported, volume};
+use super::{unsupported, volume_files};
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, items};
 
@@ -17,8 +17,10 @@ const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 /// Checks all sources. Source: upstream's `validateProjectionSources`.
 pub(super) fn check(projected: &ProjectedVolumeSource, field: &Path) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> =
-        volume::mode(projected.default_mode, &field.child("defaultMode")).into_iter().collect();
-    errors.extend(volume::user(projected.default_user, &field.child("defaultUser")));
+        volume_files::mode(projected.default_mode, &field.child("defaultMode"))
+            .into_iter()
+            .collect();
+    errors.extend(volume_files::user(projected.default_user, &field.child("defaultUser")));
     let mut taken: BTreeSet<&str> = BTreeSet::new();
     for (index, projection) in items(projected.sources.as_ref()).iter().enumerate() {
         errors.extend(source(projection, &field.child("sources").index(index)));
@@ -61,11 +63,11 @@ fn source(source: &VolumeProjection, field: &Path) -> Vec<FieldError> {
         if name.is_empty() {
             errors.push(FieldError::required(field.child("name"), ""));
         }
-        errors.extend(volume::keys(items(keys.as_ref()), &field.child("items")));
+        errors.extend(volume_files::keys(items(keys.as_ref()), &field.child("items")));
     }
     if let Some(downward) = &source.downward_api {
         let files = items(downward.items.as_ref());
-        errors.extend(volume::files(files, &field.child("downwardAPI")));
+        errors.extend(volume_files::files(files, &field.child("downwardAPI")));
     }
     if let Some(token) = &source.service_account_token {
         errors.extend(self::token(token, &field.child("serviceAccountToken")));
@@ -85,8 +87,8 @@ fn token(token: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError>
         let detail = "may not specify a duration larger than 2^32 seconds";
         errors.push(FieldError::invalid(&expiration, seconds, detail));
     }
-    errors.extend(volume::file_path(&token.path, &field.child("path")));
-    errors.extend(volume::user(token.user, &field.child("user")));
+    errors.extend(volume_files::file_path(&token.path, &field.child("path")));
+    errors.extend(volume_files::user(token.user, &field.child("user")));
     errors
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 
 use rekindle_types::sysctls::{self, Home};
 
-use super::{one_of_if_set, unsupported, volume, windows};
+use super::{one_of_if_set, unsupported, volume_files, windows};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::validation::{Path, items, numbers};
 
@@ -229,7 +229,8 @@ fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {
                 "must be set when seccomp type is Localhost",
             )),
             Some(path) => {
-                errors.extend(volume::descending_path(path, &field.child("localhostProfile")));
+                errors
+                    .extend(volume_files::descending_path(path, &field.child("localhostProfile")));
             }
         },
         "" => errors.push(FieldError::required(

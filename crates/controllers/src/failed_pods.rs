@@ -1,0 +1,29 @@
+//! When a pod ended, and how long its controller waits before it makes the next one: 10 s after a failure, doubled with each that
+//! follows, at most 10 minutes [documentation, "Pod backoff failure policy"].
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::{Tick, TickDuration};
+
+use crate::pods;
+
+const FIRST: TickDuration = TickDuration::from_secs(10);
+const LONGEST: TickDuration = TickDuration::from_secs(600);
+
+/// When the wait after a failure ends that so many came before.
+pub(crate) fn after(before: u32, failed_at: Tick) -> Tick {
+    let factor = 1u64.checked_shl(before).unwrap_or(u64::MAX);
+    failed_at + FIRST.saturating_mul(factor).min(LONGEST)
+}
+
+/// When a pod ended: with its last container; else when it was no longer ready; else when it was made.
+pub(crate) fn finished_at(pod: &Pod) -> Tick {
+    let containers =
+        pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let ends = containers.filter_map(|container| {
+        let terminated = container.state.as_ref()?.terminated.as_ref()?;
+        terminated.finished_at.as_ref().map(Tick::from)
+    });
+    let unready = || pods::condition(pod, "Ready")?.last_transition_time.as_ref().map(Tick::from);
+    let made = || pod.metadata.creation_timestamp.as_ref().map(Tick::from);
+    ends.max().or_else(unready).or_else(made).unwrap_or(Tick::ZERO)
+}
