@@ -257,6 +257,11 @@ impl Container {
         ContainerKey { sandbox, name: self.definition.name.clone(), attempt: self.number }
     }
 
+    /// Whether anything was done for it, or is about to be.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.last.is_some() || self.is_live() || self.is_on_its_way()
+    }
+
     /// A process exists, or an answer that may bring one is awaited: the sandbox cannot be given up.
     pub(crate) fn is_live(&self) -> bool {
         match self.state {

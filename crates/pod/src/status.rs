@@ -109,6 +109,24 @@ impl PodCore {
         }
     }
 
+    /// True when its node refused the pod, or when it was over before anything of it was begun: an agent that is started again learns of
+    /// a pod that was refused only that it is over.
+    fn was_never_taken_up(&self) -> bool {
+        let (Lifecycle::Ending(ending) | Lifecycle::Finished(ending)) = &self.lifecycle else {
+            return false;
+        };
+        match &ending.cause {
+            EndCause::Failed { ground, .. } => *ground == Ground::NotAdmitted,
+            EndCause::DeclaredFinished => {
+                let told = self.pod.status.as_ref();
+                told.is_none_or(|status| {
+                    status.container_statuses.is_none() && status.init_container_statuses.is_none()
+                }) && !self.containers.iter().any(Container::has_begun)
+            }
+            EndCause::Deleted | EndCause::Completed => false,
+        }
+    }
+
     fn qos_class(&self) -> Option<String> {
         let written = self.pod.status.as_ref().and_then(|status| status.qos_class.clone());
         let spec = self.pod.spec.as_ref();
@@ -130,7 +148,7 @@ impl PodCore {
 
     /// None of a pod that the node never took up, nor of one without such containers.
     fn container_statuses(&self, list: ListOf) -> Option<Vec<ContainerStatus>> {
-        if self.failure_ground() == Some(Ground::NotAdmitted) {
+        if self.was_never_taken_up() {
             return None;
         }
         let wanted = |role: Role| match role {
