@@ -175,6 +175,11 @@ impl Bench {
 /// An answer, easy to look at.
 pub struct Reply(pub Answer);
 
+/// Those of several, one below the other.
+pub fn texts(replies: Vec<Reply>) -> String {
+    replies.iter().map(Reply::text).collect::<Vec<_>>().join("\n")
+}
+
 impl Reply {
     pub fn code(&self) -> u16 {
         self.0.code.as_u16()
