@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
+use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, Object, ObjectId, Write};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
@@ -54,6 +55,30 @@ fn kubelet_starts(world: &mut World, id: &ObjectId, second: u64) {
     world.set_ready(id, "True");
     let started = format!("2026-11-21T12:00:{second:02}Z");
     world.api.change(id, |pod| pod["status"]["startTime"] = json!(started));
+}
+
+/// A user deletes what is in the way: both wait for the same room, and there is enough for both of them.
+#[test]
+fn two_that_found_room_beside_each_other_do_not_take_it_from_each_other_in_turns() {
+    let mut world = World::new();
+    world.api.add_node("a", "4", "16Gi", "110");
+    let old = world.create(asks("old", 4, 0));
+    world.settle();
+    world.set_ready(&old, "True");
+    world.api.user_deletes(&old, Propagation::Default);
+    let strong = world.create(asks("strong", 2, 2));
+    world.settle();
+    let meek = world.create(asks("meek", 2, 1));
+    world.settle();
+    world
+        .api
+        .change(&id(Kind::Node, "a"), |node| node["metadata"]["labels"] = json!({"more": "1"}));
+    world.settle();
+    let both = [&strong, &meek].map(|pod| nominated(&world, pod));
+    assert_eq!(both, [Some("a".to_owned()), Some("a".to_owned())]);
+    world.api.pod_ended(&old);
+    world.settle();
+    assert_eq!([&strong, &meek].map(|pod| node_of(&world, pod)), both);
 }
 
 /// Kubernetes documentation, "Pod Priority and Preemption", from the nomination to the binding.

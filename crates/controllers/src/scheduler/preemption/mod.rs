@@ -117,7 +117,8 @@ fn ends_by_preemption(pod: &Pod) -> bool {
             .is_some_and(|c| c.status == "True" && c.reason.as_deref() == Some(BY_SCHEDULER))
 }
 
-/// The writes behind the nomination: others of lower priority lose theirs, the victims are told why, then deleted.
+/// The writes behind the nomination: others of lower priority lose theirs, the victims are told why, then deleted. Those that chose the node
+/// since it is nominated found room beside this pod: were they to lose that at each look, they would choose it anew without end.
 pub(super) fn carry_out(
     view: &View,
     preemptor: &Pod,
@@ -125,7 +126,9 @@ pub(super) fn carry_out(
     now: Tick,
 ) -> Vec<Vec<Step>> {
     let node = victims.node.metadata.name.as_deref().unwrap_or_default();
-    let weaker = view.nominated_to(node).filter(|other| priority(other) < priority(preemptor));
+    let is_news = pods::nominated_node(preemptor) != Some(node);
+    let weaker =
+        view.nominated_to(node).filter(|other| is_news && priority(other) < priority(preemptor));
     let freed = weaker.map(|other| Step::from(without_nomination(other)));
     let alive = victims.pods.iter().filter(|pod| !pods::is_terminating(pod));
     let told = alive.clone().map(|pod| Step::from(told(pod, preemptor, now)));
