@@ -234,11 +234,7 @@ impl Severity {
 
 /// The text, cut at a letter's border to at most so many bytes.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
-    let mut end = text.len().min(bytes_max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(bytes_max)]
 }
 
 #[cfg(test)]

@@ -9,6 +9,13 @@ use crate::pods;
 const FIRST: TickDuration = TickDuration::from_secs(10);
 const LONGEST: TickDuration = TickDuration::from_secs(600);
 
+/// When the wait after the last of these failures ends; none when there was none.
+pub(crate) fn next_after(failures: impl Iterator<Item = Tick>) -> Option<Tick> {
+    let (count, last) = failures
+        .fold((0u32, None), |(count, last), at| (count.saturating_add(1), last.max(Some(at))));
+    Some(after(count.saturating_sub(1), last?))
+}
+
 /// When the wait after a failure ends that so many came before.
 pub(crate) fn after(before: u32, failed_at: Tick) -> Tick {
     let factor = 1u64.checked_shl(before).unwrap_or(u64::MAX);

@@ -14,7 +14,8 @@ use serde_json::json;
 
 use crate::events::{Note, Severity};
 use crate::kind::{Held, Scope};
-use crate::plan::{Delete, Grace, Part, Propagation, Step, Write};
+use crate::metadata_patch::{references_patch, without_finalizer};
+use crate::plan::{Delete, Grace, Propagation, Step, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -169,7 +170,7 @@ fn unblocked(object: &Object) -> Write {
         .iter()
         .map(|reference| OwnerReference { block_owner_deletion: Some(false), ..reference.clone() })
         .collect();
-    crate::replica_set::references_patch(object, json!(references))
+    references_patch(object, json!(references))
 }
 
 /// True for a reference by which the deletion of this owner waits for the object. One that looks for the owner where it is not does
@@ -277,7 +278,7 @@ fn collect(view: &View, object: &Object, plan: &mut Plan) {
     }
     plan.then_all(checks);
     if !solid.is_empty() {
-        plan.then(crate::replica_set::references_patch(object, json!(solid)));
+        plan.then(references_patch(object, json!(solid)));
     } else if waiting > 0 && view.dependents(object.uid()).next().is_some() {
         plan.then(deletion(object, Propagation::Foreground));
     } else {
@@ -308,20 +309,5 @@ fn deletion(object: &Object, propagation: Propagation) -> Write {
 fn without_owner(object: &Object, owner_uid: &str) -> Write {
     let left: Vec<_> =
         owners::references(object.meta()).iter().filter(|r| r.uid != owner_uid).collect();
-    crate::replica_set::references_patch(object, json!(left))
-}
-
-/// A patch that takes a finalizer away, if the object is still as it was looked at.
-pub(crate) fn without_finalizer(object: &Object, finalizer: &str) -> Write {
-    let meta = object.meta();
-    let left: Vec<_> = meta.finalizers.iter().flatten().filter(|f| *f != finalizer).collect();
-    Write::Patch {
-        id: object.id(),
-        part: Part::Whole,
-        patch: json!({"metadata": {
-            "uid": meta.uid,
-            "resourceVersion": meta.resource_version,
-            "finalizers": left,
-        }}),
-    }
+    references_patch(object, json!(left))
 }

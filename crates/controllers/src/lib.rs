@@ -32,6 +32,7 @@ pub mod job;
 pub mod key;
 pub mod kind;
 pub mod leader_election;
+mod metadata_patch;
 pub mod names;
 pub mod namespace;
 pub mod node_lifecycle;

@@ -17,9 +17,6 @@ pub(crate) fn is_refused(pod: &Pod) -> bool {
 /// Until when no further pod is made, in view of these: 10 s after the first that was refused, doubled with each that follows, at most
 /// 10 minutes.
 pub(crate) fn held_until<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> Option<Tick> {
-    let refused: Vec<Tick> =
-        pods.filter(|pod| is_refused(pod)).map(|pod| failed_pods::finished_at(pod)).collect();
-    let last = refused.iter().max()?;
-    let before = u32::try_from(refused.len() - 1).unwrap_or(u32::MAX);
-    Some(failed_pods::after(before, *last))
+    let refused = pods.filter(|pod| is_refused(pod));
+    failed_pods::next_after(refused.map(|pod| failed_pods::finished_at(pod)))
 }

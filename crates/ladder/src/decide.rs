@@ -72,7 +72,7 @@ impl<'a> Decider<'a> {
             return self.draft.finish();
         }
         self.observe();
-        self.note_revision();
+        self.note_revision(); // of a ledger that begins here
         self.prune();
         self.take_back_withdrawn();
         if !failures.is_empty() {

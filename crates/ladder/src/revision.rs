@@ -6,23 +6,20 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_types::owners::{controller_of, is_controlled_by};
+use rekindle_types::revisions::HASH_LABEL;
+use rekindle_types::service_account;
 use rekindle_types::v1alpha1::LedgerPhase;
 
 use crate::decide::{Decider, fold};
 use crate::draft::{EXHAUSTED, Holds};
 use crate::sentence;
 
-/// What tells the revisions of a controller apart whose pods of several revisions have the same owner.
-const REVISION_LABEL: &str = "controller-revision-hash";
-/// Where the API server mounts a token, from a volume with a name that is made up for each pod.
-const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
 /// The revision of a pod whose controller has pods of several: a StatefulSet or a DaemonSet.
 pub fn revision_of(pod: &Pod) -> Option<&str> {
     let has_several =
         ["StatefulSet", "DaemonSet"].into_iter().any(|kind| is_controlled_by(&pod.metadata, kind));
     let labels = pod.metadata.labels.as_ref().filter(|_| has_several)?;
-    labels.get(REVISION_LABEL).map(String::as_str)
+    labels.get(HASH_LABEL).map(String::as_str)
 }
 
 /// The same, or what a pod without a controller runs. Where it runs is left out: a ladder changes that itself.
@@ -41,7 +38,8 @@ fn revision(pod: &Pod) -> Option<Cow<'_, str>> {
 fn what_it_runs(container: &Container) -> Option<String> {
     let mut container = container.clone();
     if let Some(mounts) = &mut container.volume_mounts {
-        mounts.retain(|mount| mount.mount_path != TOKEN_PATH);
+        // The API server mounts it from a volume with a name that is made up for each pod.
+        mounts.retain(|mount| mount.mount_path != service_account::MOUNT_PATH);
     }
     container.volume_mounts.take_if(|mounts| mounts.is_empty());
     serde_json::to_string(&container).ok()

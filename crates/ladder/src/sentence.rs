@@ -74,10 +74,10 @@ impl Story<'_> {
             (None, Part::Container(_)) => self.so_far_container(&subject),
             (None, Part::Pod) if self.elsewhere.is_some() => subject,
             (None, Part::Pod) => format!("{subject}; nothing in place would help"),
-            (Some(rung), _) if self.given_up.is_some() => {
-                format!("{subject} again; {}", given_up(rung, self.given_up.unwrap_or_default()))
-            }
             (Some(rung), _) => {
+                if let Some(why) = self.given_up {
+                    return format!("{subject} again; {}", given_up(rung, why));
+                }
                 let ago = self.tried.last(rung).map(|at| self.now.since(at));
                 let ago = match ago.filter(|ago| ago.as_secs() > 0) {
                     Some(ago) => format!("{} after", show(ago)),

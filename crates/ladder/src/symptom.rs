@@ -31,7 +31,14 @@ enum Sign {
 /// How the pod fails now, if it does, and when it did last: the first container that does not start, or that failed inside the
 /// window and is not well again. A container that does not start has no time.
 pub fn symptom_of(pod: &Pod, now: Tick, window: TickDuration) -> Option<(Symptom, Option<Tick>)> {
-    let view = PodView::of(pod);
+    symptom_in(&PodView::of(pod), now, window)
+}
+
+fn symptom_in(
+    view: &PodView<'_>,
+    now: Tick,
+    window: TickDuration,
+) -> Option<(Symptom, Option<Tick>)> {
     match view.course {
         Course::Over => return None,
         Course::Open => {}
@@ -53,11 +60,11 @@ pub fn symptom_of(pod: &Pod, now: Tick, window: TickDuration) -> Option<(Symptom
 /// Whether the pod fails again and again, and not for the first time: it ended twice inside the window, or something keeps it from starting.
 /// One end is no proof of a sick node: a machine that boots anew, or loses its power, ends everything on it once.
 pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
-    let Some((symptom, _)) = symptom_of(pod, now, window) else { return false };
+    let view = PodView::of(pod);
+    let Some((symptom, _)) = symptom_in(&view, now, window) else { return false };
     match symptom.sign {
         Sign::Waits { .. } | Sign::NoSandbox => true,
         Sign::Ended { .. } => {
-            let view = PodView::of(pod);
             let mut of_it = view.containers.iter().filter(|c| c.name == symptom.container);
             of_it.any(|container| {
                 let started = container.last_end.and_then(|end| end.started_at);

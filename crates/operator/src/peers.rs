@@ -11,7 +11,7 @@ use rekindle_ladder::{
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{RestartLedger, Rung};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{Tick, TickDuration, nodes};
 
 /// What they do; nothing when the pod itself does not fail.
 pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
@@ -104,8 +104,7 @@ fn active_on<'a>(view: &'a View, node: &'a str) -> Vec<&'a Arc<Pod>> {
 /// Whether a node proves that pods do well elsewhere: it takes pods, at most half of its own fail, and one of them is well. An empty node
 /// proves nothing, and neither do the pods that every node has.
 fn does_better(view: &View, node: &Node, now: Tick, window: TickDuration) -> bool {
-    let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-    if is_cordoned || !is_ready(node) {
+    if nodes::is_cordoned(node) || !nodes::is_ready(node) {
         return false;
     }
     let own = active_on(view, node.metadata.name.as_deref().unwrap_or_default());
@@ -115,11 +114,6 @@ fn does_better(view: &View, node: &Node, now: Tick, window: TickDuration) -> boo
         !is_of_every_node && pods::is_ready(pod) && !fails(pod)
     };
     own.iter().filter(|pod| fails(pod)).count() * 2 <= own.len() && own.iter().any(|p| is_proof(&p))
-}
-
-fn is_ready(node: &Node) -> bool {
-    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// What a node says that is wrong with it: the first of its conditions that is not as it should be.

@@ -355,11 +355,7 @@ fn terminated(end: &EndedContainer, message_max: usize) -> ContainerStateTermina
 
 /// At most so many bytes, and no half character.
 fn cut(text: &str, max: usize) -> &str {
-    let mut end = text.len().min(max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(max)]
 }
 
 #[cfg(test)]

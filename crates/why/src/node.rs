@@ -1,6 +1,6 @@
 //! The account of a node: its conditions, who may be placed on it, and its pods that are not well.
 
-use rekindle_types::Tick;
+use rekindle_types::{Tick, nodes};
 
 use crate::account::{Account, Source, State};
 use crate::condition::advice_of_node;
@@ -45,9 +45,8 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
         );
     }
     let spec = node.spec.as_ref();
-    let cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
     let name = node.metadata.name.clone().unwrap_or_default();
-    if cordoned {
+    if nodes::is_cordoned(node) {
         troubles.push("it is cordoned: no new pods are placed on it".to_owned());
         advice.push(format!("kubectl uncordon {name}, when it may take pods again"));
     }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use rekindle_types::nodes;
 use rekindle_types::taints::{self, MEMORY_PRESSURE, UNSCHEDULABLE};
 
 use crate::account::ClosedNodes;
@@ -64,7 +65,6 @@ pub(crate) fn closed(evidence: &PodEvidence) -> Closed {
 
 fn bars(pod: &Pod, node: &Node) -> Vec<Bar> {
     let tolerations = taints::tolerations(pod);
-    let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     let taints = taints::of_node(node).iter().filter(|taint| keeps_away(pod, taint));
     // the taint of a cordon says nothing that the cordon does not
     let mut bars: Vec<Bar> = taints
@@ -76,7 +76,7 @@ fn bars(pod: &Pod, node: &Node) -> Vec<Bar> {
         effect: taints::NO_SCHEDULE.to_owned(),
         ..Taint::default()
     };
-    if is_cordoned && !taints::is_tolerated(tolerations, &cordon) {
+    if nodes::is_cordoned(node) && !taints::is_tolerated(tolerations, &cordon) {
         bars.push(Bar {
             why: "cordoned".to_owned(),
             advice: "kubectl uncordon it, when it may take pods again".to_owned(),

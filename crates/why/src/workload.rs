@@ -1,6 +1,7 @@
 //! The account of an object that makes pods: its own conditions, and its pods that are not well, alike ones folded.
 
 use rekindle_types::Tick;
+use rekindle_types::reasons::event;
 
 use crate::account::{Account, PodGroup, Source, State};
 use crate::condition::{Condition, conditions, identity};
@@ -128,7 +129,7 @@ fn tell(
 /// What would help its pods, or whoever makes them.
 fn advice(pods: &[PodGroup], failed: Option<&str>) -> Vec<String> {
     let mut advice: Vec<String> = Vec::new();
-    if failed == Some("FailedCreate") {
+    if failed == Some(event::FAILED_CREATE) {
         advice.push(
             "mend what refuses the pods: a quota, an admission rule or a missing service account"
                 .to_owned(),

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
     ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
 };
 use rekindle_types::pod_annotations::is_mirror;
+use rekindle_types::service_account::MOUNT_PATH;
 
 use super::namespaces::CA_BUNDLE;
 use crate::call::Call;
@@ -21,8 +22,6 @@ use crate::validation::{items, text};
 const DEFAULT_ACCOUNT: &str = "default";
 /// What the name of the volume with the identity begins with.
 const VOLUME_PREFIX: &str = "kube-api-access-";
-/// Where in-cluster clients look for it.
-const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// An hour and a little, by which upstream's servers know tokens that admission has asked for.
 const TOKEN_SECONDS: i64 = 3607;
 /// The mode of the volume's files, unless the node narrows it for the token.

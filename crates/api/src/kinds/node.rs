@@ -1,7 +1,7 @@
 //! Node (core/v1).
 
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Taint};
-use rekindle_types::{Tick, taints};
+use rekindle_types::{Tick, nodes, taints};
 
 use super::fill;
 use crate::registry::field_error::FieldError;
@@ -93,7 +93,7 @@ impl ApiKind for Node {
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
-        vec![("spec.unschedulable", is_unschedulable(self).to_string())]
+        vec![("spec.unschedulable", nodes::is_cordoned(self).to_string())]
     }
 
     fn row(&self, now: Tick) -> Vec<Cell> {
@@ -118,19 +118,13 @@ impl ApiKind for Node {
     }
 }
 
-fn is_unschedulable(node: &Node) -> bool {
-    node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
-}
-
 fn readiness(node: &Node) -> String {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let ready = items(conditions).iter().find(|condition| condition.type_ == "Ready");
-    let shown = match ready.map(|condition| condition.status.as_str()) {
+    let shown = match nodes::readiness(node) {
         Some("True") => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
     };
-    if is_unschedulable(node) { format!("{shown},SchedulingDisabled") } else { shown.to_owned() }
+    if nodes::is_cordoned(node) { format!("{shown},SchedulingDisabled") } else { shown.to_owned() }
 }
 
 fn roles(node: &Node) -> String {

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use rekindle_api::http::SystemClock;
+use rekindle_types::nodes;
 use rekindle_types::v1alpha1::RestartLedger;
 
 use crate::args::Status;
@@ -30,7 +31,7 @@ pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
         let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
         let mut exit = ExitCode::SUCCESS;
         for node in &nodes {
-            let ready = is_ready(node);
+            let ready = nodes::is_ready(node);
             text += &format!(
                 "node    {} {}\n",
                 node.name_any(),
@@ -61,12 +62,4 @@ pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
         output::print(&text)?;
         Ok(exit)
     })
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
-    conditions
-        .unwrap_or_default()
-        .iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -7,13 +7,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
-
-/// What a node's condition Ready says: True, False, Unknown.
-pub fn readiness(node: &Node) -> Option<&str> {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
-    let ready = conditions.unwrap_or_default().iter().find(|c| c.type_ == "Ready");
-    ready.map(|condition| condition.status.as_str())
-}
+use rekindle_types::nodes;
 
 /// Waits until the API says that a node is Ready.
 ///
@@ -23,16 +17,11 @@ pub async fn wait_ready(client: Client, name: &str, within: Duration) -> anyhow:
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let seen = watcher(Api::<Node>::all(client), only).default_backoff().applied_objects();
     let mut ready = std::pin::pin!(seen.filter(|node| {
-        let is_ready = node.as_ref().is_ok_and(is_ready);
+        let is_ready = node.as_ref().is_ok_and(nodes::is_ready);
         async move { is_ready }
     }));
     match tokio::time::timeout(within, ready.next()).await {
         Ok(_) => Ok(()),
         Err(_elapsed) => bail!("node {name} runs, but is not Ready yet"),
     }
-}
-
-/// Whether it is Ready.
-fn is_ready(node: &Node) -> bool {
-    readiness(node) == Some("True")
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use rekindle_types::nodes;
 
 use super::Shift;
 use super::ports::{HostPort, Listener, Ports};
@@ -29,9 +30,8 @@ impl NodeState {
         self.is_ready = is_ready(node);
         self.is_silent = is_silent(node);
         let spec = node.spec.as_ref();
-        let is_cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
         let has_taints = spec.is_some_and(|spec| spec.taints.iter().flatten().next().is_some());
-        self.is_open = self.is_ready && !is_cordoned && !has_taints;
+        self.is_open = self.is_ready && !nodes::is_cordoned(node) && !has_taints;
         self.node = Some(node.clone());
     }
 
@@ -118,15 +118,10 @@ impl NodeState {
 /// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
 /// controller turns that into a taint; the scheduler looks at the condition itself, so that it holds before the taint is there.
 pub(crate) fn is_ready(node: &Node) -> bool {
-    readiness(node).all(|status| status == "True")
+    nodes::readiness(node).is_none_or(|status| status == "True")
 }
 
 /// True when nobody has heard of the node lately.
 pub(crate) fn is_silent(node: &Node) -> bool {
-    readiness(node).any(|status| status == "Unknown")
-}
-
-fn readiness(node: &Node) -> impl Iterator<Item = &str> {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.filter(|c| c.type_ == "Ready").map(|c| c.status.as_str())
+    nodes::readiness(node) == Some("Unknown")
 }

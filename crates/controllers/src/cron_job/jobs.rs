@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use rekindle_types::Tick;
 use rekindle_types::cron::in_zone;
+use rekindle_types::reasons::event;
 
 use super::COMPONENT;
 use crate::events::{Note, Severity};
@@ -76,9 +77,14 @@ pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> Step {
     };
     let about = Object::CronJob(cron.clone());
     let message = format!("Created job {name}");
-    let success = Note::new(&about, Severity::Normal, "SuccessfulCreate", message, COMPONENT);
-    let failure =
-        Note::new(&about, Severity::Warning, "FailedCreate", "Error creating job: ", COMPONENT);
+    let success = Note::new(&about, Severity::Normal, event::SUCCESSFUL_CREATE, message, COMPONENT);
+    let failure = Note::new(
+        &about,
+        Severity::Warning,
+        event::FAILED_CREATE,
+        "Error creating job: ",
+        COMPONENT,
+    );
     Step { write: Write::Create(job.into()), report: Some(Report::new(success, failure)) }
 }
 

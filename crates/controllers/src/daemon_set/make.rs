@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::{
     NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::reasons::event;
+use rekindle_types::revisions::{self, HASH_LABEL};
 use rekindle_types::taints;
 
 use super::COMPONENT;
@@ -15,8 +17,6 @@ use crate::plan::{Propagation, Report, Step, Write};
 use crate::replica_set::name_base;
 use crate::{Kind, NamespacedName, Object, View, names, owners};
 
-/// The label that holds the hash of the template that a pod was made after.
-pub(super) const HASH: &str = "controller-revision-hash";
 /// The label that holds how often the template had been changed.
 const TEMPLATE_GENERATION: &str = "pod-template-generation";
 /// The annotation of the set that says how often the template was changed.
@@ -58,7 +58,7 @@ pub(super) fn creation(view: &View, set: &Arc<DaemonSet>, hash: &str, node: &str
     let name = free_name(view, set, node);
     let from = set.spec.template.metadata.clone().unwrap_or_default();
     let mut labels = from.labels.unwrap_or_default();
-    labels.insert(HASH.to_owned(), hash.to_owned());
+    labels.insert(HASH_LABEL.to_owned(), hash.to_owned());
     let annotations = set.metadata.annotations.as_ref();
     if let Some(generation) = annotations.and_then(|all| all.get(SET_TEMPLATE_GENERATION)) {
         labels.insert(TEMPLATE_GENERATION.to_owned(), generation.clone());
@@ -77,8 +77,8 @@ pub(super) fn creation(view: &View, set: &Arc<DaemonSet>, hash: &str, node: &str
     };
     let report = report(
         set,
-        ("SuccessfulCreate", format!("Created pod: {name}")),
-        ("FailedCreate", "Error creating: "),
+        (event::SUCCESSFUL_CREATE, format!("Created pod: {name}")),
+        (event::FAILED_CREATE, "Error creating: "),
     );
     Step { write: Write::Create(pod.into()), report: Some(report) }
 }
@@ -97,8 +97,7 @@ pub(super) fn deletion(set: &Arc<DaemonSet>, pod: &Arc<Pod>) -> Step {
 
 /// The hash that a pod is marked with, or empty.
 pub(super) fn hash_of(pod: &Pod) -> &str {
-    let labels = pod.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(HASH)).map_or("", String::as_str)
+    revisions::hash_of(pod.metadata.labels.as_ref())
 }
 
 /// The first name of the node's own series that is neither taken nor was lately.

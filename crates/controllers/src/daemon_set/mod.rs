@@ -129,8 +129,7 @@ impl Look<'_> {
     }
 
     fn is_updated(&self, pod: &Pod) -> bool {
-        let labels = pod.metadata.labels.as_ref();
-        labels.and_then(|labels| labels.get(make::HASH)).is_some_and(|hash| hash == self.hash)
+        make::hash_of(pod) == self.hash
     }
 
     fn look_again(&mut self, at: Tick) {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
+pub(super) use rekindle_types::revisions::DEPLOYMENT_REVISION as REVISION;
+
 use super::fenceposts;
 
-/// The revision of a ReplicaSet, and of a Deployment the one of its newest.
-pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Revisions that a ReplicaSet had before it was rolled back to.
 pub(super) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// The Deployment's replicas when the ReplicaSet was scaled last.

@@ -18,7 +18,7 @@ use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, p
 /// Endpoints of one slice, at most (upstream's default).
 const ENDPOINTS_MAX: usize = 100;
 /// The label that names the Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label that says who made a slice.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
@@ -49,7 +49,8 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
             work.deleted.extend(own);
         }
     }
-    work.deleted.extend(left_over(view, service));
+    let id = ObjectId::new(Kind::Service, name.clone());
+    work.deleted.extend(left_over(view, &id, uid));
     let Work { written, deleted, .. } = work;
     // What is new before what is old goes: nobody is left out meanwhile.
     plan.then_all(written);
@@ -64,19 +65,17 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
 /// slices are not collected yet. Whoever reads slices finds them by that name.
 fn left_over<'a>(
     view: &'a View,
-    service: &'a Service,
+    service: &ObjectId,
+    uid: &'a str,
 ) -> impl Iterator<Item = &'a Arc<EndpointSlice>> {
-    let of = &service.metadata;
-    let namespace = of.namespace.as_deref().unwrap_or_default();
-    let slices = view.in_namespace(Kind::EndpointSlice, namespace);
-    let slices = slices.filter_map(|object| match object {
+    let slices = view.naming(service, Kind::EndpointSlice).filter_map(|object| match object {
         Object::EndpointSlice(slice) => Some(slice),
         _ => None,
     });
     slices.filter(move |slice| {
         let meta = &slice.metadata;
-        service_of(slice) == of.name.as_deref()
-            && owners::controller_of(meta).is_none_or(|owner| Some(&owner.uid) != of.uid.as_ref())
+        service_of(slice).is_some()
+            && owners::controller_of(meta).is_none_or(|owner| owner.uid != uid)
             && !owners::is_terminating(meta)
     })
 }

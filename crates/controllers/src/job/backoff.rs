@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 
 use super::tracking;
-use crate::failed_pods::{after, finished_at};
+use crate::failed_pods::{finished_at, next_after};
 use crate::pods;
 
 /// From when on the next pod may be created; absent when nothing failed since the last success.
@@ -21,11 +21,6 @@ pub(super) fn next_creation(own: &[&Arc<Pod>]) -> Option<Tick> {
         })
     };
     let last_success = of_phase("Succeeded").map(|pod| finished_at(pod)).max();
-    let failures: Vec<Tick> = of_phase("Failed")
-        .map(|pod| finished_at(pod))
-        .filter(|at| last_success.is_none_or(|success| *at > success))
-        .collect();
-    let last = failures.iter().max()?;
-    let before = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX);
-    Some(after(before, *last))
+    let failures = of_phase("Failed").map(|pod| finished_at(pod));
+    next_after(failures.filter(|at| last_success.is_none_or(|success| *at > success)))
 }

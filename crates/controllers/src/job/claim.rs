@@ -5,9 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::json;
 
 use super::{selects, tracking};
+use crate::metadata_patch::finalizers_with;
 use crate::plan::Step;
 use crate::replica_set::{Claim, claim};
 use crate::{Kind, NamespacedName, Object, Plan, View, Write};
@@ -49,9 +49,7 @@ fn with_finalizer(mut write: Write, pod: &Pod) -> Step {
     if let Write::Patch { patch, .. } = &mut write
         && !tracking::is_tracked(&pod.metadata)
     {
-        let mut finalizers = pod.metadata.finalizers.clone().unwrap_or_default();
-        finalizers.push(tracking::FINALIZER.to_owned());
-        patch["metadata"]["finalizers"] = json!(finalizers);
+        patch["metadata"]["finalizers"] = finalizers_with(&pod.metadata, tracking::FINALIZER);
     }
     write.into()
 }

@@ -9,6 +9,7 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
+use rekindle_types::reasons::event;
 
 use super::COMPONENT;
 use super::per_index::PerIndex;
@@ -117,9 +118,9 @@ fn new_pod(
 fn creation(job: &Arc<Job>, pod: Pod) -> Step {
     let about = Object::Job(job.clone());
     let message = format!("Created pod: {}", pod.metadata.name.as_deref().unwrap_or_default());
-    let success = Note::new(&about, Severity::Normal, "SuccessfulCreate", message, COMPONENT);
+    let success = Note::new(&about, Severity::Normal, event::SUCCESSFUL_CREATE, message, COMPONENT);
     let failure =
-        Note::new(&about, Severity::Warning, "FailedCreate", "Error creating: ", COMPONENT);
+        Note::new(&about, Severity::Warning, event::FAILED_CREATE, "Error creating: ", COMPONENT);
     Step { write: Write::Create(pod.into()), report: Some(Report::new(success, failure)) }
 }
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::json;
 
-use crate::garbage::without_finalizer;
-use crate::plan::{Part, Step, Write};
+use crate::metadata_patch::{with_finalizer, without_finalizer};
+use crate::plan::{Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 
 /// Keeps a pod until it is in its Job's status.
@@ -33,15 +32,7 @@ pub(super) fn release(pod: &Arc<Pod>) -> Step {
 
 /// Tracks a pod that is not.
 pub(super) fn track(pod: &Arc<Pod>) -> Step {
-    let meta = &pod.metadata;
-    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
-    finalizers.push(FINALIZER.to_owned());
-    let patch = json!({"metadata": {
-        "uid": meta.uid,
-        "resourceVersion": meta.resource_version,
-        "finalizers": finalizers,
-    }});
-    Write::Patch { id: Object::Pod(pod.clone()).id(), part: Part::Whole, patch }.into()
+    with_finalizer(&Object::Pod(pod.clone()), FINALIZER).into()
 }
 
 /// The living Job that manages an object.

@@ -20,8 +20,8 @@ mod zones;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
-use rekindle_types::Tick;
 use rekindle_types::taints::{self, NO_EXECUTE, NO_SCHEDULE, OUT_OF_SERVICE, UNSCHEDULABLE};
+use rekindle_types::{Tick, nodes};
 use serde_json::json;
 use silence::Hearing;
 use zones::Sentence;
@@ -64,7 +64,7 @@ type Health<'a> = Option<((&'a str, &'a str), Option<&'a str>, Option<&'a str>)>
 fn health(object: Option<&Object>) -> Health<'_> {
     let Some(Object::Node(node)) = object else { return None };
     let tainted = zones::present(node).map(|taint| taint.key.as_str());
-    Some((zones::zone_of(node), zones::readiness(node), tainted))
+    Some((zones::zone_of(node), nodes::readiness(node), tainted))
 }
 
 pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
@@ -140,12 +140,13 @@ fn by_conditions(node: &Node, now: Tick) -> Vec<Taint> {
     let says = |type_: &str, status: &str| {
         conditions.clone().any(|c| c.type_ == type_ && c.status == status)
     };
-    let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     let of_conditions =
         taints::OF_CONDITIONS.map(|(type_, status, key)| (says(type_, status), key));
     let present = taints::of_node(node);
     let mut taints = present.to_vec();
-    for (applies, key) in of_conditions.into_iter().chain([(is_cordoned, UNSCHEDULABLE)]) {
+    for (applies, key) in
+        of_conditions.into_iter().chain([(nodes::is_cordoned(node), UNSCHEDULABLE)])
+    {
         let is_this = |taint: &Taint| taint.key == key && taint.effect == NO_SCHEDULE;
         match (applies, present.iter().any(is_this)) {
             (true, false) => taints.push(Taint {

@@ -13,8 +13,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
-use rekindle_types::Tick;
 use rekindle_types::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
+use rekindle_types::{Tick, nodes};
 
 use super::Settings;
 use crate::View;
@@ -96,7 +96,7 @@ impl Zones {
 
 impl Zone {
     fn count_of(&mut self, node: &Node) -> &mut usize {
-        match readiness(node) {
+        match nodes::readiness(node) {
             Some("True") => &mut self.ready,
             Some(_) | None => &mut self.not_ready,
         }
@@ -123,16 +123,11 @@ impl Zone {
 
 /// What the node's condition Ready asks for; none when it is ready, or nothing is known of it.
 pub(super) fn asked_for(node: &Node) -> Option<&'static str> {
-    match readiness(node)? {
+    match nodes::readiness(node)? {
         "False" => Some(NOT_READY),
         "Unknown" => Some(UNREACHABLE),
         _ => None,
     }
-}
-
-/// What the condition Ready says.
-pub(super) fn readiness(node: &Node) -> Option<&str> {
-    ready_condition(node).map(|ready| ready.status.as_str())
 }
 
 fn ready_condition(node: &Node) -> Option<&NodeCondition> {

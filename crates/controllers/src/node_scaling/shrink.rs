@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
+use rekindle_types::nodes;
 use rekindle_types::pod_annotations::{SAFE_TO_EVICT, is_mirror};
 
 use super::{name_of, placed};
@@ -88,7 +89,7 @@ fn of_node(node: &Node) -> Option<Need> {
     if says(DISABLED) == Some("true") {
         return Some(Need::Disabled);
     }
-    if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
+    if nodes::is_cordoned(node) {
         return Some(Need::Cordoned);
     }
     None

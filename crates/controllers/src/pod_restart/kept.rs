@@ -9,12 +9,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, ReplacementStep};
-use serde_json::json;
 
 use super::is_finished;
 use crate::avoidance::{self, Avoided};
-use crate::garbage::without_finalizer;
-use crate::plan::{Part, Write};
+use crate::metadata_patch::{with_finalizer, without_finalizer};
+use crate::plan::Write;
 use crate::{Object, owners};
 
 /// Keeps a request whose status has the only copy of a pod.
@@ -22,21 +21,8 @@ pub(super) const FINALIZER: &str = "rekindle.dev/kept-pod";
 
 /// Puts the finalizer on; none when it is there. Metadata and status are two writes, and this one is the first.
 pub(super) fn guard(restart: &PodRestart) -> Option<Write> {
-    let meta = &restart.metadata;
-    if owners::has_finalizer(meta, FINALIZER) {
-        return None;
-    }
-    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
-    finalizers.push(FINALIZER.to_owned());
-    Some(Write::Patch {
-        id: Object::from(restart.clone()).id(),
-        part: Part::Whole,
-        patch: json!({"metadata": {
-            "uid": meta.uid,
-            "resourceVersion": meta.resource_version,
-            "finalizers": finalizers,
-        }}),
-    })
+    (!owners::has_finalizer(&restart.metadata, FINALIZER))
+        .then(|| with_finalizer(&Object::from(restart.clone()), FINALIZER))
 }
 
 /// Takes the finalizer off when nothing depends on the request any more.

@@ -1,7 +1,8 @@
 //! Which pod of a workload takes the place of an evicted one.
 //!
-//! A StatefulSet gives the new pod the same name, a DaemonSet the same node. Of the others nothing in the API says so: a ReplicaSet makes a pod because one is missing, not because that one is. Taken is the order of
-//! creation: the first eviction of the workload gets the first pod that was made since, the second the second, and so on.
+//! A StatefulSet gives the new pod the same name, a DaemonSet the same node. Of the others nothing in the API says so: a ReplicaSet makes
+//! a pod because one is missing, not because that one is. Taken is the order of creation: the first eviction of the workload gets the
+//! first pod that was made since, the second the second, and so on.
 //! A pod that another request has already is left out. Whichever way round two of them are, each has one of its own.
 
 use std::collections::BTreeSet;

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
-use crate::plan::{Part, Step, Write};
+use crate::metadata_patch::references_patch;
+use crate::plan::{Step, Write};
 use crate::{Kind, Object, Plan, View, owners};
 
 /// What an object is to an owner.
@@ -85,18 +86,4 @@ fn release(object: &Object, owner_uid: &str) -> Write {
     let references: Vec<_> =
         owners::references(object.meta()).iter().filter(|r| r.uid != owner_uid).collect();
     references_patch(object, json!(references))
-}
-
-/// Replaces the owner references of the object as it was seen.
-pub(crate) fn references_patch(object: &Object, references: serde_json::Value) -> Write {
-    let meta = object.meta();
-    Write::Patch {
-        id: object.id(),
-        part: Part::Whole,
-        patch: json!({"metadata": {
-            "uid": meta.uid,
-            "resourceVersion": meta.resource_version,
-            "ownerReferences": references,
-        }}),
-    }
 }

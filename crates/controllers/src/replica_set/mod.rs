@@ -17,6 +17,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
+use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration, labels};
 
 use crate::avoidance::{self, Avoided};
@@ -25,14 +26,13 @@ use crate::plan::{Propagation, Report, Step, Write};
 use crate::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods, refused,
 };
-pub(crate) use claim::{Claim, claim, claim_pods, references_patch};
+pub(crate) use claim::{Claim, claim, claim_pods};
 use replicas::Replicas;
 pub(crate) use status::REPLICA_FAILURE;
 
 /// Pods created or deleted at most in one go, as upstream.
 const BURST: usize = 500;
 /// The event when a pod cannot be created; also the reason of condition ReplicaFailure.
-const FAILED_CREATE: &str = "FailedCreate";
 /// The event when a pod cannot be deleted; also the reason of condition ReplicaFailure.
 const FAILED_DELETE: &str = "FailedDelete";
 
@@ -203,12 +203,17 @@ fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {
     let success = Note::new(
         about,
         Severity::Normal,
-        "SuccessfulCreate",
+        event::SUCCESSFUL_CREATE,
         format!("Created pod: {name}"),
         set.component(),
     );
-    let failure =
-        Note::new(about, Severity::Warning, FAILED_CREATE, "Error creating: ", set.component());
+    let failure = Note::new(
+        about,
+        Severity::Warning,
+        event::FAILED_CREATE,
+        "Error creating: ",
+        set.component(),
+    );
     Step { write: Write::Create(pod.into()), report: Some(Report::new(success, failure)) }
 }
 

@@ -13,14 +13,14 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use rekindle_types::labels;
 use serde_json::{Value, json};
 
+use rekindle_types::revisions::{HASH_LABEL, hash_of};
+
 use crate::plan::{Propagation, Step, Write};
 use crate::replica_set::{Claim, claim, claim_pods};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners};
 
 /// The label of a StatefulSet's revision that holds its hash; pods are marked with the revision's name.
 const HASH: &str = "controller.kubernetes.io/hash";
-/// The label of a DaemonSet's revision and of its pods that holds the hash.
-const DAEMON_HASH: &str = "controller-revision-hash";
 /// Bytes of the workload's name that go into a revision's name, which has its hash behind it.
 const NAME_BYTES_MAX: usize = 223;
 
@@ -115,8 +115,7 @@ pub(crate) fn name(revision: &ControllerRevision) -> &str {
 
 /// The hash of its template, as a DaemonSet's pods are marked with it.
 pub(crate) fn daemon_hash(revision: &ControllerRevision) -> &str {
-    let labels = revision.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(DAEMON_HASH)).map_or("", String::as_str)
+    hash_of(revision.metadata.labels.as_ref())
 }
 
 /// The template that a revision holds; none when it holds something else.
@@ -196,7 +195,7 @@ fn new(view: &View, of: Workload<'_>, data: Value, number: i64) -> ControllerRev
         .expect("there are more numbers than objects in a namespace");
     let template_labels = of.template.metadata.as_ref().and_then(|meta| meta.labels.clone());
     let mut labels = template_labels.unwrap_or_default();
-    let label = if of.kind == Kind::DaemonSet { DAEMON_HASH } else { HASH };
+    let label = if of.kind == Kind::DaemonSet { HASH_LABEL } else { HASH };
     labels.insert(label.to_owned(), hash);
     ControllerRevision {
         metadata: ObjectMeta {

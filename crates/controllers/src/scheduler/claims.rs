@@ -12,9 +12,9 @@ use super::{affinity, volume_zones};
 use crate::plan::{Part, Write};
 use crate::volumes::{
     Origin, annotation, candidates, claims_of, class_name, is_bound, is_of, makes_volumes,
-    not_owner, waits_for_pod, wanted_size, wanted_volume,
+    not_owner, users_of, waits_for_pod, wanted_size, wanted_volume,
 };
-use crate::{Kind, NamespacedName, Object, View, cluster, owners, pods};
+use crate::{NamespacedName, Object, View, cluster, owners};
 
 /// The claims of a pod that may be scheduled.
 #[derive(Default)]
@@ -188,13 +188,5 @@ fn is_for_one_pod(claim: &PersistentVolumeClaim) -> bool {
 }
 
 fn is_taken(view: &View, pod: &Pod, claim: &NamespacedName) -> bool {
-    view.in_namespace(Kind::Pod, &claim.namespace).any(|object| match object {
-        Object::Pod(other) => {
-            other.metadata.uid != pod.metadata.uid
-                && pods::node(other).is_some()
-                && !pods::is_finished(other)
-                && claims_of(other).any(|used| used.claim == claim.name)
-        }
-        _ => false,
-    })
+    users_of(view, claim).any(|other| other.metadata.uid != pod.metadata.uid)
 }

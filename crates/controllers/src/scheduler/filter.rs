@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use rekindle_types::nodes;
 
 use super::candidate::SCORE_MAX;
 use super::refusal::{Cure, Refusal};
@@ -24,8 +25,7 @@ pub(super) fn placement_refusal(pod: &Pod, node: &Node, state: &NodeState) -> Op
 }
 
 fn closed(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
-    let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-    if is_cordoned && !taints::tolerates_unschedulable(pod) {
+    if nodes::is_cordoned(node) && !taints::tolerates_unschedulable(pod) {
         return Some(Refusal::final_for("node(s) were unschedulable"));
     }
     if !state.is_ready() && !taints::tolerates_not_ready(pod) {

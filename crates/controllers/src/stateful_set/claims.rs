@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use serde_json::json;
 
 use super::{deeds, identity};
+use crate::metadata_patch::references_patch;
 use crate::plan::Step;
-use crate::replica_set::references_patch;
 use crate::{Kind, NamespacedName, Object, View, owners};
 
 /// Whether the set wants the pod of an ordinal.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use rekindle_types::reasons::event;
 
 use super::{COMPONENT, identity};
 use crate::Object;
@@ -16,8 +17,8 @@ pub(super) fn creation(set: &Arc<StatefulSet>, pod: Pod) -> Step {
     let what = format!("create Pod {name} in StatefulSet {}", identity::set_name(set));
     let report = report(
         set,
-        ("SuccessfulCreate", format!("{what} successful")),
-        ("FailedCreate", format!("{what} failed error: ")),
+        (event::SUCCESSFUL_CREATE, format!("{what} successful")),
+        (event::FAILED_CREATE, format!("{what} failed error: ")),
     );
     Step { write: Write::Create(pod.into()), report: Some(report) }
 }
@@ -33,11 +34,11 @@ pub(super) fn claim_creation(
     let report = report(
         set,
         (
-            "SuccessfulCreate",
+            event::SUCCESSFUL_CREATE,
             format!("create Claim {name} Pod {pod} in StatefulSet {owner} success"),
         ),
         (
-            "FailedCreate",
+            event::FAILED_CREATE,
             format!("create Claim {name} for Pod {pod} in StatefulSet {owner} failed error: "),
         ),
     );

@@ -5,13 +5,12 @@ use std::ops::Range;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::revisions;
 
 /// The label that holds the pod's name.
 pub(super) const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 /// The label that holds the ordinal.
 pub(super) const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
-/// The label that holds the name of the pod's revision.
-pub(super) const REVISION: &str = "controller-revision-hash";
 
 /// The set's name.
 pub(super) fn set_name(set: &StatefulSet) -> &str {
@@ -38,8 +37,7 @@ pub(super) fn pod_name(set: &StatefulSet, ordinal: i32) -> String {
 
 /// The name of the revision that a pod was made from, or empty.
 pub(super) fn revision_of(pod: &Pod) -> &str {
-    let labels = pod.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(REVISION)).map_or("", String::as_str)
+    revisions::hash_of(pod.metadata.labels.as_ref())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::revisions::HASH_LABEL;
 
 use super::{claims, identity};
 use crate::{Kind, owners};
@@ -19,7 +20,7 @@ pub(super) fn pod(
     let mut labels = from.labels.unwrap_or_default();
     labels.insert(identity::POD_NAME.to_owned(), name.clone());
     labels.insert(identity::POD_INDEX.to_owned(), ordinal.to_string());
-    labels.insert(identity::REVISION.to_owned(), revision.to_owned());
+    labels.insert(HASH_LABEL.to_owned(), revision.to_owned());
     let mut spec = template.spec.unwrap_or_default();
     spec.hostname = Some(name.clone());
     spec.subdomain = set.spec.service_name.clone().filter(|service| !service.is_empty());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
@@ -212,7 +213,7 @@ impl<'a> Walk<'a> {
             let text = format!(
                 "create Pod {name} in StatefulSet {set} failed error: a pod of that name belongs to nobody or to another owner"
             );
-            self.note(Severity::Warning, "FailedCreate", text);
+            self.note(Severity::Warning, event::FAILED_CREATE, text);
             self.again_at = Some(self.now + TickDuration::from_secs(10));
             return;
         }

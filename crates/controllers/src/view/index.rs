@@ -1,12 +1,14 @@
 //! The secondary indexes, each kept up to date object by object. They hold the objects themselves, which are shared: whoever goes
 //! through a thousand pods of an owner does not look each of them up by its name.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::finished::Finished;
+use super::mentions::Mentions;
 use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
 
 /// Names remembered per owner after their pods are gone.
@@ -22,6 +24,7 @@ type Pods = BTreeMap<NamespacedName, Arc<Pod>>;
 pub(super) struct Index {
     by_uid: BTreeMap<String, Object>,
     dependents: BTreeMap<String, Objects>,
+    mentions: Mentions,
     unmanaged: Objects,
     by_node: BTreeMap<String, Pods>,
     unscheduled: Pods,
@@ -40,6 +43,7 @@ impl Index {
             let dependents = self.dependents.entry(reference.uid.clone()).or_default();
             dependents.insert(id.clone(), object.clone());
         }
+        self.mentions.insert(id, object);
         if is_manageable(id.kind) && owners::controller_of(object.meta()).is_none() {
             self.unmanaged.insert(id.clone(), object.clone());
         }
@@ -70,6 +74,7 @@ impl Index {
         for reference in owners::references(object.meta()) {
             remove_from(&mut self.dependents, &reference.uid, id);
         }
+        self.mentions.remove(id, object);
         self.unmanaged.remove(id);
         let Object::Pod(pod) = object else { return };
         self.finished.remove(pod);
@@ -123,6 +128,14 @@ impl Index {
         from.take_while(move |(id, _)| id.kind == kind).map(|(_, object)| object)
     }
 
+    pub(super) fn naming<'a>(
+        &'a self,
+        named: &ObjectId,
+        kind: Kind,
+    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        self.mentions.of(named, kind)
+    }
+
     pub(super) fn unmanaged<'a>(
         &'a self,
         kind: Kind,
@@ -161,7 +174,12 @@ const fn is_manageable(kind: Kind) -> bool {
     matches!(kind, Kind::Pod | Kind::ReplicaSet | Kind::ControllerRevision)
 }
 
-fn remove_from<K: Ord, V>(map: &mut BTreeMap<String, BTreeMap<K, V>>, under: &str, key: &K) {
+pub(super) fn remove_from<O, Q, K, V>(map: &mut BTreeMap<O, BTreeMap<K, V>>, under: &Q, key: &K)
+where
+    O: Ord + Borrow<Q>,
+    Q: Ord + ?Sized,
+    K: Ord,
+{
     if let Some(inner) = map.get_mut(under) {
         inner.remove(key);
         if inner.is_empty() {

@@ -9,6 +9,7 @@ mod doubts;
 mod finished;
 mod heartbeats;
 mod index;
+mod mentions;
 mod own_writes;
 mod schedules;
 mod settle;
@@ -248,6 +249,15 @@ impl View {
     /// Those of them that are of a kind, without a look at the others.
     pub fn dependents_of(&self, owner_uid: &str, kind: Kind) -> impl Iterator<Item = &Object> {
         self.index.dependents_of(owner_uid, kind)
+    }
+
+    /// The objects of a kind that name this one: the pods and volumes of a claim, the EndpointSlices of a Service.
+    pub(crate) fn naming<'a>(
+        &'a self,
+        named: &ObjectId,
+        kind: Kind,
+    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        self.index.naming(named, kind)
     }
 
     /// All objects of a kind.

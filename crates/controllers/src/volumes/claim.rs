@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::matching::{self, Reservation, reservation};
 use super::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, COMPONENT, STORAGE_PROVISIONER, belongs_to, decided_on,
-    is_in_use, is_protected, volume_name, wanted_volume,
+    is_protected, users_of, volume_name, wanted_volume,
 };
 use crate::events::{Note, Severity};
-use crate::garbage::without_finalizer;
+use crate::metadata_patch::without_finalizer;
 use crate::plan::{Part, Write};
 use crate::{NamespacedName, Object, Plan, View, cluster, owners, scheduler};
 
@@ -30,7 +30,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
     let Some(claim) = view.persistent_volume_claim(name) else { return plan };
     let object = Object::from(claim.clone());
     if owners::is_terminating(&claim.metadata) {
-        if is_protected(&object, PROTECTION) && !is_in_use(view, name) {
+        if is_protected(&object, PROTECTION) && users_of(view, name).next().is_none() {
             plan.then(without_finalizer(&object, PROTECTION));
         }
         return plan;

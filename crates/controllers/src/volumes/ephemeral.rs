@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::reasons::event;
 
 use super::claim_of;
 use crate::events::{Note, Severity};
@@ -49,7 +50,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
                 let text = format!("Created claim {}", claim.name);
                 let about = Object::from(pod.clone());
                 let success =
-                    Note::new(&about, Severity::Normal, "SuccessfulCreate", text, COMPONENT);
+                    Note::new(&about, Severity::Normal, event::SUCCESSFUL_CREATE, text, COMPONENT);
                 let failure = note(pod, format!("create claim {}: ", claim.name));
                 let report = Some(Report::new(success, failure));
                 plan.then_all(vec![Step { write: Write::Create(made.into()), report }]);
@@ -73,5 +74,5 @@ pub(crate) fn not_owner(claim: &str, pod: &str) -> String {
 
 fn note(pod: &Arc<Pod>, text: String) -> Note {
     let about = Object::from(pod.clone());
-    Note::new(&about, Severity::Warning, "FailedCreate", text, COMPONENT)
+    Note::new(&about, Severity::Warning, event::FAILED_CREATE, text, COMPONENT)
 }

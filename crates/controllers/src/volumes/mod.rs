@@ -19,6 +19,7 @@ mod volume;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
     Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
@@ -26,7 +27,7 @@ use k8s_openapi::api::core::v1::{
 use rekindle_types::local_path;
 use serde_json::{Value, json};
 
-use crate::{Change, Key, Kind, NamespacedName, Object, View, cluster, owners, pods};
+use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, View, cluster, owners, pods};
 pub(crate) use claim::{
     annotation, class_name, makes_volumes, reconcile as reconcile_claim, waits_for_pod,
 };
@@ -142,10 +143,10 @@ fn is_lost(change: &Change, node: &Node) -> bool {
     cluster::is_silent(node) && !was_lost
 }
 
-fn volumes_of(view: &View, claim: &NamespacedName) -> impl Iterator<Item = Key> {
-    all_volumes(view)
-        .filter(move |volume| claim_ref(volume).is_some_and(|of| claim_name(of) == *claim))
-        .map(|volume| Key::Volume(volume_name(volume).to_owned()))
+fn volumes_of<'a>(view: &'a View, claim: &NamespacedName) -> impl Iterator<Item = Key> + use<'a> {
+    let claim = ObjectId::new(Kind::PersistentVolumeClaim, claim.clone());
+    let volumes = view.naming(&claim, Kind::PersistentVolume);
+    volumes.map(|volume| Key::Volume(volume.id().name.name))
 }
 
 /// Claims without a volume, and those of this one.
@@ -173,23 +174,23 @@ fn claims_selected_for(view: &View, node: &str) -> impl Iterator<Item = Key> {
     })
 }
 
-fn all_volumes(view: &View) -> impl Iterator<Item = &std::sync::Arc<PersistentVolume>> {
+fn all_volumes(view: &View) -> impl Iterator<Item = &Arc<PersistentVolume>> {
     view.of_kind(Kind::PersistentVolume).filter_map(|(_, object)| match object {
         Object::PersistentVolume(volume) => Some(volume),
         _ => None,
     })
 }
 
-/// True while a pod of this view may have the claim's volume mounted. A pod that no node has is not let in any more once the
-/// claim is being deleted; one that has ended has let go.
-fn is_in_use(view: &View, claim: &NamespacedName) -> bool {
-    view.in_namespace(Kind::Pod, &claim.namespace).any(|object| match object {
-        Object::Pod(pod) => {
-            pods::node(pod).is_some()
-                && !pods::is_finished(pod)
-                && claims_of(pod).any(|used| used.claim == claim.name)
-        }
-        _ => false,
+/// The pods that may have the claim's volume mounted. A pod that no node has is not let in any more once the claim is being deleted; one
+/// that has ended has let go.
+pub(crate) fn users_of<'a>(
+    view: &'a View,
+    claim: &NamespacedName,
+) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
+    let claim = ObjectId::new(Kind::PersistentVolumeClaim, claim.clone());
+    view.naming(&claim, Kind::Pod).filter_map(|object| match object {
+        Object::Pod(pod) if pods::node(pod).is_some() && !pods::is_finished(pod) => Some(pod),
+        _ => None,
     })
 }
 

@@ -11,7 +11,7 @@ use super::{
     wanted_volume,
 };
 use crate::events::{Note, Severity};
-use crate::garbage::without_finalizer;
+use crate::metadata_patch::without_finalizer;
 use crate::plan::{Part, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 

@@ -124,7 +124,7 @@ mod tests {
         let etc = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
         let files = || etc.map(|path| mount(&file, path)).to_vec();
         let with = |more: Mount| [files(), vec![more]].concat();
-        let account = "/var/run/secrets/kubernetes.io/serviceaccount";
+        let account = rekindle_types::service_account::MOUNT_PATH;
         let of_a_path = Mount { sub_path: Some("x".into()), ..mount(&folder, account) };
         let image = MountSource::Image("x".to_owned());
         let of_an_image = Mount { source: image, ..mount(&folder, account) };

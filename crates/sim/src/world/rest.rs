@@ -8,6 +8,9 @@ use rekindle_types::local_path;
 
 use crate::availability::is_ready;
 
+/// Nobody has looked at it yet.
+const UNSEEN: &str = "has no status";
+
 /// Why it is not.
 pub(super) fn unsettled(object: &Object) -> Option<String> {
     match object {
@@ -42,7 +45,7 @@ pub(super) fn unsettled(object: &Object) -> Option<String> {
 
 fn deployment(found: &Deployment) -> Option<String> {
     let wanted = found.spec.replicas.unwrap_or(1);
-    let status = found.status.as_ref()?;
+    let Some(status) = &found.status else { return Some(UNSEEN.to_owned()) };
     let count = |field: Option<i32>| field.unwrap_or(0);
     let (ready, updated) = (count(status.ready_replicas), count(status.updated_replicas));
     let (all, available) = (count(status.replicas), count(status.available_replicas));
@@ -63,7 +66,7 @@ fn replica_set(found: &ReplicaSet) -> Option<String> {
 
 fn stateful_set(found: &StatefulSet) -> Option<String> {
     let wanted = found.spec.replicas.unwrap_or(1);
-    let status = found.status.as_ref()?;
+    let Some(status) = &found.status else { return Some(UNSEEN.to_owned()) };
     let ready = status.ready_replicas.unwrap_or(0);
     if ready != wanted || status.replicas != wanted {
         let all = status.replicas;
@@ -74,7 +77,7 @@ fn stateful_set(found: &StatefulSet) -> Option<String> {
 }
 
 fn daemon_set(found: &DaemonSet) -> Option<String> {
-    let status = found.status.as_ref()?;
+    let Some(status) = &found.status else { return Some(UNSEEN.to_owned()) };
     let wanted = status.desired_number_scheduled;
     let updated = status.updated_number_scheduled.unwrap_or(0);
     let (ready, too_many) = (status.number_ready, status.number_misscheduled);

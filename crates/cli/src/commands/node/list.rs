@@ -13,8 +13,8 @@ use rekindle_operator::SCALE_DOWN;
 use super::Engine;
 use crate::args::NodeList;
 use crate::client;
-use crate::nodes::readiness;
 use crate::output;
+use rekindle_types::nodes;
 
 /// Carries the command out.
 pub fn run(args: &NodeList) -> anyhow::Result<ExitCode> {
@@ -59,13 +59,10 @@ pub fn run(args: &NodeList) -> anyhow::Result<ExitCode> {
 /// As `kubectl get nodes` has it.
 fn status(node: Option<&Node>) -> String {
     let Some(node) = node else { return "not registered".to_owned() };
-    let ready = match readiness(node) {
+    let ready = match nodes::readiness(node) {
         Some("True") => "Ready",
         Some("False") => "NotReady",
         Some(_) | None => "Unknown",
     };
-    match node.spec.as_ref().and_then(|spec| spec.unschedulable) {
-        Some(true) => format!("{ready},SchedulingDisabled"),
-        Some(false) | None => ready.to_owned(),
-    }
+    if nodes::is_cordoned(node) { format!("{ready},SchedulingDisabled") } else { ready.to_owned() }
 }

@@ -8,9 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use rekindle_types::owners::controller_of;
-
-/// Upstream's annotation of a ReplicaSet: the number of its revision.
-const REVISION: &str = "deployment.kubernetes.io/revision";
+use rekindle_types::revisions::DEPLOYMENT_REVISION;
 
 /// Of the pods of each Deployment one of the newest revision, which alone can be gone back from. Others stay: the API says why they
 /// cannot be rolled back.
@@ -28,7 +26,7 @@ pub(super) async fn one_of_each(client: &Client, pods: Vec<Pod>) -> anyhow::Resu
 fn newest_of_each(pods: Vec<Pod>, sets: &[ReplicaSet]) -> Vec<Pod> {
     let of_deployment = |set: &ReplicaSet| {
         let deployment = controller_of(&set.metadata)?.uid.clone();
-        let revision = set.annotations().get(REVISION)?.parse::<i64>().ok()?;
+        let revision = set.annotations().get(DEPLOYMENT_REVISION)?.parse::<i64>().ok()?;
         Some((set.uid()?, (deployment, revision)))
     };
     let revisions: BTreeMap<String, (String, i64)> =
@@ -57,7 +55,7 @@ mod tests {
 
     fn set(uid: &str, deployment: &str, revision: &str) -> ReplicaSet {
         serde_json::from_value(json!({"metadata": {
-            "uid": uid, "annotations": {REVISION: revision},
+            "uid": uid, "annotations": {DEPLOYMENT_REVISION: revision},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": deployment, "controller": true}],
         }}))
         .unwrap()

@@ -1,0 +1,121 @@
+//! Who names an object without being owned by it: the pods and the volumes of a claim, the EndpointSlices of a Service. Whoever asks for
+//! them does not go through all pods, volumes or slices.
+
+use std::collections::BTreeMap;
+
+use super::index;
+use crate::endpoints::SERVICE_NAME;
+use crate::{Kind, NamespacedName, Object, ObjectId, volumes};
+
+/// Objects by what they are called.
+type Objects = BTreeMap<ObjectId, Object>;
+
+/// Objects by what they name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mentions(BTreeMap<ObjectId, Objects>);
+
+impl Mentions {
+    pub(super) fn insert(&mut self, id: &ObjectId, object: &Object) {
+        for named in named_by(object) {
+            self.0.entry(named).or_default().insert(id.clone(), object.clone());
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: &ObjectId, object: &Object) {
+        for named in named_by(object) {
+            index::remove_from(&mut self.0, &named, id);
+        }
+    }
+
+    /// Those of a kind that name this one.
+    pub(super) fn of<'a>(
+        &'a self,
+        named: &ObjectId,
+        kind: Kind,
+    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        let first = ObjectId::new(kind, NamespacedName::default());
+        let all = self.0.get(named).into_iter();
+        let from = all.flat_map(move |objects| objects.range(first.clone()..));
+        from.take_while(move |(id, _)| id.kind == kind).map(|(_, object)| object)
+    }
+}
+
+fn named_by(object: &Object) -> Vec<ObjectId> {
+    let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+    let claim = |name: NamespacedName| ObjectId::new(Kind::PersistentVolumeClaim, name);
+    match object {
+        Object::Pod(pod) => volumes::claims_of(pod)
+            .map(|used| claim(NamespacedName::new(namespace, used.claim.as_ref())))
+            .collect(),
+        Object::PersistentVolume(volume) => volumes::claim_ref(volume)
+            .map(|of| claim(volumes::claim_name(of)))
+            .into_iter()
+            .collect(),
+        Object::EndpointSlice(slice) => {
+            let labels = slice.metadata.labels.as_ref();
+            let service = labels.and_then(|labels| labels.get(SERVICE_NAME));
+            let service = service.map(|name| NamespacedName::new(namespace, name.as_str()));
+            service.map(|name| ObjectId::new(Kind::Service, name)).into_iter().collect()
+        }
+        // The others name nothing that is asked for from its side.
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
+    use k8s_openapi::api::discovery::v1::EndpointSlice;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::View;
+
+    fn read<K: DeserializeOwned + Into<Object>>(mut object: Value, version: u32) -> Object {
+        object["metadata"]["uid"] = object["metadata"]["name"].clone();
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        serde_json::from_value::<K>(object).unwrap().into()
+    }
+
+    fn pod(claim: &str, version: u32) -> Object {
+        let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}});
+        read::<Pod>(
+            json!({"metadata": {"name": "db-0", "namespace": "shop"},
+                "spec": {"containers": [], "volumes": [volume, {"name": "own", "ephemeral": {}}]}}),
+            version,
+        )
+    }
+
+    #[test]
+    fn what_is_named_knows_who_names_it_until_they_name_another_or_go() {
+        let id = |kind, name: &str| ObjectId::new(kind, NamespacedName::new("shop", name));
+        let claim = |name: &str| id(Kind::PersistentVolumeClaim, name);
+        let mut view = View::new();
+        view.apply(pod("a", 1));
+        view.apply(read::<PersistentVolume>(
+            json!({"metadata": {"name": "pv"}, "spec": {"claimRef": {"namespace": "shop", "name": "a"}}}),
+            2,
+        ));
+        view.apply(read::<EndpointSlice>(
+            json!({"metadata": {"name": "web-1", "namespace": "shop", "labels": {SERVICE_NAME: "web"}},
+                "addressType": "IPv4", "endpoints": []}),
+            3,
+        ));
+        let naming = |view: &View, named: &ObjectId, kind| {
+            view.naming(named, kind).map(|object| object.id().name.name).collect::<Vec<_>>()
+        };
+        assert_eq!(naming(&view, &claim("a"), Kind::Pod), ["db-0"]);
+        assert_eq!(naming(&view, &claim("a"), Kind::PersistentVolume), ["pv"]);
+        assert_eq!(naming(&view, &claim("db-0-own"), Kind::Pod), ["db-0"]);
+        assert_eq!(naming(&view, &id(Kind::Service, "web"), Kind::EndpointSlice), ["web-1"]);
+        assert!(naming(&view, &id(Kind::Service, "web"), Kind::Pod).is_empty());
+
+        view.apply(pod("b", 4));
+        assert!(naming(&view, &claim("a"), Kind::Pod).is_empty());
+        assert_eq!(naming(&view, &claim("b"), Kind::Pod), ["db-0"]);
+        view.delete(&id(Kind::Pod, "db-0"), "db-0");
+        assert!(naming(&view, &claim("b"), Kind::Pod).is_empty());
+        assert_eq!(naming(&view, &claim("a"), Kind::PersistentVolume), ["pv"]);
+    }
+}
