@@ -1,7 +1,6 @@
 //! The secondary indexes, each kept up to date object by object. They hold the objects themselves, which are shared: whoever goes
 //! through a thousand pods of an owner does not look each of them up by its name.
 
-use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -9,13 +8,12 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::finished::Finished;
 use super::mentions::Mentions;
+use super::objects::{self, Objects, remove_from};
 use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
 
 /// Names remembered per owner after their pods are gone.
 const RETIRED_NAMES_MAX: usize = 64;
 
-/// Objects by what they are called.
-type Objects = BTreeMap<ObjectId, Object>;
 /// Pods by their names.
 type Pods = BTreeMap<NamespacedName, Arc<Pod>>;
 
@@ -122,10 +120,8 @@ impl Index {
         owner_uid: &str,
         kind: Kind,
     ) -> impl Iterator<Item = &Object> {
-        let first = ObjectId::new(kind, NamespacedName::default());
         let all = self.dependents.get(owner_uid).into_iter();
-        let from = all.flat_map(move |dependents| dependents.range(first.clone()..));
-        from.take_while(move |(id, _)| id.kind == kind).map(|(_, object)| object)
+        all.flat_map(move |all| objects::of_kind(all, kind)).map(|(_, object)| object)
     }
 
     pub(super) fn naming<'a>(
@@ -141,11 +137,7 @@ impl Index {
         kind: Kind,
         namespace: &'a str,
     ) -> impl Iterator<Item = &'a Object> {
-        let first = ObjectId::new(kind, NamespacedName::new(namespace, ""));
-        self.unmanaged
-            .range(first..)
-            .take_while(move |(id, _)| id.kind == kind && id.name.namespace == namespace)
-            .map(|(_, object)| object)
+        objects::in_namespace(&self.unmanaged, kind, namespace)
     }
 
     pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
@@ -172,18 +164,4 @@ impl Index {
 /// Kinds that a controller adopts when nobody manages them.
 const fn is_manageable(kind: Kind) -> bool {
     matches!(kind, Kind::Pod | Kind::ReplicaSet | Kind::ControllerRevision)
-}
-
-pub(super) fn remove_from<O, Q, K, V>(map: &mut BTreeMap<O, BTreeMap<K, V>>, under: &Q, key: &K)
-where
-    O: Ord + Borrow<Q>,
-    Q: Ord + ?Sized,
-    K: Ord,
-{
-    if let Some(inner) = map.get_mut(under) {
-        inner.remove(key);
-        if inner.is_empty() {
-            map.remove(under);
-        }
-    }
 }

@@ -3,12 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::index;
+use super::objects::{self, Objects, remove_from};
 use crate::endpoints::SERVICE_NAME;
 use crate::{Kind, NamespacedName, Object, ObjectId, volumes};
-
-/// Objects by what they are called.
-type Objects = BTreeMap<ObjectId, Object>;
 
 /// Objects by what they name.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +20,7 @@ impl Mentions {
 
     pub(super) fn remove(&mut self, id: &ObjectId, object: &Object) {
         for named in named_by(object) {
-            index::remove_from(&mut self.0, &named, id);
+            remove_from(&mut self.0, &named, id);
         }
     }
 
@@ -33,10 +30,8 @@ impl Mentions {
         named: &ObjectId,
         kind: Kind,
     ) -> impl Iterator<Item = &'a Object> + use<'a> {
-        let first = ObjectId::new(kind, NamespacedName::default());
         let all = self.0.get(named).into_iter();
-        let from = all.flat_map(move |objects| objects.range(first.clone()..));
-        from.take_while(move |(id, _)| id.kind == kind).map(|(_, object)| object)
+        all.flat_map(move |all| objects::of_kind(all, kind)).map(|(_, object)| object)
     }
 }
 

@@ -10,6 +10,7 @@ mod finished;
 mod heartbeats;
 mod index;
 mod mentions;
+mod objects;
 mod own_writes;
 mod schedules;
 mod settle;
@@ -36,6 +37,7 @@ pub use doubts::Doubt;
 use doubts::Doubts;
 use heartbeats::Heartbeats;
 use index::Index;
+use objects::Objects;
 use own_writes::OwnWrites;
 use schedules::ScheduleChanges;
 pub use settle::WriteFailure;
@@ -43,7 +45,7 @@ pub use settle::WriteFailure;
 /// The index.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    objects: BTreeMap<ObjectId, Object>,
+    objects: Objects,
     index: Index,
     cluster: Cluster,
     attempts: Attempts,
@@ -262,8 +264,7 @@ impl View {
 
     /// All objects of a kind.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&ObjectId, &Object)> {
-        let first = ObjectId::new(kind, NamespacedName::default());
-        self.objects.range(first..).take_while(move |(id, _)| id.kind == kind)
+        objects::of_kind(&self.objects, kind)
     }
 
     /// All objects of a kind in a namespace.
@@ -272,11 +273,7 @@ impl View {
         kind: Kind,
         namespace: &'a str,
     ) -> impl Iterator<Item = &'a Object> {
-        let first = ObjectId::new(kind, NamespacedName::new(namespace, ""));
-        self.objects
-            .range(first..)
-            .take_while(move |(id, _)| id.kind == kind && id.name.namespace == namespace)
-            .map(|(_, object)| object)
+        objects::in_namespace(&self.objects, kind, namespace)
     }
 
     /// The pods or ReplicaSets of a namespace that no controller manages.
