@@ -199,9 +199,11 @@ fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan)
         Some(phase) if phase.is_final() => return,
         None => format!("its deadline of {limit} passed before it was begun"),
         Some(_) => {
-            format!(
-                "not all containers were running within its deadline of {limit}; what was begun goes on"
-            )
+            let what = match &restart.spec.container_name {
+                Some(container) => format!("container {container} was not running again"),
+                None => "not all containers were running".to_owned(),
+            };
+            format!("{what} within its deadline of {limit}; what was begun goes on")
         }
     };
     if due > now {

@@ -145,7 +145,11 @@ impl<'a> Decider<'a> {
         let excuse = match created {
             Some(before) if name != self.draft.ledger.excused_by => {
                 self.draft.ledger.excused_by = name;
-                Excuse::Running(Started::Before(before))
+                let started = Started::Before(before);
+                match waiting.and_then(|request| request.spec.container_name.as_deref()) {
+                    Some(container) => Excuse::RunningOf(container, started),
+                    None => Excuse::Running(started),
+                }
             }
             Some(_) | None if self.is_excuse_refused() => Excuse::Withdrawn,
             Some(_) | None => Excuse::Nothing,
@@ -172,7 +176,7 @@ impl<'a> Decider<'a> {
         excused_by.is_some_and(|name| self.requests.ended_nothing(name))
     }
 
-    pub(crate) fn observe_with(&mut self, excuse: Excuse) {
+    pub(crate) fn observe_with(&mut self, excuse: Excuse<'_>) {
         let ledger = &mut self.draft.ledger;
         let before = ledger.observed.take().unwrap_or_default();
         ledger.observed = Some(failures::observe(&self.view, &before, excuse));

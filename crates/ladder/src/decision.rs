@@ -96,6 +96,7 @@ impl PodRestartPlan {
             pod_name: self.pod_name.clone(),
             pod_uid: Some(self.pod_uid.clone()),
             rung: Some(self.rung),
+            container_name: None,
             refresh: match self.rung {
                 Rung::Pod => Some(self.refresh.clone()),
                 Rung::Container

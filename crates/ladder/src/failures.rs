@@ -68,8 +68,9 @@ fn of_container<'a>(
         .and_then(|entry| entry.excused_attempt)
         .filter(|attempt| (counted..=newest).contains(attempt));
     let newest_end = container.last_end.as_ref();
-    let is_excused =
-        |end: &End<'_>| requests.account_for(end) || view.ended_with_the_others(container, end);
+    let is_excused = |end: &End<'_>| {
+        requests.account_for(container.name, end) || view.ended_with_the_others(container, end)
+    };
     let newest_is_excused = excused == Some(newest) || newest_end.is_some_and(is_excused);
     let newest_failed =
         !newest_is_excused && newest_end.is_none_or(|end| is_failure(end, container));
@@ -129,7 +130,7 @@ pub(crate) fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
 pub(crate) fn observe(
     view: &PodView<'_>,
     before: &[ObservedContainer],
-    excuse: Excuse,
+    excuse: Excuse<'_>,
 ) -> Vec<ObservedContainer> {
     let entry = |container: &ContainerView<'_>| {
         let old = before.iter().find(|entry| entry.name == container.name);
@@ -137,7 +138,8 @@ pub(crate) fn observe(
         let running = container.live.map(|live| live.attempt);
         let kept = old.and_then(|old| old.excused_attempt).filter(|at| *at >= ended_attempts);
         let excused_attempt = match excuse {
-            Excuse::Running(started) => {
+            Excuse::RunningOf(name, _) if name != container.name => kept,
+            Excuse::Running(started) | Excuse::RunningOf(_, started) => {
                 running.filter(|_| started.includes(container.live)).or(kept)
             }
             Excuse::Nothing => kept,
@@ -150,9 +152,11 @@ pub(crate) fn observe(
 
 /// Which running attempts a restart is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Excuse {
+pub(crate) enum Excuse<'a> {
     /// All that run now and started then.
     Running(Started),
+    /// That of this container alone, if it started then.
+    RunningOf(&'a str, Started),
     /// No further ones.
     Nothing,
     /// None of those that still run: the restart was refused.

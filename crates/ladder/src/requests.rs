@@ -6,6 +6,8 @@
 //! second way is for restarts whose request was never seen waiting. What starts after a restart has begun is on its own again:
 //! a pod that crashes before all its containers ran has failed, although its PodRestart is still Running.
 //!
+//! A request that names one container ends that one only: what the others do meanwhile is their own.
+//!
 //! A request that replaces the pod ends nothing that is counted: what is evicted is terminating, and its successor begins with
 //! counts of its own. Until then the pod is its request's: nothing else is decided for it. One that was held back until it was given up has
 //! done nothing either, but it was an attempt: there is no sense in another one.
@@ -110,12 +112,13 @@ impl<'a> Requests<'a> {
         })
     }
 
-    /// Whether this end is one of theirs: see the module's text.
-    pub(crate) fn account_for(&self, end: &End<'_>) -> bool {
+    /// Whether this end of a container is one of theirs: see the module's text.
+    pub(crate) fn account_for(&self, container: &str, end: &End<'_>) -> bool {
         let (Some(started), Some(finished)) = (end.started_at, end.finished_at) else {
             return false;
         };
-        self.list.iter().any(|request| request.has_ended(started, finished, self.now))
+        let mut requests = self.list.iter();
+        requests.any(|request| request.has_ended(container, started, finished, self.now))
     }
 }
 

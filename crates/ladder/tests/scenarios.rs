@@ -196,6 +196,15 @@ impl Player {
                     PodRestartSpec { pod_name: "web-0".to_owned(), ..PodRestartSpec::default() };
                 self.world().show(name, spec);
             }
+            ["user", "restart", name, container] => {
+                let spec = PodRestartSpec {
+                    pod_name: "web-0".to_owned(),
+                    rung: Some(Rung::Container),
+                    container_name: Some((*container).to_owned()),
+                    ..PodRestartSpec::default()
+                };
+                self.world().show(name, spec);
+            }
             ["others", options @ ..] => self.others(&options_of(options)),
             ["recreated"] => self.recreate(),
             ["delete"] => self.world().deleted = true,

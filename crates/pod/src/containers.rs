@@ -367,7 +367,7 @@ impl PodCore {
         match self.restart.as_ref().map(|restart| &restart.stage) {
             Some(RestartStage::Stopping { .. }) => return FollowUp::AwaitRound,
             Some(RestartStage::Cycling { targets, .. })
-                if targets.get(&container.definition.name) == Some(&container.number) =>
+                if targets.get(&container.definition.name) == Some(&Some(container.number)) =>
             {
                 return FollowUp::RestartAsAsked;
             }

@@ -111,6 +111,9 @@ pub struct RestartRequest {
     pub name: String,
     /// Container, Containers or Pod; others are refused.
     pub rung: Rung,
+    /// Of a Container restart: the one that is restarted, in place of all that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerName>,
     /// Of a Pod restart: what is made new.
     pub refresh: Vec<Refresh>,
     /// In place of the pod's own grace period.
@@ -143,6 +146,7 @@ impl RestartRequest {
             id: restart.metadata.uid.clone()?,
             name: restart.metadata.name.clone().unwrap_or_default(),
             rung: spec.rung(),
+            container: spec.container_name.clone().map(ContainerName),
             refresh: spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
             grace: grace.map(TickDuration::from_secs),
             reason: spec.reason.clone().unwrap_or_default(),

@@ -322,8 +322,9 @@ pub enum RestartStage {
     Cycling {
         /// By when they must have ended.
         halt: Halt,
-        /// The starts that must end and be followed by a running one.
-        targets: BTreeMap<ContainerName, ContainerAttempt>,
+        /// The starts that must end and be followed by a running one. None of a container that was asked for before it ever ended,
+        /// and did not run: any start of it will do.
+        targets: BTreeMap<ContainerName, Option<ContainerAttempt>>,
     },
 }
 

@@ -8,7 +8,9 @@
 //!   later (see `sandbox`). Init containers run again, then all regular ones, completed ones too. UID, name and persistent
 //!   volumes stay.
 //! - **Containers** does the same in the sandbox that stands (KEP-5532: condition AllContainersRestarting, grace at least 2 s).
-//! - **Container** ends each running container by itself and starts it again, and lets waiting ones start now.
+//! - **Container** ends each running container by itself and starts it again, and lets waiting ones start now. A request may name
+//!   one, a container or a sidecar: nothing else of the pod is touched then. It has succeeded when a start of it runs that is not
+//!   the one that ran when it was asked for, also when it was waiting then, or had not had its turn.
 //!
 //! Backoff: after rungs Pod and Containers that a person asked for, every container begins a new series, so the first crash is restarted
 //! at once and the next ones wait 10, 20 … s as in a new pod. After those of a ladder the series goes on ([`Series`]). Rung Container skips
@@ -17,11 +19,13 @@
 //! window, attempts and a budget for it.
 //!
 //! One restart at a time: a request that comes while another one still stops containers is refused, naming it. When the other
-//! one waits for containers to run, which a broken pod never does, it is given up as Failed and the new request is taken.
+//! one waits for containers to run, which a broken pod never does, it is given up as Failed and the new request is taken. So is one of
+//! rung Container while it still stops containers. A request that names another one takes them over until they have ended, so that
+//! they are started again whatever becomes of the agent.
 
 use std::collections::BTreeMap;
 
-use rekindle_types::v1alpha1::{PodRestartPhase, Refresh, Rung};
+use rekindle_types::v1alpha1::{PodRestartPhase, Refresh, Rung, not_restartable};
 use rekindle_types::{ContainerAttempt, ContainerName, Tick, TickDuration};
 
 use crate::action::Action;
@@ -41,6 +45,9 @@ use crate::volumes::Volumes;
 /// The least grace of RestartAllContainers (KEP-5532).
 pub(crate) const CONTAINERS_GRACE_MIN: TickDuration = TickDuration::from_secs(2);
 
+/// As in [`RestartStage::Cycling`].
+type Targets = BTreeMap<ContainerName, Option<ContainerAttempt>>;
+
 impl PodCore {
     pub(crate) fn restart_requested(&mut self, request: RestartRequest) {
         if self.repeat_report(&request.id) {
@@ -54,10 +61,11 @@ impl PodCore {
         }
         let superseded =
             format!("superseded by {} before all containers were running", request.name);
+        let left = self.still_stopping(&request);
         self.conclude_restart(PodRestartPhase::Failed, superseded);
-        let stage = self.first_stage(&request);
-        self.emit(texts::restarting(&request));
-        let message = texts::doing(request.rung).to_owned();
+        let stage = self.first_stage(&request, left);
+        self.emit(texts::restarting(&request, self.named(&request)));
+        let message = texts::doing(&request);
         self.report(request.id.clone(), PodRestartPhase::Running, message, self.now);
         let cause = RestartCause::Asked { request };
         self.restart = Some(RestartRecord { cause, stage, since: self.now });
@@ -69,12 +77,12 @@ impl PodCore {
     fn repeat_report(&mut self, id: &str) -> bool {
         let current = self.restart.as_ref().and_then(|restart| match &restart.cause {
             RestartCause::Asked { request } if request.id == id => {
-                Some((doing_now(request.rung, &restart.stage), restart.since))
+                Some((doing_now(request, &restart.stage), restart.since))
             }
             RestartCause::Asked { .. } | RestartCause::Rule { .. } => None,
         });
         let (phase, message, at) = if let Some((doing, since)) = current {
-            (PodRestartPhase::Running, doing.to_owned(), since)
+            (PodRestartPhase::Running, doing, since)
         } else if let Some(result) = self.recent_restarts.iter().find(|result| result.id == id) {
             (result.phase, result.message.clone(), result.at)
         } else {
@@ -104,6 +112,9 @@ impl PodCore {
                 return Some(format!("pod {pod} has finished (phase {phase})"));
             }
         }
+        if let Some(refusal) = self.refusal_of_named(request) {
+            return Some(refusal);
+        }
         let other = self.restart.as_ref()?;
         match other.stage {
             RestartStage::Stopping { .. } => Some(match &other.cause {
@@ -118,12 +129,58 @@ impl PodCore {
         }
     }
 
-    fn first_stage(&mut self, request: &RestartRequest) -> RestartStage {
+    /// Why the one container that a request names cannot be restarted by itself.
+    fn refusal_of_named(&self, request: &RestartRequest) -> Option<String> {
+        let ContainerName(name) = request.container.as_ref()?;
+        if request.rung != Rung::Container {
+            let rung = request.rung;
+            return Some(format!(
+                "rung {rung} restarts all containers: one of them is named on the rung Container only"
+            ));
+        }
+        let pod = self.pod_name();
+        let spec = self.pod.spec.as_ref()?;
+        not_restartable(spec, pod, name).or_else(|| {
+            let is_done = self.named(request)?.standing == Standing::Done;
+            is_done.then(|| {
+                format!(
+                    "container {name} of pod {pod} has run to its end: the rungs Containers and Pod run it again"
+                )
+            })
+        })
+    }
+
+    /// The container that a request names.
+    fn named(&self, request: &RestartRequest) -> Option<&Container> {
+        let name = request.container.as_ref()?;
+        self.containers.iter().find(|container| container.definition.name == *name)
+    }
+
+    /// The containers that the restart in progress stops, as far as a request that names one would lose sight of them.
+    fn still_stopping(&self, request: &RestartRequest) -> Targets {
+        let stage = self.restart.as_ref().map(|restart| &restart.stage);
+        let (Some(RestartStage::Cycling { targets, .. }), Some(_)) = (stage, &request.container)
+        else {
+            return Targets::new();
+        };
+        let stopping = self.containers.iter().filter(|container| {
+            let target = targets.get(&container.definition.name);
+            container.is_live() && target == Some(&Some(container.number))
+        });
+        stopping
+            .map(|container| (container.definition.name.clone(), Some(container.number)))
+            .collect()
+    }
+
+    fn first_stage(&mut self, request: &RestartRequest, left: Targets) -> RestartStage {
         let grace = request.grace.unwrap_or(self.blueprint.grace);
         match request.rung {
             Rung::Container => RestartStage::Cycling {
                 halt: Halt::with_grace(self.now, grace),
-                targets: self.cycle_targets(),
+                targets: match &request.container {
+                    Some(name) => left.into_iter().chain(self.cycle_target(name)).collect(),
+                    None => self.cycle_targets(),
+                },
             },
             Rung::Containers => RestartStage::Stopping {
                 halt: Halt::with_grace(self.now, grace.max(CONTAINERS_GRACE_MIN)),
@@ -135,7 +192,7 @@ impl PodCore {
     }
 
     /// The starts that a Container restart replaces. What waits is let go at once.
-    fn cycle_targets(&mut self) -> BTreeMap<ContainerName, ContainerAttempt> {
+    fn cycle_targets(&mut self) -> Targets {
         let mut targets = BTreeMap::new();
         let replaceable =
             self.containers.iter_mut().filter(|c| c.definition.role != Role::Ephemeral);
@@ -151,24 +208,47 @@ impl PodCore {
             };
             container.release();
             if let Some(attempt) = replaced {
-                targets.insert(container.definition.name.clone(), attempt);
+                targets.insert(container.definition.name.clone(), Some(attempt));
             }
         }
         targets
     }
 
+    /// The start of one container that its restart replaces: the one that runs, else the last one. If it waits, it is let go at once.
+    fn cycle_target(&mut self, name: &ContainerName) -> Targets {
+        let named = self.containers.iter_mut().filter(|c| c.definition.name == *name);
+        let target = named.map(|container| {
+            let replaced = match &container.state {
+                State::Running { .. } => Some(container.number),
+                State::Idle(_)
+                | State::Pulling { .. }
+                | State::Creating { .. }
+                | State::Created { .. }
+                | State::Starting { .. } => container.last.as_ref().map(|last| last.attempt),
+            };
+            container.release();
+            (name.clone(), replaced)
+        });
+        target.collect()
+    }
+
     /// Drives the restart in progress.
     pub(crate) fn drive_restart(&mut self) {
         let Some(restart) = &self.restart else { return };
-        let rung = restart.cause.rung();
         match restart.stage.clone() {
             RestartStage::Stopping { .. } => self.begin_starting(),
             RestartStage::Starting => {
                 if self.all_run_again() {
-                    self.restart_succeeded(rung);
+                    self.restart_succeeded();
                 }
             }
-            RestartStage::Cycling { halt, targets } => self.drive_cycle(halt, &targets),
+            RestartStage::Cycling { halt, targets } => {
+                let named = match &restart.cause {
+                    RestartCause::Asked { request } => request.container.clone(),
+                    RestartCause::Rule { .. } => None,
+                };
+                self.drive_cycle(halt, &targets, named.as_ref());
+            }
         }
     }
 
@@ -181,6 +261,7 @@ impl PodCore {
         restart.stage = RestartStage::Starting;
         match restart.cause.clone() {
             RestartCause::Asked { request } => {
+                let message = texts::starting(&request);
                 if request.rung == Rung::Pod {
                     self.replace_sandbox(request.refresh);
                 }
@@ -188,7 +269,6 @@ impl PodCore {
                     Series::Anew => Round::Afresh,
                     Series::GoesOn => Round::GoesOn,
                 });
-                let message = texts::starting(request.rung).to_owned();
                 self.report(request.id, PodRestartPhase::Running, message, self.now);
             }
             RestartCause::Rule { container } => {
@@ -228,7 +308,8 @@ impl PodCore {
             })
     }
 
-    fn drive_cycle(&mut self, halt: Halt, targets: &BTreeMap<ContainerName, ContainerAttempt>) {
+    /// What a request that names another container has taken over has only to end.
+    fn drive_cycle(&mut self, halt: Halt, targets: &Targets, named: Option<&ContainerName>) {
         let kill_at = match halt {
             Halt::AtOnce => self.now,
             Halt::By { deadline } => deadline,
@@ -237,7 +318,9 @@ impl PodCore {
         for place in 0..self.containers.len() {
             let container = &self.containers[place];
             let Some(target) = targets.get(&container.definition.name) else { continue };
-            if container.runs_later_than(*target) {
+            let is_taken_over = named.is_some_and(|name| *name != container.definition.name);
+            let is_over = is_taken_over && Some(container.number) > *target;
+            if is_over || container.runs_later_than(*target) {
                 continue;
             }
             open = true;
@@ -249,16 +332,20 @@ impl PodCore {
             }
         }
         if !open {
-            self.restart_succeeded(Rung::Container);
+            self.restart_succeeded();
         }
     }
 
-    fn restart_succeeded(&mut self, rung: Rung) {
-        let message = texts::done(rung).to_owned();
-        if let Some(RestartRecord { cause: RestartCause::Asked { request }, .. }) = &self.restart {
-            let event = texts::restarted(request, &message);
-            self.emit(event);
-        }
+    fn restart_succeeded(&mut self) {
+        let message = match self.restart.as_ref().map(|restart| &restart.cause) {
+            Some(RestartCause::Asked { request }) => {
+                let message = texts::done(request);
+                let event = texts::restarted(request, self.named(request), &message);
+                self.emit(event);
+                message
+            }
+            Some(RestartCause::Rule { .. }) | None => String::new(), // nobody asked
+        };
         self.conclude_restart(PodRestartPhase::Succeeded, message);
     }
 
@@ -291,10 +378,10 @@ impl PodCore {
 }
 
 /// What a restart is at, for people.
-fn doing_now(rung: Rung, stage: &RestartStage) -> &'static str {
+fn doing_now(request: &RestartRequest, stage: &RestartStage) -> String {
     match stage {
-        RestartStage::Stopping { .. } | RestartStage::Cycling { .. } => texts::doing(rung),
-        RestartStage::Starting => texts::starting(rung),
+        RestartStage::Stopping { .. } | RestartStage::Cycling { .. } => texts::doing(request),
+        RestartStage::Starting => texts::starting(request),
     }
 }
 
@@ -308,15 +395,15 @@ pub(crate) fn keeps_sandbox(restart: &RestartRecord) -> bool {
 
 impl Container {
     /// A start after this one runs, or has run and is not followed by another.
-    fn runs_later_than(&self, target: ContainerAttempt) -> bool {
-        let ended_later = self.last.as_ref().is_some_and(|last| last.attempt > target);
-        (self.is_running() && self.number > target)
+    fn runs_later_than(&self, target: Option<ContainerAttempt>) -> bool {
+        let ended_later = self.last.as_ref().is_some_and(|last| Some(last.attempt) > target);
+        (self.is_running() && Some(self.number) > target)
             || (self.standing == Standing::Done && ended_later)
     }
 
     /// Its newest end is that of this start.
-    fn ended_with(&self, attempt: ContainerAttempt) -> bool {
-        self.last.as_ref().is_some_and(|last| last.attempt == attempt)
+    fn ended_with(&self, attempt: Option<ContainerAttempt>) -> bool {
+        self.last.as_ref().is_some_and(|last| Some(last.attempt) == attempt)
     }
 
     /// It is held by the backoff of crashes.

@@ -6,7 +6,7 @@ use rekindle_types::{ContainerName, TickDuration};
 
 use crate::action::{HookKind, PodEvent, ProbeKind, Severity};
 use crate::blueprint::{Definition, RestartPolicy, Role};
-use crate::container::{Complaint, StopReason};
+use crate::container::{Complaint, Container, StopReason};
 use crate::event::{Eviction, EvictionCause, RestartRequest};
 use crate::journal::RestartCause;
 
@@ -260,45 +260,67 @@ pub(crate) fn crash_loop(name: &ContainerName, pod: &str, delay: TickDuration) -
     Complaint { reason: waiting::CRASH_LOOP_BACK_OFF, message }
 }
 
-pub(crate) fn restarting(request: &RestartRequest) -> PodEvent {
-    let text = format!("{} (PodRestart {}): {}", doing(request.rung), request.name, request.reason);
-    of_pod(Severity::Normal, event::POD_RESTARTING, text.trim_end_matches(": ").to_owned())
+/// About the container that is named, if one is.
+pub(crate) fn restarting(request: &RestartRequest, named: Option<&Container>) -> PodEvent {
+    let text = format!("{} (PodRestart {}): {}", doing(request), request.name, request.reason);
+    of_request(named, event::POD_RESTARTING, text.trim_end_matches(": ").to_owned())
 }
 
-pub(crate) fn restarted(request: &RestartRequest, message: &str) -> PodEvent {
+/// The same, when it is done.
+pub(crate) fn restarted(
+    request: &RestartRequest,
+    named: Option<&Container>,
+    message: &str,
+) -> PodEvent {
     let text = format!("{message} (PodRestart {})", request.name);
-    of_pod(Severity::Normal, event::POD_RESTARTED, text)
+    of_request(named, event::POD_RESTARTED, text)
+}
+
+fn of_request(named: Option<&Container>, reason: &'static str, text: String) -> PodEvent {
+    match named {
+        Some(container) => of_container(&container.definition, Severity::Normal, reason, text),
+        None => of_pod(Severity::Normal, reason, text),
+    }
 }
 
 /// What a restart does, as an event and a report begin.
-pub(crate) fn doing(rung: Rung) -> &'static str {
-    match rung {
+pub(crate) fn doing(request: &RestartRequest) -> String {
+    if let Some(name) = &request.container {
+        return format!("Restarting container {name}");
+    }
+    let what = match request.rung {
         Rung::Container => "Restarting the running containers",
         Rung::Containers => "Restarting all containers in the same sandbox",
         Rung::Pod => "Restarting the whole pod in place",
         Rung::Recreate | Rung::Reschedule | Rung::Rollback => "Replacing the pod",
-    }
+    };
+    what.to_owned()
 }
 
 /// What a restart does when everything has ended.
-pub(crate) fn starting(rung: Rung) -> &'static str {
-    match rung {
+pub(crate) fn starting(request: &RestartRequest) -> String {
+    let what = match request.rung {
         Rung::Containers => "everything has ended: the containers are starting in the same sandbox",
         Rung::Pod => "everything has ended: the containers are starting in a new sandbox",
         Rung::Container | Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
             "everything has ended: the containers are starting"
         }
-    }
+    };
+    what.to_owned()
 }
 
 /// What a restart did.
-pub(crate) fn done(rung: Rung) -> &'static str {
-    match rung {
+pub(crate) fn done(request: &RestartRequest) -> String {
+    if let Some(name) = &request.container {
+        return format!("container {name} is running again");
+    }
+    let what = match request.rung {
         Rung::Container => "the containers are running again",
         Rung::Containers => "all containers are running again in the same sandbox",
         Rung::Pod => "all containers are running again in a new sandbox",
         Rung::Recreate | Rung::Reschedule | Rung::Rollback => "the pod was replaced",
-    }
+    };
+    what.to_owned()
 }
 
 /// As Go prints a `time.Duration` that was cut to milliseconds: `0s`, `345ms`, `1.2s`, `1m0.05s`.

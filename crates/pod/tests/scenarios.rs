@@ -17,7 +17,7 @@ use rekindle_pod::{
     ResourceDecision, RestartRequest, Series,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
-use rekindle_types::{ExitStatus, TickDuration};
+use rekindle_types::{ContainerName, ExitStatus, TickDuration};
 use world::build::{self, PodExt};
 use world::runtime::Says;
 use world::{Processes, START, World, digest};
@@ -446,6 +446,7 @@ fn request(words: &Words) -> RestartRequest {
         name: format!("restart-{id}"),
         id,
         rung,
+        container: words.value("container").map(|name| ContainerName(name.to_owned())),
         refresh,
         grace: words.seconds("grace"),
         reason: words.value("reason").unwrap_or("a test").to_owned(),

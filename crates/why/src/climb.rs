@@ -52,6 +52,10 @@ pub(crate) fn tell(
     }
     for restart in restarts {
         let rung = restart.spec.rung().name();
+        let of = match &restart.spec.container_name {
+            Some(container) => format!(" of container {container:?}"),
+            None => String::new(),
+        };
         let Some(asked) = restart.metadata.creation_timestamp.as_ref().map(Tick::from) else {
             continue;
         };
@@ -76,7 +80,7 @@ pub(crate) fn tell(
             (Told::ByName, Some(name)) => format!(" {name}"),
             (Told::ByName, None) | (Told::Together, _) => String::new(),
         };
-        let rest = format!(", rung {rung}, {phase}{words}{reason}");
+        let rest = format!(", rung {rung}{of}, {phase}{words}{reason}");
         let text = format!("PodRestart{name}{rest}");
         // alike but for their names, they are one entry
         history.add_alike(Source::PodRestart, When::once(asked), &text, &rest);

@@ -13,6 +13,7 @@ const SLACK: TickDuration = TickDuration::from_secs(1);
 /// The restart in place that ended an attempt, as a sentence names it: by its object, which is kept for some minutes, else by
 /// the pod's events.
 pub(crate) fn that_ended(
+    container: &str,
     end: &ContainerStateTerminated,
     evidence: &PodEvidence,
     seen: &[Seen],
@@ -21,12 +22,14 @@ pub(crate) fn that_ended(
     let (started, finished) = (end.started_at.as_ref(), end.finished_at.as_ref());
     let (started, finished) = (Tick::from(started?), Tick::from(finished?));
     let mut restarts = evidence.restarts.iter();
-    let restart = restarts.find(|restart| restart.has_ended(started, finished, now));
+    let restart = restarts.find(|restart| restart.has_ended(container, started, finished, now));
     if let Some(restart) = restart {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         return Some(format!("PodRestart {name}, rung {}", restart.spec.rung()));
     }
-    let begun = seen.iter().rev().find(|seen| {
+    // that of a restart of one container is about it, any other about the pod
+    let mut of_it = seen.iter().rev().filter(|s| s.container.is_none() || s.is_of(container));
+    let begun = of_it.find(|seen| {
         seen.reason == event::POD_RESTARTING && seen.last <= finished + SLACK && started < seen.last
     })?;
     let name = restart_in(&begun.message)?;

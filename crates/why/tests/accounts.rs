@@ -107,6 +107,41 @@ fn what_a_restart_in_place_ended_is_not_blamed_for_its_end() {
 }
 
 #[test]
+fn a_restart_of_another_container_ended_nothing_here() {
+    let of = |container: &str| {
+        let restart = json!({
+            "metadata": {"name": "web-x7k2p", "creationTimestamp": "2026-11-21T11:57:30Z"},
+            "spec": {"podName": "web", "rung": "Container", "containerName": container},
+            "status": {"phase": "Succeeded", "startedAt": "2026-11-21T11:57:30Z",
+                "finishedAt": "2026-11-21T11:58:00Z"}
+        });
+        let mut evidence = evidence(restarted(), vec![]);
+        evidence.restarts.push(serde_json::from_value::<PodRestart>(restart).unwrap());
+        let account = of_pod(&evidence, NOW);
+        let asked = format!("PodRestart web-x7k2p, rung Container of container {container:?}, ");
+        let told = account.history.iter().any(|entry| entry.what.starts_with(&asked));
+        assert!(told, "{:?}", account.history);
+        account.containers[0].what.clone()
+    };
+    assert_eq!(of("app"), "was ended by PodRestart web-x7k2p, rung Container");
+    assert!(of("proxy").starts_with("was killed by SIGKILL"));
+    // the same, when its object is gone
+    let told = |container: &str| {
+        let tell = |reason: &str, at: &str| {
+            let words = "Restarting one of them (PodRestart web-x7k2p)";
+            let mut event = event(reason, Some(container), words, 1);
+            event["lastTimestamp"] = json!(at);
+            event
+        };
+        let begun = tell("PodRestarting", "2026-11-21T11:57:30Z");
+        let events = vec![begun, tell("PodRestarted", "2026-11-21T11:58:01Z")];
+        of_pod(&evidence(restarted(), events), NOW).containers[0].what.clone()
+    };
+    assert_eq!(told("app"), "was ended by PodRestart web-x7k2p");
+    assert!(told("proxy").starts_with("was killed by SIGKILL"));
+}
+
+#[test]
 fn a_restart_whose_object_is_gone_is_known_from_its_events() {
     let events = |restarted: &str| {
         let mut begun = event(

@@ -3,7 +3,7 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
     API_VERSION, AVOID_NODE_DEFAULT, PodRestart, RESTART_STEPS_MAX, Rung, avoidance_faults,
-    refresh_faults,
+    named_container_faults, refresh_faults,
 };
 
 use super::fill;
@@ -73,6 +73,8 @@ impl ApiKind for PodRestart {
             }
         }
         let rung = spec.rung();
+        let container = spec.container_name.as_ref();
+        errors.extend(named_container_faults(rung, container, &field.child("containerName")));
         errors.extend(refresh_faults(rung, spec.refresh.as_deref(), &field.child("refresh")));
         for (name, seconds, min) in [
             ("gracePeriodSeconds", spec.grace_period_seconds, 0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep,
+    CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep, not_restartable,
 };
 
 use super::{carried_out_by, is_finished, pod_of, reconcile};
@@ -69,6 +69,12 @@ fn in_place(view: &View, restart: &PodRestart) -> Preview {
     }
     if pods::is_finished(pod) {
         return Preview::Refused(format!("pod {name} has finished (phase {})", pods::phase(pod)));
+    }
+    let named = restart.spec.container_name.as_deref().zip(pod.spec.as_ref());
+    if let Some(why) =
+        named.and_then(|(container, spec)| not_restartable(spec, &name.to_string(), container))
+    {
+        return Preview::Refused(why);
     }
     if let Some(other) = under_way(view, restart) {
         return Preview::Waits(format!(

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use rekindle_pod::ContainerKey;
-use rekindle_types::v1alpha1::Rung;
+use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick};
 
-use crate::happenings::{Happening, crash, happen, happening, play};
+use crate::happenings::{Happening, crash, happen, happening, play, restart_one};
 use crate::rest::{End, check_rest, heal};
 use crate::shapes::{Care, Shape, pods};
 use crate::world::build::{self, PodExt};
@@ -141,6 +141,37 @@ fn an_undisturbed_crash_loop_waits_as_the_kubelet_says() {
     let ticks = crash_loop(&[]);
     let waits: Vec<u64> = ticks.windows(2).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
     assert_eq!(waits, [0, 10, 20, 40, 80, 160, 300, 300]);
+}
+
+/// P1: of a request that names a container the other containers know nothing, and it is done once, wherever the agent is killed.
+#[test]
+fn a_restart_of_one_container_is_done_once_wherever_the_agent_is_killed() {
+    for (named, kill) in ["main1", "side0"].into_iter().flat_map(|n| (0..30).map(move |k| (n, k))) {
+        let shape = Shape { policy: "Never", inits: 1, sidecars: 1, regular: 3, care: Care::All };
+        let mut world = play(shape.pod(), &[]);
+        heal(&mut world);
+        let others = |world: &World| {
+            let others = world.runtime.running().filter(|key| key.name.0 != named);
+            others.collect::<BTreeSet<ContainerKey>>()
+        };
+        let (before, mut expected) = (others(&world), world.runtime.starts.clone());
+        expected.entry(named.to_owned()).and_modify(|starts| *starts += 1);
+        restart_one(&mut world, 0, named);
+        for step in 0..200 {
+            if step == kill {
+                crash(&mut world);
+            } else if !world.poll() && !world.waiting.is_empty() {
+                world.carry_out(0);
+                world.report_exits();
+            }
+        }
+        heal(&mut world);
+        check_rest(&world, End::NotAsked);
+        let report = world.reports.get("id0");
+        assert_eq!(report, Some(&PodRestartPhase::Succeeded), "{named}, killed at {kill}");
+        assert_eq!(others(&world), before, "{named}, killed at {kill}");
+        assert_eq!(world.runtime.starts, expected, "{named}, killed at {kill}");
+    }
 }
 
 /// Found by the property of the lost journal, once in 17,000 runs: the machine restarts after the status had shown the end of a

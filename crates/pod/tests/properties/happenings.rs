@@ -10,7 +10,7 @@ use rekindle_pod::{
     RestartRequest, Series,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
-use rekindle_types::{ExitStatus, TickDuration};
+use rekindle_types::{ContainerName, ExitStatus, TickDuration};
 
 use crate::shapes::role_of;
 use crate::world::runtime::Says;
@@ -41,6 +41,8 @@ pub(crate) enum Happening {
     Snapshot,
     SandboxDies(Processes),
     Restart(u8, Rung, Vec<Refresh>),
+    /// A container is to be restarted by itself, which the pod may have or not.
+    RestartOne(u8, &'static str),
     LateExit(u32),
     Delete(u64),
     Evict(u64),
@@ -75,6 +77,7 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::Snapshot),
         1 => prop_oneof![Just(Processes::DieToo), Just(Processes::LiveOn)].prop_map(Happening::SandboxDies),
         2 => (0u8..6, rung(), refresh()).prop_map(|(id, rung, refresh)| Happening::Restart(id, rung, refresh)),
+        2 => (0u8..6, name()).prop_map(|(id, name)| Happening::RestartOne(id, name)),
         1 => (0u32..4).prop_map(Happening::LateExit),
         1 => (0u8..3).prop_map(Happening::ImageChange),
         3 => (any::<usize>(), 1u8..4).prop_map(|(place, amount)| Happening::Resize(place, amount)),
@@ -132,6 +135,11 @@ pub(crate) fn rung() -> impl Strategy<Value = Rung> {
         3 => Just(Rung::Pod),
         1 => Just(Rung::Reschedule)
     ]
+}
+
+/// Containers of all roles, and one that there never is.
+pub(crate) fn name() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["main0", "main1", "side0", "side1", "init0", "debug0", "stranger"])
 }
 
 pub(crate) fn refresh() -> impl Strategy<Value = Vec<Refresh>> {
@@ -214,6 +222,7 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
         }
         Happening::SandboxDies(processes) => world.sandbox_dies(*processes),
         Happening::Restart(id, rung, refresh) => request_restart(world, *id, *rung, refresh),
+        Happening::RestartOne(id, name) => restart_one(world, *id, name),
         Happening::LateExit(number) => {
             world.late_exit(runtime::key(99, "main0", *number));
         }
@@ -237,17 +246,30 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
     }
 }
 
-/// A PodRestart does not change once it is made: the same id is the same request.
 pub(crate) fn request_restart(world: &mut World, id: u8, rung: Rung, refresh: &[Refresh]) {
-    let request = RestartRequest {
+    request(world, RestartRequest { refresh: refresh.to_vec(), ..asked(id, rung) });
+}
+
+pub(crate) fn restart_one(world: &mut World, id: u8, name: &str) {
+    let container = Some(ContainerName(name.to_owned()));
+    request(world, RestartRequest { container, ..asked(id, Rung::Container) });
+}
+
+fn asked(id: u8, rung: Rung) -> RestartRequest {
+    RestartRequest {
         id: format!("id{id}"),
         name: format!("restart-{id}"),
         rung,
-        refresh: refresh.to_vec(),
+        container: None,
+        refresh: Vec::new(),
         grace: None,
         reason: String::new(),
         series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
-    };
+    }
+}
+
+/// A PodRestart does not change once it is made: the same id is the same request.
+fn request(world: &mut World, request: RestartRequest) {
     let request = world.requests.get(&request.id).cloned().unwrap_or(request);
     let done = world.reports.get(&request.id).is_some_and(|phase| phase.is_final());
     if done && (world.journal_was_lost || world.finishes > 0) {

@@ -7,7 +7,7 @@ use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState, Event,
     Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot, Verdict,
 };
-use rekindle_types::TickDuration;
+use rekindle_types::{ContainerName, TickDuration};
 
 use crate::happenings::{decision, exit_status, refresh, rung};
 use crate::shapes::pods;
@@ -28,17 +28,20 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
         prop::collection::vec(any_sandbox(), 0..4)
             .prop_map(|sandboxes| Event::RuntimeSnapshot(Snapshot { sandboxes })),
         pods().prop_map(|shape| Event::SpecChanged(Arc::new(shape.pod()))),
-        (0u8..9, rung(), refresh()).prop_map(|(id, rung, refresh)| {
-            Event::RestartRequested(RestartRequest {
-                id: format!("id{id}"),
-                name: format!("restart-{id}"),
-                rung,
-                refresh,
-                grace: None,
-                reason: String::new(),
-                series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
-            })
-        }),
+        (0u8..9, rung(), prop::option::of(any_name()), refresh()).prop_map(
+            |(id, rung, named, refresh)| {
+                Event::RestartRequested(RestartRequest {
+                    id: format!("id{id}"),
+                    name: format!("restart-{id}"),
+                    rung,
+                    container: named.map(|name| ContainerName(name.to_owned())),
+                    refresh,
+                    grace: None,
+                    reason: String::new(),
+                    series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
+                })
+            }
+        ),
         (0u64..40).prop_map(|secs| Event::DeleteRequested { grace: TickDuration::from_secs(secs) }),
     ];
     (event, 0u64..20_000)

@@ -5,6 +5,7 @@ mod annotations;
 mod ladder;
 mod ladder_rules;
 mod ledger;
+mod named_container;
 mod restart;
 mod restart_steps;
 mod schema_rules;
@@ -13,6 +14,7 @@ pub use annotations::*;
 pub use ladder::*;
 pub use ladder_rules::*;
 pub use ledger::*;
+pub use named_container::*;
 pub use restart::*;
 pub use restart_steps::*;
 

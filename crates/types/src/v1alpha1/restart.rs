@@ -49,10 +49,10 @@ impl PodRestart {
         }
     }
 
-    /// Whether it ended an attempt of one of its pod's containers: a restart in place that was carried out when the attempt
+    /// Whether it ended an attempt of this container of its pod: a restart in place that was carried out when the attempt
     /// finished, and had begun after its start. Times are whole seconds, so an attempt that started within the second in which
     /// the restart began does not count as ended by it: a failure told too much rather than one lost.
-    pub fn has_ended(&self, started: Tick, finished: Tick, now: Tick) -> bool {
+    pub fn has_ended(&self, container: &str, started: Tick, finished: Tick, now: Tick) -> bool {
         let Some(status) = &self.status else { return false };
         let Some(began) = status.started_at.as_ref().map(Tick::from) else { return false };
         let over = match (&status.finished_at, status.phase) {
@@ -61,6 +61,7 @@ impl PodRestart {
             (None, _) => return false,
         };
         self.spec.rung().carried_out_by() == CarriedOutBy::Node
+            && self.spec.concerns(container)
             && !self.did_nothing()
             && started < began
             && (began..=over).contains(&finished)
@@ -73,6 +74,8 @@ impl PodRestart {
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestartSpec", extend("required" = ["podName"]), extend("x-kubernetes-validations" = [
     {"rule": schema_rules::REFRESH_RULE, "message": schema_rules::REFRESH_MESSAGE,
       "fieldPath": ".refresh", "reason": "FieldValueForbidden"},
+    {"rule": schema_rules::CONTAINER_RULE, "message": schema_rules::CONTAINER_MESSAGE,
+      "fieldPath": ".containerName", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::AVOIDANCE_RULE, "message": schema_rules::AVOIDANCE_MESSAGE,
       "fieldPath": ".avoidNodeFor", "reason": "FieldValueForbidden"}
 ]))]
@@ -89,6 +92,11 @@ pub struct PodRestartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = Rung::Pod))]
     pub rung: Option<Rung>,
+    /// Of a Container restart: the container, or sidecar, that alone is ended and started again; the others are left as they are.
+    /// Absent: all that run, each by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = schema_rules::CONTAINER_NAME))]
+    pub container_name: Option<String>,
     /// Of a Pod restart: what is made new. Default: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), extend("x-kubernetes-list-type" = "set"))]

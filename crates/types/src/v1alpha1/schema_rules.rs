@@ -5,6 +5,9 @@
 pub(super) const POD_NAME: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
+/// A name as containers have them: RFC 1123 label.
+pub(super) const CONTAINER_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
 /// What looks like a span of time.
 pub(super) const SPAN: &str = r"^([0-9]+(h|m|s|ms))+$";
 /// How long a span may be. What does not look like one is left to the pattern. CEL counts in nanoseconds and fails beyond 292 years, so no
@@ -34,6 +37,11 @@ pub(super) const ORDER_MESSAGE: &str =
 pub(super) const REFRESH_RULE: &str = "!has(self.refresh) || !has(self.rung) || self.rung == 'Pod'";
 /// What it says.
 pub(super) const REFRESH_MESSAGE: &str = "may only be set on the rung Pod";
+/// The same: which container alone is restarted.
+pub(super) const CONTAINER_RULE: &str =
+    "!has(self.containerName) || (has(self.rung) && self.rung == 'Container')";
+/// What it says.
+pub(super) const CONTAINER_MESSAGE: &str = "may only be set on the rung Container";
 /// The same: how long the node is avoided.
 pub(super) const AVOIDANCE_RULE: &str =
     "!has(self.avoidNodeFor) || (has(self.rung) && self.rung == 'Reschedule')";

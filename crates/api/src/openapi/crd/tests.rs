@@ -263,6 +263,13 @@ fn what_two_fields_say_together_is_in_the_rules_of_the_schema() {
     // those of a field do not take the place of those of its type
     let of_spec = rules(at(restart, ".spec"));
     assert!(of_rung.iter().all(|rule| of_spec.contains(rule)), "{of_spec:?}");
+    let of_container = (
+        "!has(self.containerName) || (has(self.rung) && self.rung == 'Container')",
+        ".containerName",
+        "FieldValueForbidden",
+    );
+    assert!(of_spec.contains(&of_container), "{of_spec:?}");
+    assert_eq!(at(restart, ".spec.containerName")["maxLength"], 63);
     assert!(of_spec.contains(&("self == oldSelf", "", "")), "{of_spec:?}");
     let selector = at(ladder, ".spec.selector");
     assert_eq!(rules(selector).len(), 1);

@@ -78,6 +78,19 @@ fn what_nobody_could_carry_out_is_refused_with_the_reason() {
     }
     let ended = pod(json!({"status": {"phase": "Failed"}}));
     refused(vec![ended.into()], json!({}), "has finished (phase Failed)");
+    let init = json!([{"name": "migrate"}, {"name": "proxy", "restartPolicy": "Always"}]);
+    let named = || pod(json!({"spec": {"containers": [{"name": "app"}], "initContainers": init}}));
+    for (name, why) in [
+        ("ap", "pod shop/web has no container ap: it has app, proxy"),
+        ("migrate", "is an init container"),
+    ] {
+        let spec = json!({"rung": "Container", "containerName": name});
+        refused(vec![named().into()], spec, why);
+    }
+    for name in ["app", "proxy"] {
+        let spec = json!({"rung": "Container", "containerName": name});
+        assert_eq!(ahead(vec![named().into(), node("True")], spec), Preview::Goes, "{name}");
+    }
     let mirror = pod(json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}));
     refused(vec![mirror.into()], json!({"rung": "Recreate"}), "its node alone can replace it");
     refused(vec![pod(json!({})).into()], json!({"rung": "Rollback"}), "not of a Deployment");
