@@ -7,6 +7,7 @@ mod nodes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
@@ -297,8 +298,12 @@ pub struct Restart {
     #[arg(short = 'A', long, hide = true)]
     pub all_namespaces: bool,
     /// How much of a pod: its containers, the whole pod in place with a fresh network, cgroup and emptyDir, or a new pod
-    #[arg(long, value_enum, ignore_case = true, default_value_t = RungArg::Pod)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t = RungArg::Pod,
+        default_value_if("container", ArgPredicate::IsPresent, Some("container")))]
     pub rung: RungArg,
+    /// Only this container, or sidecar, of each pod; the others run on. It means --rung container. Pods without it are passed over
+    #[arg(short = 'c', long, value_name = "CONTAINER")]
+    pub container: Option<String>,
     /// Seconds the containers get to end [default: the pod's own]
     #[arg(long, value_name = "SECONDS")]
     pub grace_period: Option<u32>,

@@ -27,6 +27,7 @@ fn kubectl_explains_our_kinds_and_a_cluster_gets_the_same() {
             &["FIELD: rung <string>", "ENUM:\n    Container\n    Containers", "What is restarted."],
         ),
         ("restartladder.spec.budget.perMinute", &["Restarts above Container per minute"]),
+        ("podrestart.spec.containerName", &["Of a Container restart: the container, or sidecar"]),
         ("podrestart.spec.deadlineSeconds", &["Seconds by which it has to be done"]),
         (
             "podrestart.status.replacement.step",

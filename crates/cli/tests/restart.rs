@@ -153,6 +153,81 @@ spec: {podName: subject, rung: Pod, reason: stale network, gracePeriodSeconds: 1
     assert!(refused["status"]["message"].as_str().unwrap().contains("absent"), "{refused}");
 }
 
+/// Two containers and a sidecar, of which each is restarted by itself.
+const PARTS: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: parts}
+spec:
+  terminationGracePeriodSeconds: 2
+  initContainers:
+  - {name: setup, image: localhost/host, command: ['true']}
+  - {name: proxy, image: localhost/demo, args: [signal], restartPolicy: Always}
+  containers:
+  - {name: app, image: localhost/demo, args: [signal]}
+  - {name: metrics, image: localhost/demo, args: [signal]}
+";
+
+/// The id and the restarts of each container that runs.
+fn parts(engine: &Engine) -> BTreeMap<String, (String, i64)> {
+    engine.kubectl(&["wait", "--for=condition=Ready", "pod/parts", TIMEOUT]);
+    let status = engine.get("pod/parts")["status"].clone();
+    let lists = [&status["initContainerStatuses"], &status["containerStatuses"]];
+    let all = lists.into_iter().flat_map(|list| list.as_array().unwrap());
+    let running = all.filter(|part| !part["state"]["running"].is_null());
+    running
+        .map(|part| {
+            let text = |key: &str| part[key].as_str().unwrap().to_owned();
+            (text("name"), (text("containerID"), part["restartCount"].as_i64().unwrap()))
+        })
+        .collect()
+}
+
+#[test]
+fn one_container_is_restarted_and_the_others_are_left_as_they_are() {
+    let engine = Engine::start();
+    engine.apply(PARTS);
+    let mut before = parts(&engine);
+    assert_eq!(before.len(), 3, "{before:?}");
+    for name in ["app", "proxy"] {
+        let output = engine.rekindle(&["restart", "pod/parts", "-c", name, "--wait"]);
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        let mut after = parts(&engine);
+        let (old, new) = (before.remove(name).unwrap(), after.remove(name).unwrap());
+        assert_eq!((old.1, new.1), (0, 1), "{name}");
+        assert_ne!(old.0, new.0, "{name}");
+        assert_eq!(after, before, "the others");
+        before = after;
+        before.insert(name.to_owned(), new);
+    }
+    engine.wait_for_event("parts", "PodRestarted", "container proxy is running again");
+
+    let output = engine.rekindle(&["restart", "pod/parts", "--container", "ap"]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("it has app, metrics, proxy"), "{said}");
+    for (name, container, why) in [
+        ("by-nobody", "ap", "pod parts has no container ap: it has app, metrics, proxy"),
+        ("of-init", "setup", "container setup of pod parts is an init container"),
+    ] {
+        engine.apply(&format!(
+            "{{apiVersion: rekindle.dev/v1alpha1, kind: PodRestart, metadata: {{name: {name}}}, \
+             spec: {{podName: parts, rung: Container, containerName: {container}}}}}"
+        ));
+        engine.wait_for(&format!("podrestart/{name}"), ".status.phase", "Refused");
+        let told = engine.get(&format!("podrestart/{name}"))["status"]["message"].clone();
+        assert!(told.as_str().unwrap().starts_with(why), "{told}");
+    }
+    let whole = "{apiVersion: rekindle.dev/v1alpha1, kind: PodRestart, metadata: {name: whole}, \
+                 spec: {podName: parts, containerName: app}}";
+    let refused = engine.try_kubectl(&["apply", "-f", "-"], whole);
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("spec.containerName: Forbidden: may only be set on the rung Container"),
+        "{said}"
+    );
+    assert_eq!(parts(&engine), before, "what is refused ends nothing");
+}
+
 #[test]
 fn a_refresh_without_empty_dir_keeps_the_volume_and_says_what_else_is_made_new() {
     let engine = Engine::start();

@@ -99,10 +99,13 @@ fn asking(request: &PodRestart) -> String {
     format!("ask for a restart of pod {:?}", request.spec.pod_name)
 }
 
-/// `pod/web-0: a restart of rung Pod`.
+/// `pod/web-0: a restart of rung Pod`, or `of container app`.
 fn words(lookup: &Lookup, request: &PodRestart) -> String {
-    let rung = request.spec.rung();
-    format!("pod/{}: a restart of rung {rung}", pod_of(lookup, request))
+    let pod = pod_of(lookup, request);
+    match &request.spec.container_name {
+        Some(container) => format!("pod/{pod}: a restart of container {container}"),
+        None => format!("pod/{pod}: a restart of rung {}", request.spec.rung()),
+    }
 }
 
 /// The pod of a request, as lines name it.

@@ -46,7 +46,8 @@ pub(super) async fn restart(
     if let Some(before) = before {
         screen.waiting(format!("until pod {pod} is Ready"));
         let pods: Api<Pod> = Api::namespaced(lookup.client.clone(), &namespace);
-        let is_settled = |now: Option<&Pod>| settled(before, now);
+        let container = asked.spec.container_name.as_deref();
+        let is_settled = |now: Option<&Pod>| settled(before, now, container);
         let after = until(pods, &asked.spec.pod_name, screen, is_settled)
             .await
             .with_context(|| format!("watch pod {pod:?}"))?;
@@ -105,8 +106,8 @@ fn outcome(pod: &Pod) -> &'static str {
     if is_over(pod) { "has ended" } else { "is ready" }
 }
 
-/// The pod is Ready and runs none of the containers that it ran before; or it is over, or another one.
-fn settled(before: &Pod, now: Option<&Pod>) -> bool {
+/// The pod is Ready and runs none of the containers that it ran before, or not the one that is named; or it is over, or another one.
+fn settled(before: &Pod, now: Option<&Pod>, container: Option<&str>) -> bool {
     let Some(now) = now else { return true };
     if now.uid() != before.uid() || now.metadata.deletion_timestamp.is_some() {
         return true;
@@ -116,9 +117,9 @@ fn settled(before: &Pod, now: Option<&Pod>) -> bool {
         return true;
     }
     let mut conditions = status.conditions.iter().flatten();
-    let old = running(before);
+    let old = running(before, container);
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        && running(now).iter().all(|id| !old.contains(id))
+        && running(now, container).iter().all(|id| !old.contains(id))
 }
 
 /// It ran to its end, as a Job's pod does, and will not be ready any more.
@@ -127,10 +128,13 @@ pub(super) fn is_over(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// The ids of the containers that run.
-fn running(pod: &Pod) -> Vec<&str> {
-    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    statuses
+/// The ids of the containers that run, or of the one that is named, which may be a sidecar.
+fn running<'a>(pod: &'a Pod, container: Option<&str>) -> Vec<&'a str> {
+    let regular = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let inits = pod.status.iter().flat_map(|s| s.init_container_statuses.iter().flatten());
+    let named = inits.filter(|_| container.is_some()).chain(regular);
+    named
+        .filter(|status| container.is_none_or(|name| status.name == name))
         .filter(|container| container.state.as_ref().is_some_and(|s| s.running.is_some()))
         .filter_map(|container| container.container_id.as_deref())
         .collect()
@@ -157,18 +161,46 @@ mod tests {
     #[test]
     fn ready_as_before_the_restart_is_not_ready_again() {
         let before = pod("u", "True", "c://1");
-        assert!(!settled(&before, Some(&before)), "the status is still that of before");
-        assert!(!settled(&before, Some(&pod("u", "False", "c://2"))));
-        assert!(settled(&before, Some(&pod("u", "True", "c://2"))));
-        assert!(settled(&before, Some(&pod("v", "False", "c://1"))), "another pod");
-        assert!(settled(&before, None));
+        let settled = |now: Option<&Pod>| settled(&before, now, None);
+        assert!(!settled(Some(&before)), "the status is still that of before");
+        assert!(!settled(Some(&pod("u", "False", "c://2"))));
+        assert!(settled(Some(&pod("u", "True", "c://2"))));
+        assert!(settled(Some(&pod("v", "False", "c://1"))), "another pod");
+        assert!(settled(None));
+    }
+
+    #[test]
+    fn of_a_restart_of_one_container_the_others_are_not_waited_for() {
+        let with_proxy = |app: &str, proxy: &str| {
+            let mut pod = pod("u", "True", app);
+            let status = pod.status.get_or_insert_default();
+            let mut sidecar = status.container_statuses.iter().flatten().next().unwrap().clone();
+            sidecar.name = "proxy".to_owned();
+            sidecar.container_id = Some(proxy.to_owned());
+            status.init_container_statuses = Some(vec![sidecar]);
+            pod
+        };
+        let before = with_proxy("c://1", "c://2");
+        for (app, proxy, named, expected) in [
+            ("c://3", "c://2", "app", true),
+            ("c://1", "c://3", "app", false),
+            ("c://1", "c://3", "proxy", true),
+            ("c://3", "c://2", "proxy", false),
+        ] {
+            let now = with_proxy(app, proxy);
+            assert_eq!(
+                settled(&before, Some(&now), Some(named)),
+                expected,
+                "{app} {proxy} {named}"
+            );
+        }
     }
 
     #[test]
     fn a_pod_that_ran_to_its_end_after_the_restart_is_not_called_ready() {
         let mut now = pod("u", "False", "c://2");
         now.status.get_or_insert_default().phase = Some("Succeeded".to_owned());
-        assert!(settled(&pod("u", "True", "c://1"), Some(&now)));
+        assert!(settled(&pod("u", "True", "c://1"), Some(&now), None));
         assert_eq!([outcome(&now), outcome(&pod("u", "True", "c://2"))], ["has ended", "is ready"]);
     }
 

@@ -32,6 +32,11 @@ const TIMED_OUT: u8 = 124;
 
 /// Carries the command out.
 pub fn run(args: &Restart) -> anyhow::Result<ExitCode> {
+    if args.container.is_some() && args.rung != RungArg::Container {
+        bail!(
+            "a container can be restarted by itself on the rung container only: leave --rung out, or -c"
+        );
+    }
     client::block_on(async {
         let lookup = client::connect_to(&args.access).await?;
         let left = Cell::new(0);
@@ -176,7 +181,8 @@ async fn ask(args: &Restart, lookup: &Lookup, request: &PodRestart) -> anyhow::R
 fn asks_for_the_same(there: &PodRestart, request: &PodRestart) -> bool {
     let asked = |restart: &PodRestart| {
         let spec = &restart.spec;
-        (spec.pod_name.clone(), spec.rung(), spec.grace_period_seconds)
+        let of = (spec.pod_name.clone(), spec.container_name.clone());
+        (of, spec.rung(), spec.grace_period_seconds)
     };
     let replacement = there.status.as_ref().and_then(|status| status.replacement.as_ref());
     let new_pod = replacement.and_then(|replacement| replacement.new_pod_uid.as_ref());
@@ -217,6 +223,7 @@ fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
                 RungArg::Reschedule => Rung::Reschedule,
                 RungArg::Rollback => Rung::Rollback,
             }),
+            container_name: args.container.clone(),
             refresh: None,
             reason: args.reason.clone(),
             grace_period_seconds: args.grace_period.map(i64::from),
@@ -268,6 +275,7 @@ mod tests {
             (json!({"rung": "Container"}), json!({}), false),
             (json!({"gracePeriodSeconds": 6}), json!({}), false),
             (json!({"gracePeriodSeconds": null}), json!({}), false),
+            (json!({"containerName": "app"}), json!({}), false),
             (json!({"reason": "another word for it"}), json!({}), true),
         ] {
             let mut there = asked.clone();
@@ -278,10 +286,43 @@ mod tests {
     }
 
     fn args() -> Restart {
-        match Cli::parse_from(["rekindle", "restart", "deploy/web"]).command {
+        parsed(&["rekindle", "restart", "deploy/web"])
+    }
+
+    fn parsed(line: &[&str]) -> Restart {
+        let line = crate::plugin::arguments(line.iter().map(Into::into));
+        match Cli::parse_from(line).command {
             Command::Restart(restart) => restart,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_container_that_is_named_means_the_rung_of_one_container() {
+        let of = |line: &[&str]| {
+            let args = parsed(line);
+            let pod = json!({"metadata": {"name": "web", "uid": "1"}});
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            let spec = request(&args, &pod, Together::Alone).spec;
+            (spec.rung(), spec.container_name)
+        };
+        let proxy = Some("proxy".to_owned());
+        for (line, expected) in [
+            (vec!["rekindle", "restart", "pod/web"], (Rung::Pod, None)),
+            (
+                vec!["rekindle", "restart", "pod/web", "-c", "proxy"],
+                (Rung::Container, proxy.clone()),
+            ),
+            (
+                vec!["kubectl-restart", "pod/web", "--container=proxy", "--rung", "Container"],
+                (Rung::Container, proxy),
+            ),
+        ] {
+            assert_eq!(of(&line), expected, "{line:?}");
+        }
+        let other = parsed(&["rekindle", "restart", "pod/web", "-c", "proxy", "--rung", "pod"]);
+        let error = run(&other).unwrap_err().to_string();
+        assert!(error.contains("on the rung container only"), "{error}");
     }
 
     #[test]

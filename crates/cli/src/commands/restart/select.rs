@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use rekindle_types::pod_annotations::is_mirror;
+use rekindle_types::v1alpha1::not_restartable;
 
 use super::follow::is_over;
 use super::rollback;
@@ -33,7 +34,10 @@ pub(super) enum Selection {
 }
 
 /// Each pod once, in the order of the targets and of their names. Of a group, pods that have ended, are being deleted or are on no node
-/// yet are passed over and named; a pod that is a target by itself is left to the API's answer.
+/// yet, or lack the container that is named, are passed over and named; a pod that is a target by itself is left to the API's answer.
+///
+/// # Errors
+/// Also when none of the pods that are meant has the container that is named: it is a mistake, and nothing is asked for.
 pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Selected>> {
     if args.all_namespaces {
         bail!(
@@ -41,12 +45,20 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
              node/NAME for all pods of one node"
         );
     }
+    let container = args.container.as_deref();
     let mut pods: Vec<Selected> = Vec::new();
+    let mut lacking = 0;
     for target in targets(args, lookup).await? {
         match target {
-            Chosen::Pods(found) => pods.extend(of_group(args.rung, lookup, found).await?),
+            Chosen::Pods(found) => {
+                let having = having(container, lookup, found, &mut lacking);
+                pods.extend(of_group(args.rung, lookup, having).await?);
+            }
             Chosen::Target(Target { kind: TargetKind::Pod, name }) => {
                 let pod = lookup.object(TargetKind::Pod, &name).await?;
+                if let Some(why) = container.and_then(|container| lacks(&pod, container)) {
+                    bail!("{why}");
+                }
                 pods.push(Selected { pod, by: Selection::Name });
             }
             Chosen::Target(Target { kind: TargetKind::CronJob, name }) => bail!(
@@ -54,13 +66,40 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
             ),
             Chosen::Target(target) => {
                 let found = lookup.pods_behind(&target).await?;
-                pods.extend(of_group(args.rung, lookup, found).await?);
+                let having = having(container, lookup, found, &mut lacking);
+                pods.extend(of_group(args.rung, lookup, having).await?);
             }
         }
     }
     let mut seen = BTreeSet::new();
     pods.retain(|selected| seen.insert(selected.pod.uid()));
+    if let Some(container) = container.filter(|_| pods.is_empty() && lacking > 0) {
+        bail!("none of these pods has a container {container} that can be restarted by itself");
+    }
     Ok(pods)
+}
+
+/// Those of a group that have the container that is named; the others are named and counted.
+fn having(
+    container: Option<&str>,
+    lookup: &Lookup,
+    pods: Vec<Pod>,
+    lacking: &mut usize,
+) -> Vec<Pod> {
+    let Some(container) = container else { return pods };
+    let (having, others): (Vec<Pod>, Vec<Pod>) =
+        pods.into_iter().partition(|pod| lacks(pod, container).is_none());
+    for pod in &others {
+        let why = format!("it has no container {container} that can be restarted by itself");
+        output::tell(passing_over(lookup, pod, &why));
+    }
+    *lacking += others.len();
+    having
+}
+
+/// Why a container of this name cannot be restarted by itself in this pod.
+fn lacks(pod: &Pod, container: &str) -> Option<String> {
+    not_restartable(pod.spec.as_ref()?, &pod.name_any(), container)
 }
 
 /// What the arguments choose.
