@@ -46,8 +46,12 @@ pub(super) fn model(set: &DaemonSet) -> Pod {
             effect: Some(effect.to_owned()),
             ..Toleration::default()
         };
-        if !tolerations.contains(&toleration) {
-            tolerations.push(toleration);
+        // one of the template that is the same but for a limit would come first, and count
+        let is_same =
+            |own: &Toleration| Toleration { toleration_seconds: None, ..own.clone() } == toleration;
+        match tolerations.iter_mut().find(|own| is_same(own)) {
+            Some(own) => *own = toleration,
+            None => tolerations.push(toleration),
         }
     }
     Pod { spec: Some(spec), ..Pod::default() }

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::DaemonSetStatus;
 use proptest::prelude::*;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, Object, ObjectId, pods};
-use rekindle_types::TickDuration;
+use rekindle_types::{TickDuration, taints};
 use serde_json::{Value, json};
 
 use crate::api::FakeApi;
@@ -135,6 +135,33 @@ fn every_node_gets_one_pod_a_new_node_too_and_the_scheduler_binds_it() {
     assert!(
         world.said().iter().any(|said| said.starts_with("SuccessfulCreate: Created pod: agent-"))
     );
+}
+
+/// Upstream's `AddOrUpdateDaemonPodTolerations`: what every daemon tolerates it tolerates without a limit, whatever its template says.
+#[test]
+fn a_daemon_stays_on_a_node_that_is_lost_though_its_template_says_for_how_long() {
+    let mut world = with_nodes(2);
+    let mut template = template("agent", "one");
+    template["spec"]["tolerations"] = json!([{
+        "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
+        "tolerationSeconds": 5,
+    }]);
+    world.create(daemon_set(json!({"template": template})));
+    assert_eq!(film(&mut world), ["1:one! 2:one!", "1:one 2:one"]);
+    // where no node is ready none is lost
+    for (node, ready) in [("node-2", "True"), ("node-1", "Unknown")] {
+        world.api.change(&id(Kind::Node, node), |node| {
+            node["status"]["conditions"] = json!([{"type": "Ready", "status": ready}]);
+        });
+    }
+    world.settle();
+    let is_tainted = |object: &Object| {
+        matches!(object, Object::Node(node)
+        if taints::of_node(node).iter().any(|taint| taint.effect == taints::NO_EXECUTE))
+    };
+    assert!(is_tainted(&world.api.objects[&id(Kind::Node, "node-1")]));
+    world.advance(TickDuration::from_secs(60));
+    assert_eq!(shown(&world.api), "1:one 2:one");
 }
 
 #[test]
