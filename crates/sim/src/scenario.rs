@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::error::SimError;
 use crate::outcome::Outcome;
-use crate::script::{Change, Script, check_duration, check_nodes, wrong};
+use crate::script::{Change, Script, check_duration, check_manifest_of_node, check_nodes, wrong};
 use crate::spoken::spoken;
 use crate::world::{Records, World};
 
@@ -127,7 +127,7 @@ impl Scenario {
             return Err(wrong("kind", "there is no manifest beside the Scenario to play it with"));
         }
         let made = Self { script: read.spec, manifests };
-        made.script.check()?;
+        made.check()?;
         Ok(made)
     }
 
@@ -169,7 +169,17 @@ impl Scenario {
     pub fn set_nodes(&mut self, nodes: usize) -> Result<(), SimError> {
         check_nodes("spec.nodes", nodes)?;
         self.script.nodes = nodes;
-        self.script.check()
+        self.check()
+    }
+
+    /// Refuses what cannot be played, by the path of the field.
+    fn check(&self) -> Result<(), SimError> {
+        self.script.check()?;
+        for manifest in &self.manifests {
+            let path = format!("Node {}: metadata.name", manifest["metadata"]["name"]);
+            check_manifest_of_node(&path, manifest, self.script.nodes)?;
+        }
+        Ok(())
     }
 
     /// Plays it under a policy. The same seed, the same outcome.
@@ -204,8 +214,11 @@ impl Scenario {
             }
         }
         let manifests = self.manifests.iter().filter_map(|object| policy.of_manifest(object));
-        for object in policy.ladders_added().iter().cloned().chain(manifests) {
-            world.apply(&object)?;
+        // a ladder may lie in a namespace that the scenario brings, and is to be there before the pods that it is for
+        let (namespaces, others): (Vec<_>, Vec<_>) =
+            manifests.partition(|object| object["kind"] == "Namespace");
+        for object in namespaces.iter().chain(policy.ladders_added()).chain(&others) {
+            world.apply(object)?;
         }
         for part in 1..=TOLD {
             let micros = u128::from(script.duration.as_micros()) * u128::from(part);
@@ -272,6 +285,22 @@ mod tests {
                 "spec.nodeLoss[0].nodes[0]: the nodes are node-0 to node-0",
             ),
             (
+                json!({"for": "1h", "nodes": 12, "nodeLoss": [{"nodes": ["node-01"], "from": "1m"}]}),
+                "spec.nodeLoss[0].nodes[0]: the nodes are node-0 to node-11",
+            ),
+            (
+                json!({"for": "1h", "nodes": 12, "nodeLoss": [{"nodes": ["node-+1"], "from": "1m"}]}),
+                "spec.nodeLoss[0].nodes[0]: the nodes are node-0 to node-11",
+            ),
+            (
+                json!({"for": "1h", "changes": [
+                    {"at": "1m", "apply": {
+                        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"},
+                    }},
+                ]}),
+                "spec.changes[0].apply.metadata.name: the nodes are node-0 to node-0",
+            ),
+            (
                 json!({"for": "1h", "changes": [{"at": "1m"}]}),
                 "spec.changes[0]: give one of apply, scale and delete",
             ),
@@ -295,6 +324,22 @@ mod tests {
             assert!(error.starts_with(expected), "{spec}: {error}");
         }
         assert!(read(json!({"for": "1h"})).is_ok());
+    }
+
+    #[test]
+    fn a_manifest_of_a_node_that_there_is_not_is_refused() {
+        let made = |name: &str| {
+            let script = json!({
+                "apiVersion": "rekindle.dev/v1alpha1", "kind": "Scenario",
+                "spec": {"for": "1h", "nodes": 2},
+            });
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+            Scenario::from_documents(vec![script, node])
+        };
+        let error = made("node-2").expect_err("there is none").to_string();
+        assert_eq!(error, "Node \"node-2\": metadata.name: the nodes are node-0 to node-1");
+        let mut fits = made("node-1").expect("there is one");
+        assert!(fits.set_nodes(1).is_err(), "there is none any more");
     }
 
     #[test]

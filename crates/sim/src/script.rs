@@ -118,6 +118,10 @@ impl Script {
         }
         for (index, change) in self.changes.iter().enumerate() {
             change.read(&format!("spec.changes[{index}]"))?;
+            if let Some(object) = &change.apply {
+                let path = format!("spec.changes[{index}].apply.metadata.name");
+                check_manifest_of_node(&path, object, self.nodes)?;
+            }
         }
         Ok(())
     }
@@ -173,12 +177,7 @@ impl NodeLoss {
             return Err(wrong(&format!("{path}.until"), "give a time after from"));
         }
         for (index, name) in self.nodes.iter().enumerate() {
-            let number = name.strip_prefix("node-").and_then(|number| number.parse().ok());
-            if number.is_none_or(|number: usize| number >= count) {
-                let path = format!("{path}.nodes[{index}]");
-                let last = count - 1;
-                return Err(wrong(&path, &format!("the nodes are node-0 to node-{last}")));
-            }
+            check_node(&format!("{path}.nodes[{index}]"), name, count)?;
         }
         Ok(())
     }
@@ -273,6 +272,31 @@ pub(crate) fn check_nodes(path: &str, nodes: usize) -> Result<(), SimError> {
         return Err(wrong(path, &format!("give 1 to {NODES_MAX}")));
     }
     Ok(())
+}
+
+/// Refuses the name of a node that there is not; it has only one spelling.
+fn check_node(path: &str, name: &str, count: usize) -> Result<(), SimError> {
+    let number = name.strip_prefix("node-").and_then(|number| number.parse().ok());
+    let is_one = |number: usize| number < count && name == format!("node-{number}");
+    match number.is_some_and(is_one) {
+        true => Ok(()),
+        false => {
+            let last = count - 1;
+            Err(wrong(path, &format!("the nodes are node-0 to node-{last}")))
+        }
+    }
+}
+
+/// A manifest of kind Node says more about a node that there is: it makes none, as nobody would be there to run its pods.
+pub(crate) fn check_manifest_of_node(
+    path: &str,
+    object: &Value,
+    count: usize,
+) -> Result<(), SimError> {
+    match object["kind"] == "Node" {
+        true => check_node(path, object["metadata"]["name"].as_str().unwrap_or_default(), count),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn wrong(path: &str, message: &str) -> SimError {

@@ -321,7 +321,7 @@ impl Server {
         match (code < 300, is_write) {
             (true, true) => {
                 figures.writes += 1;
-                figures.events += u64::from(request.path.contains("/events"));
+                figures.events += u64::from(is_of_events(&request.path));
             }
             (true, false) => {}
             (false, _) => figures.refused += 1,
@@ -373,7 +373,7 @@ impl Inner {
 
 impl Transport for Server {
     async fn send(&self, request: http::Request<Vec<u8>>) -> rekindle_operator::Answer {
-        let is_event = request.uri().path().contains("/events");
+        let is_event = is_of_events(request.uri().path());
         let (code, body) = self.carry(request);
         if code < 300 {
             // nobody reads an event that was written, and they are most of what is
@@ -407,6 +407,22 @@ impl Transport for Server {
     }
 }
 
+/// Whether a path is one of Events: its resource says so, and not a name that begins in the same way.
+fn is_of_events(path: &str) -> bool {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    let group_and_version = match segments.next() {
+        Some("api") => 1,
+        Some("apis") => 2,
+        Some(_) | None => return false,
+    };
+    let of_version: Vec<&str> = segments.skip(group_and_version).collect();
+    let resource = match of_version.as_slice() {
+        ["namespaces", _, resource, ..] | [resource, ..] => *resource,
+        [] => return false,
+    };
+    resource == "events"
+}
+
 /// What an answer calls itself.
 #[derive(Deserialize)]
 struct Named<'a> {
@@ -420,4 +436,28 @@ struct Name<'a> {
     name: Cow<'a, str>,
     #[serde(borrow, default)]
     namespace: Cow<'a, str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_by_the_resource_and_not_by_a_name() {
+        let cases = [
+            ("/api/v1/namespaces/default/events", true),
+            ("/api/v1/namespaces/default/events/web.17", true),
+            ("/apis/events.k8s.io/v1/namespaces/default/events/web.17", true),
+            ("/api/v1/events", true),
+            ("/api/v1/namespaces/default/pods/events-0", false),
+            ("/api/v1/namespaces/default/pods/events/status", false),
+            ("/apis/apps/v1/namespaces/events/deployments/events", false),
+            ("/api/v1/namespaces/events", false),
+            ("/api/v1/nodes/events-1", false),
+            ("/healthz", false),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(is_of_events(path), expected, "{path}");
+        }
+    }
 }

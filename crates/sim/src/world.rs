@@ -77,8 +77,10 @@ enum Happening {
         key: ContainerKey,
         status: ExitStatus,
     },
+    /// A pod's deadline, unless it has another one by then.
     Timer {
         uid: String,
+        due: Tick,
     },
     Changed(Change),
     Deed(Deed),
@@ -101,6 +103,8 @@ enum Happening {
 pub struct World {
     now: Tick,
     number: u64,
+    /// How many of those that were to come have come.
+    happened: u64,
     coming: BTreeMap<(Tick, u64), Happening>,
     timers: BTreeMap<String, Tick>,
     server: Server,
@@ -165,6 +169,7 @@ impl World {
         let mut world = Self {
             now: BEGIN,
             number: 0,
+            happened: 0,
             coming: BTreeMap::new(),
             timers: BTreeMap::new(),
             server,
@@ -299,6 +304,11 @@ impl World {
         self.timeline.hold(until.since(BEGIN), self.availability.total(), counts);
     }
 
+    /// How many things came up by themselves so far: what a run costs.
+    pub const fn happened(&self) -> u64 {
+        self.happened
+    }
+
     /// How many times containers were started again.
     pub fn restarts(&self) -> u64 {
         self.restarts_total
@@ -371,6 +381,7 @@ impl World {
     }
 
     fn happen(&mut self, happening: Happening) -> Result<(), SimError> {
+        self.happened += 1;
         let uid = match happening {
             Happening::Answer { uid, incarnation, id, result } => {
                 let pod = self.pods.get_mut(&uid);
@@ -390,9 +401,12 @@ impl World {
                 }
                 uid
             }
-            Happening::Timer { uid } => {
-                let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
+            Happening::Timer { uid, due } => {
+                if self.timers.get(&uid) != Some(&due) {
+                    return Ok(()); // an earlier deadline took its place
+                }
                 self.timers.remove(&uid);
+                let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
                 pod.timeout(self.now);
                 uid
             }

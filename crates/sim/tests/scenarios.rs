@@ -237,3 +237,16 @@ fn where_a_job_succeeds_nothing_is_left_to_recover() {
         play(json!({"for": "10m", "behaviours": [{"exits": {"code": 0, "after": "5s"}}]}), &[job]);
     assert_eq!(outcome.timeline.time_to_recovery(), Some(TickDuration::ZERO));
 }
+
+#[test]
+fn a_ladder_of_a_file_finds_the_namespace_that_the_scenario_brings() {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    let (mut web, mut ladder) = (deployment("web", 1), ladder());
+    for object in [&mut web, &mut ladder] {
+        object["metadata"]["namespace"] = json!("shop");
+    }
+    let spec = json!({"for": "10m", "behaviours": [{"exits": {"code": 1, "after": "2s"}}]});
+    let scenario = scenario(spec, &[web, namespace]);
+    let outcome = scenario.play(1, &Policy::ladders("a", vec![ladder]).unwrap()).unwrap();
+    assert!(!outcome.rungs.is_empty(), "{outcome:?}");
+}

@@ -150,3 +150,24 @@ fn the_ledger_delays_no_restart_of_a_container() {
     }
     assert_eq!(worlds[1].restarts(), 2);
 }
+
+/// The probes' deadlines cross: an earlier one takes the place of a later one, and must not leave it behind each time.
+#[test]
+fn a_day_of_two_probes_costs_twice_what_half_a_day_costs() {
+    let mut probed = pod();
+    probed["spec"]["containers"][0]["livenessProbe"] =
+        json!({"exec": {"command": ["true"]}, "periodSeconds": 7});
+    probed["spec"]["containers"][0]["readinessProbe"] =
+        json!({"exec": {"command": ["true"]}, "periodSeconds": 10});
+    let mut world = world(1, Vec::new(), Config::default());
+    world.apply(&probed).unwrap();
+    let mut happened = [6, 12].map(|hours| {
+        world.run_until(HOUR.saturating_mul(hours)).unwrap();
+        world.happened()
+    });
+    happened[1] -= happened[0];
+    // each probe has its deadline and its answer
+    let probes = 6 * 3_600 / 7 + 6 * 3_600 / 10;
+    assert!(happened[1] <= happened[0] + 10, "{happened:?}");
+    assert!(happened[1] <= 3 * probes, "{happened:?}, and there were {probes} probes");
+}

@@ -296,7 +296,7 @@ impl World {
         if self.timers.get(uid).is_none_or(|set| *set > due || *set <= self.now) {
             self.timers.insert(uid.to_owned(), due);
             self.number += 1;
-            self.coming.insert((due, self.number), Happening::Timer { uid: uid.to_owned() });
+            self.coming.insert((due, self.number), Happening::Timer { uid: uid.to_owned(), due });
         }
     }
 
