@@ -96,6 +96,8 @@ pub enum Deed {
     EvictPod(u64),
     /// A user asks for a restart of a pod.
     RestartPod(u64, Rung),
+    /// Of one container of a pod; init containers, of which that is refused, are among them.
+    RestartContainer(u64),
 }
 
 impl Deed {
@@ -107,7 +109,8 @@ impl Deed {
             | Self::Delete(..)
             | Self::DeletePod(_)
             | Self::EvictPod(_)
-            | Self::RestartPod(..) => true,
+            | Self::RestartPod(..)
+            | Self::RestartContainer(_) => true,
             Self::CrashAgent(_)
             | Self::CrashAgentBefore(..)
             | Self::Reboot(_)

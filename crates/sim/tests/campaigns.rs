@@ -240,6 +240,22 @@ fn a_sandbox_that_a_restart_leaves_behind_is_noticed_at_rest() {
     assert!(failure.message.contains("sandboxes"), "{}", failure.message);
 }
 
+/// A user names one container of a pod that has no other, and the agent dies in the middle of it.
+#[test]
+fn a_restart_of_one_container_survives_the_agent_and_is_done_once() {
+    let asked = campaign(&[(60, Deed::RestartContainer(0))], Vec::new());
+    passes(&asked);
+    for action in [0, 1, 2, 3] {
+        survives(&[(60, Deed::CrashAgentBefore(0, action)), (60, Deed::RestartContainer(0))]);
+    }
+    let mut world = World::new(1, asked.nodes, Vec::new(), Config::default()).unwrap();
+    asked.objects.iter().for_each(|object| world.apply(object).unwrap());
+    asked.deeds.iter().for_each(|(at, deed)| world.do_at(*at, deed.clone()));
+    world.run_until(TickDuration::from_secs(600)).unwrap();
+    let done = BTreeMap::from([("Succeeded".to_owned(), 1)]);
+    assert_eq!(world.rungs(), BTreeMap::from([(Rung::Container, done)]));
+}
+
 fn scaled() -> Deed {
     let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
     Deed::User(Change::Patch(web, json!({"spec": {"replicas": 3}})))

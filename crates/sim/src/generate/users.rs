@@ -20,7 +20,10 @@ impl Draw {
                 1 | 2 => self.roll(campaign),
                 3 => Deed::DeletePod(pick),
                 4 => Deed::EvictPod(pick),
-                5 | 6 => Deed::RestartPod(pick, Rung::ALL[self.index(Rung::ALL.len())]),
+                5 | 6 => match Rung::ALL[self.index(Rung::ALL.len())] {
+                    Rung::Container if pick.is_multiple_of(2) => Deed::RestartContainer(pick),
+                    rung => Deed::RestartPod(pick, rung),
+                },
                 7 => self.delete(campaign),
                 _ => self.invalid(),
             };

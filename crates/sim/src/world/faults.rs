@@ -173,6 +173,11 @@ impl World {
             Deed::RestartPod(pick, rung) => {
                 self.ask(pick, |id, number| restart_by_hand(id, number, rung));
             }
+            Deed::RestartContainer(pick) => {
+                if let Some(container) = self.container(pick) {
+                    self.ask(pick, |id, number| restart_of_container(id, number, &container));
+                }
+            }
             Deed::EndContainer(pick, status) => self.end_container(pick, status),
             Deed::EndSandbox(pick) => self.end_sandbox(pick),
             Deed::ClockStep(step) => {
@@ -203,8 +208,7 @@ impl World {
     /// A user asks something of a pod, and may be refused.
     fn ask(&mut self, pick: u64, request: impl FnOnce(&ObjectId, u64) -> (Method, String, Value)) {
         let pods = self.server.pods();
-        let Some(count) = u64::try_from(pods.len()).ok().filter(|count| *count > 0) else { return };
-        let id = pods[usize::try_from(pick % count).unwrap_or(0)].id();
+        let Some(id) = picked(pick, &pods).map(Object::id) else { return };
         self.number += 1;
         if self.faults.bug == Some(KnownBug::BudgetIgnored) {
             let pod = self.server.pod(&id.name);
@@ -214,6 +218,15 @@ impl World {
         let (code, _) = self.call(method.clone(), &path, "application/json", &body);
         self.trace.add(self.now, &format!("a user asks {method} {path}: {code}"));
         self.check_evictions();
+    }
+
+    /// The name of a container of the pod that this number picks.
+    fn container(&self, pick: u64) -> Option<String> {
+        let pods = self.server.pods();
+        let Object::Pod(pod) = picked(pick, &pods)? else { return None };
+        let spec = pod.spec.as_ref()?;
+        let all: Vec<_> = spec.init_containers.iter().flatten().chain(&spec.containers).collect();
+        picked(pick / 2, &all).map(|container| container.name.clone())
     }
 
     /// A user deletes something, and says what becomes of what belongs to it.
@@ -419,6 +432,18 @@ fn eviction(id: &ObjectId, _number: u64) -> (Method, String, Value) {
     let meta = json!({"name": id.name.name, "namespace": id.name.namespace});
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta});
     (Method::POST, path(id, "/eviction"), eviction)
+}
+
+/// The number is taken modulo what there is.
+fn picked<T>(pick: u64, all: &[T]) -> Option<&T> {
+    let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
+    all.get(usize::try_from(pick % count).ok()?)
+}
+
+fn restart_of_container(id: &ObjectId, number: u64, container: &str) -> (Method, String, Value) {
+    let (method, path, mut request) = restart_by_hand(id, number, Rung::Container);
+    request["spec"]["containerName"] = json!(container);
+    (method, path, request)
 }
 
 fn restart_by_hand(id: &ObjectId, number: u64, rung: Rung) -> (Method, String, Value) {
