@@ -399,7 +399,7 @@ impl PodCore {
             return;
         }
         self.resources_wanted_anew(&pod);
-        self.pod = pod;
+        let old = std::mem::replace(&mut self.pod, pod);
         self.status_changed = true;
         let blueprint = Blueprint::of(&self.pod);
         if blueprint != self.blueprint {
@@ -413,6 +413,7 @@ impl PodCore {
             }
             self.blueprint = blueprint;
         }
+        self.mount_further(&old);
         self.obey_object();
     }
 

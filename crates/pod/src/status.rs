@@ -7,9 +7,9 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{
-    Container as ContainerOfSpec, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, ContainerUser as ApiUser, HostIP, LinuxContainerUser,
-    PodIP, PodStatus, VolumeMountStatus,
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, ContainerUser as ApiUser, HostIP, LinuxContainerUser, PodIP, PodStatus,
+    VolumeMountStatus,
 };
 use rekindle_types::reasons::waiting;
 use rekindle_types::resources;
@@ -192,9 +192,12 @@ impl PodCore {
     /// runtimes here can always do what `IfPossible` wishes.
     fn mounts_of(&self, name: &str) -> Option<Vec<VolumeMountStatus>> {
         let spec = self.pod.spec.as_ref()?;
-        let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-        let container: &ContainerOfSpec = all.find(|container| container.name == name)?;
-        let mounts = container.volume_mounts.iter().flatten().map(|mount| VolumeMountStatus {
+        let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+        let all = all.map(|container| (&container.name, &container.volume_mounts));
+        let added = spec.ephemeral_containers.iter().flatten();
+        let mut all = all.chain(added.map(|added| (&added.name, &added.volume_mounts)));
+        let (_, mounts) = all.find(|(own, _)| *own == name)?;
+        let mounts = mounts.iter().flatten().map(|mount| VolumeMountStatus {
             name: mount.name.clone(),
             mount_path: mount.mount_path.clone(),
             read_only: mount.read_only.filter(|read_only| *read_only),

@@ -2,11 +2,16 @@
 //!
 //! ```text
 //!  Unready ─► Ready ─► Stale (RefreshVolumes) ─► Remount (MountVolumes) ─► Ready
+//!               └──────── a container is added ────────┘
 //! ```
 //! A refresh waits until no container runs and no old sandbox may hold one. The sandbox waits for the first mount as in the
 //! kubelet, but not for a refresh: both go on at the same time.
 
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::mounted_volumes::mounted_volumes;
 
 use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
@@ -25,7 +30,7 @@ pub(crate) enum Volumes {
     Ready,
     /// emptyDir is to be made new.
     Stale(Task),
-    /// It was, and the rest is made ready again.
+    /// It was, or a container was added that mounts something more: the rest is made ready again.
     Remount(Task),
 }
 
@@ -61,6 +66,24 @@ impl Volumes {
 }
 
 impl PodCore {
+    /// The spec has changed from `old`: what an added container mounts and nobody did before is made ready with the rest. An
+    /// answer to what was asked for until now is not waited for.
+    pub(crate) fn mount_further(&mut self, old: &Pod) {
+        let names = |pod: &Pod| -> BTreeSet<String> {
+            let names = pod.spec.as_ref().map(mounted_volumes).unwrap_or_default();
+            names.into_iter().map(str::to_owned).collect()
+        };
+        if names(&self.pod).is_subset(&names(old)) {
+            return;
+        }
+        self.volumes = match self.volumes {
+            Volumes::Unready(_) => Volumes::Unready(Task::due()),
+            Volumes::Ready | Volumes::Remount(_) => Volumes::Remount(Task::due()),
+            Volumes::Stale(_) => return, // all is mounted after it
+        };
+        self.moved = true;
+    }
+
     pub(crate) fn drive_volumes(&mut self) {
         let may_refresh = self.nothing_lives() && !self.old_sandboxes.iter().any(|o| o.may_live());
         let now = self.now;

@@ -294,7 +294,9 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             grace: words.seconds("grace").unwrap_or_default(),
         })),
         // an ephemeral container is added to the pod
-        "debug" => world.debug(words.word(1), words.value("target")),
+        "debug" => {
+            world.debug(words.word(1), words.value("target"), words.value("volume"));
+        }
         "restart" => world.tell(Event::RestartRequested(request(words))),
         "sandbox-dies" => world.sandbox_dies(match words.value("processes") {
             Some("live") => Processes::LiveOn,

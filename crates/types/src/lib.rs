@@ -13,6 +13,7 @@ pub mod labels;
 pub mod local_path;
 pub mod log_options;
 pub mod metrics;
+pub mod mounted_volumes;
 pub mod nodes;
 pub mod oom;
 pub mod owners;

@@ -13,6 +13,6 @@ mod world;
 pub(crate) use api::FakeApi;
 pub(crate) use folder::TestFolder;
 pub(crate) use network::FakeNetwork;
-pub(crate) use pods::{container, pod, restart};
+pub(crate) use pods::{container, pod, restart, with_volumes};
 pub(crate) use runtime::{CommandEnds, Machine};
 pub(crate) use world::World;

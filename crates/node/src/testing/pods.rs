@@ -1,6 +1,6 @@
 //! Objects for tests.
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus, Volume, VolumeMount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Rung};
 
@@ -32,6 +32,20 @@ pub(crate) fn pod(name: &str, containers: Vec<Container>) -> Pod {
         }),
         status: Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }),
     }
+}
+
+/// The same with these volumes, which the first container mounts: what nobody mounts is not made ready.
+pub(crate) fn with_volumes(mut pod: Pod, volumes: serde_json::Value) -> Pod {
+    let volumes: Vec<Volume> = serde_json::from_value(volumes).unwrap();
+    let spec = pod.spec.as_mut().unwrap();
+    let mounts = volumes.iter().map(|volume| VolumeMount {
+        name: volume.name.clone(),
+        mount_path: format!("/{}", volume.name),
+        ..VolumeMount::default()
+    });
+    spec.containers[0].volume_mounts = Some(mounts.collect());
+    spec.volumes = Some(volumes);
+    pod
 }
 
 /// A request to restart a pod.

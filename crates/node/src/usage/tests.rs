@@ -5,17 +5,14 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{World, container};
+use crate::testing::{World, container, with_volumes};
 
 const GIB: u64 = 1 << 30;
 
 /// A pod of two containers with these volumes.
 fn pod(volumes: &Value) -> Pod {
-    let mut pod = crate::testing::pod("web", vec![container("app"), container("helper")]);
-    if let Some(spec) = &mut pod.spec {
-        spec.volumes = serde_json::from_value(volumes.clone()).unwrap();
-    }
-    pod
+    let pod = crate::testing::pod("web", vec![container("app"), container("helper")]);
+    with_volumes(pod, volumes.clone())
 }
 
 async fn take(agent: &crate::Handle, scope: Scope) -> NodeUsage {

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use super::error::{VolumeError, VolumeProblem};
 use super::host_path;
+use super::mount::mounted;
 use super::ownership::{ChangePolicy, give_to_group};
 use super::tmpfs::make_folder;
 use crate::container_spec::fs_group;
@@ -55,7 +56,7 @@ pub(crate) fn claim_name(pod: &str, volume: &Volume) -> Option<String> {
     }
 }
 
-/// Looks up the claims of the pod that it has no link to.
+/// Looks up the claims that a container of the pod uses and that it has no link to.
 pub(crate) async fn look_up(
     client: &Client,
     dirs: &PodDirs,
@@ -63,8 +64,7 @@ pub(crate) async fn look_up(
     node: &str,
 ) -> Result<Vec<ClaimedVolume>, VolumeError> {
     let mut found = Vec::new();
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    for volume in volumes.filter(|volume| is_claimed(volume)) {
+    for volume in mounted(pod).filter(|volume| is_claimed(volume)) {
         if linked(&link(dirs, &volume.name)).is_some() {
             continue;
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use rekindle_runtime::{Access, MountSource};
+use rekindle_types::mounted_volumes::mounted_volumes;
 
 use super::atomic_writer::write_payload;
 use super::empty_dir::{EmptyDir, move_to_trash};
@@ -33,12 +34,13 @@ pub(crate) struct VolumeInputs<'a> {
     pub objects: &'a FetchedObjects,
 }
 
-/// Makes every volume ready, and the tmpfs for the agent's own files. What stands already keeps its content.
+/// Makes every volume ready that a container uses, and the tmpfs for the agent's own files. What stands already keeps its
+/// content.
 pub(crate) fn mount_volumes(inputs: VolumeInputs<'_>) -> Result<(), VolumeError> {
     let dirs = inputs.dirs;
     make_folder(&dirs.volumes()).map_err(|problem| about("", problem))?;
     ensure_tmpfs(&dirs.files(), FILES_TMPFS).map_err(|problem| about("", problem))?;
-    for volume in volumes_of(inputs.pod) {
+    for volume in mounted(inputs.pod) {
         mount_volume(inputs, volume).map_err(|problem| about(&volume.name, problem))?;
     }
     Ok(())
@@ -48,20 +50,20 @@ pub(crate) fn mount_volumes(inputs: VolumeInputs<'_>) -> Result<(), VolumeError>
 /// first of these is told.
 pub(crate) fn update_payloads(inputs: VolumeInputs<'_>) -> Result<(), VolumeError> {
     let mut updated = Ok(());
-    for volume in volumes_of(inputs.pod).filter(|volume| is_payload(volume)) {
+    for volume in mounted(inputs.pod).filter(|volume| is_payload(volume)) {
         let written = write_volume(inputs, volume).map_err(|problem| about(&volume.name, problem));
         updated = updated.and(written);
     }
     updated
 }
 
-/// Makes the contents of every emptyDir new. Only while no container runs.
+/// Makes the contents of every emptyDir new that a container uses. Only while no container runs.
 pub(crate) fn refresh_empty_dirs(
     dirs: &PodDirs,
     pod: &Pod,
     allocatable: &Allocatable,
 ) -> Result<(), VolumeError> {
-    for volume in volumes_of(pod) {
+    for volume in mounted(pod) {
         let refreshed = match empty_dir(pod, allocatable, volume) {
             Ok(Some(empty_dir)) => empty_dir.refresh(&volume_folder(dirs, volume), dirs.trash()),
             Ok(None) => Ok(()),
@@ -135,6 +137,12 @@ fn claimed_path(dirs: &PodDirs, volume: &Volume) -> VolumePath {
 
 fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
+}
+
+/// Those that a container uses. The others are not made ready, as with the kubelet.
+pub(super) fn mounted(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    let names = pod.spec.as_ref().map(mounted_volumes).unwrap_or_default();
+    volumes_of(pod).filter(move |volume| names.contains(volume.name.as_str()))
 }
 
 fn volume_folder(dirs: &PodDirs, volume: &Volume) -> PathBuf {

@@ -32,16 +32,20 @@ struct Volumes {
 }
 
 impl Volumes {
-    /// Of a pod with these volumes; `spec` is what else its spec says.
+    /// Of a pod with these volumes, which its container mounts; `spec` is what else its spec says.
     fn new(volumes: Value, spec: Value) -> Self {
         let folder = TestFolder::new();
         let pod_ref =
             PodRef { namespace: "shop".into(), name: "web".into(), uid: PodUid("u-1".into()) };
         let dirs = NodeDirs::new(&folder.join("data"), &folder.join("logs")).pod(&pod_ref);
         let mut spec = spec;
+        let names = volumes.as_array().unwrap().iter().map(|volume| &volume["name"]);
+        let mounts: Vec<Value> =
+            names.map(|name| json!({ "name": name, "mountPath": "/mnt" })).collect();
         spec["volumes"] = volumes;
+        let limits = json!({ "limits": { "memory": "8Mi" } });
         spec["containers"] =
-            json!([{ "name": "app", "resources": { "limits": { "memory": "8Mi" } } }]);
+            json!([{ "name": "app", "resources": limits, "volumeMounts": mounts }]);
         let pod = json!({ "metadata": { "name": "web", "namespace": "shop", "labels": { "app": "web" } }, "spec": spec });
         Self {
             folder,
@@ -94,6 +98,12 @@ impl Volumes {
         super::sweep(self.dirs.trash());
     }
 
+    /// Nothing mounts them any more.
+    fn unused(mut self) -> Self {
+        self.pod.spec.as_mut().unwrap().containers[0].volume_mounts = None;
+        self
+    }
+
     fn path(&self, volume: &str) -> PathBuf {
         match &volume_paths(&self.dirs, &self.pod)[volume].source {
             MountSource::Host(path) => path.clone(),
@@ -117,6 +127,35 @@ fn an_empty_dir_keeps_its_content_until_it_is_refreshed() {
     assert_eq!(fs::read_dir(volumes.dirs.trash()).unwrap().count(), 0);
 }
 
+/// Kubelet, `desiredStateOfWorldPopulator.processPodVolumes`: what is wrong with it keeps nobody from starting.
+#[test]
+fn a_volume_that_no_container_mounts_is_left_alone() {
+    let folder = TestFolder::new();
+    let at = folder.join("made").to_str().unwrap().to_owned();
+    for source in [
+        json!({ "configMap": { "name": "absent" } }),
+        json!({ "secret": { "secretName": "absent" } }),
+        json!({ "projected": { "sources": [{ "secret": { "name": "absent" } }] } }),
+        json!({ "hostPath": { "path": "/absent", "type": "Directory" } }),
+        json!({ "hostPath": { "path": at, "type": "DirectoryOrCreate" } }),
+        json!({ "persistentVolumeClaim": { "claimName": "absent" } }),
+        json!({ "emptyDir": {} }),
+        json!({ "emptyDir": { "medium": "Memory" } }),
+    ] {
+        let mut volume = source.clone();
+        volume["name"] = json!("spare");
+        let volumes = Volumes::new(json!([volume]), json!({})).unused();
+        for _ in 0..2 {
+            assert_eq!(volumes.mount(), Ok(()), "{source}");
+            volumes.update();
+            assert!(!volumes.dirs.volumes().join("spare").exists(), "{source}");
+            volumes.refresh();
+        }
+        volumes.end(Contents::Discard);
+    }
+    assert!(!folder.join("made").exists());
+}
+
 #[test]
 fn an_empty_dir_belongs_to_the_fs_group() {
     let volumes = Volumes::new(
@@ -133,9 +172,12 @@ fn an_empty_dir_belongs_to_the_fs_group() {
 
 #[test]
 fn an_empty_dir_has_the_mode_that_is_asked_for_and_its_group_may_write_all_the_same() {
-    for (medium, group, expected) in
-        [("", None, 0o1750), ("Memory", None, 0o1750), ("", Some(4711), 0o3770)]
-    {
+    for (medium, group, expected) in [
+        ("", None, 0o1750),
+        ("Memory", None, 0o1750),
+        ("", Some(4711), 0o3770),
+        ("Memory", Some(4711), 0o3770),
+    ] {
         let volumes = Volumes::new(
             json!([{ "name": "scratch", "emptyDir": { "mode": 0o1750, "medium": medium } }]),
             json!({ "securityContext": { "fsGroup": group } }),
@@ -144,6 +186,7 @@ fn an_empty_dir_has_the_mode_that_is_asked_for_and_its_group_may_write_all_the_s
             volumes.mount().unwrap();
             let metadata = fs::metadata(volumes.path("scratch")).unwrap();
             assert_eq!(metadata.mode() & 0o7777, expected, "{medium:?}, group {group:?}");
+            assert_eq!(metadata.gid(), group.unwrap_or_default(), "{medium:?}");
             volumes.refresh();
         }
         volumes.end(Contents::Discard);

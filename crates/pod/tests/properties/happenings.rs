@@ -302,7 +302,8 @@ pub(crate) fn debug(world: &mut World, target: Option<u8>) {
         .and_then(|number| spec.containers.get(usize::from(number)))
         .map(|container| container.name.clone());
     if number < EPHEMERAL_MAX {
-        world.debug(&format!("debug{number}"), target.as_deref());
+        let volume = (number % 2 == 1).then_some("data");
+        world.debug(&format!("debug{number}"), target.as_deref(), volume);
     }
 }
 

@@ -33,9 +33,15 @@ pub fn container(name: &str) -> Container {
     }
 }
 
-/// An ephemeral container, as `pods/ephemeralcontainers` adds it.
-pub fn add_ephemeral(pod: &mut Pod, name: &str, target: Option<&str>) {
-    let ephemeral = ephemeral::of_container(container(name), target.map(str::to_owned));
+/// An ephemeral container, as `pods/ephemeralcontainers` adds it; it may mount a volume.
+pub fn add_ephemeral(pod: &mut Pod, name: &str, target: Option<&str>, volume: Option<&str>) {
+    let mount = volume.map(|volume| VolumeMount {
+        name: volume.to_owned(),
+        mount_path: "/mnt".to_owned(),
+        ..VolumeMount::default()
+    });
+    let added = Container { volume_mounts: mount.map(|mount| vec![mount]), ..container(name) };
+    let ephemeral = ephemeral::of_container(added, target.map(str::to_owned));
     spec(pod).ephemeral_containers.get_or_insert_default().push(ephemeral);
     pod.metadata.generation = pod.metadata.generation.map(|generation| generation + 1);
 }

@@ -89,10 +89,10 @@ impl World {
         }
     }
 
-    /// `kubectl debug` adds a container, which may see the processes of another one.
-    pub fn debug(&mut self, name: &str, target: Option<&str>) {
+    /// `kubectl debug` adds a container, which may see the processes of another one and mount a volume.
+    pub fn debug(&mut self, name: &str, target: Option<&str>, volume: Option<&str>) {
         let mut pod = Pod::clone(&self.pod);
-        build::add_ephemeral(&mut pod, name, target);
+        build::add_ephemeral(&mut pod, name, target, volume);
         self.pod = Arc::new(pod);
         let pod = self.pod.clone();
         self.tell(Event::SpecChanged(pod));

@@ -1,9 +1,14 @@
 //! Ephemeral containers: what they refer to is there, and whose processes they see.
 
-use k8s_openapi::api::core::v1::{ConfigMapEnvSource, Container, EnvFromSource, Pod};
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapEnvSource, ConfigMapVolumeSource, Container, EnvFromSource, Pod, Volume, VolumeMount,
+};
 use rekindle_types::{ExitStatus, ephemeral};
 use serde_json::json;
 
+use super::events;
 use crate::testing::{World, container, pod};
 
 fn with_ephemeral(pod: &Pod, added: Container, target: Option<&str>) -> Pod {
@@ -50,4 +55,42 @@ async fn a_container_that_is_added_gets_its_environment_and_its_target() {
     world.api.until("it has ended", |_| state(&world)["terminated"]["exitCode"] == 5).await;
     assert_eq!(world.machine.starts("debugger"), 1);
     assert_eq!(world.status("web")["phase"], "Running");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_added_finds_a_volume_that_nobody_mounted_before() {
+    let world = World::new();
+    let mut web = pod("web", vec![container("app")]);
+    let source = ConfigMapVolumeSource { name: "colours".to_owned(), ..Default::default() };
+    let volume =
+        Volume { name: "colours".to_owned(), config_map: Some(source), ..Volume::default() };
+    web.spec.as_mut().unwrap().volumes = Some(vec![volume]);
+    world.api.create("pods", &web);
+    let _agent = world.agent().await;
+    world.until_running("web").await; // what it does not mount need not be there
+
+    let mount = VolumeMount {
+        name: "colours".to_owned(),
+        mount_path: "/colours".to_owned(),
+        ..VolumeMount::default()
+    };
+    let added = Container { volume_mounts: Some(vec![mount]), ..container("debugger") };
+    let changed = serde_json::to_value(with_ephemeral(&web, added, None)).unwrap();
+    world.api.modify("pods", "web", &json!({ "spec": changed["spec"] }));
+    world.api.until("it is missed", |_| !events(&world, "FailedMount").is_empty()).await;
+    assert_eq!(world.machine.running(), ["app#0"]);
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "colours", "namespace": "default"},
+        "data": {"COLOUR": "blue"},
+    });
+    world.api.create("configmaps", &config);
+    world.api.until("it runs", |_| state(&world)["running"].is_object()).await;
+    let mounts = world.machine.spec("debugger").mounts;
+    let of_volume = mounts.iter().find(|mount| mount.destination == Path::new("/colours"));
+    let file = of_volume.unwrap().source.host_path().unwrap().join("COLOUR");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "blue");
+    let shown = &world.status("web")["ephemeralContainerStatuses"][0]["volumeMounts"];
+    assert_eq!(*shown, json!([{ "name": "colours", "mountPath": "/colours" }]));
 }

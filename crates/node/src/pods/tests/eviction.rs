@@ -12,7 +12,7 @@ use super::events;
 use crate::agent::{Handle, Node, StopMode};
 use crate::eviction::{Amount, EvictionPolicy, Kind, Place, Signal, Threshold};
 use crate::register::memory;
-use crate::testing::{World, container, pod};
+use crate::testing::{World, container, pod, with_volumes};
 
 const MIB: u64 = 1 << 20;
 
@@ -224,11 +224,10 @@ async fn unused_images_go_before_pods_when_the_disk_is_short() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_overfills_its_volume_is_evicted_and_its_neighbour_stays() {
     let world = World::new();
-    let with_volume = json!({
-        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}],
-    });
+    let volume = json!([{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}]);
     for name in ["full", "fine"] {
-        world.api.create("pods", &pod_with(name, &with_volume));
+        let pod = with_volumes(pod_with(name, &json!({})), volume.clone());
+        world.api.create("pods", &pod);
     }
     let agent = agent(&world, Vec::new()).await;
     for name in ["full", "fine"] {

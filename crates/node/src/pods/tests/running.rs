@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{events, pod_with_scratch, scratch_of_app, shown};
 use crate::agent::StopMode;
-use crate::testing::{World, container, pod};
+use crate::testing::{World, container, pod, with_volumes};
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_run_and_shown() {
@@ -259,11 +259,11 @@ async fn projected_files_follow_labels_and_config_maps_while_the_pod_runs() {
     );
     let mut web = pod("web", vec![container("app")]);
     web.metadata.labels = Some([("tier".to_owned(), "one".to_owned())].into());
-    web.spec.as_mut().unwrap().volumes = serde_json::from_value(json!([
+    let volumes = json!([
         { "name": "cfg", "configMap": { "name": "settings" } },
         { "name": "info", "downwardAPI": { "items": [{ "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } }] } },
-    ]))
-    .unwrap();
+    ]);
+    let web = with_volumes(web, volumes);
     let uid = world.api.create("pods", &web)["metadata"]["uid"].as_str().unwrap().to_owned();
     let _agent = world.agent().await;
     world.until_running("web").await;
@@ -288,14 +288,14 @@ async fn a_config_map_that_is_deleted_holds_up_no_other_volume_and_is_told() {
         let metadata = json!({ "name": name, "namespace": "default" });
         world.api.create("configmaps", &json!({ "metadata": metadata, "data": { "a": "1" } }));
     }
-    let mut web = pod("web", vec![container("app")]);
+    let web = pod("web", vec![container("app")]);
     let token = json!({ "serviceAccountToken": { "path": "token", "expirationSeconds": 600 } });
-    web.spec.as_mut().unwrap().volumes = serde_json::from_value(json!([
+    let volumes = json!([
         { "name": "first", "configMap": { "name": "gone" } },
         { "name": "second", "configMap": { "name": "kept" } },
         { "name": "last", "projected": { "sources": [token] } },
-    ]))
-    .unwrap();
+    ]);
+    let web = with_volumes(web, volumes);
     let uid = world.api.create("pods", &web)["metadata"]["uid"].as_str().unwrap().to_owned();
     let agent = world.agent().await;
     world.until_running("web").await;

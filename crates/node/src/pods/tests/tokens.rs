@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::events;
 use crate::agent::StopMode;
-use crate::testing::{World, container, pod};
+use crate::testing::{World, container, pod, with_volumes};
 
 const REQUESTS: &str = "POST serviceaccounts/token default/robot";
 
@@ -94,6 +94,8 @@ async fn a_token_that_is_not_to_be_had_keeps_no_other_file_from_being_written() 
     let settings = json!({ "name": "settings", "configMap": { "name": "settings" } });
     let volumes = pod.spec.as_mut().unwrap().volumes.as_mut().unwrap();
     volumes.push(serde_json::from_value(settings).unwrap());
+    let volumes = json!(volumes);
+    let pod = with_volumes(pod, volumes);
     world.api.create("pods", &pod);
     let agent = world.agent().await;
     world.until_running("web").await;
