@@ -6,7 +6,8 @@
 //!             /users.json             the range of user ids that is the pod's, if it has its own
 //!             /pod.json               the pod as last seen, so that it can be ended when the API has forgotten it
 //!             /volumes/<name>/        emptyDir folders, tmpfs mounts, projected files, links to volumes of claims
-//!             /files/                 a small tmpfs: /etc/hosts and its like, termination messages
+//!             /files/                 a small tmpfs: /etc/hosts and its like
+//!             /messages/<container>/<attempt>  what stands at terminationMessagePath
 //!   trash/                            what is being deleted in the background
 //! <data_dir>/seccomp/                 profiles of the node's own; whoever runs it puts them there
 //! <data_dir>/local-path/<volume>/     0700 above: volumes of the class local-path
@@ -129,9 +130,15 @@ impl PodDirs {
         self.root.join("files")
     }
 
+    /// The folder of what stands at a container's terminationMessagePath. On disk, as with the kubelet: some use it as a log, and
+    /// the end of it is what is read. One container's is in nobody else's way.
+    pub(crate) fn termination_logs(&self, container: &str) -> PathBuf {
+        self.root.join("messages").join(container)
+    }
+
     /// The file at a container's terminationMessagePath.
     pub(crate) fn termination_log(&self, container: &str, attempt: ContainerAttempt) -> PathBuf {
-        self.files().join(format!("{container}.{attempt}.message"))
+        self.termination_logs(container).join(attempt.to_string())
     }
 
     /// Where things wait for deletion; on the same file system.

@@ -162,16 +162,26 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             kind: ActionErrorKind::Sandbox,
             message: format!("set up the network of pod {}: {error}", self.pod_ref),
         })?;
-        self.write_etc_files(&ips).map_err(|error| ActionError {
+        self.write_etc_files(&ips).await.map_err(|error| ActionError {
             kind: ActionErrorKind::Sandbox,
             message: format!("write /etc/hosts of pod {}: {error}", self.pod_ref),
         })?;
         Ok(Outcome::SandboxReady { ips })
     }
 
-    fn write_etc_files(&self, ips: &[IpAddr]) -> Result<(), EtcFileError> {
+    async fn write_etc_files(&self, ips: &[IpAddr]) -> Result<(), EtcFileError> {
         let conf = resolver::of_pod(&self.pod, &self.pod_ref, &self.node.resolvers)?;
-        etc_files::write(&self.dirs, &self.pod, ips, &self.node.cluster_domain, &conf.text)?;
+        let write =
+            || etc_files::write(&self.dirs, &self.pod, ips, &self.node.cluster_domain, &conf.text);
+        match write() {
+            // what a container has done to its files must not keep the next sandbox from getting its own
+            Err(error) if error.is_lack_of_room() => {
+                let _no_mounts_meanwhile = self.volumes.turn().await;
+                etc_files::make_room(&self.dirs)?;
+                write()?;
+            }
+            written => written?,
+        }
         for (reason, message) in conf.notices {
             let severity = Severity::Warning;
             let event = PodEvent { severity, reason, message, field_path: None };

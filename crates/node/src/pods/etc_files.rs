@@ -13,6 +13,7 @@ use rekindle_runtime::Namespace;
 
 use crate::container_spec::{Hostname, SpecError, pod_hostname, pod_namespaces, uts_hostname};
 use crate::layout::PodDirs;
+use crate::volumes::{FILES_TMPFS, VolumeProblem, ensure_tmpfs, unmount_tmpfs};
 
 /// The files' names beneath /etc.
 const NAMES: [&str; 3] = ["hosts", "hostname", "resolv.conf"];
@@ -45,11 +46,34 @@ pub(crate) enum EtcFileError {
         /// Why.
         source: io::Error,
     },
+    /// There is no room, and none could be made.
+    #[error(transparent)]
+    Room(#[from] VolumeProblem),
+}
+
+impl EtcFileError {
+    /// True when a container has written so much to its files that no others fit beside them.
+    pub(crate) fn is_lack_of_room(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            Self::Content(_)
+            | Self::Host(_)
+            | Self::HostFile { .. }
+            | Self::Name(_)
+            | Self::Room(_) => false,
+        }
+    }
 }
 
 /// Destination in the container and source on the host.
 pub(crate) fn mounts(dirs: &PodDirs) -> Vec<(PathBuf, PathBuf)> {
     NAMES.iter().map(|name| (PathBuf::from("/etc").join(name), dirs.files().join(name))).collect()
+}
+
+/// Makes the place of the files new and empty. Containers that have files of the old place keep them, and it is gone with the last.
+pub(crate) fn make_room(dirs: &PodDirs) -> Result<(), EtcFileError> {
+    unmount_tmpfs(&dirs.files())?;
+    Ok(ensure_tmpfs(&dirs.files(), FILES_TMPFS)?)
 }
 
 /// Writes them for a sandbox with these addresses. Containers of a sandbox before it keep the files they have.

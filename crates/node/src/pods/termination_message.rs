@@ -121,7 +121,7 @@ mod tests {
             let uid = PodUid("u-1".into());
             let pod = PodRef { namespace: "shop".into(), name: "web".into(), uid };
             let dirs = NodeDirs::new(&folder.join("data"), &folder.join("logs")).pod(&pod);
-            std::fs::create_dir_all(dirs.files()).unwrap();
+            std::fs::create_dir_all(dirs.termination_logs("app")).unwrap();
             std::fs::create_dir_all(dirs.container_logs("app")).unwrap();
             Self { _folder: folder, dirs }
         }

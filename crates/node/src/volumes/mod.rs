@@ -36,3 +36,4 @@ pub(crate) use mount::{
 pub(crate) use read_file::read_file_beneath;
 pub(crate) use remove::{remove_tree, sweep};
 pub(crate) use sub_path::ensure_sub_path;
+pub(crate) use tmpfs::{FILES_TMPFS, ensure_tmpfs, make_folder, unmount_tmpfs};

@@ -15,7 +15,7 @@ use crate::objects::container_references;
 use crate::pods::etc_files;
 use crate::pods::termination_message::create_file;
 use crate::register::memory;
-use crate::volumes::{ensure_sub_path, volume_paths};
+use crate::volumes::{ensure_sub_path, make_folder, volume_paths};
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     pub(super) async fn create_container(
@@ -106,6 +106,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             let path = self.dirs.termination_log(container, ContainerAttempt(old));
             durable::remove(&path).map_err(|error| other(error.to_string()))?;
         }
+        let messages = self.dirs.termination_logs(container);
+        make_folder(&messages).map_err(|error| other(error.to_string()))?;
         let message = self.dirs.termination_log(container, attempt);
         create_file(&message).map_err(|e| failed("create the termination message file", e))?;
         for mount in mounts {

@@ -1,10 +1,13 @@
 //! Restarts that a PodRestart asks for.
 
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Container;
 use rekindle_types::v1alpha1::Rung;
 use serde_json::json;
 
 use super::{pod_with_scratch, scratch_of_app, shown};
-use crate::testing::{World, container, pod, restart};
+use crate::testing::{FakeApi, World, container, pod, restart};
 
 #[tokio::test(start_paused = true)]
 async fn a_whole_pod_restart_makes_sandbox_address_and_empty_dir_new() {
@@ -83,4 +86,48 @@ async fn a_restart_of_a_pod_that_has_ended_is_refused() {
         .await;
     let message = world.api.get("podrestarts", "again").unwrap()["status"]["message"].clone();
     assert_eq!(message, json!("pod default/job has finished (phase Succeeded)"));
+}
+
+/// What stands at terminationMessagePath and /etc/hosts may be written by the container as it likes.
+#[tokio::test(start_paused = true)]
+async fn a_container_that_fills_its_files_keeps_neither_its_pod_nor_another_container_from_restarting()
+ {
+    let world = World::new();
+    let mut app = container("app");
+    app.termination_message_path = Some("/dev/termination-log".to_owned());
+    let side = Container { name: "side".to_owned(), ..app.clone() };
+    world.api.create("pods", &pod("web", vec![app, side]));
+    let mut agent = world.agent().await;
+    for (round, rung) in [Rung::Container, Rung::Pod, Rung::Pod].into_iter().enumerate() {
+        world.until_running("web").await;
+        let of = |name: &str, place: &str| {
+            let mounts = world.machine.spec(name).mounts;
+            let file = mounts.iter().find(|mount| mount.destination == Path::new(place));
+            file.unwrap().source.host_path().unwrap().to_owned()
+        };
+        let full = vec![b'x'; 2 << 20];
+        let log = of("app", "/dev/termination-log");
+        std::fs::write(&log, [&full[..], b"last words"].concat()).unwrap();
+        assert!(std::fs::write(of("app", "/etc/hosts"), &full).is_err(), "it is kept small");
+        std::fs::write(of("side", "/dev/termination-log"), "of the side").unwrap();
+        world.crash(agent);
+        agent = world.agent().await;
+
+        let name = format!("again{round}");
+        world.api.create("podrestarts", &restart(&name, "web", rung));
+        let phase =
+            |api: &FakeApi| api.get("podrestarts", &name).unwrap()["status"]["phase"].clone();
+        world.api.until("done", |api| phase(api) == "Succeeded").await;
+        world.until_running("web").await;
+        let message = |name: &str| {
+            let status = shown(&world, "web", name);
+            status["lastState"]["terminated"]["message"].as_str().unwrap_or_default().to_owned()
+        };
+        assert!(message("app").ends_with("xlast words"), "{rung:?}");
+        assert_eq!(message("side"), "of the side", "{rung:?}");
+        if rung == Rung::Pod {
+            let hosts = std::fs::read_to_string(of("app", "/etc/hosts")).unwrap();
+            assert!(hosts.contains("web"), "{hosts}");
+        }
+    }
 }
