@@ -1,11 +1,12 @@
 //! emptyDir: a folder or a tmpfs that lives as long as the pod, and is made anew by a whole-pod restart that says so.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 use rekindle_types::Quantity;
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::VolumeProblem;
@@ -60,15 +61,13 @@ impl EmptyDir<'_> {
         }
     }
 
-    /// Makes it, or finds it as it is: the content stays.
+    /// Makes it, or finds it as it is: content, owner and permissions stay, also those that a container has set meanwhile.
     pub(crate) fn ensure(&self, path: &Path) -> Result<(), VolumeProblem> {
         match self.medium()? {
-            Medium::Disk => make_folder(path)?,
-            Medium::Memory { size_bytes } => {
-                ensure_tmpfs(path, TmpfsOptions { size_bytes, mode: self.mode() })?;
-            }
+            Medium::Disk if is_folder(path)? => Ok(()),
+            Medium::Disk => self.make_folder(path),
+            Medium::Memory { size_bytes } => ensure_tmpfs(path, self.tmpfs(size_bytes)),
         }
-        self.set_permissions(path)
     }
 
     /// Makes its content new. Only while no container runs. The old folder is moved to `trash`, whole, so that this takes as
@@ -77,28 +76,58 @@ impl EmptyDir<'_> {
         match self.medium()? {
             Medium::Disk => {
                 move_to_trash(path, trash)?;
-                make_folder(path)?;
+                self.make_folder(path)
             }
             Medium::Memory { size_bytes } => {
                 unmount_tmpfs(path)?;
                 make_folder(path)?;
-                mount_tmpfs(path, TmpfsOptions { size_bytes, mode: self.mode() })?;
+                mount_tmpfs(path, self.tmpfs(size_bytes))
             }
         }
-        self.set_permissions(path)
     }
 
-    /// The folder itself is the agent's: the pod's content is beneath it and is not touched.
+    /// It gets its name when it is complete, so that after a crash in between it is not taken for one that containers have.
+    fn make_folder(&self, path: &Path) -> Result<(), VolumeProblem> {
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(".new"); // no volume's name begins with a dot
+        let new = path.with_file_name(name);
+        make_folder(&new)?;
+        self.set_permissions(&new)?;
+        rustix::fs::renameat(CWD, &new, CWD, path)
+            .map_err(|error| VolumeProblem::io("put in place", path, error))
+    }
+
+    fn tmpfs(&self, size_bytes: Option<u64>) -> TmpfsOptions {
+        TmpfsOptions { size_bytes, mode: self.permissions(), group: self.fs_group }
+    }
+
+    /// The mode of its root, with what its group may do.
+    fn permissions(&self) -> u32 {
+        match self.fs_group {
+            Some(_) => self.mode() | SET_GROUP_ID | GROUP_MAY,
+            None => self.mode(),
+        }
+    }
+
     fn set_permissions(&self, path: &Path) -> Result<(), VolumeProblem> {
         let failed = |error: Errno| VolumeProblem::io("set permissions of", path, error);
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
-        let mut mode = self.mode();
         if let Some(group) = self.fs_group {
             rustix::fs::fchown(&folder, None, Some(Gid::from_raw(group))).map_err(failed)?;
-            mode |= SET_GROUP_ID | GROUP_MAY;
         }
-        rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode)).map_err(failed)
+        rustix::fs::fchmod(&folder, Mode::from_raw_mode(self.permissions())).map_err(failed)
+    }
+}
+
+/// Whether the volume's folder is there; what else stands at its place is nobody's volume.
+fn is_folder(path: &Path) -> Result<bool, VolumeProblem> {
+    match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => Ok(true),
+        Ok(_) => Err(VolumeProblem::io("use", path, Errno::NOTDIR)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(VolumeProblem::io("look at", path, error)),
     }
 }
 

@@ -156,6 +156,39 @@ fn a_volume_that_no_container_mounts_is_left_alone() {
     assert!(!folder.join("made").exists());
 }
 
+/// Kubelet, `emptyDir.SetUpAt`: it is made ready once. An agent that starts again finds what containers have made of it.
+#[test]
+fn what_containers_have_done_to_the_permissions_of_an_empty_dir_stays() {
+    for (medium, group) in [("", None), ("", Some(4711)), ("Memory", None), ("Memory", Some(4711))]
+    {
+        let volumes = Volumes::new(
+            json!([{ "name": "scratch", "emptyDir": { "medium": medium } }]),
+            json!({ "securityContext": { "fsGroup": group } }),
+        );
+        volumes.mount().unwrap();
+        let path = volumes.path("scratch");
+        std::os::unix::fs::chown(&path, Some(70), Some(71)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        volumes.mount().unwrap();
+        let found = fs::metadata(&path).unwrap();
+        let is = (found.uid(), found.gid(), found.mode() & 0o7777);
+        assert_eq!(is, (70, 71, 0o700), "{medium:?} {group:?}");
+        volumes.end(Contents::Discard);
+    }
+}
+
+/// The agent was killed when it had made the folder, and not yet given it its permissions.
+#[test]
+fn an_empty_dir_that_was_not_finished_is_finished() {
+    let volumes = Volumes::new(json!([{ "name": "scratch", "emptyDir": {} }]), json!({}));
+    let unfinished = volumes.dirs.volumes().join(".scratch.new");
+    fs::create_dir_all(&unfinished).unwrap();
+    fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o700)).unwrap();
+    volumes.mount().unwrap();
+    assert_eq!(fs::metadata(volumes.path("scratch")).unwrap().mode() & 0o7777, 0o777);
+    assert!(!unfinished.exists());
+}
+
 #[test]
 fn an_empty_dir_belongs_to_the_fs_group() {
     let volumes = Volumes::new(

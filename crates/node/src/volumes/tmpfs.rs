@@ -19,16 +19,18 @@ pub(crate) struct TmpfsOptions {
     pub size_bytes: Option<u64>,
     /// Permission bits of its root.
     pub mode: u32,
+    /// Whose group its root is; `None` is the agent's.
+    pub group: Option<u32>,
 }
 
-/// Of the files that the agent provides and a pod may write to: /etc/hosts, termination messages. Its size is what keeps a
-/// pod from filling the disk through them.
+/// Of the files that the agent provides and a pod may write to: /etc/hosts and its like. Its size is what keeps a pod from
+/// filling the disk through them.
 pub(crate) const FILES_TMPFS: TmpfsOptions =
-    TmpfsOptions { size_bytes: Some(1024 * 1024), mode: 0o755 };
+    TmpfsOptions { size_bytes: Some(1024 * 1024), mode: 0o755, group: None };
 
 /// Of secrets and other projected volumes: the old and the new content for the moment of the swap.
 pub(crate) const PAYLOAD_TMPFS: TmpfsOptions =
-    TmpfsOptions { size_bytes: Some(66 * 1024 * 1024), mode: 0o755 };
+    TmpfsOptions { size_bytes: Some(66 * 1024 * 1024), mode: 0o755, group: None };
 
 /// Makes `path` a tmpfs, if it is not one yet.
 pub(crate) fn ensure_tmpfs(path: &Path, options: TmpfsOptions) -> Result<(), VolumeProblem> {
@@ -42,7 +44,8 @@ pub(crate) fn ensure_tmpfs(path: &Path, options: TmpfsOptions) -> Result<(), Vol
 /// Mounts a new tmpfs over the folder `path`.
 pub(crate) fn mount_tmpfs(path: &Path, options: TmpfsOptions) -> Result<(), VolumeProblem> {
     let size = options.size_bytes.map(|bytes| format!(",size={bytes}")).unwrap_or_default();
-    let data = CString::new(format!("mode={:o}{size}", options.mode))
+    let group = options.group.map(|group| format!(",gid={group}")).unwrap_or_default();
+    let data = CString::new(format!("mode={:o}{size}{group}", options.mode))
         .expect("digits and letters hold no NUL");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("tmpfs", path, "tmpfs", flags, data.as_c_str())
