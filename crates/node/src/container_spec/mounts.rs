@@ -11,6 +11,9 @@ use rekindle_runtime::{
 use super::error::SpecError;
 use crate::env::expand;
 
+/// The file of names that the kubelet provides.
+const HOSTS: &str = "/etc/hosts";
+
 /// Where a volume stands on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VolumePath {
@@ -43,7 +46,8 @@ pub(crate) fn container_mounts(
     }
     for (destination, source) in paths.etc_files {
         if !mounts.iter().any(|mount: &Mount| mount.destination == *destination) {
-            mounts.push(agent_file(source.clone(), destination.clone()));
+            let access = etc_file_access(container, destination);
+            mounts.push(agent_file(source.clone(), destination.clone(), access));
         }
     }
     let message_path = container.termination_message_path.as_deref().unwrap_or_default();
@@ -51,16 +55,29 @@ pub(crate) fn container_mounts(
         && !message_path.is_empty()
         && !mounts.iter().any(|mount| mount.destination == Path::new(message_path))
     {
-        mounts.push(agent_file(source.clone(), PathBuf::from(message_path)));
+        let path = PathBuf::from(message_path);
+        mounts.push(agent_file(source.clone(), path, Access::ReadWrite));
     }
     // stable, so that mounts at one place keep the order of the spec
     mounts.sort_by_key(|mount| mount.destination.components().count());
     Ok(mounts)
 }
 
-fn agent_file(source: PathBuf, destination: PathBuf) -> Mount {
+fn agent_file(source: PathBuf, destination: PathBuf, access: Access) -> Mount {
     let (source, options) = (MountSource::Host(source), MountOptions::default());
-    Mount { source, sub_path: None, destination, access: Access::ReadWrite, options }
+    Mount { source, sub_path: None, destination, access, options }
+}
+
+/// /etc/hosts may always be written, as the kubelet mounts it; the others are the runtime's, which mounts them as it does the root
+/// (containerd, `containerMounts`).
+fn etc_file_access(container: &Container, destination: &Path) -> Access {
+    let context = container.security_context.as_ref();
+    let read_only_root = context.and_then(|c| c.read_only_root_filesystem).unwrap_or(false);
+    if read_only_root && destination != Path::new(HOSTS) {
+        Access::ReadOnly
+    } else {
+        Access::ReadWrite
+    }
 }
 
 fn volume_mount(

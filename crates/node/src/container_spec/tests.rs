@@ -300,7 +300,8 @@ fn mounts(container: &Container, env: &[(String, String)]) -> Result<Vec<String>
             },
         ),
     ]);
-    let etc_files = [(PathBuf::from("/etc/hosts"), PathBuf::from("/f/hosts"))];
+    let etc_files = ["hosts", "resolv.conf"]
+        .map(|name| (Path::new("/etc").join(name), Path::new("/f").join(name)));
     let termination_log = Some(PathBuf::from("/f/message"));
     let paths = MountPaths { volumes: &volumes, etc_files: &etc_files, termination_log };
     let mounts = container_mounts(container, &paths, env).map_err(|error| error.to_string())?;
@@ -369,6 +370,7 @@ fn mounts_are_sorted_and_projected_volumes_read_only() {
             "/srv <- /v/config/ ro",
             "/mnt <- /v/data/ ro",
             "/etc/hosts <- /f/hosts/ rw",
+            "/etc/resolv.conf <- /f/resolv.conf/ rw",
             "/dev/termination-log <- /f/message/ rw",
             "/srv/deep/er <- /v/data/a/b rw",
         ]
@@ -380,7 +382,23 @@ fn a_volume_at_etc_hosts_takes_the_place_of_the_agents_file() {
     let app = container(
         json!({ "volumeMounts": [{ "name": "config", "mountPath": "/etc/hosts", "subPath": "hosts" }] }),
     );
-    assert_eq!(mounts(&app, &[]).unwrap(), ["/etc/hosts <- /v/config/hosts ro"]);
+    let expected = ["/etc/hosts <- /v/config/hosts ro", "/etc/resolv.conf <- /f/resolv.conf/ rw"];
+    assert_eq!(mounts(&app, &[]).unwrap(), expected);
+}
+
+/// As with containerd: what it provides is read-only with the root, what the kubelet provides is not.
+#[test]
+fn a_read_only_root_covers_the_runtimes_files_in_etc() {
+    let app = container(json!({
+        "terminationMessagePath": "/dev/termination-log",
+        "securityContext": { "readOnlyRootFilesystem": true },
+    }));
+    let expected = [
+        "/etc/hosts <- /f/hosts/ rw",
+        "/etc/resolv.conf <- /f/resolv.conf/ ro",
+        "/dev/termination-log <- /f/message/ rw",
+    ];
+    assert_eq!(mounts(&app, &[]).unwrap(), expected);
 }
 
 #[test]
