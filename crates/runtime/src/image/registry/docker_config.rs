@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine, alphabet};
 use serde::Deserialize;
 
 use super::login::{Keyring, Login};
@@ -111,8 +111,14 @@ fn login(entry: Entry) -> Result<Option<Login>, &'static str> {
     Ok(Some(Login::Password { username: entry.username, password: entry.password }))
 }
 
+/// With padding or without, as kubelets take it (`decodeDockerConfigFieldAuth`).
+const AUTH: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
 fn decode(auth: &str) -> Result<(String, String), &'static str> {
-    let text = STANDARD
+    let text = AUTH
         .decode(auth.trim())
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
@@ -136,6 +142,7 @@ mod tests {
     #[test]
     fn both_forms_of_pull_secrets_are_read() {
         let auths = r#"{"r.test":{"auth":"dXNlcjpwYTpzcw=="},"s.test":{"username":"u","password":"p","email":"e@x"},
+            "n.test":{"auth":"dXNlcjpwYTpzcw"},
             "t.test":{"identitytoken":"idt","auth":"dXNlcjo="},"u.test":{"registrytoken":"rt"},"v.test":{}}"#;
         let new = format!(r#"{{"auths":{auths},"credsStore":"desktop"}}"#);
         for keyring in [
@@ -145,6 +152,7 @@ mod tests {
             let of = |image| keyring.lookup(&ImageReference::parse(image).unwrap());
             assert_eq!(of("r.test/x"), password("user", "pa:ss"));
             assert_eq!(of("s.test/x"), password("u", "p"));
+            assert_eq!(of("n.test/x"), password("user", "pa:ss"), "without padding");
             assert_eq!(of("t.test/x"), [Login::IdentityToken("idt".into())]);
             assert_eq!(of("u.test/x"), [Login::RegistryToken("rt".into())]);
             assert_eq!(of("v.test/x"), []);
