@@ -147,6 +147,7 @@ impl Node {
             shutdown: config.shutdown.clone(),
             sysctls: config.sysctls.clone(),
             pressures,
+            node: heartbeat.node(),
             ordered,
         };
         let manager = Manager::new(node, found, statics, config.duty, rules);

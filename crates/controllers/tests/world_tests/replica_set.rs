@@ -203,11 +203,11 @@ fn min_ready_seconds_delays_availability_without_polling() {
 }
 
 /// The node says so of every pod that has not ended.
-fn refuse_all(world: &mut World) {
+fn refuse_all(world: &mut World, reason: &str) {
     for pod in world.api.ids(Kind::Pod, "shop") {
         world.api.change(&pod, |pod| {
             if pod["status"]["phase"] != json!("Failed") {
-                pod["status"] = json!({"phase": "Failed", "reason": "SysctlForbidden"});
+                pod["status"] = json!({"phase": "Failed", "reason": reason});
             }
         });
     }
@@ -216,15 +216,17 @@ fn refuse_all(world: &mut World) {
 
 /// Upstream makes them in a circle: kubernetes/kubernetes#72593.
 #[test]
-fn pods_that_their_node_refuses_for_a_kernel_setting_are_made_after_ever_longer_pauses() {
-    let mut world = World::new();
-    world.create(replica_set("web", 1));
-    world.settle();
-    for (count, pause) in [(1, 10), (2, 20), (3, 40)] {
-        refuse_all(&mut world);
-        world.advance(TickDuration::from_secs(pause - 5));
-        assert_eq!(world.api.pods().len(), count, "not before {pause} s");
-        world.advance(TickDuration::from_secs(6));
-        assert_eq!(world.api.pods().len(), count + 1);
+fn pods_that_their_node_refuses_for_what_they_ask_for_are_made_after_ever_longer_pauses() {
+    for reason in ["SysctlForbidden", "NodeAffinity", "TaintToleration"] {
+        let mut world = World::new();
+        world.create(replica_set("web", 1));
+        world.settle();
+        for (count, pause) in [(1, 10), (2, 20), (3, 40)] {
+            refuse_all(&mut world, reason);
+            world.advance(TickDuration::from_secs(pause - 5));
+            assert_eq!(world.api.pods().len(), count, "{reason}: not before {pause} s");
+            world.advance(TickDuration::from_secs(6));
+            assert_eq!(world.api.pods().len(), count + 1, "{reason}");
+        }
     }
 }

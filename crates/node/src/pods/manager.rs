@@ -1,6 +1,7 @@
 //! Which pods are here: follows the API and the runtime, and gives each pod its worker. Does no IO of its own while serving,
 //! so that an exit reaches its pod at once.
 
+mod admission;
 mod shutdown;
 mod statics;
 
@@ -10,11 +11,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
-use rekindle_pod::Eviction;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
@@ -27,7 +27,7 @@ use super::inbox::Input;
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
 use super::shown_by::Source;
-use super::worker::{Worker, WorkerStart};
+use super::worker::{Admission, Worker, WorkerStart};
 use crate::config::Duty;
 use crate::context::NodeContext;
 use crate::eviction::{Order, Standing};
@@ -120,6 +120,8 @@ pub(crate) struct Rules {
     pub(crate) sysctls: AllowedSysctls,
     /// What the node is under: new pods may be refused.
     pub(crate) pressures: watch::Receiver<Standing>,
+    /// The node's object as the API showed it last.
+    pub(crate) node: watch::Receiver<Option<Arc<Node>>>,
     /// Pods that have to go.
     pub(crate) ordered: mpsc::UnboundedReceiver<Order>,
 }
@@ -248,8 +250,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         if let Some(worker) = self.workers.get(&pod_ref.uid) {
             worker.updates.send_replace(Arc::new(pod));
         } else if self.phase != Phase::Stopping && !self.over.contains(&pod_ref.uid) {
-            let refusal = self.refusal(&pod);
-            self.start_worker(pod_ref, Arc::new(pod), Source::Api, refusal);
+            let admission = self.admission(&pod);
+            self.start_worker(pod_ref, Arc::new(pod), Source::Api, admission);
         }
     }
 
@@ -306,7 +308,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         for (uid, pod) in kept_pods(&self.node, &known) {
             match pod.as_ref().and_then(|pod| pod_ref(pod)).zip(pod) {
                 Some((pod_ref, pod)) => {
-                    self.start_worker(pod_ref, pod, Source::Api, None);
+                    self.start_worker(pod_ref, pod, Source::Api, Admission::Granted);
                     self.pod_gone(&uid);
                 }
                 None => unreadable.push(uid),
@@ -338,7 +340,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         pod_ref: PodRef,
         pod: Arc<Pod>,
         source: Source,
-        refusal: Option<Eviction>,
+        admission: Admission,
     ) {
         let uid = pod_ref.uid.clone();
         let (updates, updates_receiver) = watch::channel(pod);
@@ -349,7 +351,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             pod_ref: pod_ref.clone(),
             found,
             duty: self.duty(),
-            refusal,
+            admission,
             updates: updates_receiver,
             inbox: inbox_receiver,
             source: source.clone(),
@@ -428,8 +430,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             });
             let found = found.into_iter().filter(|sandbox| sandbox.key.pod == pod_ref).collect();
             let inbox = inbox_receiver;
-            let refusal = None;
-            let start = WorkerStart { pod_ref, found, duty, refusal, updates, inbox, source };
+            let admission = Admission::Granted;
+            let start = WorkerStart { pod_ref, found, duty, admission, updates, inbox, source };
             Worker::run(node, start).await;
         });
         self.task_pods.insert(task.id(), uid.clone());

@@ -12,6 +12,7 @@ mod health;
 mod host_ports;
 mod images;
 mod namespaces;
+mod placement;
 mod resizes;
 mod restarts;
 mod running;

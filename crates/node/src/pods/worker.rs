@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
@@ -41,6 +41,7 @@ use crate::durable::write_json;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
+use crate::placement::{self, Origin};
 use crate::shutdown;
 use crate::tokens::{Found, PodTokens};
 
@@ -55,11 +56,21 @@ pub(crate) struct WorkerStart {
     /// What the runtime had of it when the agent started.
     pub(crate) found: Vec<SandboxSnapshot>,
     pub(crate) duty: Duty,
-    /// Why the node does not take the pod up, if it does not.
-    pub(crate) refusal: Option<Eviction>,
+    pub(crate) admission: Admission,
     pub(crate) updates: watch::Receiver<Arc<Pod>>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Input>,
     pub(crate) source: Source,
+}
+
+/// Whether the node takes the pod up.
+#[derive(Clone, Debug)]
+pub(crate) enum Admission {
+    /// It does, or has done.
+    Granted,
+    /// It does not.
+    Refused(Eviction),
+    /// Its labels and taints have to be looked at before, of which this is known.
+    InQuestion { known: Option<Arc<Node>>, origin: Origin },
 }
 
 /// Why the worker goes on as it does.
@@ -126,7 +137,7 @@ enum Flow {
 impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// Takes the pod up where an earlier agent left it, or from the beginning.
     pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
-        let WorkerStart { pod_ref, found, duty, refusal, updates, inbox, source } = start;
+        let WorkerStart { pod_ref, found, duty, admission, updates, inbox, source } = start;
         let mut worker = Self::new(node, pod_ref, source, updates, inbox);
         worker.keep_pod();
         match duty {
@@ -134,7 +145,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             // before the core looks at what stands, so that it begins nothing
             Duty::EndPods => worker.take(Input::NodeStops),
         }
-        if let Some(refusal) = refusal {
+        if let Some(refusal) = worker.refusal(admission).await {
             worker.handle(Event::Eviction(refusal));
         }
         worker.look(found).await;
@@ -200,6 +211,18 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             awaited: Vec::new(),
             pod_ref,
             node,
+        }
+    }
+
+    /// Why the pod is not taken up, if it is not.
+    async fn refusal(&mut self, admission: Admission) -> Option<Eviction> {
+        match admission {
+            Admission::Granted => None,
+            Admission::Refused(refusal) => Some(refusal),
+            Admission::InQuestion { known, origin } => {
+                let (client, name) = (&self.node.client, &self.node.name);
+                placement::refusal(client, name, &self.pod, known, origin).await
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The one task with a timer on an idle node: every 10 s, or as it is set, it renews the lease; the status is written
 //! when it changed, or after 5 minutes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerImage, Node, NodeCondition, NodeStatus};
@@ -31,6 +32,7 @@ pub(crate) struct Heartbeat {
     /// What was told to the API last; `None` before the node is registered.
     told: watch::Receiver<Option<Fitness>>,
     fitness: watch::Sender<Fitness>,
+    node: watch::Receiver<Option<Arc<Node>>>,
     task: JoinHandle<()>,
 }
 
@@ -42,6 +44,8 @@ struct Beat {
     images: watch::Receiver<Vec<ContainerImage>>,
     fitness: watch::Receiver<Fitness>,
     pressures: watch::Receiver<Standing>,
+    /// The object as the API showed it last.
+    node: watch::Sender<Option<Arc<Node>>>,
 }
 
 /// A client that can be shown in debug output.
@@ -75,6 +79,7 @@ impl Heartbeat {
     ) -> Self {
         let (sender, told) = watch::channel(None);
         let (fitness, receiver) = watch::channel(Fitness::Ready);
+        let (shown, node) = watch::channel(None);
         let beat = Beat {
             client: ApiClient(client),
             config: config.clone(),
@@ -82,14 +87,20 @@ impl Heartbeat {
             images,
             fitness: receiver,
             pressures,
+            node: shown,
         };
-        Self { told, fitness, task: tokio::spawn(beat.run(sender)) }
+        Self { told, fitness, node, task: tokio::spawn(beat.run(sender)) }
     }
 
     /// Waits until the node stands in the API.
     pub(crate) async fn ready(&mut self) {
         // an error means that the task has ended, and there is nothing to wait for
         let _ended = self.told.wait_for(Option::is_some).await;
+    }
+
+    /// The node's object as the API showed it at the last beat; `None` before it is registered.
+    pub(crate) fn node(&self) -> watch::Receiver<Option<Arc<Node>>> {
+        self.node.clone()
     }
 
     /// Says at once, and from now on, how fit the node is.
@@ -172,7 +183,9 @@ impl Beat {
         let says = |wanted: &NodeCondition| {
             shown.iter().any(|c| c.type_ == wanted.type_ && c.status == wanted.status)
         };
-        Ok(!written.conditions.iter().all(says))
+        let is_overwritten = !written.conditions.iter().all(says);
+        self.node.send_replace(Some(Arc::new(node)));
+        Ok(is_overwritten)
     }
 
     fn status(&self, written: &Written, shown: &Shown) -> NodeStatus {
@@ -193,7 +206,7 @@ impl Beat {
         match self.api().create(&PostParams::default(), &object).await {
             Ok(created) => {
                 let complete = created.status.as_ref().is_some_and(|s| s.conditions.is_some());
-                remember(written, &created, shown, self.config.clock.now());
+                self.remember(written, created, shown);
                 written.images = images;
                 // an API server may drop the status of an object that is created
                 if complete { Ok(()) } else { self.write_status(written, shown).await }
@@ -203,7 +216,7 @@ impl Beat {
                 let params = PatchParams::default();
                 let node =
                     self.api().patch(&self.config.name, &params, &Patch::Merge(labels)).await?;
-                remember(written, &node, shown, self.config.clock.now());
+                self.remember(written, node, shown);
                 self.write_status(written, shown).await
             }
             Err(error) => Err(error),
@@ -221,17 +234,18 @@ impl Beat {
         let params = PatchParams::default();
         let node =
             self.api().patch_status(&self.config.name, &params, &Patch::Strategic(patch)).await?;
-        remember(written, &node, shown, self.config.clock.now());
+        self.remember(written, node, shown);
         written.images = status.images.unwrap_or_default();
         Ok(())
     }
-}
 
-fn remember(written: &mut Written, node: &Node, shown: &Shown, now: Tick) {
-    written.node_uid.clone_from(&node.metadata.uid);
-    written.shown = Some(shown.clone());
-    written.at = now;
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.clone());
-    let own = conditions.into_iter().flatten().filter(|condition| is_own(&condition.type_));
-    written.conditions = own.collect();
+    fn remember(&self, written: &mut Written, node: Node, shown: &Shown) {
+        written.node_uid.clone_from(&node.metadata.uid);
+        written.shown = Some(shown.clone());
+        written.at = self.config.clock.now();
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.clone());
+        let own = conditions.into_iter().flatten().filter(|condition| is_own(&condition.type_));
+        written.conditions = own.collect();
+        self.node.send_replace(Some(Arc::new(node)));
+    }
 }

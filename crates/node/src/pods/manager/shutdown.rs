@@ -1,20 +1,16 @@
-//! The manager's part of a node shutdown: tells the pods whose turn it is, and refuses new ones. What is decided is in
-//! [`crate::shutdown`].
+//! The manager's part of a node shutdown: tells the pods whose turn it is. What is decided is in [`crate::shutdown`].
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{Eviction, EvictionCause, Severity};
+use rekindle_pod::Severity;
 use rekindle_runtime::Runtime;
-use rekindle_types::{PodUid, TickDuration};
+use rekindle_types::TickDuration;
 use tokio::time::Instant;
 
 use super::super::inbox::Input;
 use super::super::worker::spec_grace;
 use super::{Manager, Phase};
-use crate::eviction;
 use crate::network::PodNetwork;
-use crate::shutdown::{
-    Candidate, EVENT, EVENT_MESSAGE, NOT_ADMITTED, NOT_ADMITTED_MESSAGE, Shutdown, Step,
-};
+use crate::shutdown::{Candidate, EVENT, EVENT_MESSAGE, Shutdown, Step};
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// Ends the pods: by a shutdown, where there is time for one, else all at once, to come back with the node. What an earlier
@@ -68,30 +64,6 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 }
             }
         }
-    }
-
-    /// Why a pod that comes now is not taken up, if it is not.
-    pub(super) fn refusal(&self, pod: &Pod) -> Option<Eviction> {
-        match self.phase {
-            Phase::ShuttingDown => Some(Eviction {
-                cause: EvictionCause::NotAdmitted { reason: NOT_ADMITTED },
-                message: NOT_ADMITTED_MESSAGE.to_owned(),
-                grace: TickDuration::ZERO,
-            }),
-            Phase::Serving => eviction::refusal(pod, &self.rules.pressures.borrow())
-                .or_else(|| self.rules.sysctls.refusal(pod)),
-            // what an earlier agent had taken up is not asked about again
-            Phase::Recovering if self.is_taken_up(pod) => None,
-            Phase::Recovering => self.rules.sysctls.refusal(pod),
-            Phase::RecoveringToEnd | Phase::Stopping => None,
-        }
-    }
-
-    /// Whether an agent has begun with the pod: its status says so, or something of it stands.
-    fn is_taken_up(&self, pod: &Pod) -> bool {
-        let has_begun = pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
-        has_begun || self.found.contains_key(&PodUid(uid))
     }
 }
 

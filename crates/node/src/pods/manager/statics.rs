@@ -47,7 +47,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             .collect();
         for (pod_ref, pod) in due {
             let source = Source::File(self.statics.follow(&pod_ref));
-            self.start_worker(pod_ref, pod, source, None);
+            let admission = self.static_admission(&pod);
+            self.start_worker(pod_ref, pod, source, admission);
         }
         self.remove_orphaned_mirrors();
     }
