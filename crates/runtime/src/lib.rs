@@ -27,5 +27,7 @@ pub use exec::{
 };
 pub use runtime::*;
 pub use spec::*;
-pub use tree_usage::{Extent, TREE_ENTRIES_MAX, TreeUsage, measure_tree};
+pub use tree_usage::{
+    Extent, TREE_ENTRIES_LONG, TREE_ENTRIES_MAX, TreeUsage, measure_tree, walk_tree,
+};
 pub use usage::*;

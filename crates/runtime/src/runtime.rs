@@ -127,10 +127,12 @@ pub trait Runtime: Send + Sync + 'static {
     /// and no walk through a disk.
     fn usage(&self) -> impl Future<Output = Result<RuntimeUsage, RuntimeError>> + Send;
 
-    /// What a container has written to its root file system: a walk through it, bounded. `None` when it is not there.
+    /// What a container has written to its root file system: a walk through it, through so many entries at most. `None` when it is
+    /// not there.
     fn layer_usage(
         &self,
         key: &ContainerKey,
+        entries_max: u64,
     ) -> impl Future<Output = Result<Option<LayerUsage>, RuntimeError>> + Send;
 
     /// The next event, in order per sandbox. Cancel-safe. An event is given once per agent process; after a restart of the

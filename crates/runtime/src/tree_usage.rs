@@ -5,14 +5,20 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-/// Files and folders that are looked at in one tree. A million take a core about two seconds.
+use crate::blocking;
+
+/// Files and folders that are looked at in one tree while somebody waits. A million take a core about two seconds.
 pub const TREE_ENTRIES_MAX: u64 = 1_000_000;
+/// The same when nobody waits: more than a pod fills a disk with.
+pub const TREE_ENTRIES_LONG: u64 = 200_000_000;
+/// Files with several names that are remembered; of further ones each name counts as a file.
+const LINKED_MAX: usize = 2_000_000;
 /// Folders that are held open in one walk to reach deeper than a path is long: each lets one go as deep again.
 const OPEN_FOLDERS_MAX: usize = 64;
 /// Bytes of a path beneath an open folder; the kernel takes 4096.
@@ -66,6 +72,23 @@ impl std::ops::Add for TreeUsage {
 /// When `path` or the way to it is a link, or something in it cannot be looked at.
 pub fn measure_tree(path: &Path, entries_max: u64) -> io::Result<TreeUsage> {
     measure(path, Limits { entries: entries_max, pending_bytes: PENDING_BYTES_MAX })
+}
+
+/// As [`measure_tree`], while other tasks go on. Neither they nor the end of the process wait for a long walk.
+///
+/// # Errors
+/// As [`measure_tree`].
+pub async fn walk_tree(path: PathBuf, entries_max: u64) -> io::Result<TreeUsage> {
+    if entries_max <= TREE_ENTRIES_MAX {
+        return blocking::run(move || measure_tree(&path, entries_max)).await;
+    }
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let walk = move || {
+        // an error means that nobody asks any more
+        let _told = tell.send(measure_tree(&path, entries_max));
+    };
+    std::thread::Builder::new().name("walk".to_owned()).spawn(walk)?;
+    told.await.map_err(io::Error::other)?
 }
 
 /// What a walk may cost.
@@ -156,8 +179,13 @@ impl Walk {
 
     fn count(&mut self, found: &Stat) {
         let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-        if !is_folder && found.st_nlink > 1 && !self.linked.insert(found.st_ino) {
-            return;
+        if !is_folder && found.st_nlink > 1 {
+            if self.linked.contains(&found.st_ino) {
+                return;
+            }
+            if self.linked.len() < LINKED_MAX {
+                self.linked.insert(found.st_ino);
+            }
         }
         let blocks = u64::try_from(found.st_blocks).unwrap_or(0);
         self.usage.bytes = self.usage.bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));

@@ -524,7 +524,11 @@ impl Runtime for FakeRuntime {
         Ok(RuntimeUsage { machine: usages.machine(now), sandboxes: sandboxes.collect() })
     }
 
-    async fn layer_usage(&self, key: &ContainerKey) -> Result<Option<LayerUsage>, RuntimeError> {
+    async fn layer_usage(
+        &self,
+        key: &ContainerKey,
+        _entries_max: u64,
+    ) -> Result<Option<LayerUsage>, RuntimeError> {
         Ok(Some(self.machine.usages().layer(&key.name.0)))
     }
 

@@ -1,20 +1,14 @@
 //! What pods have written on this node: bounded walks on threads where blocking is no harm, and file systems.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use rekindle_runtime::{Extent, TREE_ENTRIES_MAX, TreeUsage, measure_tree};
+use rekindle_runtime::{Extent, TreeUsage};
 use rekindle_types::Tick;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 use super::snapshot::{FileSystemUsage, Medium};
-
-/// Walks through a folder of the agent's; absent is nothing.
-pub(super) async fn walk(path: PathBuf) -> io::Result<TreeUsage> {
-    let walked = tokio::task::spawn_blocking(move || measure_tree(&path, TREE_ENTRIES_MAX)).await;
-    walked.unwrap_or_else(|error| Err(io::Error::other(error)))
-}
 
 /// The file system that `path` lies on.
 pub(crate) fn file_system(path: &Path, now: Tick) -> io::Result<FileSystemUsage> {

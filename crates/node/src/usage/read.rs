@@ -1,6 +1,7 @@
 //! Puts the figures of one node together.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,9 +9,9 @@ use futures::future::BoxFuture;
 use rekindle_net::interface_counters;
 use rekindle_runtime::{
     CgroupUsage, ContainerKey, ContainerUsage as RuntimeContainer, ImageFileSystem, LayerUsage,
-    Runtime, RuntimeError, RuntimeUsage, SandboxUsage, TreeUsage,
+    Runtime, RuntimeError, RuntimeUsage, SandboxUsage, TreeUsage, walk_tree,
 };
-use rekindle_types::{PodUid, Tick};
+use rekindle_types::{PodRef, PodUid, Tick};
 
 use super::files;
 use super::machine;
@@ -137,10 +138,14 @@ impl<R: Runtime> Reader<R> {
     }
 
     async fn image_bytes(&self) -> Option<u64> {
-        let add = async {
-            let images = self.runtime.images().await.map_err(|error| error.chain())?;
-            let bytes = images.iter().map(|image| image.size_bytes).sum();
-            Ok::<_, String>(TreeUsage { bytes, ..TreeUsage::default() })
+        let runtime = self.runtime.clone();
+        let add = move |_| {
+            let runtime = runtime.clone();
+            async move {
+                let images = runtime.images().await.map_err(|error| error.chain())?;
+                let bytes = images.iter().map(|image| image.size_bytes).sum();
+                Ok::<_, String>(TreeUsage { bytes, ..TreeUsage::default() })
+            }
         };
         Some(self.walks.measure("images", add).await?.usage.bytes)
     }
@@ -193,27 +198,46 @@ impl<R: Runtime> Reader<R> {
         let (layer, logs) = match scope {
             Scope::Processes => (None, None),
             Scope::Everything => {
-                let logs = self.dirs.pod(&pod.pod_ref).container_logs(&key.name.0);
-                (self.layer(&key, &id).await, self.walk(logs).await)
+                (self.layer(&key, &id).await, self.logs(&pod.pod_ref, &key.name.0).await)
             }
         };
         ContainerUsage { name: key.name, attempt: key.attempt, id, started_at, cgroup, layer, logs }
     }
 
     async fn layer(&self, key: &ContainerKey, id: &str) -> Option<Measured> {
-        let walk = async {
-            match self.runtime.layer_usage(key).await {
-                Ok(Some(LayerUsage::OnDisk(usage))) => Ok(usage),
-                Ok(Some(LayerUsage::InMemory) | None) => Ok(TreeUsage::default()),
-                Err(error) => Err(error.chain()),
+        let (runtime, key) = (self.runtime.clone(), key.clone());
+        let walk = move |entries_max| {
+            let (runtime, key) = (runtime.clone(), key.clone());
+            async move {
+                match runtime.layer_usage(&key, entries_max).await {
+                    Ok(Some(LayerUsage::OnDisk(usage))) => Ok(usage),
+                    Ok(Some(LayerUsage::InMemory) | None) => Ok(TreeUsage::default()),
+                    Err(error) => Err(error.chain()),
+                }
             }
         };
         self.walks.measure(id, walk).await
     }
 
+    /// What it has written to its log, and to the file at its terminationMessagePath, which may be used as one.
+    async fn logs(&self, pod: &PodRef, container: &str) -> Option<Measured> {
+        let dirs = self.dirs.pod(pod);
+        let (logs, messages) = (dirs.container_logs(container), dirs.termination_logs(container));
+        let name = logs.display().to_string();
+        let walks = move |entries_max| {
+            let (logs, messages) = (logs.clone(), messages.clone());
+            async move {
+                let of_messages = walk_tree(messages, entries_max).await?;
+                Ok::<_, io::Error>(walk_tree(logs, entries_max).await? + of_messages)
+            }
+        };
+        self.walks.measure(&name, walks).await
+    }
+
     async fn walk(&self, folder: PathBuf) -> Option<Measured> {
         let name = folder.display().to_string();
-        self.walks.measure(&name, files::walk(folder)).await
+        let walk = move |entries_max| walk_tree(folder.clone(), entries_max);
+        self.walks.measure(&name, walk).await
     }
 
     async fn volumes(&self, pod: &PodUsage, node_fs: &FileSystemUsage) -> Vec<VolumeUsage> {

@@ -330,9 +330,12 @@ impl Runtime for EmbeddedRuntime {
         blocking(move || usage::all(&shared)).await
     }
 
-    async fn layer_usage(&self, key: &ContainerKey) -> Result<Option<LayerUsage>, RuntimeError> {
-        let (shared, key) = (self.shared.clone(), key.clone());
-        blocking(move || usage::layer(&shared, &key)).await
+    async fn layer_usage(
+        &self,
+        key: &ContainerKey,
+        entries_max: u64,
+    ) -> Result<Option<LayerUsage>, RuntimeError> {
+        usage::layer(&self.shared, key, entries_max).await
     }
 
     async fn next_event(&self) -> RuntimeEvent {

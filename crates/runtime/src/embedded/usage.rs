@@ -8,7 +8,7 @@ use super::sandbox::Sandbox;
 use super::{Shared, unavailable};
 use crate::error::RuntimeError;
 use crate::spec::{ContainerKey, Namespace};
-use crate::tree_usage::{TREE_ENTRIES_MAX, measure_tree};
+use crate::tree_usage::walk_tree;
 use crate::usage::{ContainerUsage, LayerUsage, RuntimeUsage, SandboxUsage};
 
 const OPERATION: &str = "read what runs uses";
@@ -57,9 +57,10 @@ fn started_at(phase: &Phase) -> Option<Tick> {
 }
 
 /// A container's writable layer.
-pub(crate) fn layer(
+pub(crate) async fn layer(
     shared: &Shared,
     key: &ContainerKey,
+    entries_max: u64,
 ) -> Result<Option<LayerUsage>, RuntimeError> {
     let Some(sandbox) = shared.find(&key.sandbox) else { return Ok(None) };
     let root = sandbox.container(&slot(key), |container| container.record.root.clone());
@@ -68,7 +69,7 @@ pub(crate) fn layer(
         Some(None) => Ok(Some(LayerUsage::InMemory)),
         Some(Some(name)) => {
             let upper = sandbox.roots.dir().join(name).join("upper");
-            let usage = measure_tree(&upper, TREE_ENTRIES_MAX);
+            let usage = walk_tree(upper, entries_max).await;
             let usage = usage.map_err(|source| RuntimeError::Container {
                 key: key.clone(),
                 operation: "measure what was written in",
