@@ -27,8 +27,8 @@ use crate::pods::Recorder;
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// More files are refused, in the order of their names.
 const FILES_MAX: usize = 500;
-/// How long after the folder could not be looked at, or the API gave no answer, the next try is; the kubelet's
-/// `fileCheckFrequency`.
+/// How long after the folder could not be looked at, or the API gave no answer, the next try is, and how often files are read again
+/// that no watch of the folder tells of; the kubelet's `fileCheckFrequency`.
 const RETRY: Duration = Duration::from_secs(20);
 /// The same while the API has not answered yet at all.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
@@ -53,6 +53,7 @@ pub(crate) struct Folder {
     client: Client,
     recorder: Recorder,
     files: BTreeMap<PathBuf, FileState>,
+    links: Links,
     /// What was told of the folder itself last.
     trouble: Option<String>,
     listings: mpsc::Sender<Listing>,
@@ -77,8 +78,20 @@ enum Judgement {
     Given,
 }
 
-/// What one file of the folder holds.
-type Found = BTreeMap<PathBuf, Result<String, StaticPodError>>;
+/// Whether links are among the files: what they lead to changes elsewhere, where nobody watches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Links {
+    #[default]
+    None,
+    Some,
+}
+
+/// What the folder holds.
+#[derive(Debug, Default)]
+struct Found {
+    files: BTreeMap<PathBuf, Result<String, StaticPodError>>,
+    links: Links,
+}
 
 impl Folder {
     /// Follows the folder for this node until the task is aborted, and tells of the pods in it, the first time as soon as the API
@@ -96,6 +109,7 @@ impl Folder {
             client,
             recorder,
             files: BTreeMap::new(),
+            links: Links::None,
             trouble: None,
             listings,
         };
@@ -127,7 +141,12 @@ impl Folder {
             }
             if is_settled && self.trouble.is_none() {
                 retry = FIRST_RETRY;
-                changed(watched).await;
+                match self.links {
+                    Links::None => changed(watched).await,
+                    Links::Some => {
+                        let _changed = tokio::time::timeout(RETRY, changed(watched)).await;
+                    }
+                }
             } else {
                 let _changed = tokio::time::timeout(retry, changed(watched)).await;
                 retry = (retry * 2).min(RETRY);
@@ -146,8 +165,9 @@ impl Folder {
 
     /// Takes in what stands in the folder now.
     async fn take(&mut self, found: Found) {
-        self.files.retain(|file, _| found.contains_key(file));
-        for (file, text) in found {
+        self.links = found.links;
+        self.files.retain(|file, _| found.files.contains_key(file));
+        for (file, text) in found.files {
             let before = self.files.get(&file);
             match text {
                 Ok(text) => {
@@ -300,9 +320,14 @@ fn read_folder(path: &Path) -> io::Result<Found> {
     let folder = std::fs::File::from(folder);
     check_writers(&folder.metadata()?).map_err(io::Error::other)?;
     let mut names = BTreeSet::new();
+    let mut found = Found::default();
     for entry in std::fs::read_dir(path)? {
-        let name = entry?.file_name();
+        let entry = entry?;
+        let name = entry.file_name();
         if !name.as_encoded_bytes().starts_with(b".") {
+            if entry.file_type()?.is_symlink() {
+                found.links = Links::Some;
+            }
             names.insert(name);
         }
     }
@@ -312,16 +337,15 @@ fn read_folder(path: &Path) -> io::Result<Found> {
             names.len()
         )));
     }
-    let mut found = Found::new();
     for name in names {
         let file = path.join(&name);
         match read_file(&folder, &name) {
             Ok(Some(text)) => {
-                found.insert(file, Ok(text));
+                found.files.insert(file, Ok(text));
             }
             Ok(None) => {} // a folder, or gone meanwhile
             Err(error) => {
-                found.insert(file, Err(error));
+                found.files.insert(file, Err(error));
             }
         }
     }

@@ -159,6 +159,26 @@ async fn an_edited_file_is_another_pod_and_a_broken_one_changes_nothing() {
     assert_eq!(world.machine.starts("app"), 2);
 }
 
+/// The kubelet reads its folder every 20 s.
+#[tokio::test(start_paused = true)]
+async fn a_link_is_followed_to_what_it_leads_to_now() {
+    let (world, folder) = world();
+    let elsewhere = world.folder.join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    put(&elsewhere, "web.yaml", &text_of("present"));
+    std::os::unix::fs::symlink(elsewhere.join("web.yaml"), folder.join("web.yaml")).unwrap();
+    let _agent = world.agent().await;
+    world.until_running("web-node-a").await;
+    let before = hash(&mirror(&world).unwrap());
+    let edited = text_of("present")
+        .replace("\"terminationGracePeriodSeconds\":30", "\"terminationGracePeriodSeconds\":5");
+    put(&elsewhere, "web.yaml", &edited);
+    let is_new = |mirror: &Value| hash(mirror) != before;
+    world.api.until("another mirror", |_| mirror(&world).is_some_and(|m| is_new(&m))).await;
+    world.until_running("web-node-a").await;
+    assert_eq!(world.machine.starts("app"), 2);
+}
+
 #[tokio::test]
 async fn a_killed_agent_restarts_no_static_pod() {
     let (world, folder) = world();
