@@ -121,11 +121,11 @@ fn accepted_but_not_enforced_fields_are_warned_about() {
     let engine = Engine::start();
     let output = engine.try_kubectl(
         &["apply", "-f", "-"],
-        "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {runtimeClassName: fast, containers: [{name: c, image: localhost/demo, args: [signal], lifecycle: {preStop: {tcpSocket: {port: 1}}}}]}}",
+        "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {securityContext: {seLinuxOptions: {level: s0}}, containers: [{name: c, image: localhost/demo, args: [signal], lifecycle: {preStop: {tcpSocket: {port: 1}}}}]}}",
     );
     let warnings = text(&output.stderr);
     assert!(output.status.success(), "{warnings}");
-    assert!(warnings.contains("Warning: spec.runtimeClassName"), "{warnings}");
+    assert!(warnings.contains("Warning: spec.securityContext.seLinuxOptions"), "{warnings}");
     let hook = "Warning: spec.containers[0].lifecycle.preStop.tcpSocket";
     assert!(warnings.contains(hook), "{warnings}");
 }

@@ -7,6 +7,7 @@ mod escalation;
 pub(crate) mod namespaces;
 pub(crate) mod node_restriction;
 pub(crate) mod priority;
+pub(crate) mod runtime_classes;
 pub(crate) mod service_accounts;
 pub(crate) mod storage_classes;
 pub(crate) mod tolerations;

@@ -32,6 +32,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     admission::priority::complete_new(call, object.as_mut())?;
     admission::priority::check_default(call, object.as_ref())?;
     admission::storage_classes::complete_new(call, object.as_mut())?;
+    admission::runtime_classes::check_create(call, object.as_ref())?;
     warnings.extend(object.warnings());
     warnings.extend(admission::warnings(call, object.as_ref()));
 

@@ -16,6 +16,7 @@ pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     let mut warnings = of_lists(spec, &field);
     warnings.extend(hidden_files(spec, &field));
     warnings.extend(unsafe_sysctls(spec, &field));
+    warnings.extend(runtime_class(spec, &field));
     let lists = [
         ("containers", spec.containers.as_slice()),
         ("initContainers", items(spec.init_containers.as_ref())),
@@ -69,6 +70,13 @@ fn unsafe_sysctls(spec: &PodSpec, field: &Path) -> Option<String> {
     (!unsafe_ones.is_empty()).then(|| {
         format!("{field}: nodes refuse the pod unless they allow {list} (rekindle up --allowed-unsafe-sysctls)")
     })
+}
+
+/// The API refuses such pods; a template is not looked at as closely, upstream neither.
+fn runtime_class(spec: &PodSpec, field: &Path) -> Option<String> {
+    let class = spec.runtime_class_name.as_ref()?;
+    let field = field.child("runtimeClassName");
+    Some(format!("{field}: pods are refused: RuntimeClass {class:?} not found"))
 }
 
 /// A file that has the path of a token: one hides the other.

@@ -46,7 +46,6 @@ const FIELDS: &[Fields] = &[
             "nodeName",
             "nodeSelector",
             "os",
-            "overhead",
             "preemptionPolicy",
             "priority",
             "priorityClassName",
@@ -65,7 +64,7 @@ const FIELDS: &[Fields] = &[
             "topologySpreadConstraints",
             "volumes",
         ],
-        refused: &[],
+        refused: &["overhead", "runtimeClassName"],
     },
     Fields {
         schema: "Affinity",

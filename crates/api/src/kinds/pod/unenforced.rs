@@ -132,7 +132,6 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| !items(s.resource_claims.as_ref()).is_empty(),
         "no devices are given",
     ),
-    pod("runtimeClassName", |s| s.runtime_class_name.is_some(), "there is one runtime"),
     pod("schedulingGroup", |s| s.scheduling_group.is_some(), "each pod is scheduled by itself"),
     pod(
         "securityContext.appArmorProfile",
