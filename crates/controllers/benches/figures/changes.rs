@@ -1,0 +1,248 @@
+//! What one change of a pod costs: the view takes it in, says what it touches, and all that is decided about it.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_controllers::{Key, NamespacedName, Object, View, Write, affected, reconcile};
+use serde_json::json;
+
+use crate::objects::{self, Member};
+use crate::{NODES, NOW, PODS, REPLICAS, is_wanted, on_processor, resident_kib};
+
+/// Rounds of a measurement.
+const CHANGES: usize = 1000;
+/// Looks until a workload has nothing left to write.
+const LOOKS_MAX: usize = 10;
+
+/// What there is, and whose pods change.
+struct Crowd {
+    what: &'static str,
+    view: View,
+    /// The pods that change, in turns.
+    pods: Vec<NamespacedName>,
+    /// Who looks at least.
+    expected: Vec<Key>,
+}
+
+/// Measures them, and what the view of pods weighs.
+pub(crate) fn measure() {
+    weigh();
+    for (what, crowd) in [
+        ("one change of a ReplicaSet", replicas as fn(&'static str) -> Crowd),
+        ("one change of a DaemonSet", daemons),
+        ("one change of a StatefulSet", members),
+        ("one change beneath a Service", served),
+        ("one change beneath a budget", guarded),
+        ("one change beneath a Service and a budget", served_and_guarded),
+    ] {
+        if is_wanted(what) {
+            crowd(what).measure();
+        }
+    }
+}
+
+/// What the view weighs; first, as memory that was given back would be used again.
+fn weigh() {
+    if is_wanted("view of pods") {
+        let before = resident_kib();
+        let crowd = replicas("view of pods");
+        let mib = (resident_kib() - before) / 1024;
+        println!("{}, {} on {NODES} nodes: {mib} MiB", crowd.what, crowd.pods.len());
+    }
+}
+
+/// Pods of ReplicaSets, and nothing else.
+fn replicas(what: &'static str) -> Crowd {
+    let mut view = nodes();
+    (0..PODS / REPLICAS).for_each(|number| drop(view.apply(objects::replica_set(number).into())));
+    let pods =
+        (0..PODS).map(|number| put(&mut view, &objects::replica(number), number % NODES)).collect();
+    Crowd { what, view, pods, expected: Vec::new() }
+}
+
+/// A DaemonSet with a pod on every node.
+fn daemons(what: &'static str) -> Crowd {
+    let key = Key::DaemonSet(NamespacedName::new("shop", "agent"));
+    let mut view = nodes();
+    view.apply(objects::daemon_set().into());
+    record(&mut view, &key);
+    let hash = revision(&view).labels.unwrap()["controller-revision-hash"].clone();
+    let pods = (0..NODES)
+        .map(|number| {
+            let member = Member {
+                kind: "DaemonSet",
+                owner: "agent".to_owned(),
+                name: format!("agent-{number:04}"),
+                labels: json!({"app": "agent", "controller-revision-hash": hash}),
+            };
+            put(&mut view, &member, number)
+        })
+        .collect();
+    settle(&mut view, &key);
+    Crowd { what, view, pods, expected: vec![key] }
+}
+
+/// A StatefulSet of as many pods as there are nodes.
+fn members(what: &'static str) -> Crowd {
+    let key = Key::StatefulSet(NamespacedName::new("shop", "db"));
+    let mut view = nodes();
+    view.apply(objects::stateful_set(NODES).into());
+    record(&mut view, &key);
+    let revision = revision(&view).name.unwrap();
+    let pods = (0..NODES)
+        .map(|number| {
+            let name = format!("db-{number}");
+            let labels = json!({"app": "db", "controller-revision-hash": revision,
+                "statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": number.to_string()});
+            let member = Member { kind: "StatefulSet", owner: "db".to_owned(), name, labels };
+            put(&mut view, &member, number)
+        })
+        .collect();
+    settle(&mut view, &key);
+    Crowd { what, view, pods, expected: vec![key] }
+}
+
+/// A ReplicaSet's pods with a Service that leads to them, among others that have one.
+fn served(what: &'static str) -> Crowd {
+    covered(what, |view, app, name| {
+        view.apply(objects::service(app).into());
+        vec![Key::EndpointSlices(name.clone()), Key::Endpoints(name.clone())]
+    })
+}
+
+/// The same with a budget that covers them.
+fn guarded(what: &'static str) -> Crowd {
+    covered(what, |view, app, name| {
+        view.apply(objects::budget(app).into());
+        vec![Key::Disruption(name.clone())]
+    })
+}
+
+fn served_and_guarded(what: &'static str) -> Crowd {
+    covered(what, |view, app, name| {
+        view.apply(objects::service(app).into());
+        view.apply(objects::budget(app).into());
+        let slices = Key::EndpointSlices(name.clone());
+        vec![slices, Key::Endpoints(name.clone()), Key::Disruption(name.clone())]
+    })
+}
+
+/// What changes are pods of the last of the ReplicaSets, each of which is given the same; the keys are of those who look at it.
+fn covered(
+    what: &'static str,
+    cover: impl Fn(&mut View, &str, &NamespacedName) -> Vec<Key>,
+) -> Crowd {
+    let Crowd { mut view, pods, .. } = replicas(what);
+    let mut expected = Vec::new();
+    for number in 0..PODS / REPLICAS {
+        let app = format!("web-{number}");
+        expected = cover(&mut view, &app, &NamespacedName::new("shop", app.as_str()));
+        expected.iter().for_each(|key| settle(&mut view, key));
+    }
+    let last = format!("web-{}-", PODS / REPLICAS - 1);
+    let pods = pods.into_iter().filter(|pod| pod.name.starts_with(&last)).collect();
+    Crowd { what, view, pods, expected }
+}
+
+fn nodes() -> View {
+    let mut view = View::new();
+    (0..NODES).for_each(|number| drop(view.apply(objects::node(number).into())));
+    view
+}
+
+fn put(view: &mut View, member: &Member, node: usize) -> NamespacedName {
+    let pod = objects::typed(member, Some(node));
+    let name = NamespacedName::of(&pod.metadata);
+    view.apply(pod.into());
+    name
+}
+
+/// Has a workload record its template.
+fn record(view: &mut View, key: &Key) {
+    carry_out(view, key, 1);
+}
+
+/// The only revision that there is.
+fn revision(view: &View) -> ObjectMeta {
+    let mut all = view.of_kind(rekindle_controllers::Kind::ControllerRevision);
+    all.next().unwrap().1.meta().clone()
+}
+
+/// Carries out what a key wants written, until it wants nothing.
+fn settle(view: &mut View, key: &Key) {
+    for look in 2..LOOKS_MAX {
+        if !carry_out(view, key, look) {
+            return;
+        }
+    }
+    panic!("{key} does not come to an end");
+}
+
+fn carry_out(view: &mut View, key: &Key, look: usize) -> bool {
+    let plan = reconcile(view, key, NOW);
+    for step in plan.batches.iter().flatten() {
+        match &step.write {
+            Write::Create(object) | Write::Update(object) | Write::UpdateStatus(object) => {
+                view.apply(stored(object, look));
+            }
+            other => panic!("{key}: {other:?}"),
+        }
+    }
+    !plan.batches.is_empty()
+}
+
+/// The object as the server has it.
+fn stored(object: &Object, version: usize) -> Object {
+    macro_rules! marked {
+        ($($kind:ident),*) => {
+            match object {
+                $(Object::$kind(object) => {
+                    let mut object = object.as_ref().clone();
+                    let meta = &mut object.metadata;
+                    let uid = format!("{}-{}", stringify!($kind), meta.name.as_deref().unwrap());
+                    meta.uid.get_or_insert(uid);
+                    meta.resource_version = Some(version.to_string());
+                    Object::from(object)
+                })*
+                other => panic!("{other:?}"),
+            }
+        };
+    }
+    marked!(
+        ControllerRevision,
+        DaemonSet,
+        StatefulSet,
+        EndpointSlice,
+        Endpoints,
+        PodDisruptionBudget
+    )
+}
+
+impl Crowd {
+    fn measure(mut self) {
+        let total: Duration = (0..CHANGES).map(|round| self.change(round)).sum();
+        let each = total.as_micros() / u128::try_from(CHANGES).unwrap();
+        let count = self.view.of_kind(rekindle_controllers::Kind::Pod).count();
+        println!("{} among {count} pods: {each} µs (mean of {CHANGES})", self.what);
+    }
+
+    /// A pod is not ready any more, or ready again.
+    fn change(&mut self, round: usize) -> Duration {
+        let name = &self.pods[round % self.pods.len()];
+        let mut changed = self.view.pod(name).unwrap().as_ref().clone();
+        changed.metadata.resource_version = Some((round + 10).to_string());
+        let ready = &mut changed.status.as_mut().unwrap().conditions.as_mut().unwrap()[0];
+        ready.status = if ready.status == "True" { "False" } else { "True" }.to_owned();
+        let object = Object::from(changed);
+        let begun = on_processor();
+        let change = self.view.apply(object).unwrap();
+        let keys = affected(&self.view, &change);
+        for key in &keys {
+            std::hint::black_box(reconcile(&self.view, key, NOW));
+        }
+        let time = on_processor() - begun;
+        assert!(!keys.is_empty(), "somebody looks");
+        self.expected.iter().for_each(|key| assert!(keys.contains(key), "{key}"));
+        time
+    }
+}
