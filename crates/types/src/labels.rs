@@ -10,6 +10,9 @@ pub type Labels = BTreeMap<String, String>;
 /// The label by which a node is chosen. Source: the API reference, well-known labels.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
+/// The label of a node that says in which zone it is. Source: the same.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+
 /// The labels that every node has. The architecture is spelt as in names of images: `amd64`.
 pub fn of_every_node(name: &str, architecture: &str) -> Labels {
     let labels = [

@@ -1,7 +1,8 @@
 //! Pods that look the same to a label selector: those of one namespace with the same labels. A selector is tried once for all of
-//! them.
+//! them, and only on those that have the rarest of the labels it asks for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::labels::Labels;
@@ -9,9 +10,20 @@ use rekindle_types::labels::Labels;
 use super::Shift;
 use crate::pods;
 
-/// All crowds, by namespace and labels.
+/// All crowds, by namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Crowds(BTreeMap<String, BTreeMap<Labels, Crowd>>);
+pub(crate) struct Crowds(BTreeMap<String, Namespace>);
+
+/// The crowds of one namespace.
+#[derive(Clone, Debug, Default)]
+struct Namespace {
+    /// By a number that each has, in the order in which they came.
+    crowds: BTreeMap<u64, (Arc<Labels>, Crowd)>,
+    numbers: BTreeMap<Arc<Labels>, u64>,
+    /// The numbers of those that have a label, by its key and its value, in ascending order.
+    by_label: BTreeMap<String, BTreeMap<String, Vec<u64>>>,
+    next: u64,
+}
 
 /// Where the pods of one crowd are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,35 +40,46 @@ pub(crate) struct Count {
 
 impl Crowds {
     pub(super) fn shift(&mut self, pod: &Pod, node: &str, shift: Shift) {
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let labels = pod.metadata.labels.clone().unwrap_or_default();
-        let crowds = match self.0.get_mut(namespace) {
-            Some(crowds) => crowds,
-            None => self.0.entry(namespace.to_owned()).or_default(),
+        static NONE: Labels = Labels::new();
+        let name = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let labels = pod.metadata.labels.as_ref().unwrap_or(&NONE);
+        let namespace = match self.0.get_mut(name) {
+            Some(namespace) => namespace,
+            None => self.0.entry(name.to_owned()).or_default(),
         };
-        let crowd = crowds.entry(labels.clone()).or_default();
-        let count = match crowd.0.get_mut(node) {
-            Some(count) => count,
-            None => crowd.0.entry(node.to_owned()).or_default(),
-        };
-        count.all += shift.sign();
-        if pods::is_active(pod) {
-            count.active += shift.sign();
-        }
-        if *count == Count::default() {
-            crowd.0.remove(node);
-            if crowd.0.is_empty() {
-                crowds.remove(&labels);
-            }
-            if crowds.is_empty() {
-                self.0.remove(namespace);
+        let number = namespace.number_of(labels);
+        let Some((_, crowd)) = namespace.crowds.get_mut(&number) else { return };
+        crowd.shift(node, shift.sign(), pods::is_active(pod));
+        if crowd.0.is_empty() {
+            namespace.remove(number);
+            if namespace.crowds.is_empty() {
+                self.0.remove(name);
             }
         }
     }
 
     /// The crowds of a namespace, with their labels.
     pub(crate) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Labels, &Crowd)> {
-        self.0.get(namespace).into_iter().flatten()
+        self.0.get(namespace).into_iter().flat_map(Namespace::all)
+    }
+
+    /// Those of them that may have all of these labels: each that has the rarest of them, or each that there is when none is asked
+    /// for.
+    pub(crate) fn with_labels<'a>(
+        &'a self,
+        namespace: &str,
+        wanted: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> impl Iterator<Item = (&'a Labels, &'a Crowd)> {
+        let namespace = self.0.get(namespace);
+        let having = |(key, value): (&str, &str)| {
+            let numbers = namespace.and_then(|there| there.by_label.get(key)?.get(value));
+            numbers.map_or(&[][..], Vec::as_slice)
+        };
+        let rarest = wanted.map(having).min_by_key(|numbers| numbers.len());
+        let all = namespace.filter(|_| rarest.is_none()).into_iter().flat_map(Namespace::all);
+        let numbers = rarest.unwrap_or_default().iter();
+        let some = numbers.filter_map(move |number| namespace?.crowds.get(number));
+        all.chain(some.map(|(labels, crowd)| (labels.as_ref(), crowd)))
     }
 
     /// The namespaces that have any.
@@ -65,8 +88,86 @@ impl Crowds {
     }
 }
 
+impl Namespace {
+    fn all(&self) -> impl Iterator<Item = (&Labels, &Crowd)> {
+        self.crowds.values().map(|(labels, crowd)| (labels.as_ref(), crowd))
+    }
+
+    /// The number of the crowd with these labels, a new one if there is none.
+    fn number_of(&mut self, labels: &Labels) -> u64 {
+        if let Some(number) = self.numbers.get(labels) {
+            return *number;
+        }
+        let number = self.next;
+        self.next += 1;
+        let labels = Arc::new(labels.clone());
+        for (key, value) in labels.as_ref() {
+            let values = self.by_label.entry(key.clone()).or_default();
+            values.entry(value.clone()).or_default().push(number); // the greatest so far
+        }
+        self.numbers.insert(labels.clone(), number);
+        self.crowds.insert(number, (labels, Crowd::default()));
+        number
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some((labels, _)) = self.crowds.remove(&number) else { return };
+        self.numbers.remove(&labels);
+        for (key, value) in labels.as_ref() {
+            let Some(values) = self.by_label.get_mut(key) else { continue };
+            let Some(numbers) = values.get_mut(value) else { continue };
+            if let Ok(place) = numbers.binary_search(&number) {
+                numbers.remove(place);
+            }
+            if numbers.is_empty() {
+                values.remove(value);
+            }
+            if values.is_empty() {
+                self.by_label.remove(key);
+            }
+        }
+    }
+
+    fn by_labels(&self) -> BTreeMap<&Labels, &Crowd> {
+        self.all().collect()
+    }
+
+    /// What is found by each label; nothing where a number is of no crowd.
+    fn found(&self) -> BTreeSet<(&str, &str, Option<&Labels>)> {
+        let mut found = BTreeSet::new();
+        for (key, values) in &self.by_label {
+            for (value, numbers) in values {
+                for number in numbers {
+                    let labels = self.crowds.get(number).map(|(labels, _)| labels.as_ref());
+                    found.insert((key.as_str(), value.as_str(), labels));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Numbers do not count: they tell only in which order the crowds came.
+impl PartialEq for Namespace {
+    fn eq(&self, other: &Self) -> bool {
+        self.by_labels() == other.by_labels() && self.found() == other.found()
+    }
+}
+
 impl Crowd {
-    /// How many are on which node.
+    fn shift(&mut self, node: &str, sign: i64, is_active: bool) {
+        let count = match self.0.get_mut(node) {
+            Some(count) => count,
+            None => self.0.entry(node.to_owned()).or_default(),
+        };
+        count.all += sign;
+        count.active += if is_active { sign } else { 0 };
+        if *count == Count::default() {
+            self.0.remove(node);
+        }
+    }
+
+    /// How many are on which node, by its name.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&str, Count)> + Clone {
         self.0.iter().map(|(node, count)| (node.as_str(), *count))
     }

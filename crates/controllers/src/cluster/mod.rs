@@ -31,7 +31,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use crate::{Object, pods};
 pub use attempts::Attempt;
 pub(crate) use attempts::Attempts;
-pub(crate) use crowds::Crowds;
+pub(crate) use crowds::{Crowd, Crowds};
 pub(crate) use images::{Images, OnNodes};
 use machines::Machines;
 pub(crate) use machines::addresses;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use rekindle_types::nodes;
+use rekindle_types::{labels, nodes};
 
 use super::Shift;
 use super::ports::{HostPort, Listener, Ports};
@@ -19,6 +19,8 @@ pub(crate) struct NodeState {
     is_ready: bool,
     is_silent: bool,
     is_open: bool,
+    has_hostname: bool,
+    zone: Option<String>,
     used: Requests,
     /// How many pods have each port.
     ports: BTreeMap<HostPort, usize>,
@@ -32,6 +34,9 @@ impl NodeState {
         let spec = node.spec.as_ref();
         let has_taints = spec.is_some_and(|spec| spec.taints.iter().flatten().next().is_some());
         self.is_open = self.is_ready && !nodes::is_cordoned(node) && !has_taints;
+        let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
+        self.has_hostname = label(labels::HOSTNAME).is_some();
+        self.zone = label(labels::ZONE).cloned();
         self.node = Some(node.clone());
     }
 
@@ -89,6 +94,16 @@ impl NodeState {
     /// True when it keeps nobody away and nobody had better avoid it: it is ready, not cordoned, and has no taints.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
+    }
+
+    /// Whether a label says what its host is called.
+    pub(crate) fn has_hostname(&self) -> bool {
+        self.has_hostname
+    }
+
+    /// The zone that it is in, if a label says so.
+    pub(crate) fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
     }
 
     /// What its pods ask for, all together.

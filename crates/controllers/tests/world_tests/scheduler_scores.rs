@@ -3,7 +3,7 @@
 use rekindle_controllers::{Kind, Object, ObjectId};
 use serde_json::{Value, json};
 
-use crate::build::pod;
+use crate::build::{pod, replica_set};
 use crate::world::{World, id};
 
 fn asks(name: &str, requests: &Value, node: Option<&str>) -> Value {
@@ -42,6 +42,39 @@ fn a_pod_goes_where_it_evens_out_the_use_of_cpu_and_memory() {
         let pod = world.create(asks("comes", &requests, None));
         world.settle();
         assert_eq!(node_of(&world, &pod).as_deref(), Some(expected), "{requests}");
+    }
+}
+
+/// Node `a` is four fifths full, `b` is empty, and each has a label with its name. Pods without an owner go where there is room, all of
+/// them; the third of a ReplicaSet goes beside the others of its own (68 points of room against 2 · 60 of spreading; the second had 2 · 34).
+#[test]
+fn pods_of_a_replica_set_do_not_all_go_to_the_emptiest_node() {
+    for (has_owner, on_a) in [(false, 0), (true, 1)] {
+        let mut world = World::new();
+        for name in ["a", "b"] {
+            world.api.add_node(name, "4", "4Gi", "110");
+            world.api.change(&id(Kind::Node, name), |node| {
+                node["metadata"]["labels"] = json!({HOST: name});
+            });
+        }
+        world.create(asks("busy", &json!({"cpu": "3200m", "memory": "3276Mi"}), Some("a")));
+        world.settle();
+        if has_owner {
+            world.create(replica_set("web", 3));
+        } else {
+            for number in 0..3 {
+                world.create(pod(&format!("web-{number}"), json!({"app": "web"})));
+            }
+        }
+        world.settle();
+        let nodes = world.api.objects.values().filter_map(|object| match object {
+            Object::Pod(pod) if pod.metadata.name.as_deref() != Some("busy") => {
+                pod.spec.as_ref().unwrap().node_name.as_deref()
+            }
+            _ => None,
+        });
+        let (a, b): (Vec<&str>, Vec<&str>) = nodes.partition(|node| *node == "a");
+        assert_eq!((a.len(), b.len()), (on_a, 3 - on_a), "{has_owner}");
     }
 }
 

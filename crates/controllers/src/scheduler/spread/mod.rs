@@ -1,17 +1,25 @@
 //! Topology spread constraints: pods of one kind, evenly over the values of a node label [kube-scheduler,
-//! PodTopologySpread]. `matchLabelKeys` are part of the selectors already: the API puts them there.
+//! PodTopologySpread]. `matchLabelKeys` are part of the selectors already: the API puts them there. Pods that have none are spread by
+//! `defaults`.
 
-use std::collections::BTreeMap;
+mod defaults;
+mod occupants;
+mod points;
+mod selector;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
-use rekindle_types::labels::{self, Labels};
+use rekindle_types::labels::Labels;
 
 use super::affinity::label;
-use super::candidate::{Candidate, SCORE_MAX};
+use super::candidate::Candidate;
 use super::refusal::Refusal;
 use super::{affinity, taints};
 use crate::cluster::Shift;
 use crate::{View, pods};
+use occupants::Occupants;
+use selector::Selector;
 
 /// The constraints of a pod that must hold, with the pods that are there.
 #[derive(Clone)]
@@ -83,8 +91,11 @@ impl<'a> Spread<'a> {
 }
 
 /// How well the nodes serve the constraints that had better hold, 0..=100 each: those with the fewest matching pods best, and
-/// those without the labels worst. Nothing when the pod has no such constraints.
+/// those without the labels worst. Nothing when there are no such constraints.
 pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+    if of_spec(pod).next().is_none() {
+        return defaults::scores(view, pod, candidates);
+    }
     let constraints = of_pod(pod, "ScheduleAnyway");
     if constraints.is_empty() {
         return None;
@@ -92,49 +103,38 @@ pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Op
     let nodes: Vec<&Node> = candidates.iter().map(|candidate| candidate.node.as_ref()).collect();
     let counts = count(view, pod, &constraints);
     let weights: Vec<f64> = constraints.iter().map(|c| weight(c, &constraints, &nodes)).collect();
-    let raw: Vec<Option<f64>> = nodes
-        .iter()
-        .map(|node| {
-            has_all(node, &constraints).then(|| {
-                let parts = constraints.iter().zip(&counts).zip(&weights);
-                let parts = parts.map(|((constraint, counts), weight)| {
-                    let value = label(node, &constraint.topology_key).unwrap_or_default();
-                    let here = counts.get(value).copied().unwrap_or(0);
-                    as_float(here) * weight + f64::from(constraint.max_skew - 1)
-                });
-                parts.sum::<f64>().round()
-            })
+    let all = nodes.iter().map(|node| {
+        has_all(node, &constraints).then(|| {
+            let parts = constraints.iter().zip(&counts).zip(&weights);
+            let parts = parts.map(|((constraint, counts), weight)| {
+                let value = label(node, &constraint.topology_key).unwrap_or_default();
+                let here = counts.get(value).copied().unwrap_or(0);
+                points::points(here, constraint.max_skew, *weight)
+            });
+            parts.sum()
         })
-        .collect();
-    let most = raw.iter().flatten().copied().fold(0.0, f64::max);
-    let least = raw.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    let normal = |score: Option<f64>| match score {
-        None => 0,
-        Some(_) if most == 0.0 => SCORE_MAX,
-        Some(score) => whole(as_float(SCORE_MAX) * (most + least - score) / most),
-    };
-    Some(raw.into_iter().map(normal).collect())
+    });
+    Some(points::normalized(all.collect()))
 }
 
-/// The more domains there are, the more a pod in one of them counts, so that few zones do not drown many hosts.
+/// What a pod in a domain of the constraint counts.
 fn weight(
     constraint: &TopologySpreadConstraint,
     all: &[&TopologySpreadConstraint],
     nodes: &[&Node],
 ) -> f64 {
-    let mut values: Vec<_> = nodes
-        .iter()
-        .filter(|node| has_all(node, all))
-        .filter_map(|node| label(node, &constraint.topology_key))
-        .collect();
-    values.sort_unstable();
-    values.dedup();
-    (as_float(i64::try_from(values.len()).unwrap_or(i64::MAX)) + 2.0).ln()
+    let nodes = nodes.iter().filter(|node| has_all(node, all));
+    let domains: BTreeSet<_> =
+        nodes.filter_map(|node| label(node, &constraint.topology_key)).collect();
+    points::weight(domains.len())
+}
+
+fn of_spec(pod: &Pod) -> impl Iterator<Item = &TopologySpreadConstraint> {
+    pod.spec.iter().flat_map(|spec| spec.topology_spread_constraints.iter().flatten())
 }
 
 fn of_pod<'a>(pod: &'a Pod, when_unsatisfiable: &str) -> Vec<&'a TopologySpreadConstraint> {
-    let constraints = pod.spec.iter().flat_map(|spec| &spec.topology_spread_constraints);
-    constraints.flatten().filter(|c| c.when_unsatisfiable == when_unsatisfiable).collect()
+    of_spec(pod).filter(|c| c.when_unsatisfiable == when_unsatisfiable).collect()
 }
 
 /// The least of the counts. A domain that there ought to be and that is not there has none.
@@ -149,45 +149,23 @@ fn least(constraint: &TopologySpreadConstraint, counts: &BTreeMap<&str, i64>) ->
 fn count<'a>(
     view: &'a View,
     pod: &Pod,
-    constraints: &[&TopologySpreadConstraint],
+    constraints: &[&'a TopologySpreadConstraint],
 ) -> Vec<BTreeMap<&'a str, i64>> {
-    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let itself = view.pod_by_uid(uid).filter(|pod| pods::is_active(pod));
     let counted = constraints.iter().map(|constraint| {
-        let mut on_nodes = matching(view, pod, constraint);
-        if let Some(itself) = itself
-            && selects(constraint, itself.metadata.labels.as_ref())
-            && let Some(count) = pods::node(itself).and_then(|node| on_nodes.get_mut(node))
-        {
-            *count -= 1;
-        }
+        let selector = Selector::of(constraint);
+        let occupants = selector.map(|selector| Occupants::of(view, pod, &selector));
+        let occupants = occupants.unwrap_or_default();
+        let nodes = view.cluster().nodes();
+        let on_nodes = occupants.along(view.cluster().nodes().map(|(name, ..)| name));
         let mut counts = BTreeMap::new();
-        for (name, node, _) in view.cluster().nodes() {
+        for ((_, node, _), pods) in nodes.zip(on_nodes) {
             if let Some(value) = domain(pod, node, constraint, constraints) {
-                *counts.entry(value).or_insert(0) += on_nodes.get(name).copied().unwrap_or(0);
+                *counts.entry(value).or_insert(0) += pods;
             }
         }
         counts
     });
     counted.collect()
-}
-
-/// How many pods that a constraint means are on each node.
-fn matching<'a>(
-    view: &'a View,
-    pod: &Pod,
-    constraint: &TopologySpreadConstraint,
-) -> BTreeMap<&'a str, i64> {
-    let mut on_nodes = BTreeMap::new();
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    for (labels, crowd) in view.cluster().crowds().of_namespace(namespace) {
-        if selects(constraint, Some(labels)) {
-            for (node, count) in crowd.places() {
-                *on_nodes.entry(node).or_insert(0) += count.active;
-            }
-        }
-    }
-    on_nodes
 }
 
 /// The domain that the node belongs to, if it counts: it has the labels of all constraints, and the policies do not leave
@@ -210,18 +188,6 @@ fn has_all(node: &Node, constraints: &[&TopologySpreadConstraint]) -> bool {
     constraints.iter().all(|constraint| label(node, &constraint.topology_key).is_some())
 }
 
-/// A constraint without a selector counts no pods (API reference).
 fn selects(constraint: &TopologySpreadConstraint, labels: Option<&Labels>) -> bool {
-    let selector = constraint.label_selector.as_ref();
-    selector.is_some_and(|selector| labels::matches(selector, labels))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of pods and domains are far below 2^52")]
-fn as_float(count: i64) -> f64 {
-    count as f64
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a score is 0..=100 by construction")]
-fn whole(score: f64) -> i64 {
-    score as i64
+    Selector::of(constraint).is_some_and(|selector| selector.matches(labels))
 }
