@@ -80,6 +80,14 @@ impl Amounts {
         }
     }
 
+    /// Takes the other's amounts of what it does not name itself.
+    fn fill(mut self, other: &Self) -> Self {
+        for (name, amount) in &other.0 {
+            self.0.entry(name.clone()).or_insert(*amount);
+        }
+        self
+    }
+
     /// Takes the other's amounts in place of its own, where the other names them.
     fn replace_by(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
@@ -124,7 +132,11 @@ pub fn sum_over_containers(spec: &PodSpec, of: impl Fn(&Container) -> Amounts) -
 
 /// What the spec asks for.
 pub fn pod_requests(spec: &PodSpec) -> Amounts {
-    let of_container = |container: &Container| requests(container.resources.as_ref());
+    spec_requests(spec, &Amounts::default())
+}
+
+fn spec_requests(spec: &PodSpec, unsaid: &Amounts) -> Amounts {
+    let of_container = |container: &Container| requests(container.resources.as_ref()).fill(unsaid);
     let mut total = sum_over_containers(spec, of_container);
     total.replace_by(&requests(spec.resources.as_ref()));
     total.add(&Amounts::read(spec.overhead.as_ref()));
@@ -134,9 +146,14 @@ pub fn pod_requests(spec: &PodSpec) -> Amounts {
 /// What a pod takes up: the largest of what its spec asks for, what its node has granted, and what is in force. A spec that its
 /// node can never grant does not count.
 pub fn pod_usage(pod: &Pod) -> Amounts {
+    pod_usage_with(pod, &Amounts::default())
+}
+
+/// The same, where each container that does not say how much of something it asks for counts with what is given for that.
+pub fn pod_usage_with(pod: &Pod, unsaid: &Amounts) -> Amounts {
     let Some(spec) = &pod.spec else { return Amounts::default() };
     let Some(status) = pod.status.as_ref().filter(|status| tells_of_resources(status)) else {
-        return pod_requests(spec);
+        return spec_requests(spec, unsaid);
     };
     let is_infeasible = resize_pending_reason(status) == Some(INFEASIBLE);
     let granted = |container: &Container| {
@@ -154,10 +171,11 @@ pub fn pod_usage(pod: &Pod) -> Amounts {
             None => granted(container),
         }
     };
-    let mut total = sum_over_containers(spec, granted);
-    total.raise_to(&sum_over_containers(spec, in_force));
+    let mut total = sum_over_containers(spec, |container| granted(container).fill(unsaid));
+    total.raise_to(&sum_over_containers(spec, |container| in_force(container).fill(unsaid)));
     if !is_infeasible {
-        total.raise_to(&sum_over_containers(spec, |c| requests(c.resources.as_ref())));
+        let wanted = |container: &Container| requests(container.resources.as_ref()).fill(unsaid);
+        total.raise_to(&sum_over_containers(spec, wanted));
     }
     total.replace_by(&pod_level_usage(spec, status, is_infeasible));
     total.add(&Amounts::read(spec.overhead.as_ref()));

@@ -38,7 +38,7 @@ pub(crate) use machines::addresses;
 pub(crate) use node_state::{NodeState, is_ready, is_silent};
 pub(crate) use opinions::Opinions;
 pub(crate) use ports::Ports;
-pub use requests::Requests;
+pub use requests::{Nonzero, Requests};
 
 /// The index.
 #[derive(Clone, Debug, Default, PartialEq)]

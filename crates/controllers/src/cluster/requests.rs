@@ -1,9 +1,19 @@
 //! What a pod asks of a node, in the scheduler's numbers; how it is summed up is in `rekindle_types::resources`.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use rekindle_types::resources::{self, Amounts};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use rekindle_types::resources::{self, Amounts, ResourceList};
+
+/// What a container counts for that does not say how much it asks for, when nodes are compared [kube-scheduler,
+/// `DefaultMilliCPURequest` and `DefaultMemoryRequest`].
+static UNSAID: LazyLock<Amounts> = LazyLock::new(|| {
+    let amounts = [("cpu", "100m"), ("memory", "200Mi")];
+    let list = amounts.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
+    Amounts::read(Some(&ResourceList::from(list)))
+});
 
 /// Amounts of what nodes have. Each that is read is within 64 bits, which their sums need not be: what many pods ask for together can
 /// be taken away again, pod by pod, whatever each of them wants.
@@ -19,12 +29,31 @@ pub struct Requests {
     pub pods: i128,
     /// Extended resources and huge pages, by name.
     pub others: BTreeMap<String, i128>,
+    /// What counts when nodes are compared by what is free.
+    pub nonzero: Nonzero,
+}
+
+/// CPU and memory that pods ask for, where a container that does not say how much counts with a little [kube-scheduler,
+/// `GetNonzeroRequests`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nonzero {
+    /// CPU in millicores.
+    pub cpu_millis: i128,
+    /// Memory in bytes.
+    pub memory_bytes: i128,
 }
 
 impl Requests {
     /// What one pod asks for, or has: while its resources are being changed in place, the larger of both (KEP-1287).
     pub fn of(pod: &Pod) -> Self {
-        Self { pods: 1, ..Self::of_amounts(&resources::pod_usage(pod)) }
+        let asked = Self::of_amounts(&resources::pod_usage(pod));
+        let nonzero = if says_all(pod) {
+            Nonzero { cpu_millis: asked.cpu_millis, memory_bytes: asked.memory_bytes }
+        } else {
+            let counted = Self::of_amounts(&resources::pod_usage_with(pod, &UNSAID));
+            Nonzero { cpu_millis: counted.cpu_millis, memory_bytes: counted.memory_bytes }
+        };
+        Self { pods: 1, nonzero, ..asked }
     }
 
     /// What a node can give: `status.allocatable`, or `status.capacity` where that is absent.
@@ -55,6 +84,8 @@ impl Requests {
         self.memory_bytes += other.memory_bytes;
         self.storage_bytes += other.storage_bytes;
         self.pods += other.pods;
+        self.nonzero.cpu_millis += other.nonzero.cpu_millis;
+        self.nonzero.memory_bytes += other.nonzero.memory_bytes;
         for (name, amount) in &other.others {
             *self.others.entry(name.clone()).or_default() += amount;
         }
@@ -66,6 +97,8 @@ impl Requests {
         self.memory_bytes -= other.memory_bytes;
         self.storage_bytes -= other.storage_bytes;
         self.pods -= other.pods;
+        self.nonzero.cpu_millis -= other.nonzero.cpu_millis;
+        self.nonzero.memory_bytes -= other.nonzero.memory_bytes;
         for (name, amount) in &other.others {
             *self.others.entry(name.clone()).or_default() -= amount;
         }
@@ -78,12 +111,39 @@ impl Requests {
     }
 }
 
+/// True when each container says how much CPU and memory it asks for, wherever something is said of it. So it is for most pods, which are
+/// summed up once then.
+fn says_all(pod: &Pod) -> bool {
+    let says = |list: &ResourceList| list.contains_key("cpu") && list.contains_key("memory");
+    let wants = |container: &Container| {
+        let resources = container.resources.as_ref();
+        resources.and_then(|resources| resources.requests.as_ref()).is_some_and(says)
+    };
+    let is_told = |status: &ContainerStatus| {
+        let in_force = status.resources.as_ref().and_then(|own| own.requests.as_ref());
+        status.allocated_resources.as_ref().is_none_or(says) && in_force.is_none_or(says)
+    };
+    let spec = pod.spec.as_ref();
+    let mut containers = spec
+        .into_iter()
+        .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    let status = pod.status.as_ref();
+    let mut statuses = status.into_iter().flat_map(|status| {
+        let lists = [&status.container_statuses, &status.init_container_statuses];
+        lists.into_iter().flatten().flatten()
+    });
+    containers.all(wants)
+        && statuses.all(is_told)
+        && status.and_then(resources::resize_pending_reason) != Some(resources::INFEASIBLE)
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
     use proptest::prelude::*;
     use rekindle_types::resources::ResourceList as List;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -128,6 +188,55 @@ mod tests {
             assert_eq!(Requests::of(&pod).pods, 1);
         }
     }
+
+    #[test]
+    fn a_container_that_does_not_say_counts_with_a_little() {
+        let container = |requests: Value| json!({"name": "c", "resources": {"requests": requests}});
+        let (said, silent) =
+            (container(json!({"cpu": "1", "memory": "1Gi"})), container(json!({})));
+        let sidecar = json!({"name": "s", "restartPolicy": "Always"});
+        let granted = json!([{"name": "c", "allocatedResources": {"cpu": "1"},
+            "image": "", "imageID": "", "ready": true, "restartCount": 0}]);
+        // (spec, statuses of containers, millicores, MiB)
+        for (spec, statuses, cpu, memory) in [
+            (json!({"containers": [said]}), json!([]), 1000, 1024),
+            (json!({"containers": [silent]}), json!([]), 100, 200),
+            (json!({"containers": [silent, silent]}), json!([]), 200, 400),
+            (json!({"containers": [said, silent]}), json!([]), 1100, 1224),
+            (json!({"containers": [container(json!({"cpu": "0"}))]}), json!([]), 0, 200),
+            (json!({"containers": [container(json!({"memory": "7Mi"}))]}), json!([]), 100, 7),
+            (json!({"containers": [said], "initContainers": [silent]}), json!([]), 1000, 1024),
+            (json!({"containers": [silent], "initContainers": [said]}), json!([]), 1000, 1024),
+            (json!({"containers": [silent], "initContainers": [sidecar]}), json!([]), 200, 400),
+            (json!({"containers": [silent], "overhead": {"cpu": "10m"}}), json!([]), 110, 200),
+            (
+                json!({"containers": [silent], "resources": {"requests": {"cpu": "2"}}}),
+                json!([]),
+                2000,
+                200,
+            ),
+            (
+                json!({"containers": [container(json!({"cpu": "1", "memory": "7Mi"}))]}),
+                granted,
+                1000,
+                200,
+            ),
+        ] {
+            let pod =
+                json!({"metadata": {}, "spec": spec, "status": {"containerStatuses": statuses}});
+            let requests = Requests::of(&serde_json::from_value(pod).unwrap());
+            let expected = Nonzero { cpu_millis: cpu, memory_bytes: memory << 20 };
+            assert_eq!(requests.nonzero, expected, "{spec} {statuses}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_asked_for() {
+        let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "c"}]}});
+        let requests = Requests::of(&serde_json::from_value(pod).unwrap());
+        assert_eq!((requests.cpu_millis, requests.memory_bytes), (0, 0));
+    }
+
     fn amounts() -> impl Strategy<Value = Requests> {
         let amount = || prop_oneof![Just(0), 1..1000_i128, Just(i128::from(i64::MAX))];
         (amount(), amount(), amount(), amount()).prop_map(|(cpu, memory, storage, other)| {
@@ -140,6 +249,7 @@ mod tests {
                     .into_iter()
                     .filter(|(_, n)| *n > 0)
                     .collect(),
+                nonzero: Nonzero { cpu_millis: cpu.max(100), memory_bytes: memory.max(200) },
             }
         })
     }

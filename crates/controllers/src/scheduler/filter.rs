@@ -71,19 +71,21 @@ fn in_64_bits(amount: i128) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// How much of CPU and memory stays free, 0..=200, and on equal terms fewer pods: upstream's LeastAllocated.
+/// How much of CPU and memory stays free, 0..=200: upstream's LeastAllocated, for which a container that asks for nothing counts
+/// with a little. On equal terms fewer pods.
 pub(super) fn free_share(state: &NodeState, requests: &Requests) -> i64 {
     let (has, used) = (state.allocatable(), state.used());
     let share = |has: i128, taken: i128, wanted: i128| {
         let (has, free) = (in_64_bits(has), in_64_bits((has - taken - wanted).max(0)));
         if has <= 0 { 0 } else { free.saturating_mul(100) / has }
     };
-    let resources = share(has.cpu_millis, used.cpu_millis, requests.cpu_millis)
-        + share(has.memory_bytes, used.memory_bytes, requests.memory_bytes);
+    let (there, wanted) = (&used.nonzero, &requests.nonzero);
+    let resources = share(has.cpu_millis, there.cpu_millis, wanted.cpu_millis)
+        + share(has.memory_bytes, there.memory_bytes, wanted.memory_bytes);
     resources * 1000 + share(has.pods, used.pods, requests.pods)
 }
 
-/// How much more even the use of CPU and memory gets by the pod, 0..=100; 0 for all nodes when it asks for neither
+/// How much more even the use of CPU and memory gets by the pod, 0..=100, by what is really asked for; 0 for all nodes when it asks for neither
 /// [kube-scheduler, NodeResourcesBalancedAllocation, since 1.36 by the difference that the pod makes].
 pub(super) fn balance(state: &NodeState, requests: &Requests) -> i64 {
     let (wanted, has, used) = (requests, state.allocatable(), state.used());

@@ -36,13 +36,30 @@ fn a_pod_goes_where_it_evens_out_the_use_of_cpu_and_memory() {
         for name in ["a", "b"] {
             world.api.add_node(name, "4", "4Gi", "110");
         }
-        world.create(asks("busy", &json!({"cpu": "2"}), Some("a")));
-        world.create(asks("large", &json!({"memory": "2Gi"}), Some("b")));
+        world.create(asks("busy", &json!({"cpu": "2", "memory": "0"}), Some("a")));
+        world.create(asks("large", &json!({"cpu": "0", "memory": "2Gi"}), Some("b")));
         world.settle();
         let pod = world.create(asks("comes", &requests, None));
         world.settle();
         assert_eq!(node_of(&world, &pod).as_deref(), Some(expected), "{requests}");
     }
+}
+
+/// On the first node three pods run that ask for nothing, which counts as 100m and 200 MiB each; on the second one that says so.
+#[test]
+fn pods_that_ask_for_nothing_fill_a_node_all_the_same() {
+    let mut world = World::new();
+    for name in ["a", "b"] {
+        world.api.add_node(name, "4", "4Gi", "110");
+    }
+    for number in 0..3 {
+        world.create(asks(&format!("silent-{number}"), &json!({}), Some("a")));
+    }
+    world.create(asks("says", &json!({"cpu": "100m", "memory": "200Mi"}), Some("b")));
+    world.settle();
+    let pod = world.create(asks("comes", &json!({}), None));
+    world.settle();
+    assert_eq!(node_of(&world, &pod).as_deref(), Some("b"));
 }
 
 /// Node `a` is four fifths full, `b` is empty, and each has a label with its name. Pods without an owner go where there is room, all of
