@@ -1,5 +1,7 @@
 //! One change of the view: an object before and after.
 
+use k8s_openapi::api::core::v1::Pod;
+
 use crate::{Object, ObjectId};
 
 /// What changed. At least one of the two sides is there.
@@ -25,6 +27,14 @@ impl Change {
     /// True when it is gone.
     pub fn is_removal(&self) -> bool {
         self.after.is_none()
+    }
+
+    /// A pod before and after, when it is there on both sides.
+    pub(crate) fn of_pod(&self) -> Option<(&Pod, &Pod)> {
+        match (self.before.as_ref()?, self.after.as_ref()?) {
+            (Object::Pod(before), Object::Pod(after)) => Some((before, after)),
+            _ => None,
+        }
     }
 
     /// Both sides that are there.

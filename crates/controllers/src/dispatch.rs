@@ -128,3 +128,6 @@ fn resolve_doubt(view: &View, id: &ObjectId) -> Plan {
     }
     plan
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,11 @@ impl Look<'_> {
     }
 
     fn prune(&mut self, node: &str, place: &Place<'_>, strategy: Strategy) {
+        if let [only] = place.pods.as_slice()
+            && pods::is_active(only)
+        {
+            return; // as on nearly all of many nodes
+        }
         let mut running = Vec::new();
         for pod in place.pods.iter().copied().filter(|pod| !pods::is_terminating(pod)) {
             match pods::phase(pod) {

@@ -29,7 +29,7 @@ use crate::events::Note;
 use crate::plan::Step;
 use crate::pods::{self, Availability};
 use crate::revisions::{self, Holdings, Workload};
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners};
+use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, replica_set};
 use places::{Places, fit};
 
 /// `source.component` of its events.
@@ -43,6 +43,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         Object::DaemonSet(_) => {
             keys.insert(Key::DaemonSet(change.id.name.clone()));
         }
+        Object::Pod(_) if change.of_pod().is_some_and(count_alike) => {}
         Object::Pod(_) | Object::ControllerRevision(_) => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
@@ -81,6 +82,16 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         _ => {}
     }
+}
+
+/// True when nothing changed that is looked at here: beside what a ReplicaSet counts, where the pod is or is to go, and how it
+/// ended.
+fn count_alike((before, after): (&Pod, &Pod)) -> bool {
+    let end = |pod| Some(pods::phase(pod)).filter(|_| pods::is_finished(pod));
+    replica_set::count_alike((before, after))
+        && pods::node(before) == pods::node(after)
+        && places::target(before) == places::target(after)
+        && end(before) == end(after)
 }
 
 fn all<'a>(

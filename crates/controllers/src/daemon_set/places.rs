@@ -91,7 +91,7 @@ pub(super) fn fit(pod: &Pod, node: &Node) -> Fit {
 }
 
 /// The node that a pod is on, or may only go to.
-fn target(pod: &Pod) -> Option<&str> {
+pub(super) fn target(pod: &Pod) -> Option<&str> {
     if let Some(node) = pods::node(pod) {
         return Some(node);
     }

@@ -61,15 +61,18 @@ impl Look<'_> {
     }
 
     fn pair<'a>(&self, place: &Place<'a>) -> Pair<'a> {
-        let alive = place.pods.iter().copied().filter(|pod| !pods::is_terminating(pod));
-        let (new, old): (Vec<_>, Vec<_>) = alive.partition(|pod| self.is_updated(pod));
-        match (new.as_slice(), old.as_slice()) {
-            ([], []) => Pair::None,
-            ([new], []) => Pair::New(new),
-            ([], [old]) => Pair::Old(old),
-            ([new], [old]) => Pair::Both(new, old),
-            _ => Pair::Muddle,
+        let mut pair = Pair::None;
+        for pod in place.pods.iter().copied().filter(|pod| !pods::is_terminating(pod)) {
+            pair = match (pair, self.is_updated(pod)) {
+                (Pair::None, true) => Pair::New(pod),
+                (Pair::None, false) => Pair::Old(pod),
+                (Pair::Old(old), true) => Pair::Both(pod, old),
+                (Pair::New(new), false) => Pair::Both(new, pod),
+                (Pair::New(_), true) | (Pair::Old(_), false) => return Pair::Muddle,
+                (Pair::Both(..) | Pair::Muddle, _) => return Pair::Muddle,
+            };
         }
+        pair
     }
 
     /// What is unavailable and old goes at once: nothing is lost. It counts as unavailable all the same (upstream counts it not,

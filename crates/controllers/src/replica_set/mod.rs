@@ -41,7 +41,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     match change.id.kind {
         // Pods rank by the other ReplicaSets of the same owner only when they are deleted: no need to look then.
         Kind::ReplicaSet | Kind::ReplicationController => keys.extend(key_of(&change.id)),
-        Kind::Pod if counts_alike(change) => {}
+        Kind::Pod if change.of_pod().is_some_and(count_alike) => {}
         Kind::Pod => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
@@ -58,11 +58,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 
 /// True when nothing changed that is looked at here: whose the pod is, and whether it counts, is ready, is going. A pod is written
 /// several times before it is ready, and with a thousand of them nobody should count them all for each of these writes.
-fn counts_alike(change: &Change) -> bool {
-    let (Some(Object::Pod(before)), Some(Object::Pod(after))) = (&change.before, &change.after)
-    else {
-        return false;
-    };
+pub(crate) fn count_alike((before, after): (&Pod, &Pod)) -> bool {
     before.metadata.uid == after.metadata.uid
         && before.metadata.labels == after.metadata.labels
         && before.metadata.owner_references == after.metadata.owner_references
@@ -236,74 +232,4 @@ fn deletion(set: &Replicas, pod: &Arc<Pod>) -> Step {
 /// `spec.minReadySeconds`.
 fn min_ready(rs: &ReplicaSet) -> TickDuration {
     TickDuration::of_field(rs.spec.min_ready_seconds.unwrap_or(0))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    /// Whether a ReplicaSet is looked at when its pod, of a status, is changed by this patch.
-    fn wakes(patch: &Value) -> bool {
-        let pod = json!({
-            "metadata": {"name": "web-1", "namespace": "shop", "uid": "p1", "labels": {"app": "web"},
-                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r1",
-                    "controller": true}]},
-            "spec": {"containers": []},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True",
-                "lastTransitionTime": "2026-11-21T12:00:00Z"}]},
-        });
-        let set: ReplicaSet = serde_json::from_value(json!({
-            "metadata": {"name": "web", "namespace": "shop", "uid": "r1"}, "spec": {"selector": {}},
-        }))
-        .unwrap();
-        let mut changed = pod.clone();
-        merge(&mut changed, patch);
-        let read = |pod: Value| Object::from(serde_json::from_value::<Pod>(pod).unwrap());
-        let mut view = View::new();
-        view.apply(set.into());
-        view.apply(read(pod));
-        let change = view.apply(read(changed)).unwrap();
-        let mut keys = BTreeSet::new();
-        affected(&view, &change, &mut keys);
-        !keys.is_empty()
-    }
-
-    fn merge(value: &mut Value, patch: &Value) {
-        match (value, patch) {
-            (Value::Object(value), Value::Object(patch)) => {
-                for (key, patch) in patch {
-                    merge(value.entry(key).or_insert(Value::Null), patch);
-                }
-            }
-            (value, patch) => *value = patch.clone(),
-        }
-    }
-
-    #[test]
-    fn only_what_it_counts_wakes_a_replica_set() {
-        for patch in [
-            json!({"metadata": {"labels": {"app": "db"}}}),
-            json!({"metadata": {"ownerReferences": []}}),
-            json!({"metadata": {"deletionTimestamp": "2026-11-21T12:01:00Z"}}),
-            json!({"metadata": {"uid": "p2"}}),
-            json!({"status": {"phase": "Failed"}}),
-            json!({"status": {"conditions": []}}),
-            json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
-            json!({"status": {"conditions": [{"type": "Ready", "status": "True",
-                "lastTransitionTime": "2026-11-21T12:00:07Z"}]}}),
-        ] {
-            assert!(wakes(&patch), "{patch}");
-        }
-        for patch in [
-            json!({"spec": {"nodeName": "n1"}}),
-            json!({"status": {"phase": "Pending"}}),
-            json!({"status": {"podIP": "10.0.0.7"}}),
-            json!({"metadata": {"annotations": {"a": "b"}, "resourceVersion": "9"}}),
-        ] {
-            assert!(!wakes(&patch), "{patch}");
-        }
-    }
 }

@@ -107,6 +107,9 @@ fn new(set: &StatefulSet, template: &PersistentVolumeClaim, name: String) -> Per
 
 /// Patches that make the owners of a pod's claims what the retention policy says.
 pub(super) fn retained(view: &View, set: &StatefulSet, pod: &Pod, wanted: Wanted) -> Vec<Step> {
+    if templates(set).next().is_none() {
+        return Vec::new();
+    }
     let Some(ordinal) = identity::ordinal_of(set, &pod.metadata) else { return Vec::new() };
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
     let pod_name = identity::pod_name(set, ordinal);

@@ -26,8 +26,9 @@ pub(super) fn ordinals(set: &StatefulSet) -> Range<i32> {
 /// The ordinal of a pod, if its name is one of the set's. `web-01` is none: `web-1` would be a second pod of ordinal 1.
 pub(super) fn ordinal_of(set: &StatefulSet, pod: &ObjectMeta) -> Option<i32> {
     let digits = pod.name.as_deref()?.strip_prefix(set_name(set))?.strip_prefix('-')?;
-    let ordinal: i32 = digits.parse().ok()?;
-    (ordinal >= 0 && ordinal.to_string() == digits).then_some(ordinal)
+    let is_plain = digits.bytes().all(|digit| digit.is_ascii_digit())
+        && (digits == "0" || !digits.starts_with('0'));
+    digits.parse().ok().filter(|_| is_plain)
 }
 
 /// The name of the pod of an ordinal.

@@ -25,11 +25,12 @@ mod walk;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, labels};
 
 use crate::revisions::{self, Holdings, Workload};
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners};
+use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, pods, replica_set};
 use walk::Walk;
 
 /// `source.component` of its events.
@@ -41,6 +42,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         Kind::StatefulSet => {
             keys.insert(Key::StatefulSet(change.id.name.clone()));
         }
+        Kind::Pod if change.of_pod().is_some_and(count_alike) => {}
         Kind::Pod | Kind::ControllerRevision => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
@@ -60,6 +62,11 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         _ => {}
     }
+}
+
+/// True when nothing changed that is looked at here: beside what a ReplicaSet counts, the phase.
+fn count_alike((before, after): (&Pod, &Pod)) -> bool {
+    replica_set::count_alike((before, after)) && pods::phase(before) == pods::phase(after)
 }
 
 /// The StatefulSets in the namespace of an object that meet a condition.

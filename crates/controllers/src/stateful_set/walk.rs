@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
             self.claims.extend(missing);
         }
         self.keepers.extend(claims::retained(self.view, self.set, pod, Wanted::Yes));
-        self.mends.extend(labelled(pod, ordinal));
+        self.mends.extend(labelled(pod));
         match standing {
             Standing::Available => Pace::On,
             Standing::Unready | Standing::Ready(_) | Standing::Terminating | Standing::Ended => {
@@ -322,12 +322,12 @@ impl<'a> Walk<'a> {
 }
 
 /// The labels that a pod lacks which was adopted.
-fn labelled(pod: &Arc<Pod>, ordinal: i32) -> Option<Step> {
+fn labelled(pod: &Arc<Pod>) -> Option<Step> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let (_, index) = name.rsplit_once('-')?;
     let labels = pod.metadata.labels.as_ref();
     let has = |key: &str, value: &str| labels.and_then(|l| l.get(key)).is_some_and(|v| v == value);
-    let index = ordinal.to_string();
-    if has(identity::POD_NAME, name) && has(identity::POD_INDEX, &index) {
+    if has(identity::POD_NAME, name) && has(identity::POD_INDEX, index) {
         return None;
     }
     let patch = json!({"metadata": {
