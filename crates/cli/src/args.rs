@@ -172,6 +172,18 @@ pub struct FailingNodes {
     /// How many failed nodes a second lose their pods
     #[arg(long, value_name = "NUMBER", default_value_t = 0.1, value_parser = rate)]
     pub node_eviction_rate: f64,
+    /// The same in a large zone of which too many nodes have failed; in a smaller one none does
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.01, value_parser = rate)]
+    pub secondary_node_eviction_rate: f64,
+    /// The part of a zone's nodes, 0 to 1, from which on too many have failed; three at least
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.55, value_parser = part)]
+    pub unhealthy_zone_threshold: f64,
+    /// A zone with more nodes than this is large
+    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    pub large_cluster_size_threshold: u32,
+    /// How long a node has to be missing, without a Node in the API, until its pods are deleted
+    #[arg(long, value_name = "DURATION", default_value = "40s", value_parser = grace_period)]
+    pub missing_node_grace_period: std::time::Duration,
 }
 
 /// How the node behaves when it runs out of something, and when it is shut down.
@@ -494,6 +506,11 @@ fn grace_period(text: &str) -> Result<std::time::Duration, String> {
 fn rate(text: &str) -> Result<f64, String> {
     let rate: f64 = text.parse().map_err(|error| format!("{error}"))?;
     if (0.0001..=1000.0).contains(&rate) { Ok(rate) } else { Err("give 0.0001 to 1000".to_owned()) }
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let part: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if (0.0..=1.0).contains(&part) { Ok(part) } else { Err("give 0 to 1".to_owned()) }
 }
 
 /// KEP-5593: `crashLoopBackOff.maxContainerRestartPeriod` is between one second and five minutes.

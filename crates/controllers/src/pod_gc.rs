@@ -1,6 +1,6 @@
 //! Clears away pods that no node will ever answer for, and those that have ended when there are too many of them.
 //!
-//! A pod bound to a node that does not exist (for 40 s, upstream's quarantine) ends as Failed and is deleted; a pod that is
+//! A pod bound to a node that does not exist (for 40 s unless set otherwise, upstream's quarantine) ends as Failed and is deleted; a pod that is
 //! being deleted and was never bound is removed. So is one that is being deleted on a node that is not ready and that somebody
 //! has declared out of service: he vouches that nothing of it runs any more. Of pods that have ended 12,500 are kept.
 //!
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::Tick;
 use serde_json::json;
 
 use crate::plan::{Delete, Grace, Part, Propagation, Step, Write};
@@ -20,9 +20,6 @@ use crate::{
 
 /// How many pods that have ended are kept (upstream's default of `--terminated-pod-gc-threshold`).
 const FINISHED_MAX: usize = 12_500;
-
-/// How long a node may be missing before its pods are given up (upstream's `quarantineTime`).
-const QUARANTINE: TickDuration = TickDuration::from_secs(40);
 
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     if change.sides().any(|side| matches!(side, Object::Pod(pod) if pods::is_finished(pod))) {
@@ -101,8 +98,9 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     }
     let node_id = ObjectId::new(Kind::Node, NamespacedName::new("", node));
     let Some(lost_at) = view.lost_at(&node_id) else { return plan };
-    if now.since(lost_at) < QUARANTINE {
-        plan.look_again(lost_at + QUARANTINE);
+    let end = lost_at + view.node_settings().missing_node_grace;
+    if now < end {
+        plan.look_again(end);
         return plan;
     }
     plan.then(Write::CheckAbsent { id: node_id, uid: None });

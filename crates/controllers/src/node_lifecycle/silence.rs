@@ -32,10 +32,12 @@ pub struct Settings {
     pub eviction_interval: TickDuration,
     /// The same in a large zone most of which is down (`--secondary-node-eviction-rate`, 0.01 a second).
     pub eviction_interval_disrupted: TickDuration,
-    /// From so many nodes of a hundred on that are not ready, a zone counts as disrupted (`--unhealthy-zone-threshold`, 0.55).
-    pub unhealthy_zone_percent: u8,
+    /// From so many nodes of a million on that are not ready, a zone counts as disrupted (`--unhealthy-zone-threshold`, 0.55).
+    pub unhealthy_zone_ppm: u32,
     /// A zone with more nodes than this is large (`--large-cluster-size-threshold`, 50).
     pub large_zone_nodes: usize,
+    /// How long a node has to be missing until its pods are deleted (upstream's `quarantineTime`, 40 s).
+    pub missing_node_grace: TickDuration,
 }
 
 impl Default for Settings {
@@ -44,8 +46,9 @@ impl Default for Settings {
             grace: TickDuration::from_secs(50),
             eviction_interval: TickDuration::from_secs(10),
             eviction_interval_disrupted: TickDuration::from_secs(100),
-            unhealthy_zone_percent: 55,
+            unhealthy_zone_ppm: 550_000,
             large_zone_nodes: 50,
+            missing_node_grace: TickDuration::from_secs(40),
         }
     }
 }

@@ -112,7 +112,10 @@ impl Zone {
         if self.ready == 0 && self.not_ready > 0 {
             State::Full
         } else if self.not_ready > ALWAYS_NORMAL
-            && self.not_ready * 100 >= usize::from(settings.unhealthy_zone_percent) * all
+            && self.not_ready.saturating_mul(1_000_000)
+                >= all.saturating_mul(
+                    usize::try_from(settings.unhealthy_zone_ppm).unwrap_or(usize::MAX),
+                )
         {
             State::Partial
         } else {

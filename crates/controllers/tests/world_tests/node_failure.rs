@@ -1,5 +1,6 @@
 //! Nodes that fail while others do not: what becomes of their taints, how fast, and of their pods.
 
+use rekindle_controllers::node_lifecycle::Settings;
 use rekindle_controllers::{Kind, Object, ObjectId};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
@@ -113,6 +114,46 @@ fn in_a_large_zone_most_of_which_fails_eviction_is_ten_times_slower() {
     assert_eq!(tainted(&world), 1);
     world.advance(secs(1));
     assert_eq!(tainted(&world), 2);
+}
+
+/// `--unhealthy-zone-threshold`, `--large-cluster-size-threshold`, `--secondary-node-eviction-rate`: three of five nodes fail.
+#[test]
+fn what_a_disrupted_and_a_large_zone_are_can_be_set() {
+    let with = |threshold: u32, large: usize| Settings {
+        unhealthy_zone_ppm: threshold,
+        large_zone_nodes: large,
+        eviction_interval_disrupted: secs(30),
+        ..Settings::default()
+    };
+    // (settings, seconds until each of two more nodes evicts)
+    for (settings, expected) in [
+        (with(550_000, 50), None),
+        (with(600_000, 5), None),
+        (with(600_000, 4), Some(30)),
+        (with(600_001, 50), Some(10)),
+    ] {
+        let mut world = world(&FIVE);
+        world.view.set_node_settings(settings.clone());
+        for node in ["a", "b", "c"] {
+            says(&mut world, node, "Unknown");
+        }
+        world.settle();
+        let tainted = |world: &World| {
+            all(world, &["a", "b", "c"]).iter().filter(|taints| !taints.is_empty()).count()
+        };
+        let Some(interval) = expected else {
+            world.advance(secs(1000));
+            assert_eq!(tainted(&world), 0, "{settings:?}");
+            continue;
+        };
+        for count in [1, 2] {
+            assert_eq!(tainted(&world), count, "{settings:?}");
+            world.advance(secs(interval - 1));
+            assert_eq!(tainted(&world), count, "{settings:?}");
+            world.advance(secs(1));
+        }
+        assert_eq!(tainted(&world), 3, "{settings:?}");
+    }
 }
 
 #[test]

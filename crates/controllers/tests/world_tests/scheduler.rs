@@ -256,15 +256,22 @@ fn a_gated_pod_and_one_of_another_scheduler_are_left_alone() {
 }
 
 #[test]
-fn pods_of_a_node_that_is_gone_end_as_failed_after_forty_seconds() {
-    let mut world = World::with_node();
-    let pod = world.create(pod("p", json!({})));
-    world.settle();
-    world.api.user_deletes(&id(Kind::Node, "node-1"), Propagation::Default);
-    world.advance(TickDuration::from_secs(39));
-    assert!(world.api.objects.contains_key(&pod));
-    world.advance(TickDuration::from_secs(2));
-    assert!(!world.api.objects.contains_key(&pod));
+fn pods_of_a_node_that_is_gone_end_as_failed_after_forty_seconds_or_as_long_as_is_set() {
+    for seconds in [40, 7] {
+        let mut world = World::with_node();
+        let mut settings = world.view.node_settings().clone();
+        if seconds != 40 {
+            settings.missing_node_grace = TickDuration::from_secs(seconds);
+        }
+        world.view.set_node_settings(settings);
+        let pod = world.create(pod("p", json!({})));
+        world.settle();
+        world.api.user_deletes(&id(Kind::Node, "node-1"), Propagation::Default);
+        world.advance(TickDuration::from_secs(seconds - 1));
+        assert!(world.api.objects.contains_key(&pod), "{seconds}");
+        world.advance(TickDuration::from_secs(2));
+        assert!(!world.api.objects.contains_key(&pod), "{seconds}");
+    }
 }
 
 #[test]
