@@ -16,7 +16,7 @@ use rekindle_pod::{
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use crate::behaviour::Behaviour;
+use crate::behaviour::Behaviours;
 use crate::clocks::Skew;
 use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
@@ -408,7 +408,7 @@ impl PodOnNode {
     pub(crate) fn act(
         &mut self,
         now: Tick,
-        run: &[Behaviour],
+        run: &Behaviours,
         since: Tick,
         faults: &mut Faults,
     ) -> Vec<Effect> {
@@ -487,7 +487,7 @@ impl PodOnNode {
         now: Tick,
         id: ActionId,
         action: Action,
-        (run, since, faults): (&[Behaviour], TickDuration, &Faults),
+        (run, since, faults): (&Behaviours, TickDuration, &Faults),
         effects: &mut Vec<Effect>,
     ) {
         let answer =

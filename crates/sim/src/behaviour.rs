@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_types::{ExitStatus, SandboxAttempt, TickDuration};
 use serde::{Deserialize, Deserializer};
 
@@ -72,6 +72,71 @@ impl Exits {
     }
 }
 
+/// What the containers of a world do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Behaviours {
+    pub(crate) all: Vec<Behaviour>,
+    pub(crate) unchosen: Unchosen,
+}
+
+impl Behaviours {
+    /// The number of the behaviour that decides about a start.
+    pub(crate) fn choose(&self, start: &Start<'_>) -> Option<usize> {
+        self.all.iter().position(|behaviour| behaviour.chooses(start))
+    }
+
+    /// How such a start ends by itself; none when it runs on.
+    pub(crate) fn exits(&self, chosen: Option<usize>, start: &Start<'_>) -> Option<Exits> {
+        match chosen {
+            Some(index) => self.all[index].exits.clone(),
+            None => self.unchosen.exits(start.pod, start.container),
+        }
+    }
+
+    /// Whether what was chosen hangs.
+    pub(crate) fn hangs(&self, chosen: Option<usize>) -> bool {
+        chosen.is_some_and(|index| self.all[index].hangs)
+    }
+}
+
+/// What a container does that no behaviour chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unchosen {
+    /// It runs until it is told to end.
+    #[default]
+    Runs,
+    /// One that is there to end does so, well and soon: an init container, and one that is not restarted after a success.
+    EndsWhereItShould,
+}
+
+/// So long one runs that is there to end.
+const SOON: TickDuration = TickDuration::from_secs(1);
+
+impl Unchosen {
+    /// How such a container of a pod ends by itself; none when it runs on.
+    pub(crate) fn exits(self, pod: &Pod, container: &str) -> Option<Exits> {
+        match self {
+            Self::Runs => None,
+            Self::EndsWhereItShould if !is_there_to_end(pod, container) => None,
+            Self::EndsWhereItShould => Some(Exits { code: 0, after: SOON, oom: false }),
+        }
+    }
+}
+
+/// Init containers but for sidecars, and those whose restart policy is not Always: their own one (KEP-5307), or the pod's.
+fn is_there_to_end(pod: &Pod, name: &str) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let of_name = |containers: &[Container]| {
+        containers.iter().find(|container| container.name == name).cloned()
+    };
+    let is_always = |policy: Option<&str>| policy == Some("Always");
+    if let Some(init) = spec.init_containers.as_deref().and_then(of_name) {
+        return !is_always(init.restart_policy.as_deref());
+    }
+    let own = of_name(&spec.containers).and_then(|container| container.restart_policy);
+    !is_always(Some(own.or_else(|| spec.restart_policy.clone()).as_deref().unwrap_or("Always")))
+}
+
 /// One start of a container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start<'a> {
@@ -126,6 +191,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn init_containers_and_those_that_are_not_restarted_are_there_to_end() {
+        let pod = |policy: &str| -> Pod {
+            let written = json!({
+                "metadata": {},
+                "spec": {
+                    "restartPolicy": policy,
+                    "initContainers": [{"name": "setup"}, {"name": "sidecar", "restartPolicy": "Always"}],
+                    "containers": [
+                        {"name": "app"}, {"name": "once", "restartPolicy": "Never"},
+                        {"name": "stays", "restartPolicy": "Always"},
+                    ],
+                },
+            });
+            serde_json::from_value(written).expect("it is one")
+        };
+        let cases = [
+            ("Always", ["setup", "once"].as_slice()),
+            ("OnFailure", &["setup", "app", "once"]),
+            ("Never", &["setup", "app", "once"]),
+        ];
+        for (policy, expected) in cases {
+            let all = ["setup", "sidecar", "app", "once", "stays"];
+            let ends = all.into_iter().filter(|name| is_there_to_end(&pod(policy), name));
+            assert_eq!(ends.collect::<Vec<_>>(), expected, "{policy}");
+        }
+        assert!(Unchosen::Runs.exits(&pod("Never"), "app").is_none());
+    }
 
     #[test]
     fn a_behaviour_is_read_as_people_write_it_and_a_bad_duration_is_named() {

@@ -34,6 +34,10 @@ pub struct Outcome {
     pub length: TickDuration,
     /// Behaviours of the scenario that chose no start of a container, by their numbers.
     pub unused_behaviours: Vec<usize>,
+    /// Ladders that selected no pod, by namespace/name.
+    pub idle_ladders: Vec<String>,
+    /// What the API warned of, by the object.
+    pub warnings: Vec<String>,
     /// Of everything that happened: the same seed, the same hash.
     pub trace_hash: u64,
     /// The first promise that did not hold.
@@ -59,6 +63,8 @@ impl Outcome {
             timeline: world.timeline().clone(),
             length,
             unused_behaviours: world.unused_behaviours(),
+            idle_ladders: world.idle_ladders(),
+            warnings: world.warnings().to_vec(),
             trace_hash: world.trace().hash(),
             broken_promise: world.broken_promise().map(str::to_owned),
         }
@@ -103,6 +109,8 @@ impl Outcome {
             "timeline": spans(timeline),
             "traceHash": format!("{:016x}", self.trace_hash),
             "unusedBehaviours": self.unused_behaviours,
+            "idleLadders": self.idle_ladders,
+            "warnings": self.warnings,
             "brokenPromise": self.broken_promise,
         })
     }

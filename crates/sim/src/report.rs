@@ -50,7 +50,22 @@ impl Report {
             .filter(|index| self.outcomes.iter().all(|outcome| unused(outcome, **index)));
         let never =
             never.map(|index| format!("spec.behaviours[{index}] chose no start of a container"));
-        self.without_effect.iter().cloned().chain(never).collect()
+        let mut notes: Vec<String> = self.without_effect.iter().cloned().chain(never).collect();
+        for outcome in &self.outcomes {
+            let idle = outcome.idle_ladders.iter();
+            let idle = idle.map(|ladder| match self.outcomes.len() {
+                1 => format!("RestartLadder {ladder} selected no pod"),
+                _ => format!("{}: RestartLadder {ladder} selected no pod", outcome.policy),
+            });
+            let warnings =
+                outcome.warnings.iter().map(|warning| format!("the API warns of {warning}"));
+            for note in idle.chain(warnings) {
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+        notes
     }
 
     /// For programs. `restarts` is that of the first policy.

@@ -7,11 +7,12 @@ use rekindle_types::v1alpha1::LADDER_ANNOTATIONS;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::behaviour::Unchosen;
 use crate::error::SimError;
 use crate::outcome::Outcome;
 use crate::script::{Change, Script, check_duration, check_manifest_of_node, check_nodes, wrong};
 use crate::spoken::spoken;
-use crate::world::{Records, World};
+use crate::world::{FieldValidation, Records, World};
 
 /// A run is told to whoever waits for it so many times.
 const TOLD: u64 = 200;
@@ -206,8 +207,9 @@ impl Scenario {
             config.max_container_restart_period = period;
         }
         let mut world = World::new(seed, script.nodes, script.behaviours.clone(), config)?;
-        world.measure(script.duration);
         world.set_records(Records::Counted);
+        world.set_unchosen(Unchosen::EndsWhereItShould);
+        world.set_field_validation(FieldValidation::Strict);
         for (at, change) in script.changes(seed)? {
             if let Some(change) = policy.of_change(change) {
                 world.change_at(at, change);
@@ -220,6 +222,7 @@ impl Scenario {
         for object in namespaces.iter().chain(policy.ladders_added()).chain(&others) {
             world.apply(object)?;
         }
+        world.measure(script.duration);
         for part in 1..=TOLD {
             let micros = u128::from(script.duration.as_micros()) * u128::from(part);
             let until = u64::try_from(micros / u128::from(TOLD)).unwrap_or(u64::MAX);

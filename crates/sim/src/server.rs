@@ -72,8 +72,16 @@ pub struct Figures {
     pub writes: u64,
     /// Those of them that wrote Events.
     pub events: u64,
-    /// Requests that were refused.
+    /// Requests that were to write and were refused.
     pub refused: u64,
+}
+
+/// The answer to a request.
+pub(crate) struct Answered {
+    pub(crate) code: u16,
+    pub(crate) body: Bytes,
+    /// What its Warning headers say.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Server {
@@ -166,6 +174,19 @@ impl Server {
 
     pub(crate) fn figures(&self) -> Figures {
         self.inner().figures
+    }
+
+    /// Nothing that was asked so far counts.
+    pub(crate) fn forget_figures(&self) {
+        self.inner().figures = Figures::default();
+    }
+
+    /// What is asked in here is the simulation's own, and does not count.
+    pub(crate) fn uncounted<T>(&self, ask: impl FnOnce() -> T) -> T {
+        let before = self.figures();
+        let answer = ask();
+        self.inner().figures = before;
+        answer
     }
 
     /// An Event that is counted as if it had been written.
@@ -279,6 +300,12 @@ impl Server {
         kind: &str,
         body: Vec<u8>,
     ) -> (u16, Bytes) {
+        let Answered { code, body, warnings: _ } = self.ask(method, path, kind, body);
+        (code, body)
+    }
+
+    /// The same, with what the API warns of.
+    pub(crate) fn ask(&self, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Answered {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let evicted = path.strip_suffix("/eviction").and_then(|pod| self.pod_at(pod));
         let mut inner = self.inner();
@@ -309,9 +336,11 @@ impl Server {
             | Outcome::ResourceMetrics(_)
             | Outcome::Metrics => None,
         };
-        let Some(answer) = answer else { return (501, Bytes::new()) };
-        let code = answer.code.as_u16();
-        let is_write = request.method != Method::GET;
+        let Some(Answer { code, body, warnings, .. }) = answer else {
+            return Answered { code: 501, body: Bytes::new(), warnings: Vec::new() };
+        };
+        let code = code.as_u16();
+        let is_write = !is_question(&request);
         if code < 300 {
             let revision = self.revision();
             inner.acknowledged = inner.acknowledged.max(revision);
@@ -323,10 +352,10 @@ impl Server {
                 figures.writes += 1;
                 figures.events += u64::from(is_of_events(&request.path));
             }
-            (true, false) => {}
-            (false, _) => figures.refused += 1,
+            (false, true) => figures.refused += 1,
+            (_, false) => {}
         }
-        (code, answer.body)
+        Answered { code, body, warnings }
     }
 
     /// The pod of a path such as `/api/v1/namespaces/default/pods/web-0`.
@@ -405,6 +434,12 @@ impl Transport for Server {
             Err(error) => Went::Unknown { message: format!("answer {code}: {error}") },
         }
     }
+}
+
+/// A request that changes nothing, whatever is answered.
+fn is_question(request: &Request) -> bool {
+    let is_tried = request.query.split('&').any(|option| option == "dryRun=All");
+    request.method == Method::GET || is_tried
 }
 
 /// Whether a path is one of Events: its resource says so, and not a name that begins in the same way.

@@ -7,6 +7,7 @@
 //! ```
 
 mod budgets;
+mod by_hand;
 mod faults;
 mod nodes;
 mod rest;
@@ -26,20 +27,22 @@ use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::agent::{PodOnNode, Tally};
 use crate::availability::{Availability, is_ready};
-use crate::behaviour::Behaviour;
+use crate::behaviour::{Behaviour, Behaviours, Unchosen};
 use crate::clocks::Clocks;
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, WriteFate};
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
+use crate::selected::Selected;
 use crate::server::{Figures, Power, Server};
 use crate::timeline::{Counts, Timeline};
 use crate::trace::Trace;
 use budgets::{Budgets, Watched};
+pub use by_hand::FieldValidation;
 use faults::Hearing;
 use volumes::VolumeJob;
 
@@ -110,7 +113,7 @@ pub struct World {
     server: Server,
     watch: Watch,
     desk: Desk,
-    behaviours: Vec<Behaviour>,
+    behaviours: Behaviours,
     /// Those that chose a start of a container.
     behaviours_used: BTreeSet<usize>,
     config: Config,
@@ -139,6 +142,10 @@ pub struct World {
     /// What nodes will try again.
     volumes_due: BTreeSet<VolumeJob>,
     records: Records,
+    validation: FieldValidation,
+    /// What the API warned of when something was asked by hand.
+    warnings: Vec<String>,
+    selected: Selected,
     addresses: u32,
     restarts: BTreeMap<(NamespacedName, String), u64>,
     restarts_total: u64,
@@ -175,7 +182,7 @@ impl World {
             server,
             watch,
             desk,
-            behaviours,
+            behaviours: Behaviours { all: behaviours, unchosen: Unchosen::default() },
             behaviours_used: BTreeSet::new(),
             config,
             nodes: BTreeSet::new(),
@@ -195,6 +202,9 @@ impl World {
             recorders: BTreeMap::new(),
             volumes_due: BTreeSet::new(),
             records: Records::Written,
+            validation: FieldValidation::default(),
+            warnings: Vec::new(),
+            selected: Selected::default(),
             addresses: u32::from_be_bytes([10, 0, 0, 1]),
             restarts: BTreeMap::new(),
             restarts_total: 0,
@@ -211,14 +221,20 @@ impl World {
         Ok(world)
     }
 
-    /// How long the run is that the timeline is divided for; an hour unless told.
+    /// The run begins, and is so long; the timeline is divided for an hour unless told. What was asked of the API before does not count.
     pub fn measure(&mut self, length: TickDuration) {
+        self.server.forget_figures();
         self.timeline = Timeline::new(length);
     }
 
     /// What becomes of Events from now on; they are written unless told.
     pub const fn set_records(&mut self, records: Records) {
         self.records = records;
+    }
+
+    /// What containers do that no behaviour chooses; they run unless told.
+    pub const fn set_unchosen(&mut self, unchosen: Unchosen) {
+        self.behaviours.unchosen = unchosen;
     }
 
     /// Does this so long after the beginning.
@@ -231,45 +247,6 @@ impl World {
     pub fn end(&mut self) {
         self.hold(self.now);
         self.timeline.end();
-    }
-
-    /// Creates an object, or changes the one that is there to what this says.
-    ///
-    /// # Errors
-    /// When the API refuses it, in its words.
-    pub fn apply(&mut self, object: &Value) -> Result<(), SimError> {
-        let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
-        let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-        let (namespace, name) =
-            (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
-        let refused = |message: String| SimError::Refused {
-            operation: "apply",
-            object: format!("{kind} {name}"),
-            message,
-        };
-        let known = Kind::of_reference(&api_version, &kind)
-            .ok_or_else(|| refused(format!("there is no kind {kind} in {api_version:?} here")))?;
-        let namespace = match known.info().scope {
-            rekindle_controllers::kind::Scope::Cluster => String::new(),
-            rekindle_controllers::kind::Scope::Namespaced if namespace.is_empty() => {
-                "default".to_owned()
-            }
-            rekindle_controllers::kind::Scope::Namespaced => namespace,
-        };
-        let id = ObjectId::new(known, NamespacedName::new(namespace, name.as_str()));
-        let (code, answer) = match self.server.holds(&id) {
-            true => self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, object),
-            false => {
-                let path = rekindle_operator::collection(&id)
-                    .map_err(|no_path| refused(no_path.to_string()))?;
-                self.call(Method::POST, &path, "application/json", object)
-            }
-        };
-        if code >= 300 {
-            return Err(refused(text(&answer["message"])));
-        }
-        self.trace.add(self.now, &format!("apply {id}"));
-        Ok(())
     }
 
     /// Lets time go on until so long after the beginning.
@@ -331,7 +308,14 @@ impl World {
 
     /// Behaviours that chose no start of a container, by their numbers.
     pub fn unused_behaviours(&self) -> Vec<usize> {
-        (0..self.behaviours.len()).filter(|index| !self.behaviours_used.contains(index)).collect()
+        (0..self.behaviours.all.len())
+            .filter(|index| !self.behaviours_used.contains(index))
+            .collect()
+    }
+
+    /// Ladders that selected no pod so far.
+    pub fn idle_ladders(&self) -> Vec<String> {
+        self.selected.idle()
     }
 
     /// What happened when.
@@ -536,6 +520,11 @@ impl World {
                 self.availability.applied(&object);
                 match &object {
                     Object::PodRestart(restart) => self.note_rung(restart),
+                    Object::RestartLadder(ladder) => {
+                        let all = self.desk.view().of_kind(Kind::Pod).map(|(_, object)| object);
+                        self.selected.ladder(ladder, all);
+                    }
+                    Object::Pod(pod) => self.selected.pod(pod),
                     Object::PodDisruptionBudget(budget) => {
                         self.note_budget(budget, event.revision());
                     }
@@ -567,46 +556,6 @@ impl World {
         self.coming.insert((self.now + after, self.number), happening);
     }
 
-    fn change(&mut self, change: Change) -> Result<(), SimError> {
-        match change {
-            Change::Apply(object) => self.apply(&object),
-            Change::Patch(id, patch) => {
-                let path = named_path(&id, "change")?;
-                let answer = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
-                self.accepted(&id, "change", answer)
-            }
-            Change::Delete(id) => {
-                let path = named_path(&id, "delete")?;
-                let answer = self.call(Method::DELETE, &path, "application/json", &json!({}));
-                self.accepted(&id, "delete", answer)
-            }
-            Change::Cut(nodes) => {
-                self.cut(&nodes);
-                Ok(())
-            }
-            Change::Mend(nodes) => {
-                self.mend(&nodes);
-                Ok(())
-            }
-        }
-    }
-
-    fn accepted(
-        &mut self,
-        id: &ObjectId,
-        operation: &'static str,
-        (code, answer): (u16, Value),
-    ) -> Result<(), SimError> {
-        self.trace.add(self.now, &format!("{operation} {id}: {code}"));
-        match code {
-            0..300 => Ok(()),
-            _ => {
-                let message = answer["message"].as_str().unwrap_or_default().to_owned();
-                Err(SimError::Refused { operation, object: id.to_string(), message })
-            }
-        }
-    }
-
     /// The code, and what the API says when it refuses.
     fn call(&self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
         let (code, answer) = self.server.call(method, path, kind, body.to_string().into_bytes());
@@ -625,15 +574,6 @@ pub(crate) fn path(id: &ObjectId, subresource: &str) -> String {
 /// Where objects of the kind of one that the API holds, or may hold, are created.
 pub(crate) fn collection(id: &ObjectId) -> String {
     rekindle_operator::collection(id).expect("what has a namespace is of a kind that has one")
-}
-
-/// The path of what a script names.
-fn named_path(id: &ObjectId, operation: &'static str) -> Result<String, SimError> {
-    rekindle_operator::path(id, "").map_err(|no_path| SimError::Refused {
-        operation,
-        object: id.to_string(),
-        message: no_path.to_string(),
-    })
 }
 
 fn name_of(pod: &Pod) -> NamespacedName {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
 
 use rekindle_pod::Config;
-use rekindle_sim::{Behaviour, Deed, Exits, Outcome, Policy, Scenario, World};
+use rekindle_sim::{Behaviour, Deed, Exits, Outcome, Policy, Report, Scenario, World};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -249,4 +249,89 @@ fn a_ladder_of_a_file_finds_the_namespace_that_the_scenario_brings() {
     let scenario = scenario(spec, &[web, namespace]);
     let outcome = scenario.play(1, &Policy::ladders("a", vec![ladder]).unwrap()).unwrap();
     assert!(!outcome.rungs.is_empty(), "{outcome:?}");
+}
+
+#[test]
+fn what_the_api_does_not_know_is_refused_wherever_the_user_wrote_it() {
+    let mut misspelt = deployment("web", 1);
+    misspelt["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = json!({});
+    let mut of_a_ladder = ladder();
+    of_a_ladder["spec"]["windo"] = json!("10m");
+    let spec = |changes: &[Value]| json!({"for": "10m", "changes": changes});
+    let good = deployment("web", 1);
+    let change = json!({"at": "1m", "apply": {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replica": 5},
+    }});
+    let cases = [
+        (scenario(spec(&[]), &[misspelt]), Policy::AsWritten, "livenesProbe"),
+        (scenario(spec(&[change]), std::slice::from_ref(&good)), Policy::AsWritten, "spec.replica"),
+        (scenario(spec(&[]), &[good]), Policy::ladders("a", vec![of_a_ladder]).unwrap(), "windo"),
+    ];
+    for (scenario, policy, field) in cases {
+        let error = scenario.play(1, &policy).unwrap_err().to_string();
+        assert!(error.contains("unknown field") && error.contains(field), "{error}");
+    }
+}
+
+#[test]
+fn what_the_api_warns_of_and_ladders_that_select_nothing_are_told_as_notes() {
+    let mut doubled = deployment("web", 1);
+    doubled["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]);
+    let mut of_nobody = ladder();
+    of_nobody["spec"]["selector"] = json!({"matchLabels": {"app": "wbe"}});
+    let mut later = deployment("late", 1);
+    later["metadata"]["name"] = json!("late");
+    let mut of_late = ladder();
+    of_late["metadata"]["name"] = json!("late");
+    of_late["spec"]["selector"] = json!({"matchLabels": {"app": "late"}});
+    let spec = json!({"for": "10m", "changes": [{"at": "1m", "apply": later}]});
+    let scenario = scenario(spec, &[doubled, of_nobody, of_late]);
+    let mut report = Report::of(1, &scenario);
+    report.outcomes.push(scenario.play(1, &Policy::AsWritten).unwrap());
+    let notes = report.notes();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert_eq!(notes[0], "RestartLadder default/web selected no pod");
+    assert!(
+        notes[1].starts_with("the API warns of Deployment default/web: spec.template"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn what_is_there_to_end_ends_well_where_no_behaviour_says_otherwise() {
+    let mut web = deployment("web", 1);
+    web["spec"]["template"]["spec"]["initContainers"] = json!([
+        {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"},
+        {"name": "migrate", "image": "app:1"},
+    ]);
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"},
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "work", "image": "app:1"}],
+        }}},
+    });
+    let outcome = play(json!({"for": "10m"}), &[web, job.clone()]);
+    // the Job's pod is over
+    assert_eq!((outcome.pods, outcome.ready, outcome.restarts), (2, 1, 0));
+    let runs = json!({"for": "10m", "behaviours": [{"container": "work"}]});
+    let outcome = play(runs, &[job]);
+    assert_eq!(
+        (outcome.pods, outcome.ready),
+        (1, 1),
+        "what a behaviour chooses does what that says"
+    );
+}
+
+#[test]
+fn only_what_happens_in_the_run_counts_as_a_write() {
+    let manifests = [deployment("web", 0), ladder()];
+    let quiet = play(json!({"for": "10m", "nodes": 20}), &manifests);
+    // what the controllers do about a Deployment without pods
+    assert!(quiet.figures.writes < 10, "{:?}", quiet.figures);
+    let loss = json!([{"share": "100%", "from": "1m", "until": "80s"}]);
+    let lost = play(json!({"for": "10m", "nodes": 20, "nodeLoss": loss}), &manifests);
+    assert_eq!(lost.figures, quiet.figures, "nodes are silent for too short a time to be noticed");
+    assert_eq!(quiet.timeline.writes_per_minute_max, quiet.figures.writes);
 }

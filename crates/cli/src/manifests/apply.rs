@@ -5,12 +5,13 @@
 //! merge decides.
 
 use anyhow::{Context, bail};
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, Patch};
 use kube::core::GroupVersionKind;
 use kube::discovery::Scope;
 use kube::{Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
+use super::write::{self, Warned};
 use crate::output;
 
 /// Where kubectl keeps what was applied last.
@@ -29,8 +30,9 @@ pub enum Applied {
 
 /// Applies the objects in order; prints a line each. The first failure ends it and names the object.
 pub async fn apply_all(client: &Client, objects: Vec<Value>) -> anyhow::Result<()> {
+    let mut warned = Warned::default();
     for object in objects {
-        let (label, applied) = apply(client, object).await?;
+        let (label, applied) = apply(client, object, &mut warned).await?;
         output::tell(format!(
             "{label} {}",
             match applied {
@@ -43,7 +45,11 @@ pub async fn apply_all(client: &Client, objects: Vec<Value>) -> anyhow::Result<(
     Ok(())
 }
 
-async fn apply(client: &Client, manifest: Value) -> anyhow::Result<(String, Applied)> {
+async fn apply(
+    client: &Client,
+    manifest: Value,
+    warned: &mut Warned,
+) -> anyhow::Result<(String, Applied)> {
     let object: DynamicObject = serde_json::from_value(manifest.clone())
         .context("a manifest needs apiVersion, kind and metadata")?;
     let types = object.types.clone().context("a manifest needs apiVersion and kind")?;
@@ -71,7 +77,7 @@ async fn apply(client: &Client, manifest: Value) -> anyhow::Result<(String, Appl
     } else {
         format!("{}.{}/{name}", types.kind.to_lowercase(), gvk.group)
     };
-    let applied = create_or_patch(&api, &name, &gvk, manifest)
+    let applied = create_or_patch(&api, &name, &gvk, manifest, warned)
         .await
         .with_context(|| format!("apply {label}"))?;
     Ok((label, applied))
@@ -82,13 +88,11 @@ async fn create_or_patch(
     name: &str,
     gvk: &GroupVersionKind,
     manifest: Value,
+    warned: &mut Warned,
 ) -> anyhow::Result<Applied> {
     let annotated = with_last_applied(manifest.clone());
     let Some(current) = api.get_opt(name).await? else {
-        let object: DynamicObject = serde_json::from_value(annotated)?;
-        let params =
-            PostParams { field_manager: Some("rekindle-up".to_owned()), ..Default::default() };
-        api.create(&params, &object).await?;
+        write::create(api, &annotated, warned).await?;
         return Ok(Applied::Created);
     };
     let last: Value = current
@@ -97,14 +101,13 @@ async fn create_or_patch(
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or(Value::Null);
     let patch = with_removals(&last, &manifest, annotated);
-    let params =
-        PatchParams { field_manager: Some("rekindle-up".to_owned()), ..Default::default() };
     // Kinds that are not Kubernetes' own have no merge keys: their lists are replaced, as kubectl does.
-    let patched = if gvk.group == rekindle_types::v1alpha1::GROUP {
-        api.patch(name, &params, &Patch::Merge(&patch)).await?
+    let patch = if gvk.group == rekindle_types::v1alpha1::GROUP {
+        Patch::Merge(&patch)
     } else {
-        api.patch(name, &params, &Patch::Strategic(&patch)).await?
+        Patch::Strategic(&patch)
     };
+    let patched = write::patch(api, name, &patch, warned).await?;
     Ok(if patched.resource_version() == current.resource_version() {
         Applied::Unchanged
     } else {

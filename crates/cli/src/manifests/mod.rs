@@ -2,6 +2,7 @@
 
 mod apply;
 mod read;
+mod write;
 
 pub use apply::apply_all;
 pub use read::{read_all, read_document};

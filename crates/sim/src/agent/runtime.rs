@@ -8,7 +8,7 @@ use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, Tick
 
 use super::hooks::containers;
 use super::{Effect, Life, PodOnNode, SIGKILL, SIGTERM};
-use crate::behaviour::{Behaviour, Start};
+use crate::behaviour::{Behaviours, Start};
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
 
@@ -32,11 +32,11 @@ impl PodOnNode {
         &mut self,
         now: Tick,
         key: ContainerKey,
-        run: &[Behaviour],
+        run: &Behaviours,
         faults: &Faults,
     ) -> Option<Effect> {
         let Some(Life::Running { behaviour, .. }) = self.containers.get(&key) else { return None };
-        let obeys = !hangs(run, *behaviour);
+        let obeys = !run.hangs(*behaviour);
         if !self.signalled.contains_key(&key) {
             self.tally.signals += 1;
             let broken = self.hooks.check_signal(now, &self.pod, &key, self.grace_min);
@@ -57,7 +57,7 @@ impl PodOnNode {
         now: Tick,
         id: ActionId,
         key: &ContainerKey,
-        run: &[Behaviour],
+        run: &Behaviours,
         time: TickDuration,
     ) -> Vec<Effect> {
         self.check_sandbox(key.sandbox);
@@ -71,7 +71,8 @@ impl PodOnNode {
             attempt: key.attempt.0,
             time,
         };
-        let behaviour = run.iter().position(|behaviour| behaviour.chooses(&start));
+        let behaviour = run.choose(&start);
+        let exits = run.exits(behaviour, &start);
         self.behaviours_used.extend(behaviour);
         let mut effects = Vec::new();
         if self.containers.get(key) == Some(&Life::Created) {
@@ -80,7 +81,6 @@ impl PodOnNode {
             if !self.starts.insert(key.clone()) {
                 self.breaks(|| format!("P1: {key:?} was started twice"));
             }
-            let exits = behaviour.and_then(|index| run[index].exits.as_ref());
             effects.extend(exits.map(|exits| {
                 let after = exits.after + TickDuration::from_millis(1);
                 Effect::Ends(after, key.clone(), exits.status())
@@ -102,7 +102,7 @@ impl PodOnNode {
         id: ActionId,
         of: (ContainerKey, HookKind),
         limit: HookLimit,
-        (run, faults): (&[Behaviour], &Faults),
+        (run, faults): (&Behaviours, &Faults),
     ) -> Option<Effect> {
         let behaviour = match self.containers.get(&of.0) {
             Some(Life::Running { behaviour, .. }) => *behaviour,
@@ -112,7 +112,7 @@ impl PodOnNode {
             self.hook_begins(id, now, of, limit);
         }
         let took = TickDuration::from_millis(HOOK_MILLIS);
-        match (hangs(run, behaviour), limit) {
+        match (run.hangs(behaviour), limit) {
             (false, _) => Some(Effect::Answer(took, id, Ok(Outcome::Done))),
             (true, HookLimit::Grace(grace)) => {
                 let kind = ActionErrorKind::Other;
@@ -148,13 +148,13 @@ impl PodOnNode {
         id: ActionId,
         key: &ContainerKey,
         timeout: TickDuration,
-        run: &[Behaviour],
+        run: &Behaviours,
     ) -> Effect {
         let behaviour = match self.containers.get(key) {
             Some(Life::Running { behaviour, .. }) => *behaviour,
             Some(Life::Created | Life::Exited(_)) | None => None,
         };
-        let (verdict, took) = match hangs(run, behaviour) {
+        let (verdict, took) = match run.hangs(behaviour) {
             true => (Verdict::Failure, timeout),
             false => (Verdict::Success, TickDuration::from_millis(1)),
         };
@@ -211,10 +211,6 @@ fn lost() -> Exit {
         finished_at: Tick::ZERO,
         message: String::new(),
     }
-}
-
-fn hangs(run: &[Behaviour], behaviour: Option<usize>) -> bool {
-    behaviour.is_some_and(|index| run[index].hangs)
 }
 
 fn container_id(key: &ContainerKey) -> String {

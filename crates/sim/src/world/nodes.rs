@@ -78,10 +78,13 @@ impl World {
                     "renewTime": self.now.to_micro_time(),
                 },
             });
-            let (code, _) = self.call(Method::POST, &collection(&id), "application/json", &lease);
-            if code == 409 {
-                self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, &lease);
-            }
+            self.server.uncounted(|| {
+                let (code, _) =
+                    self.call(Method::POST, &collection(&id), "application/json", &lease);
+                if code == 409 {
+                    self.call(Method::PATCH, &path(&id, ""), MERGE_PATCH, &lease);
+                }
+            });
         }
         self.count_reachable();
     }
@@ -126,10 +129,13 @@ impl World {
         }
         let patch = json!({"status": self.node_ready()});
         let path = format!("/api/v1/nodes/{name}/status");
-        let (status, _) = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
         let lease = super::path(&lease_of(name), "");
-        let (lease, _) = self.call(Method::DELETE, &lease, "application/json", &json!({}));
-        if status.max(lease) >= 500 {
+        let codes = self.server.uncounted(|| {
+            let (status, _) = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
+            let (lease, _) = self.call(Method::DELETE, &lease, "application/json", &json!({}));
+            [status, lease]
+        });
+        if codes[0].max(codes[1]) >= 500 {
             self.later(RETRY, Happening::NodeSpeaks(name.to_owned()));
         }
     }
