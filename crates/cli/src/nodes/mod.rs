@@ -28,5 +28,5 @@ pub use ending::{end, end_all, end_left};
 pub use file::Common;
 pub use folder::{Folder, FurtherNode};
 pub use launch::{begin, launch_all, launch_one_more, take_back};
-pub use readiness::{readiness, wait_ready};
+pub use readiness::wait_ready;
 pub use removal::{forget, refuse_to_lose_volumes, take_folder_away};
