@@ -111,7 +111,9 @@ fn a_budget_is_counted_down_by_each_eviction_and_refuses_at_its_end() {
     let refused = evict(&mut bench, "web-2");
     assert_eq!(
         refused.text(),
-        "429 TooManyRequests: Cannot evict pod as it would violate the pod's disruption budget."
+        "429 TooManyRequests: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web does not \
+         allow evicting pods currently",
+        "kubectl shows this alone, so that it names the budget"
     );
     // upstream gives no time here: kubectl drain waits five seconds of its own
     assert!(refused.0.headers.is_empty(), "{:?}", refused.0.headers);
@@ -132,7 +134,11 @@ fn a_budget_that_its_controller_has_not_looked_at_yet_lets_nothing_through() {
     let status = json!({"disruptionsAllowed": 1, "observedGeneration": 0});
     budget(&mut bench, "web", json!({"minAvailable": 0}), status);
     let refused = evict(&mut bench, "web-0");
-    assert_eq!(refused.code(), 429);
+    assert_eq!(
+        refused.text(),
+        "429 TooManyRequests: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web is still \
+         being processed by the server."
+    );
     assert_eq!(
         refused.json()["details"],
         json!({"retryAfterSeconds": 10, "causes": [{"reason": "DisruptionBudget",
@@ -295,6 +301,136 @@ fn a_budget_that_blocks_for_ever_is_pointed_out_by_name() {
         "The disruption budget tight needs 2 healthy pods and has 2 currently"
     );
     assert_eq!(causes[1], json!({"reason": "DisruptionBudget", "message": warning}));
+}
+
+/// A pod of app web that says that this controller manages it.
+fn run_of(bench: &mut Bench, name: &str, controller: Value) {
+    let mut pod = pod(name);
+    let mut controller = controller;
+    controller["controller"] = true.into();
+    pod["metadata"]["labels"] = json!({"app": "web"});
+    pod["metadata"]["ownerReferences"] = json!([controller]);
+    pod["spec"]["nodeName"] = "n1".into();
+    bench.create(PODS, pod);
+    show(bench, name, "Running", "True");
+}
+
+/// Makes a workload that wants so many pods of app web; answers the reference to it.
+fn workload(bench: &mut Bench, kind: &str, replicas: i32, owner: Option<&Value>) -> Value {
+    let (plural, more) = match kind {
+        "Deployment" => ("deployments", json!({})),
+        "ReplicaSet" => ("replicasets", json!({})),
+        _ => ("statefulsets", json!({"serviceName": "web"})),
+    };
+    let mut spec = json!({
+        "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+    });
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let target = format!("/apis/apps/v1/namespaces/default/{plural}");
+    let owners: Vec<&Value> = owner.into_iter().collect();
+    bench.create(
+        &target,
+        json!({"metadata": {"name": "web", "ownerReferences": owners}, "spec": spec}),
+    );
+    let made = bench.get(&format!("{target}/web"));
+    json!({"apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": made["metadata"]["uid"], "controller": true})
+}
+
+/// Posts a budget over app web; answers its warnings.
+fn warnings_about(bench: &mut Bench, spec: Value) -> Vec<String> {
+    let mut spec = spec;
+    spec["selector"] = json!({"matchLabels": {"app": "web"}});
+    let budget = json!({"metadata": {"name": "web"}, "spec": spec});
+    let made = bench.call("POST", BUDGETS, &budget.to_string());
+    assert_eq!(made.code(), 201, "{}", made.text());
+    made.0.warnings.clone()
+}
+
+#[test]
+fn a_budget_whose_sync_fails_is_pointed_out_by_name_when_it_is_made_and_when_it_refuses() {
+    for (controller, why) in [
+        (
+            json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}),
+            "jobs.batch does not implement the scale subresource",
+        ),
+        (
+            json!({"apiVersion": "example.com/v1", "kind": "Cat", "name": "c", "uid": "u"}),
+            "no matches for kind \"Cat\" in version \"example.com/v1\"",
+        ),
+    ] {
+        let mut bench = Bench::new();
+        run_of(&mut bench, "web-0", controller);
+        let warning = format!(
+            "disruption budget \"web\" lets no pod be evicted, so that the drain of a node waits for ever: it failed sync: {why}; only \
+             an integer spec.minAvailable counts such pods"
+        );
+        let made = warnings_about(&mut bench, json!({"maxUnavailable": 1}));
+        assert_eq!(made, [warning.as_str()]);
+        // as its controller writes it: it has observed no generation
+        let failed = json!({"status": {"disruptionsAllowed": 0, "conditions": [{"type": "DisruptionAllowed",
+            "status": "False", "reason": "SyncFailed", "message": why, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        bench.call("PATCH", &format!("{BUDGETS}/web/status"), &failed.to_string()).ok();
+        let refused = evict(&mut bench, "web-0");
+        let cause = format!(
+            "The disruption budget web does not allow evicting pods currently because it failed sync: {why}"
+        );
+        let text = "Cannot evict pod as it would violate the pod's disruption budget.";
+        assert_eq!(refused.json()["message"], format!("{text} {cause}"));
+        assert_eq!(refused.0.warnings, [warning.as_str()]);
+        let causes = refused.json()["details"]["causes"].clone();
+        assert_eq!(
+            (&causes[0]["message"], &causes[1]["message"]),
+            (&json!(cause), &json!(warning))
+        );
+        // mended: what it counts now its controller can say
+        let mended = json!({"spec": {"maxUnavailable": null, "minAvailable": 0}});
+        let mended = bench.call("PATCH", &format!("{BUDGETS}/web"), &mended.to_string());
+        assert_eq!(mended.0.warnings, Vec::<String>::new());
+        let refused = evict(&mut bench, "web-0");
+        assert!(refused.text().ends_with("web is still being processed by the server."));
+        assert_eq!(refused.0.warnings, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_budget_is_compared_with_the_pods_that_will_be_there_and_not_with_those_that_are() {
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 2, "expectedPods": 1});
+    // (kind, replicas, limit, how many the budget is told to want and to cover)
+    for (kind, replicas, spec, blocks) in [
+        ("StatefulSet", 3, json!({"minAvailable": 2}), None),
+        ("StatefulSet", 2, json!({"minAvailable": 2}), Some((2, 2))),
+        ("Deployment", 3, json!({"minAvailable": 2}), None),
+        ("Deployment", 3, json!({"minAvailable": "50%"}), None),
+        ("Deployment", 1, json!({"minAvailable": "50%"}), Some((1, 1))),
+        ("Deployment", 3, json!({"minAvailable": 4}), Some((4, 3))),
+    ] {
+        let text = format!("{kind} {replicas} {spec}");
+        let mut bench = Bench::new();
+        let above = workload(&mut bench, kind, replicas, None);
+        let owner = match kind {
+            // which has begun with less than it is to have
+            "Deployment" => workload(&mut bench, "ReplicaSet", 1, Some(&above)),
+            _ => above,
+        };
+        run_of(&mut bench, "web-0", owner);
+        let warning = blocks.map(|(wants, covers)| {
+            format!(
+                "disruption budget \"web\" lets no pod be evicted, so that the drain of a node waits for ever: it wants {wants} \
+                 healthy pods, and covers {covers}"
+            )
+        });
+        let warning: Vec<String> = warning.into_iter().collect();
+        assert_eq!(warnings_about(&mut bench, spec.clone()), warning, "{text}");
+        if spec["minAvailable"].is_string() {
+            continue; // its controller counts what there will be
+        }
+        let status = json!({"status": status}).to_string();
+        bench.call("PATCH", &format!("{BUDGETS}/web/status"), &status).ok();
+        let refused = evict(&mut bench, "web-0");
+        assert_eq!(refused.code(), 429, "{text}");
+        assert_eq!(refused.0.warnings, warning, "{text}");
+    }
 }
 
 #[test]

@@ -142,7 +142,8 @@ fn an_eviction_beyond_the_budget_is_refused_and_the_pod_stays() {
     assert_eq!(evict(&engine, &names[0]), "");
     assert_eq!(
         evict(&engine, &names[1]),
-        "Error from server (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget.\n"
+        "Error from server (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web \
+         needs 2 healthy pods and has 2 currently\n"
     );
     let stays = engine.get(&format!("pod/{}", names[1]));
     assert_eq!(stays["metadata"].get("deletionTimestamp"), None);

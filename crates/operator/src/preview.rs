@@ -11,7 +11,6 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{EvictParams, PostParams};
-use kube::core::Status;
 use kube::{Api, Client};
 use rekindle_controllers::pod_restart::{self, NOT_TAKEN, Preview};
 use rekindle_controllers::{NamespacedName, View};
@@ -19,6 +18,7 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
 
 use crate::snapshot::read_all;
+use crate::writer::budget_words;
 
 /// The request's name in a preview, when its own is not made up yet.
 const UNNAMED: &str = "preview";
@@ -180,23 +180,13 @@ impl Reader<'_> {
         match pods.evict(pod, &params).await {
             Ok(_) => Ok(Preview::Goes),
             Err(kube::Error::Api(answer)) if answer.code == 429 => {
-                Ok(Preview::Waits(words(&answer)))
+                Ok(Preview::Waits(budget_words(&answer)))
             }
             Err(kube::Error::Api(answer)) if answer.code == 404 => {
                 Ok(Preview::Refused(format!("there is no pod {}/{pod}", self.namespace)))
             }
             Err(error) => Err(failed("whether a disruption budget forbids it", error)),
         }
-    }
-}
-
-/// The API's refusal with its causes: a budget is named by them alone.
-fn words(answer: &Status) -> String {
-    let causes = answer.details.iter().flat_map(|details| &details.causes);
-    let causes: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();
-    match causes.as_slice() {
-        [] => answer.message.clone(),
-        causes => format!("{} {}", answer.message, causes.join("; ")),
     }
 }
 

@@ -570,20 +570,28 @@ pub fn refused(status: Status) -> Outcome {
         (429, _) => Refusal::Budget,
         _ => Refusal::Other,
     };
-    // A budget is named by the causes alone.
-    let details: Vec<&str> = match refusal {
-        Refusal::Budget => causes.iter().map(|cause| cause.message.as_str()).collect(),
+    let message = match refusal {
+        Refusal::Budget => budget_words(&status),
         Refusal::Conflict
         | Refusal::AlreadyExists
         | Refusal::StillThere
         | Refusal::NamespaceTerminating
-        | Refusal::Other => Vec::new(),
-    };
-    let message = match details.as_slice() {
-        [] => status.message,
-        details => format!("{} {}", status.message, details.join("; ")),
+        | Refusal::Other => status.message,
     };
     Outcome::Refused { refusal, message }
+}
+
+/// A budget's refusal with those of its causes that its message leaves out: upstream names the budget in them alone.
+pub(crate) fn budget_words(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let untold: Vec<&str> = causes
+        .map(|cause| cause.message.as_str())
+        .filter(|cause| !status.message.contains(cause))
+        .collect();
+    match untold.as_slice() {
+        [] => status.message.clone(),
+        untold => format!("{} {}", status.message, untold.join("; ")),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Reasons of events and of container states: the words kubectl users know, and the few that are ours.
 
+/// What is said of a disruption budget that never allows a disruption, however healthy its pods are.
+pub const NEVER_ALLOWS: &str = "lets no pod be evicted";
+
 /// Reasons of events the kubelet emits too, with its exact spelling.
 pub mod event {
     #![allow(missing_docs, reason = "each is its own text, as in the Kubernetes API")]

@@ -1,7 +1,7 @@
 //! What the ladder did about a pod, and what comes next.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_types::reasons::waiting;
+use rekindle_types::reasons::{NEVER_ALLOWS, waiting};
 use rekindle_types::v1alpha1::{
     CarriedOutBy, HoldReason, LedgerPhase, PodRestart, PodRestartPhase, ReplacementStep,
     RestartLedger, Rung,
@@ -133,6 +133,10 @@ pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
                 "look whether the controllers run: they carry the restart out".to_owned()
             }
         }),
+        Stand::Held(why) if why.contains(NEVER_ALLOWS) => Some(
+            "change the disruption budget, or delete it: it never lets a pod go, however healthy the others are"
+                .to_owned(),
+        ),
         Stand::Held(why) if why.contains("disruption budget") => Some(
             "make other pods of its workload healthy, or let the disruption budget allow one more to be away"
                 .to_owned(),

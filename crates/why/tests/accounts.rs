@@ -441,6 +441,20 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
             ),
         ),
         (
+            "Recreate",
+            json!({"phase": "Running",
+                "message": "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web does not allow \
+                    evicting pods currently because it failed sync: jobs.batch does not implement the scale subresource; disruption \
+                    budget \"web\" lets no pod be evicted",
+                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
+            "PodRestart web-1 waits, and is tried again: Cannot evict pod as it would violate the pod's disruption budget. The disruption \
+             budget web does not allow evicting pods currently because it failed sync: jobs.batch does not implement the scale \
+             subresource; disruption budget \"web\" lets no pod be evicted",
+            Some(
+                "change the disruption budget, or delete it: it never lets a pod go, however healthy the others are",
+            ),
+        ),
+        (
             "Reschedule",
             json!({"phase": "Running",
                 "message": "no node but node-1 can take the pod: 0/1 nodes are available",

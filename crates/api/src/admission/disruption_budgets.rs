@@ -1,12 +1,18 @@
 //! Tells who writes a disruption budget that it lets none of the pods that are there be evicted.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rekindle_store::RangeQuery;
+use rekindle_types::owners::controller_of;
 
 use crate::call::Call;
 use crate::keys;
-use crate::kinds::pod_disruption_budget::deadlock::Deadlock;
-use crate::registry::AnyObject;
+use crate::kinds::pod_disruption_budget::deadlock::{Covered, Deadlock};
+use crate::registry::{AnyObject, KindEntry, Subresource};
 use crate::selectors::labels_of;
 use crate::validation::{selector, text};
 
@@ -17,10 +23,16 @@ const PODS_MAX: usize = 5000;
 pub(crate) fn warning(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
     let budget = object.as_any().downcast_ref::<PodDisruptionBudget>()?;
     let spec = budget.spec.as_ref()?;
-    let selector = spec.selector.as_ref()?;
     if Deadlock::of_spec(spec).is_some() {
         return None;
     }
+    let deadlock = Deadlock::with_pods(spec, &covered(call, budget)?)?;
+    Some(deadlock.warning(text(budget.metadata.name.as_ref())))
+}
+
+/// The pods that the budget covers now, as their controllers want them.
+pub(crate) fn covered(call: &Call<'_>, budget: &PodDisruptionBudget) -> Option<Covered> {
+    let selector = budget.spec.as_ref()?.selector.as_ref()?;
     let pods = call.api.registry.find("", "v1", "pods")?;
     let query = RangeQuery {
         prefix: keys::collection(pods, &call.path.namespace),
@@ -28,11 +40,85 @@ pub(crate) fn warning(call: &Call<'_>, object: &dyn AnyObject) -> Option<String>
         ..RangeQuery::default()
     };
     let range = call.api.store.range(&query).ok().filter(|range| range.remaining == 0)?;
-    let covered = range
-        .objects
-        .iter()
-        .filter(|pod| selector::matches(selector, Some(&labels_of(&pod.value))));
-    let covered = i32::try_from(covered.count()).ok()?;
-    let deadlock = Deadlock::with_pods(spec, covered)?;
-    Some(deadlock.warning(text(budget.metadata.name.as_ref())))
+    let mut covered = Covered::default();
+    let mut scales: BTreeMap<String, Scale> = BTreeMap::new();
+    let mut counted = BTreeSet::new();
+    for stored in &range.objects {
+        if !selector::matches(selector, Some(&labels_of(&stored.value))) {
+            continue;
+        }
+        let pod = call.api.read_as::<Pod>(pods, stored).ok()??;
+        let Some(controller) = controller_of(&pod.metadata) else {
+            covered.unmanaged += 1;
+            continue;
+        };
+        let scale =
+            scales.entry(controller.uid.clone()).or_insert_with(|| scale_of(call, controller));
+        match scale {
+            Scale::Of { workload, replicas } => {
+                if counted.insert(workload.clone()) {
+                    covered.wanted = covered.wanted.saturating_add(*replicas);
+                }
+            }
+            Scale::Gone => covered.uncounted += 1,
+            Scale::None(why) => {
+                covered.uncounted += 1;
+                covered.uncountable.get_or_insert_with(|| why.clone());
+            }
+        }
+    }
+    Some(covered)
+}
+
+/// How many pods a controller wants.
+#[derive(Clone, Debug)]
+enum Scale {
+    /// So many, of the workload of this UID.
+    Of { workload: String, replicas: i32 },
+    /// It is gone: its pods follow.
+    Gone,
+    /// It has no such number; why, in the words of the disruption controller.
+    None(String),
+}
+
+/// The number of the workload at the top: that of a ReplicaSet's Deployment before its own, as the disruption controller counts.
+fn scale_of(call: &Call<'_>, controller: &OwnerReference) -> Scale {
+    let OwnerReference { api_version, kind, .. } = controller;
+    let Some(entry) = kind_of(call, controller) else {
+        return Scale::None(format!("no matches for kind {kind:?} in version {api_version:?}"));
+    };
+    if !entry.subresources.contains(&Subresource::Scale) {
+        let resource = entry.resource();
+        return Scale::None(format!("{resource} does not implement the scale subresource"));
+    }
+    let Some(mut workload) = stored(call, entry, controller) else { return Scale::Gone };
+    if let Some(above) = controller_of(workload.meta()).cloned()
+        && let Some(entry) = kind_of(call, &above)
+        && entry.subresources.contains(&Subresource::Scale)
+        && let Some(found) = stored(call, entry, &above)
+    {
+        workload = found;
+    }
+    let replicas = workload.to_value()["spec"]["replicas"].as_i64().unwrap_or(1);
+    Scale::Of {
+        workload: workload.meta().uid.clone().unwrap_or_default(),
+        replicas: i32::try_from(replicas).unwrap_or(i32::MAX),
+    }
+}
+
+fn kind_of<'a>(call: &'a Call<'_>, owner: &OwnerReference) -> Option<&'a KindEntry> {
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    let entry = call.api.registry.find_kind(group, &owner.kind);
+    entry.filter(|entry| entry.api_version == owner.api_version)
+}
+
+/// The owner, unless another object has its name by now.
+fn stored(
+    call: &Call<'_>,
+    entry: &KindEntry,
+    owner: &OwnerReference,
+) -> Option<Arc<dyn AnyObject>> {
+    let key = keys::object(entry, &call.path.namespace, &owner.name);
+    let object = call.api.read(entry, &*call.api.store.get(&key)?).ok()?;
+    (object.meta().uid.as_ref() == Some(&owner.uid)).then_some(object)
 }

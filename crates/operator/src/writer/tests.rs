@@ -91,3 +91,33 @@ async fn what_has_no_name_is_not_asked_for() {
     writer.carry_out(&named).await;
     assert_eq!(*lists.asked.lock().unwrap(), ["GET /api/v1/namespaces/shop/pods/web-0"]);
 }
+
+#[test]
+fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
+    let needs = "The disruption budget web needs 2 healthy pods and has 2 currently";
+    let blocks = "disruption budget \"web\" lets no pod be evicted";
+    for (message, causes, told) in [
+        // as upstream's API answers, which names the budget in the cause alone
+        ("It would violate it.", vec![needs], format!("It would violate it. {needs}")),
+        (
+            &*format!("It would violate it. {needs}"),
+            vec![needs],
+            format!("It would violate it. {needs}"),
+        ),
+        (
+            &*format!("It would violate it. {needs}"),
+            vec![needs, blocks],
+            format!("It would violate it. {needs} {blocks}"),
+        ),
+        ("It would violate it.", vec![], "It would violate it.".to_owned()),
+    ] {
+        let causes: Vec<Value> = causes
+            .iter()
+            .map(|cause| json!({"reason": "DisruptionBudget", "message": cause, "field": ""}))
+            .collect();
+        let status = json!({"status": "Failure", "message": message, "reason": "TooManyRequests", "code": 429,
+            "details": {"causes": causes}});
+        let outcome = refused(serde_json::from_value(status).unwrap());
+        assert_eq!(outcome, Outcome::Refused { refusal: Refusal::Budget, message: told });
+    }
+}

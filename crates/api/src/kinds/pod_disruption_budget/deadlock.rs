@@ -4,10 +4,17 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::int_or_percent::{Rounding, scaled};
+use rekindle_types::owners::controller_of;
+use rekindle_types::reasons::NEVER_ALLOWS;
 
 use crate::validation::amounts;
-use rekindle_types::owners::controller_of;
+
+/// The condition that says whether a budget allows a disruption.
+pub(crate) const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+/// The reason of that condition when nobody can say how many pods there should be.
+const SYNC_FAILED: &str = "SyncFailed";
 
 /// Why a budget never allows a disruption, however healthy its pods are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +29,32 @@ pub(crate) enum Deadlock {
     AsManyAsThereAre {
         /// Pods that must be healthy.
         desired: i32,
-        /// Pods that there are.
+        /// Pods that there are, or will be when their controllers have made theirs.
         expected: i32,
     },
     /// Its limit counts pods of controllers, and it covers none.
     Unmanaged,
+    /// Its limit counts what controllers want, and one of them has no such number. Carries why.
+    SyncFailed(String),
+}
+
+/// The pods that a budget covers, as their controllers want them: not all of them need be there yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Covered {
+    /// Those that controllers with a number of replicas want, all together.
+    pub(crate) wanted: i32,
+    /// Those that no controller manages.
+    pub(crate) unmanaged: i32,
+    /// Those that are there of controllers without a number of replicas.
+    pub(crate) uncounted: i32,
+    /// Why the controllers of those cannot be asked for a number, in the words of the budget's condition; none when they are only gone.
+    pub(crate) uncountable: Option<String>,
+}
+
+impl Covered {
+    const fn pods(&self) -> i32 {
+        self.wanted.saturating_add(self.unmanaged).saturating_add(self.uncounted)
+    }
 }
 
 impl Deadlock {
@@ -44,25 +72,48 @@ impl Deadlock {
         }
     }
 
-    /// What the spec says when it covers so many pods; none of them is no deadlock, they may come.
-    pub(crate) fn with_pods(spec: &PodDisruptionBudgetSpec, pods: i32) -> Option<Self> {
-        Self::of_spec(spec).or_else(|| {
-            let desired = scaled(spec.min_available.as_ref()?, pods, Rounding::Up);
-            Self::of_counts(desired, pods)
-        })
+    /// What the spec says when it covers these pods; none of them is no deadlock, they may come.
+    pub(crate) fn with_pods(spec: &PodDisruptionBudgetSpec, covered: &Covered) -> Option<Self> {
+        if let Some(deadlock) = Self::of_spec(spec) {
+            return Some(deadlock);
+        }
+        let min = spec.min_available.as_ref();
+        if let Some(IntOrString::Int(min)) = min {
+            return Self::of_counts(*min, covered.pods());
+        }
+        if let Some(why) = &covered.uncountable {
+            return Some(Self::SyncFailed(why.clone()));
+        }
+        match covered.wanted {
+            0 => (covered.unmanaged > 0).then_some(Self::Unmanaged),
+            wanted => Self::of_counts(scaled(min?, wanted, Rounding::Up), wanted),
+        }
     }
 
-    /// What the budget's status says, as its controller saw the pods last; `pod` is one that it covers.
-    pub(crate) fn of_budget(budget: &PodDisruptionBudget, pod: &Pod) -> Option<Self> {
+    /// What the budget's status says, as its controller saw the pods last; `pod` is one that it covers. A controller counts for a
+    /// plain `minAvailable` what is there, which may be less than there will be: `covered` is asked then.
+    pub(crate) fn of_budget(
+        budget: &PodDisruptionBudget,
+        pod: &Pod,
+        covered: impl FnOnce() -> Option<Covered>,
+    ) -> Option<Self> {
         let spec = budget.spec.as_ref()?;
-        Self::of_spec(spec).or_else(|| {
-            let status = budget.status.as_ref()?;
-            let is_managed = controller_of(&pod.metadata).is_some();
-            match status.expected_pods.unwrap_or(0) {
-                0 if !is_managed => Some(Self::Unmanaged),
-                expected => Self::of_counts(status.desired_healthy.unwrap_or(0), expected),
-            }
-        })
+        if let Some(deadlock) = Self::of_spec(spec) {
+            return Some(deadlock);
+        }
+        if let Some(why) = sync_failure(budget) {
+            return Some(Self::SyncFailed(why.to_owned()));
+        }
+        let status = budget.status.as_ref()?;
+        let is_managed = controller_of(&pod.metadata).is_some();
+        let deadlock = match status.expected_pods.unwrap_or(0) {
+            0 if !is_managed => Self::Unmanaged,
+            expected => Self::of_counts(status.desired_healthy.unwrap_or(0), expected)?,
+        };
+        match &spec.min_available {
+            Some(IntOrString::Int(_)) => Self::with_pods(spec, &covered()?),
+            Some(IntOrString::String(_)) | None => Some(deadlock),
+        }
     }
 
     fn of_counts(desired: i32, expected: i32) -> Option<Self> {
@@ -73,9 +124,24 @@ impl Deadlock {
     /// For a Warning header: which budget, and what follows.
     pub(crate) fn warning(&self, budget: &str) -> String {
         format!(
-            "disruption budget {budget:?} lets no pod be evicted, so that the drain of a node waits for ever: {self}"
+            "disruption budget {budget:?} {NEVER_ALLOWS}, so that the drain of a node waits for ever: {self}"
         )
     }
+}
+
+/// Why the budget's controller could not say how many pods there should be, when it looked last. Of what a plain `minAvailable` counts
+/// it always can: such a budget has been changed since.
+pub(crate) fn sync_failure(budget: &PodDisruptionBudget) -> Option<&str> {
+    let counts_what_is_there =
+        |spec: &PodDisruptionBudgetSpec| matches!(spec.min_available, Some(IntOrString::Int(_)));
+    if budget.spec.as_ref().is_some_and(counts_what_is_there) {
+        return None;
+    }
+    let conditions = budget.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let failed = conditions
+        .into_iter()
+        .find(|c| c.type_ == DISRUPTION_ALLOWED && c.status == "False" && c.reason == SYNC_FAILED);
+    failed.map(|condition| condition.message.as_str())
 }
 
 impl fmt::Display for Deadlock {
@@ -90,6 +156,9 @@ impl fmt::Display for Deadlock {
             Self::Unmanaged => f.write_str(
                 "no controller manages the pods that it covers; only an integer spec.minAvailable counts such pods",
             ),
+            Self::SyncFailed(why) => {
+                write!(f, "it failed sync: {why}; only an integer spec.minAvailable counts such pods")
+            }
         }
     }
 }
@@ -100,23 +169,54 @@ mod tests {
 
     use super::*;
 
+    const fn wanted(wanted: i32) -> Covered {
+        Covered { wanted, unmanaged: 0, uncounted: 0, uncountable: None }
+    }
+
+    fn naked(unmanaged: i32) -> Covered {
+        Covered { unmanaged, ..wanted(0) }
+    }
+
+    fn of_job(wanted: i32) -> Covered {
+        let why = "jobs.batch does not implement the scale subresource".to_owned();
+        Covered { wanted, uncounted: 1, uncountable: Some(why), unmanaged: 0 }
+    }
+
     #[test]
     fn a_budget_that_blocks_for_ever_is_told_from_one_that_waits() {
-        for (spec, pods, shown) in [
-            (json!({}), 3, "neither spec.minAvailable nor spec.maxUnavailable is set"),
-            (json!({"maxUnavailable": 0}), 3, "spec.maxUnavailable is 0"),
-            (json!({"maxUnavailable": "0%"}), 0, "spec.maxUnavailable is 0%"),
-            (json!({"minAvailable": "100%"}), 3, "spec.minAvailable is 100%"),
-            (json!({"minAvailable": 3}), 3, "it wants 3 healthy pods, and covers 3"),
-            (json!({"minAvailable": "95%"}), 3, "it wants 3 healthy pods, and covers 3"),
-            (json!({"minAvailable": 3}), 0, ""),
-            (json!({"minAvailable": 2}), 3, ""),
-            (json!({"minAvailable": "50%"}), 3, ""),
-            (json!({"maxUnavailable": "1%"}), 3, ""),
+        let unmanaged = "no controller manages the pods that it covers; only an integer spec.minAvailable counts such pods";
+        let job = "it failed sync: jobs.batch does not implement the scale subresource; only an integer spec.minAvailable \
+                   counts such pods";
+        for (spec, covered, shown) in [
+            (json!({}), wanted(3), "neither spec.minAvailable nor spec.maxUnavailable is set"),
+            (json!({"maxUnavailable": 0}), wanted(3), "spec.maxUnavailable is 0"),
+            (json!({"maxUnavailable": 0}), of_job(0), "spec.maxUnavailable is 0"),
+            (json!({"maxUnavailable": "0%"}), wanted(0), "spec.maxUnavailable is 0%"),
+            (json!({"minAvailable": "100%"}), wanted(3), "spec.minAvailable is 100%"),
+            (json!({"minAvailable": 3}), wanted(3), "it wants 3 healthy pods, and covers 3"),
+            (json!({"minAvailable": 3}), naked(3), "it wants 3 healthy pods, and covers 3"),
+            (
+                json!({"minAvailable": 3}),
+                Covered { unmanaged: 1, ..wanted(2) },
+                "it wants 3 healthy pods, and covers 3",
+            ),
+            (json!({"minAvailable": 1}), of_job(0), "it wants 1 healthy pods, and covers 1"),
+            (json!({"minAvailable": 1}), of_job(1), ""),
+            (json!({"minAvailable": "95%"}), wanted(3), "it wants 3 healthy pods, and covers 3"),
+            (json!({"minAvailable": "50%"}), naked(1), unmanaged),
+            (json!({"maxUnavailable": 1}), naked(2), unmanaged),
+            (json!({"minAvailable": "50%"}), of_job(4), job),
+            (json!({"maxUnavailable": 1}), of_job(0), job),
+            (json!({"minAvailable": 3}), wanted(0), ""),
+            (json!({"minAvailable": 2}), wanted(3), ""),
+            (json!({"minAvailable": "50%"}), wanted(3), ""),
+            (json!({"minAvailable": "50%"}), Covered { unmanaged: 1, ..wanted(3) }, ""),
+            (json!({"maxUnavailable": "1%"}), wanted(3), ""),
+            (json!({"maxUnavailable": 1}), wanted(0), ""),
         ] {
-            let text = format!("{spec} {pods}");
+            let text = format!("{spec} {covered:?}");
             let spec = serde_json::from_value(spec).unwrap();
-            let found = Deadlock::with_pods(&spec, pods).map(|found| found.to_string());
+            let found = Deadlock::with_pods(&spec, &covered).map(|found| found.to_string());
             assert_eq!(found.unwrap_or_default(), shown, "{text}");
         }
     }

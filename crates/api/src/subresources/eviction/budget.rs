@@ -7,10 +7,11 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rekindle_store::{Expect, Object, Pending, RangeQuery};
 
+use crate::admission::disruption_budgets::covered;
 use crate::call::{Call, WriteFailure, put};
 use crate::keys;
 use crate::kinds::pod_disruption_budget::ALWAYS_ALLOW;
-use crate::kinds::pod_disruption_budget::deadlock::Deadlock;
+use crate::kinds::pod_disruption_budget::deadlock::{DISRUPTION_ALLOWED, Deadlock, sync_failure};
 use crate::registry::KindEntry;
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Cause};
@@ -23,9 +24,6 @@ const PROCESSING_SECONDS: u32 = 10;
 /// The reason of the causes in a 429.
 const CAUSE: &str = "DisruptionBudget";
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
-/// The condition of a budget that says whether it allows a disruption.
-const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
-const SYNC_FAILED: &str = "SyncFailed";
 const INSUFFICIENT_PODS: &str = "InsufficientPods";
 
 /// The budget agrees.
@@ -58,7 +56,10 @@ pub(super) fn ask(call: &Call<'_>, pod: &Pod, dry_run: DryRun) -> Result<Permit,
             let expect = Expect::Revision(stored.revision);
             Ok(Permit::Taken(put(call.api, stored.key.as_str(), expect, Box::new(budget))?))
         }
-        Err(refusal) => Err(refusal.into_error(&budget, pod).into()),
+        Err(refusal) => {
+            let deadlock = || Deadlock::of_budget(&budget, pod, || covered(call, &budget));
+            Err(refusal.into_error(text(budget.metadata.name.as_ref()), deadlock).into())
+        }
     }
 }
 
@@ -133,8 +134,11 @@ fn decide(budget: &PodDisruptionBudget, health: Health) -> Result<Decision, Refu
             return Ok(Decision::NotCounted);
         }
     }
+    let name = text(budget.metadata.name.as_ref());
     if status.observed_generation.unwrap_or(0) < budget.metadata.generation.unwrap_or(0) {
-        return Err(Refusal::Processing);
+        // One that could not be calculated is not being processed any more.
+        return Err(sync_failure(budget)
+            .map_or(Refusal::Processing, |why| Refusal::Exhausted(failed_sync(name, why))));
     }
     if status.disrupted_pods.as_ref().is_some_and(|pods| pods.len() > UNSEEN_MAX) {
         return Err(Refusal::Broken(
@@ -143,7 +147,11 @@ fn decide(budget: &PodDisruptionBudget, health: Health) -> Result<Decision, Refu
     }
     match status.disruptions_allowed.unwrap_or(0) {
         ..0 => Err(Refusal::Broken("pdb disruptions allowed is negative")),
-        0 => Err(Refusal::Exhausted(why_exhausted(text(budget.metadata.name.as_ref()), status))),
+        0 => Err(Refusal::Exhausted(match sync_failure(budget) {
+            // The counts of a budget that could not be calculated mean nothing.
+            Some(why) => failed_sync(name, why),
+            None => why_exhausted(name, status),
+        })),
         1.. => Ok(Decision::Counted),
     }
 }
@@ -157,11 +165,6 @@ fn why_exhausted(name: &str, status: &PodDisruptionBudgetStatus) -> String {
     let (current, desired) =
         (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0));
     match said {
-        // The counts of a budget that could not be calculated mean nothing.
-        Some(condition) if condition.reason == SYNC_FAILED => format!(
-            "The disruption budget {name} does not allow evicting pods currently because it failed sync: {}",
-            condition.message
-        ),
         _ if current <= desired => format!(
             "The disruption budget {name} needs {desired} healthy pods and has {current} currently"
         ),
@@ -173,23 +176,35 @@ fn why_exhausted(name: &str, status: &PodDisruptionBudgetStatus) -> String {
     }
 }
 
+fn failed_sync(name: &str, why: &str) -> String {
+    format!(
+        "The disruption budget {name} does not allow evicting pods currently because it failed sync: {why}"
+    )
+}
+
+/// With the cause: kubectl shows the message alone, and upstream's names no budget.
+fn refused(cause: &str) -> String {
+    format!("{REFUSED} {cause}")
+}
+
 impl Refusal {
-    fn into_error(self, budget: &PodDisruptionBudget, pod: &Pod) -> ApiError {
-        let name = text(budget.metadata.name.as_ref());
+    fn into_error(self, name: &str, deadlock: impl FnOnce() -> Option<Deadlock>) -> ApiError {
         let cause =
             |message: String| Cause { reason: CAUSE.to_owned(), message, field: String::new() };
         match self {
-            Self::Processing => ApiError::too_many_requests(REFUSED, PROCESSING_SECONDS)
-                .with_cause(cause(format!(
-                    "The disruption budget {name} is still being processed by the server."
-                ))),
+            Self::Processing => {
+                let why =
+                    format!("The disruption budget {name} is still being processed by the server.");
+                ApiError::too_many_requests(refused(&why), PROCESSING_SECONDS)
+                    .with_cause(cause(why))
+            }
             Self::Broken(why) => {
                 let message = format!("poddisruptionbudget.policy {name:?} is forbidden: {why}");
                 ApiError::not_allowed("policy", "poddisruptionbudget", name, message)
             }
             Self::Exhausted(why) => {
-                let error = ApiError::refused_for_now(REFUSED).with_cause(cause(why));
-                match Deadlock::of_budget(budget, pod) {
+                let error = ApiError::refused_for_now(refused(&why)).with_cause(cause(why));
+                match deadlock() {
                     None => error,
                     Some(deadlock) => error
                         .with_cause(cause(deadlock.warning(name)))
