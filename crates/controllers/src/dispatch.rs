@@ -30,6 +30,7 @@ pub fn affected(view: &View, change: &Change) -> BTreeSet<Key> {
     disruption::affected(view, change, &mut keys);
     disruption::affected_targets(change, &mut keys);
     node_lifecycle::affected(view, change, &mut keys);
+    node_lifecycle::news::affected(change, &mut keys);
     node_lifecycle::eviction::affected(view, change, &mut keys);
     volumes::affected(view, change, &mut keys);
     keys
@@ -56,6 +57,7 @@ pub fn turn(view: &View, key: &Key) -> scheduler::Turn {
         | Key::Disruption(_)
         | Key::StaleDisruption(_)
         | Key::NodeLifecycle(_)
+        | Key::NodeNews { .. }
         | Key::TaintEviction(_)
         | Key::Claim(_)
         | Key::Volume(_)
@@ -89,6 +91,7 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
         Key::Disruption(name) => disruption::reconcile(view, name, now),
         Key::StaleDisruption(name) => disruption::reconcile_target(view, name, now),
         Key::NodeLifecycle(name) => node_lifecycle::reconcile(view, name, now),
+        Key::NodeNews { name, uid } => node_lifecycle::news::reconcile(view, name, uid, now),
         Key::TaintEviction(name) => node_lifecycle::eviction::reconcile(view, name, now),
         Key::Claim(name) => volumes::reconcile_claim(view, name),
         Key::Volume(name) => volumes::reconcile_volume(view, name, now),

@@ -43,6 +43,13 @@ pub enum Key {
     StaleDisruption(NamespacedName),
     /// The taints of a Node that lacks something.
     NodeLifecycle(String),
+    /// What is to be said of a Node that came or went.
+    NodeNews {
+        /// Its name.
+        name: String,
+        /// Its UID: another one may have the name by now.
+        uid: String,
+    },
     /// The taint eviction controller at a Pod on a node with taints NoExecute.
     TaintEviction(NamespacedName),
     /// The binder at a PersistentVolumeClaim.
@@ -85,7 +92,7 @@ impl Key {
                 ObjectId::new(Kind::Namespace, NamespacedName::new("", name.as_str()))
             }
             Key::PodRestart(name) => id(Kind::PodRestart, name),
-            Key::NodeLifecycle(name) => {
+            Key::NodeLifecycle(name) | Key::NodeNews { name, .. } => {
                 ObjectId::new(Kind::Node, NamespacedName::new("", name.as_str()))
             }
             Key::Garbage(object) | Key::Doubt(object) => object.clone(),
@@ -119,6 +126,7 @@ impl fmt::Display for Key {
             Key::EphemeralClaims(name) => write!(f, "make the claims of Pod {name}"),
             Key::StaleDisruption(name) => write!(f, "take DisruptionTarget back from Pod {name}"),
             Key::NodeLifecycle(name) => write!(f, "taint Node {name}"),
+            Key::NodeNews { name, uid } => write!(f, "tell of Node {name} ({uid})"),
             Key::TaintEviction(name) => write!(f, "end Pod {name} for its node's taints"),
             Key::Doubt(object) => write!(f, "look for {object}"),
         }

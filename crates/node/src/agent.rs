@@ -112,7 +112,7 @@ impl Node {
         let dirs = make_folders(&config)?;
         let found = take_stock(&config.name, runtime.as_ref(), network.as_ref()).await?;
         let machine = MachineFacts::read(&config);
-        let node = context(&config, &client, runtime, network, &machine, &dirs, &found);
+        let node = context(&config, client, runtime, network, &machine, &dirs, &found);
         let node = Arc::new(node);
         let (runtime, network) = (&node.runtime, &node.network);
         let spares = match config.duty {
@@ -128,7 +128,7 @@ impl Node {
         let (shown, images) = watch::channel(Vec::new());
         let keeper = Keeper::start(node.clone(), config.image_gc, shown);
         let (under, pressures) = watch::channel(BTreeSet::new());
-        let heartbeat = Heartbeat::start(client, &config, machine, images, pressures.clone());
+        let heartbeat = Heartbeat::start(&node, &config, machine, images, pressures.clone());
         let (statics, listings, static_pods) = follow_static_pods(&config, &node);
         let provisioner = match config.duty {
             Duty::Serve => Some(Provisioner::start(&node)),
@@ -174,7 +174,7 @@ impl Node {
 /// What the tasks of the agent share: nothing of it is in use yet.
 fn context<R: Runtime, N: PodNetwork>(
     config: &Config,
-    client: &Client,
+    client: Client,
     runtime: Arc<R>,
     network: Arc<N>,
     machine: &MachineFacts,
@@ -202,7 +202,7 @@ fn context<R: Runtime, N: PodNetwork>(
         cluster_domain: config.cluster_domain.clone(),
         resolvers: Resolvers::of(config),
         sandbox_taken: Arc::new(Notify::new()),
-        client: client.clone(),
+        client,
         runtime,
         network,
         dirs: dirs.clone(),

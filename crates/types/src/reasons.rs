@@ -37,6 +37,9 @@ pub mod event {
     pub const PREEMPTED: &str = "Preempted";
     pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
     pub const NODE_NOT_READY: &str = "NodeNotReady";
+    pub const NODE_READY: &str = "NodeReady";
+    pub const REGISTERED_NODE: &str = "RegisteredNode";
+    pub const REMOVING_NODE: &str = "RemovingNode";
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
     pub const FAILED_CREATE: &str = "FailedCreate";
     pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";

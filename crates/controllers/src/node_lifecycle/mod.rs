@@ -1,5 +1,5 @@
 //! What is known of a node becomes taints: a node that lacks memory, disk or processes, that is not ready, not heard of (`silence`)
-//! or cordoned gets no further pods. What taints do to pods that run is in `eviction`.
+//! or cordoned gets no further pods. What taints do to pods that run is in `eviction`, what is said of nodes that come and go in `news`.
 //!
 //! ```text
 //!  condition MemoryPressure=True ─► taint node.kubernetes.io/memory-pressure:NoSchedule    (DiskPressure, PIDPressure alike)
@@ -13,6 +13,7 @@
 //! Source: Kubernetes documentation, "Taints and Tolerations", "Taint Nodes by Condition". Other taints of a node are left alone.
 
 pub(crate) mod eviction;
+pub(crate) mod news;
 mod not_ready;
 mod silence;
 mod zones;

@@ -18,7 +18,7 @@ use crate::plan::{Part, Write};
 use crate::{Object, Plan, View};
 
 /// `source.component` of the events.
-const NAME: &str = "node-controller";
+pub(super) const NAME: &str = "node-controller";
 /// The conditions that the node's agent writes.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 const UNKNOWN: &str = "Unknown";

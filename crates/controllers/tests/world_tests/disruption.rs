@@ -219,7 +219,7 @@ fn a_pod_whose_controller_cannot_be_asked_fails_the_sync() {
 
 #[test]
 fn a_budget_over_nothing_says_so_and_allows_nothing() {
-    let mut world = World::with_node();
+    let mut world = World::new();
     world.create(budget("nobody", "ghost", json!({"minAvailable": 0})));
     world.converge();
     assert_eq!(shown(&world, "nobody"), (0, 0, 0, 0, "InsufficientPods".to_owned()));

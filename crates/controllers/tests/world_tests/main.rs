@@ -18,6 +18,7 @@ mod machine_ports;
 mod naked_pods;
 mod namespace;
 mod node_failure;
+mod node_news;
 mod node_silence;
 mod overlap;
 mod owner_graphs;

@@ -202,6 +202,7 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
             world.api.patch(&id(Kind::Node, "node-1"), part, &node);
         }
         world.settle(); // the node has its taints
+        world.notes.clear();
         world.create(pod_with("p", spec));
         world.settle();
         let why = format!("preemption: 0/1 nodes are available: 1 {why}.");

@@ -565,8 +565,8 @@ fn events_about_claims_are_worded_as_upstream() {
     world.api.refuse_creation = None;
     world.converge();
     let mut said = world.said();
-    said.dedup();
     said.retain(|said| said.contains("Claim data-web-0"));
+    said.dedup();
     assert_eq!(
         said,
         [

@@ -197,6 +197,8 @@ fn an_external_provisioner_is_asked_by_its_name() {
 #[test]
 fn a_class_without_a_provisioner_says_so_where_it_does_not_wait_for_a_pod() {
     let mut world = world();
+    world.settle();
+    world.notes.clear(); // of the nodes
     world.create(json!({"kind": "StorageClass", "metadata": {"name": "manual"},
         "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"}));
     world.create(claim("data", "manual", 1));

@@ -5,7 +5,8 @@ use rekindle_types::Tick;
 
 use crate::eviction::{Pressure, Standing};
 
-const READY: &str = "Ready";
+/// The condition that says whether the node takes and runs pods.
+pub(super) const READY: &str = "Ready";
 
 /// Whether the node is fit to run pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ContainerImage, Node, NodeCondition, NodeStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerImage, Node, NodeCondition, NodeStatus, ObjectReference,
+};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_pod::Severity;
+use rekindle_types::reasons::event;
+use rekindle_types::{Tick, TickDuration, nodes};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -17,7 +21,9 @@ use super::lease::{self, Holder};
 use super::machine::MachineFacts;
 use super::object::{labels, node_object, node_status};
 use crate::config::Config;
+use crate::context::NodeContext;
 use crate::eviction::Standing;
+use crate::pods::Recorder;
 
 /// Between two heartbeats while the node is not registered yet or the API refuses, at most.
 const RETRY: Duration = Duration::from_secs(1);
@@ -46,6 +52,9 @@ struct Beat {
     pressures: watch::Receiver<Standing>,
     /// The object as the API showed it last.
     node: watch::Sender<Option<Arc<Node>>>,
+    recorder: Recorder,
+    /// The node, for events about it.
+    about: ObjectReference,
 }
 
 /// A client that can be shown in debug output.
@@ -64,14 +73,16 @@ struct Written {
     node_uid: Option<String>,
     shown: Option<Shown>,
     conditions: Vec<NodeCondition>,
+    /// What the API showed last of the condition Ready; others write it, too.
+    readiness: Option<String>,
     images: Vec<ContainerImage>,
     at: Tick,
 }
 
 impl Heartbeat {
     /// Registers the node and goes on from there; `images` are those that its status lists, `pressures` what it is under.
-    pub(crate) fn start(
-        client: Client,
+    pub(crate) fn start<R, N>(
+        node: &NodeContext<R, N>,
         config: &Config,
         machine: MachineFacts,
         images: watch::Receiver<Vec<ContainerImage>>,
@@ -79,17 +90,19 @@ impl Heartbeat {
     ) -> Self {
         let (sender, told) = watch::channel(None);
         let (fitness, receiver) = watch::channel(Fitness::Ready);
-        let (shown, node) = watch::channel(None);
+        let (shown, object) = watch::channel(None);
         let beat = Beat {
-            client: ApiClient(client),
+            client: ApiClient(node.client.clone()),
             config: config.clone(),
             machine,
             images,
             fitness: receiver,
             pressures,
             node: shown,
+            recorder: node.recorder.clone(),
+            about: node.object_reference(),
         };
-        Self { told, fitness, node, task: tokio::spawn(beat.run(sender)) }
+        Self { told, fitness, node: object, task: tokio::spawn(beat.run(sender)) }
     }
 
     /// Waits until the node stands in the API.
@@ -176,8 +189,9 @@ impl Beat {
 
     /// True when the API does not show the conditions that were written: while nobody heard of this node, because it or the way
     /// to the API stood still, the node lifecycle controller has made them Unknown.
-    async fn is_overwritten(&self, written: &Written) -> Result<bool, kube::Error> {
+    async fn is_overwritten(&self, written: &mut Written) -> Result<bool, kube::Error> {
         let Some(node) = self.api().get_opt(&self.config.name).await? else { return Ok(true) };
+        written.readiness = nodes::readiness(&node).map(str::to_owned);
         let shown: Vec<_> =
             node.status.iter().flat_map(|s| s.conditions.iter().flatten()).collect();
         let says = |wanted: &NodeCondition| {
@@ -206,6 +220,7 @@ impl Beat {
         match self.api().create(&PostParams::default(), &object).await {
             Ok(created) => {
                 let complete = created.status.as_ref().is_some_and(|s| s.conditions.is_some());
+                written.readiness = None;
                 self.remember(written, created, shown);
                 written.images = images;
                 // an API server may drop the status of an object that is created
@@ -216,6 +231,7 @@ impl Beat {
                 let params = PatchParams::default();
                 let node =
                     self.api().patch(&self.config.name, &params, &Patch::Merge(labels)).await?;
+                written.readiness = nodes::readiness(&node).map(str::to_owned);
                 self.remember(written, node, shown);
                 self.write_status(written, shown).await
             }
@@ -239,7 +255,13 @@ impl Beat {
         Ok(())
     }
 
+    /// Takes in what the API answered to a write, and says when the node has become ready or not ready by it.
     fn remember(&self, written: &mut Written, node: Node, shown: &Shown) {
+        let readiness = nodes::readiness(&node).map(str::to_owned);
+        if written.readiness != readiness {
+            self.tell(readiness.as_deref());
+            written.readiness = readiness;
+        }
         written.node_uid.clone_from(&node.metadata.uid);
         written.shown = Some(shown.clone());
         written.at = self.config.clock.now();
@@ -247,5 +269,16 @@ impl Beat {
         let own = conditions.into_iter().flatten().filter(|condition| is_own(&condition.type_));
         written.conditions = own.collect();
         self.node.send_replace(Some(Arc::new(node)));
+    }
+
+    /// An event in the kubelet's words. One that registers says that it is ready, as a kubelet does, which begins as not ready.
+    fn tell(&self, readiness: Option<&str>) {
+        let reason = match readiness {
+            Some("True") => event::NODE_READY,
+            Some(_) => event::NODE_NOT_READY,
+            None => return,
+        };
+        let message = format!("Node {} status is now: {reason}", self.config.name);
+        self.recorder.record(self.about.clone(), Severity::Normal, reason, message);
     }
 }

@@ -1,6 +1,7 @@
 //! The Node object, its conditions and its Lease.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::time::Duration;
 
 use rekindle_types::{Tick, TickDuration};
@@ -164,6 +165,63 @@ async fn a_node_that_was_given_up_for_silent_says_at_its_next_beat_that_it_is_re
     let node = world.api.get("nodes", "node-a").unwrap();
     assert_eq!(condition(&node, "Ready")["status"], "True");
     assert_eq!(condition(&node, "DiskPressure")["status"], "False");
+}
+
+/// What the agent's events about its node say, as often as they are counted.
+fn told(world: &World) -> Vec<String> {
+    let events = world.api.list("events").into_iter();
+    let of_node = events.filter(|event| event["involvedObject"]["kind"] == "Node");
+    let mut told: Vec<String> = of_node
+        .flat_map(|event| {
+            assert_eq!(
+                (&event["type"], &event["source"]["component"]),
+                (&json!("Normal"), &json!("kubelet"))
+            );
+            let count = event["count"].as_u64().unwrap();
+            let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+            std::iter::repeat_n(
+                format!("{}: {}", text("reason"), text("message")),
+                count.try_into().unwrap(),
+            )
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+/// The kubelet's words.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_becomes_ready_or_not_ready_says_so_in_an_event() {
+    let (ready, not_ready) = (
+        "NodeReady: Node node-a status is now: NodeReady".to_owned(),
+        "NodeNotReady: Node node-a status is now: NodeNotReady".to_owned(),
+    );
+    let world = World::new();
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    assert_eq!(told(&world), slice::from_ref(&ready), "once, however often it is written");
+
+    // given up as silent, and back
+    let unknown = json!([{ "type": "Ready", "status": "Unknown" }]);
+    world.api.modify("nodes", "node-a", &json!({ "status": { "conditions": unknown } }));
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(told(&world), [ready.clone(), ready.clone()]);
+
+    // an agent that takes its node over as it was says nothing
+    drop(agent);
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(told(&world), [ready.clone(), ready.clone()]);
+
+    agent.stop(StopMode::EndPods).await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(told(&world), [not_ready.clone(), ready.clone(), ready.clone()]);
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(told(&world), [not_ready, ready.clone(), ready.clone(), ready]);
 }
 
 /// The kubelet writes its own conditions and leaves those of others, such as a node-problem-detector's.
