@@ -210,7 +210,11 @@ fn recreate_starts_nothing_before_the_last_old_pod_is_gone() {
     });
     world.settle();
     assert_eq!(world.api.pods().len(), 3, "the old ones terminate");
+    let counts =
+        |world: &World| (status(world).replicas.unwrap_or(0), status(world).terminating_replicas);
+    assert_eq!(counts(&world), (0, Some(3)));
     world.converge();
+    assert_eq!(counts(&world), (3, Some(0)));
     assert!(is_rolled_out(&world));
     expect_sets(&world, &[("one", 0, "1"), ("two", 3, "2")]);
 }
