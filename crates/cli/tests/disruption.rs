@@ -189,6 +189,63 @@ fn a_drain_that_is_only_tried_changes_nothing() {
 }
 
 #[test]
+fn a_drain_loses_naked_pods_and_local_data_only_when_it_is_told_to() {
+    let engine = Engine::start();
+    engine.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: naked}, spec: {terminationGracePeriodSeconds: 0,
+         containers: [{name: a, image: localhost/demo, args: [signal]}]}}",
+    );
+    engine.apply(
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: keeper}, spec: {selector: {matchLabels: {app: keeper}},
+         template: {metadata: {labels: {app: keeper}}, spec: {terminationGracePeriodSeconds: 0, volumes: [{name: data, emptyDir: {}}],
+         containers: [{name: a, image: localhost/demo, args: [signal], volumeMounts: [{name: data, mountPath: /data}]}]}}}}",
+    );
+    engine.wait_ready("naked");
+    engine.kubectl(&["rollout", "status", "deployment/keeper", TIMEOUT]);
+    let all = "jsonpath={range .items[*]}{.metadata.uid} {.metadata.deletionTimestamp}{'\\n'}{end}";
+    let before = engine.kubectl(&["get", "pods", "-o", all]);
+    let keeper = engine.kubectl(&["get", "pods", "-l", "app=keeper", "-o", "name"]);
+    let keeper = keeper.trim().trim_start_matches("pod/").to_owned();
+
+    let naked =
+        "cannot delete Pods that declare no controller (use --force to override): default/naked";
+    let data = format!(
+        "cannot delete Pods with local storage (use --delete-emptydir-data to override): default/{keeper}"
+    );
+    for (flags, refusals) in [
+        (&[][..], vec![naked, &data]),
+        (&["--force"][..], vec![&*data]),
+        (&["--delete-emptydir-data"][..], vec![naked]),
+    ] {
+        let refused = engine.kubectl_fails(&[&["drain", "node-1"][..], flags].concat(), "");
+        for refusal in [naked, &data] {
+            assert_eq!(
+                refused.contains(refusal),
+                refusals.contains(&refusal),
+                "{flags:?}: {refused}"
+            );
+        }
+        assert_eq!(engine.kubectl(&["get", "pods", "-o", all]), before, "{flags:?}");
+    }
+    let nodes = engine.kubectl(&["get", "nodes"]);
+    assert!(nodes.contains("Ready,SchedulingDisabled"), "cordoned all the same: {nodes}");
+
+    let drained =
+        engine.kubectl(&["drain", "node-1", "--force", "--delete-emptydir-data", TIMEOUT]);
+    for line in ["pod/naked evicted", &format!("pod/{keeper} evicted"), "node/node-1 drained"] {
+        assert!(drained.contains(line), "{line}: {drained}");
+    }
+    let gone = engine.kubectl_fails(&["get", "pod", "naked"], "");
+    assert!(gone.contains("NotFound"), "{gone}");
+    // its controller makes the one again, and nobody the other
+    engine.kubectl(&["uncordon", "node-1"]);
+    engine.wait_for("deployment/keeper", ".status.availableReplicas", "1");
+    let left = engine.kubectl(&["get", "pods", "-o", "name"]);
+    assert!(left.starts_with("pod/keeper-") && left.lines().count() == 1, "{left}");
+    assert!(!left.contains(&keeper), "another one: {left}");
+}
+
+#[test]
 fn a_budget_that_blocks_for_ever_is_named_when_it_is_made_and_when_it_refuses() {
     let engine = Engine::start();
     engine.apply(
