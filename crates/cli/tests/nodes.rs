@@ -11,9 +11,9 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Engine, TIMEOUT, is, text};
 
 const SPREAD: &str = "
@@ -338,4 +338,99 @@ fn a_dead_node_is_removed_with_the_pods_that_it_left() {
         all.len() == 1 && all.all(|pod| is(pod, "Ready") && pod["spec"]["nodeName"] == "node-1")
     });
     assert!(!engine.data_dir().join("nodes/node-1-2").exists());
+}
+
+/// What runs on a further node by its engine's id: the shims of its pods, and what is in their containers. A shim is in the network of
+/// its pod, and in none of the node's cgroups.
+fn processes_of_pods(engine: &Engine, node: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let id = engine.data_dir().join("nodes").join(node).join("engine-id");
+    let id = std::fs::read_to_string(id).unwrap();
+    let network = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .collect();
+    let agents = agents(engine);
+    let is_contained = |pid: &&String| {
+        let cgroups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        cgroups.contains(id.trim()) && !agents.contains(*pid)
+    };
+    let contained: BTreeSet<String> = pids.iter().filter(is_contained).cloned().collect();
+    let of_machine = network("self");
+    let networks: BTreeSet<_> = contained
+        .iter()
+        .map(|pid| network(pid))
+        .filter(|it| it.is_some() && *it != of_machine)
+        .collect();
+    let beside = |pid: &&String| networks.contains(&network(pid)) && !contained.contains(*pid);
+    (pids.iter().filter(beside).cloned().collect(), contained)
+}
+
+/// Each pod's node, and what identifies it and the runs of its containers.
+fn runs_by_pod(engine: &Engine) -> BTreeMap<String, (String, [Value; 4])> {
+    let pods = engine.get("pods");
+    let run = |pod: &Value| {
+        let node = pod["spec"]["nodeName"].as_str().unwrap().to_owned();
+        let run = runs(&BTreeMap::from([(node.clone(), pod.clone())])).remove(0);
+        (name(pod), (node, run))
+    };
+    pods["items"].as_array().unwrap().iter().map(run).collect()
+}
+
+#[test]
+fn pods_of_a_node_that_are_all_killed_at_once_run_again_and_no_others_are_touched() {
+    let mut engine = Engine::prepare();
+    engine.launch(&["--nodes", "2"]);
+    wait_for_nodes(&engine, &["node-1-2"]);
+    engine.wait_for_event("node-1-2", "RegisteredNode", "Registered Node node-1-2 in Controller");
+    engine.wait_for_event("node-1-2", "NodeReady", "Node node-1-2 status is now: NodeReady");
+    engine.apply(&SPREAD.replace("replicas: 3", "replicas: 4"));
+    engine.kubectl(&["rollout", "status", "deployment/web", TIMEOUT]);
+    let before = runs_by_pod(&engine);
+    let far = |runs: &BTreeMap<String, (String, [Value; 4])>| -> BTreeSet<String> {
+        runs.iter()
+            .filter(|(_, (node, _))| node == "node-1-2")
+            .map(|(pod, _)| pod.clone())
+            .collect()
+    };
+    assert_eq!((before.len(), far(&before).len()), (4, 2), "{before:?}");
+
+    let (shims, contained) = processes_of_pods(&engine, "node-1-2");
+    assert_eq!(shims.len(), 2, "one of each pod");
+    assert!(contained.len() >= 4, "two containers of each pod: {contained:?}");
+    // the shims first: what they would have restarted at once was none of those that are to die
+    let mut kill = Command::new("kill");
+    kill.arg("-KILL").args(&shims).args(&contained);
+    // the first process of a container takes the others with it
+    let _some_are_gone = kill.output().unwrap();
+
+    let counts = |pod: &Value| -> Vec<u64> {
+        let containers = pod["status"]["containerStatuses"].as_array().unwrap().iter();
+        containers.map(|container| container["restartCount"].as_u64().unwrap()).collect()
+    };
+    engine.until(&["pods"], |pods| {
+        let is_back = |pod: &Value| {
+            is(pod, "Ready")
+                && (pod["spec"]["nodeName"] == "node-1" || counts(pod).iter().all(|it| *it > 0))
+        };
+        pods.len() == 4 && pods.values().all(is_back)
+    });
+    engine.wait_for("deployment/web", ".status.availableReplicas", "4");
+    let after = runs_by_pod(&engine);
+    assert_eq!(far(&after), far(&before), "the same pods");
+    for (pod, (node, [uid, address, ids, restarts])) in &after {
+        let (_, run) = &before[pod];
+        if node == "node-1" {
+            assert_eq!(
+                *run,
+                [uid, address, ids, restarts].map(Value::clone),
+                "pod {pod} is untouched"
+            );
+            continue;
+        }
+        assert_eq!((uid, restarts), (&run[0], &json!([1, 1])), "pod {pod}");
+        let ended = |id: &&Value| !run[2].as_array().unwrap().contains(id);
+        assert_eq!(ids.as_array().unwrap().iter().filter(ended).count(), 2, "pod {pod}: {ids}");
+    }
 }

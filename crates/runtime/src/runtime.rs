@@ -275,7 +275,7 @@ pub enum RuntimeEvent {
         /// How.
         exit: Exit,
     },
-    /// The sandbox's shim is gone, and with it everything inside.
+    /// The sandbox's shim is gone, and with it everything inside. The ends of containers that were not told yet follow.
     SandboxDied {
         /// Which sandbox.
         key: SandboxKey,

@@ -207,6 +207,12 @@ fn the_death_of_a_shim_is_told_and_nothing_of_the_sandbox_lives_on() {
     kill(info.pid);
     let event = world.block(world.rt().next_event());
     assert_eq!(event, RuntimeEvent::SandboxDied { key: world.sandbox() });
+    let (key, told) = world.next_exit();
+    assert_eq!(
+        (key, told.status),
+        (spec.key.clone(), ExitStatus::Unknown),
+        "nobody waits for it in vain"
+    );
     wait_for_end(&container);
     let snapshot = world.snapshot();
     assert_eq!((snapshot.state, &snapshot.info), (SandboxState::NotReady, &None));
@@ -214,6 +220,7 @@ fn the_death_of_a_shim_is_told_and_nothing_of_the_sandbox_lives_on() {
         panic!("{snapshot:?}");
     };
     assert_eq!((exit.status, exit.started_at), (ExitStatus::Unknown, started.started_at));
+    assert_eq!(exit, told);
     let error = world.block(world.rt().run_sandbox(&sandbox_spec(world.sandbox()))).unwrap_err();
     assert!(error.chain().contains("its shim is gone"), "{}", error.chain());
 

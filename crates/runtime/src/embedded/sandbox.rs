@@ -343,7 +343,8 @@ impl Sandbox {
         }
     }
 
-    /// The shim is gone: nothing in the sandbox runs any more. Each end is written down for the agents to come.
+    /// The shim is gone: nothing in the sandbox runs any more. Each end is written down for the agents to come, and told to this one,
+    /// which would wait for it. The sandbox's end comes first, so that nothing is started in it again.
     pub(crate) fn note_death(&self, now: Tick) {
         let mut inner = self.inner();
         let was_ready = match std::mem::replace(&mut inner.stage, Stage::New) {
@@ -359,16 +360,24 @@ impl Sandbox {
         if !was_ready {
             return;
         }
+        let mut ends = Vec::new();
         for (slot, container) in &mut inner.containers {
             let path = self.dir.join(rekindle_shim::state_file::name(slot));
             let found = records::read_phase(&path).unwrap_or_else(|| container.phase.clone());
+            let is_told = matches!(container.phase, Phase::Exited { .. });
             container.phase = records::phase_without_shim(Some(found), now);
+            if let (false, Phase::Exited { exit, .. }) = (is_told, &container.phase) {
+                ends.push((container.record.key.clone(), records::exit(exit)));
+            }
             if let Err(error) = records::write_phase(&path, &container.phase) {
                 tracing::warn!(%error, path = %path.display(), "an end could not be written down");
             }
         }
         drop(inner);
         self.tell(RuntimeEvent::SandboxDied { key: self.key.clone() });
+        for (key, exit) in ends {
+            self.tell(RuntimeEvent::ContainerExited { key, exit });
+        }
     }
 
     fn tell(&self, event: RuntimeEvent) {
