@@ -130,10 +130,15 @@ impl PodDirs {
         self.root.join("files")
     }
 
+    /// The folder of what stands at its containers' terminationMessagePath.
+    pub(crate) fn messages(&self) -> PathBuf {
+        self.root.join("messages")
+    }
+
     /// The folder of what stands at a container's terminationMessagePath. On disk, as with the kubelet: some use it as a log, and
     /// the end of it is what is read. One container's is in nobody else's way.
     pub(crate) fn termination_logs(&self, container: &str) -> PathBuf {
-        self.root.join("messages").join(container)
+        self.messages().join(container)
     }
 
     /// The file at a container's terminationMessagePath.

@@ -74,7 +74,7 @@ pub(crate) fn refresh_empty_dirs(
     Ok(())
 }
 
-/// Unmounts everything, and with `Contents::Discard` moves the folders to the trash: nothing of a pod's own content is
+/// Unmounts everything, and with `Contents::Discard` moves the folders to the trash, that of the termination messages too: nothing of a pod's own content is
 /// walked through here.
 pub(crate) fn unmount_volumes(dirs: &PodDirs, contents: Contents) -> Result<(), VolumeError> {
     let failed = |problem| about("", problem);
@@ -87,7 +87,9 @@ pub(crate) fn unmount_volumes(dirs: &PodDirs, contents: Contents) -> Result<(), 
     }
     match contents {
         Contents::Keep => Ok(()),
-        Contents::Discard => move_to_trash(&dirs.volumes(), dirs.trash()).map_err(failed),
+        Contents::Discard => [dirs.volumes(), dirs.messages()]
+            .iter()
+            .try_for_each(|folder| move_to_trash(folder, dirs.trash()).map_err(failed)),
     }
 }
 

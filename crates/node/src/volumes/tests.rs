@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use rekindle_runtime::MountSource;
-use rekindle_types::{PodRef, PodUid};
+use rekindle_types::{ContainerAttempt, PodRef, PodUid};
 use serde_json::{Value, json};
 
 use super::{
@@ -301,6 +301,20 @@ fn what_a_pod_writes_to_the_agents_files_is_capped() {
     let hosts = volumes.dirs.files().join("hosts");
     assert!(fs::write(&hosts, vec![b'x'; 3 * 1024 * 1024]).is_err());
     assert!(fs::metadata(&hosts).unwrap().len() <= 1024 * 1024);
+}
+
+#[test]
+fn what_stands_at_termination_message_paths_stays_with_the_node_and_goes_with_the_pod() {
+    let volumes = Volumes::new(json!([]), json!({}));
+    volumes.mount().unwrap();
+    let message = volumes.dirs.termination_log("app", ContainerAttempt(0));
+    fs::create_dir_all(message.parent().unwrap()).unwrap();
+    fs::write(&message, "last words").unwrap();
+    volumes.end(Contents::Keep);
+    assert!(message.exists());
+    volumes.end(Contents::Discard);
+    assert!(!volumes.dirs.messages().exists());
+    assert_eq!(fs::read_dir(volumes.dirs.trash()).unwrap().count(), 0);
 }
 
 #[test]

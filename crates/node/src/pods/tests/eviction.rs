@@ -248,7 +248,9 @@ async fn a_pod_that_overfills_its_volume_is_evicted_and_its_neighbour_stays() {
     assert!(conditions.iter().all(|condition| condition["type"] != "DisruptionTarget"));
     world.lease_renewals(6).await;
     assert_eq!(world.status("fine")["phase"], "Running");
-    assert!(!volume.exists(), "what filled the disk is gone");
+    assert!(!volume.exists());
+    let trash = fs::read_dir(world.folder.join("data/node/trash")).unwrap();
+    assert_eq!(trash.count(), 0, "what filled the disk is gone, and not only out of the way");
     agent.stop(StopMode::EndPods).await;
 }
 

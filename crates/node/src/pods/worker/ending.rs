@@ -31,6 +31,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             Mode::NodeStopping => Contents::Keep,
         };
         self.unmount(contents).await;
+        self.sweep(contents).await;
         self.awaited.clear();
         if self.mode == Mode::NodeStopping {
             self.node.index.remove(&self.pod_ref.uid);
@@ -61,6 +62,21 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     async fn blocking(&mut self, work: impl FnOnce() + Send + 'static) {
         if let Err(error) = tokio::task::spawn_blocking(work).await {
             tracing::warn!(pod = %self.pod_ref, %error, "folders of an ended pod are left");
+        }
+    }
+
+    /// Deletes what was moved aside. Who has the pod evicted for what it has written looks at the disk next, and waits for it.
+    async fn sweep(&mut self, contents: Contents) {
+        match contents {
+            Contents::Keep => return,
+            Contents::Discard => {}
+        }
+        let trash = self.node.dirs.trash();
+        let swept = tokio::task::spawn_blocking(move || sweep(&trash));
+        if !self.awaited.is_empty()
+            && let Err(error) = swept.await
+        {
+            tracing::warn!(pod = %self.pod_ref, %error, "what an ended pod has written is left");
         }
     }
 
