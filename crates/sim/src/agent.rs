@@ -1,5 +1,6 @@
 //! A node: the real pod cores over a fake runtime that takes its time and does what the scenario says.
 
+mod conduct;
 mod hooks;
 mod runtime;
 mod tally;
@@ -16,7 +17,7 @@ use rekindle_pod::{
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use crate::behaviour::Behaviours;
+use crate::behaviour::{Behaviours, Origin};
 use crate::clocks::Skew;
 use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
@@ -72,8 +73,12 @@ pub(crate) struct PodOnNode {
     /// The shortest grace period that anybody gave.
     grace_min: TickDuration,
     hooks: Hooks,
+    /// Hooks of containers that hang, which nobody gives up.
+    hung: BTreeMap<ActionId, ContainerKey>,
     /// Actions whose answers never come, until the agent starts again.
     unanswered: BTreeSet<ActionId>,
+    /// Why there is such a pod.
+    pub(crate) origin: Origin,
     /// What was done to it.
     pub(crate) tally: Tally,
     /// Behaviours that chose a start since this was asked last.
@@ -158,7 +163,9 @@ impl PodOnNode {
             signalled: BTreeMap::new(),
             grace_min: TickDuration::of_field(grace),
             hooks: Hooks::default(),
+            hung: BTreeMap::new(),
             unanswered: BTreeSet::new(),
+            origin: Origin::default(),
             tally: Tally::default(),
             behaviours_used: Vec::new(),
             leading_on: BTreeSet::new(),
@@ -198,6 +205,7 @@ impl PodOnNode {
         self.leading_on.clear();
         self.unanswered.clear();
         self.hooks.agent_crashed();
+        self.hung.clear();
         self.unwritten = None;
         self.deletion_grace = None;
         self.requests.clear();
@@ -537,8 +545,8 @@ impl PodOnNode {
                 self.hooks.forget(|of| *of == key);
                 effects.push(answer(1, Outcome::Done));
             }
-            Action::RunProbe { key, timeout, .. } => {
-                effects.push(self.probe(id, &key, timeout, run));
+            Action::RunProbe { key, probe, timeout } => {
+                effects.push(self.probe(now, id, (&key, probe), timeout, run));
             }
             Action::RunHook { key, hook, limit } => {
                 effects.extend(self.run_hook(now, id, (key, hook), limit, (run, faults)));

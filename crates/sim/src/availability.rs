@@ -5,16 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_controllers::{Object, owners};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
 
 /// The account.
 #[derive(Debug, Default)]
 pub(crate) struct Availability {
-    /// By the UID of the Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet or naked pod.
+    /// By the UID of the Deployment, ReplicaSet, ReplicationController, StatefulSet or DaemonSet, or by namespace/name of a naked pod:
+    /// that stays wanted when it is lost.
     workloads: BTreeMap<String, Workload>,
     /// From the UID of a ReplicaSet to that of its Deployment.
     parents: BTreeMap<String, String>,
     pods: BTreeMap<String, Counted>,
+    /// Naked pods that are not wanted any more, by their UIDs.
+    given_up: BTreeSet<String>,
     cut_off: BTreeSet<String>,
     total: Total,
 }
@@ -100,6 +103,20 @@ impl Availability {
         }
     }
 
+    /// Somebody deletes this by hand: a naked pod, or a namespace with all of these, is not wanted any more.
+    pub(crate) fn give_up(&mut self, id: &ObjectId) {
+        let given_up = |key: &str| match id.kind {
+            Kind::Pod => key == id.name.to_string(),
+            Kind::Namespace => key.split_once('/').is_some_and(|(of, _)| of == id.name.name),
+            _ => false,
+        };
+        let keys: Vec<String> =
+            self.workloads.keys().filter(|key| given_up(key)).cloned().collect();
+        let pods = self.pods.iter().filter(|(_, pod)| given_up(&pod.workload));
+        self.given_up.extend(pods.map(|(uid, _)| uid.clone()));
+        keys.iter().for_each(|key| self.want(key, 0));
+    }
+
     /// These nodes cannot be reached, all others can.
     pub(crate) fn cut_off(&mut self, nodes: &BTreeSet<String>) {
         let before = std::mem::replace(&mut self.cut_off, nodes.clone());
@@ -122,8 +139,11 @@ impl Availability {
         let workload = match owners::controller_of(&pod.metadata) {
             Some(owner) => self.parents.get(&owner.uid).unwrap_or(&owner.uid).clone(),
             None => {
-                self.want(uid, u64::from(is_to_stay(pod)));
-                uid.to_owned()
+                let name = NamespacedName::of(&pod.metadata).to_string();
+                if !self.given_up.contains(uid) {
+                    self.want(&name, u64::from(is_to_stay(pod)));
+                }
+                name
             }
         };
         let spec = pod.spec.as_ref();
@@ -182,7 +202,7 @@ fn wanted(meta: &ObjectMeta, replicas: Option<i32>) -> u64 {
 /// A naked pod that is to run for good.
 fn is_to_stay(pod: &Pod) -> bool {
     let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
-    policy.unwrap_or("Always") == "Always" && pod.metadata.deletion_timestamp.is_none()
+    policy.unwrap_or("Always") == "Always"
 }
 
 /// The condition Ready.
@@ -287,10 +307,25 @@ mod tests {
         let mut account = Availability::default();
         let naked = |uid: &str, policy: &str| {
             let spec = json!({"containers": [], "restartPolicy": policy});
-            object(Kind::Pod, json!({"metadata": {"name": uid, "uid": uid}, "spec": spec}))
+            let meta = json!({"name": uid, "namespace": "default", "uid": uid});
+            object(Kind::Pod, json!({"metadata": meta, "spec": spec}))
         };
         account.applied(&naked("stays", "Always"));
         account.applied(&naked("ends", "Never"));
         assert_eq!(account.total(), Total { wanted: 1, missing: 1 });
+        account.deleted(&naked("stays", "Always"));
+        assert_eq!(account.total(), Total { wanted: 1, missing: 1 }, "it was lost");
+        account.applied(&naked("stays", "Always"));
+        let id = |kind, namespace, name| ObjectId::new(kind, NamespacedName::new(namespace, name));
+        account.give_up(&id(Kind::Pod, "default", "ends"));
+        account.give_up(&id(Kind::Namespace, "", "stays"));
+        assert_eq!(account.total(), Total { wanted: 1, missing: 1 });
+        account.give_up(&id(Kind::Pod, "default", "stays"));
+        account.applied(&naked("stays", "Always"));
+        assert_eq!(account.total(), Total::default(), "it ends, and is not wanted any more");
+        account.applied(&naked("other", "Always"));
+        assert_eq!(account.total(), Total { wanted: 1, missing: 1 });
+        account.give_up(&id(Kind::Namespace, "", "default"));
+        assert_eq!(account.total(), Total::default());
     }
 }

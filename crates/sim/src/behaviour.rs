@@ -1,15 +1,22 @@
 //! How the containers of a scenario behave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_types::{ExitStatus, SandboxAttempt, TickDuration};
 use serde::{Deserialize, Deserializer};
 
+use crate::spoken::spoken;
+
+/// As the kernel's SIGKILL shows in a shell.
+const OOM_CODE: u8 = 137;
+
 /// What containers do that are chosen; the first that chooses a start decides. One that none chooses runs until it is told to end.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Behaviour {
+    /// Pods in this namespace; in all when it is absent.
+    pub namespace: Option<String>,
     /// Pods with these labels; all when it is empty.
     #[serde(default)]
     pub match_labels: BTreeMap<String, String>,
@@ -34,20 +41,48 @@ pub struct Behaviour {
     /// It neither answers probes nor obeys its stop signal.
     #[serde(default)]
     pub hangs: bool,
+    /// Its readiness probe fails until so long after its start.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub ready_after: Option<TickDuration>,
+    /// Its readiness probe fails.
+    #[serde(default)]
+    pub unready: bool,
 }
 
 /// How a container ends.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(try_from = "WrittenExits")]
 pub struct Exits {
     /// The exit code, 0 to 255.
     pub code: u8,
-    /// So long after its start.
-    #[serde(default, deserialize_with = "duration")]
+    /// So long after its start, or after the time of the behaviour began when it ran already.
     pub after: TickDuration,
     /// By the kernel, for want of memory: the code is 137.
-    #[serde(default)]
     pub oom: bool,
+}
+
+/// The same as people write it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenExits {
+    code: Option<u8>,
+    #[serde(default, deserialize_with = "duration")]
+    after: TickDuration,
+    #[serde(default)]
+    oom: bool,
+}
+
+impl TryFrom<WrittenExits> for Exits {
+    type Error = &'static str;
+
+    fn try_from(WrittenExits { code, after, oom }: WrittenExits) -> Result<Self, Self::Error> {
+        match (code, oom) {
+            (None | Some(OOM_CODE), true) => Ok(Self { code: OOM_CODE, after, oom }),
+            (Some(_), true) => Err("the code of oom: true is 137; leave it out"),
+            (Some(code), false) => Ok(Self { code, after, oom }),
+            (None, false) => Err("give code, or oom: true"),
+        }
+    }
 }
 
 /// After what a container behaves well.
@@ -58,8 +93,10 @@ pub enum MendedBy {
     Nothing,
     /// Another start in the same sandbox.
     Container,
-    /// A new sandbox.
+    /// A new sandbox, or what throws away more.
     Pod,
+    /// A new pod in the place of one that went.
+    Recreate,
 }
 
 impl Exits {
@@ -97,6 +134,39 @@ impl Behaviours {
     pub(crate) fn hangs(&self, chosen: Option<usize>) -> bool {
         chosen.is_some_and(|index| self.all[index].hangs)
     }
+
+    /// Whether the readiness probe of what was chosen succeeds so long after its start.
+    pub(crate) fn is_ready(&self, chosen: Option<usize>, runs: TickDuration) -> bool {
+        let Some(behaviour) = chosen.map(|index| &self.all[index]) else { return true };
+        !behaviour.unready && behaviour.ready_after.is_none_or(|after| runs >= after)
+    }
+
+    /// What is to be done about a container that runs, now that another behaviour would choose its start.
+    pub(crate) fn turn(&self, before: Option<usize>, now: Option<usize>) -> Turn {
+        let lasts = |behaviour: &Behaviour| behaviour.hangs || behaviour.unready;
+        match before.map(|index| &self.all[index]) {
+            _ if before == now => Turn::None,
+            // how it ends was decided when it started
+            Some(Behaviour { exits: Some(_), .. }) => Turn::None,
+            Some(behaviour) if now.is_none() && !lasts(behaviour) => Turn::None,
+            Some(_) | None => Turn::ToNow,
+        }
+    }
+
+    /// When something may turn, since the run began.
+    pub(crate) fn turns(&self) -> BTreeSet<TickDuration> {
+        let from = self.all.iter().map(|behaviour| behaviour.from);
+        from.chain(self.all.iter().filter_map(|behaviour| behaviour.until)).collect()
+    }
+}
+
+/// Whether a container that runs does something else from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It goes on as it is.
+    None,
+    /// It does what is chosen now.
+    ToNow,
 }
 
 /// What a container does that no behaviour chooses.
@@ -137,6 +207,23 @@ fn is_there_to_end(pod: &Pod, name: &str) -> bool {
     !is_always(Some(own.or_else(|| spec.restart_policy.clone()).as_deref().unwrap_or("Always")))
 }
 
+/// Which start of a container it is in its sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    First,
+    Later,
+}
+
+/// Why there is a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It was wanted.
+    #[default]
+    Wanted,
+    /// Another one of its owner, or of its name, went before.
+    Replaces,
+}
+
 /// One start of a container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start<'a> {
@@ -145,7 +232,8 @@ pub(crate) struct Start<'a> {
     pub(crate) container: &'a str,
     pub(crate) image: &'a str,
     pub(crate) sandbox: SandboxAttempt,
-    pub(crate) attempt: u32,
+    pub(crate) order: Order,
+    pub(crate) origin: Origin,
     /// Since the run began.
     pub(crate) time: TickDuration,
 }
@@ -156,16 +244,52 @@ impl Behaviour {
         let has = |key: &String, value: &String| labels.and_then(|l| l.get(key)) == Some(value);
         let mended = match self.mended_by {
             MendedBy::Nothing => false,
-            MendedBy::Container => start.attempt > 0,
-            MendedBy::Pod => start.sandbox.0 > 0,
+            MendedBy::Container => start.order == Order::Later,
+            MendedBy::Pod => start.sandbox.0 > 0 || start.origin == Origin::Replaces,
+            MendedBy::Recreate => start.origin == Origin::Replaces,
         };
         !mended
+            && (self.namespace.is_none() || self.namespace == start.pod.metadata.namespace)
             && self.match_labels.iter().all(|(key, value)| has(key, value))
             && self.container.as_ref().is_none_or(|container| container == start.container)
             && self.image.as_ref().is_none_or(|image| image == start.image)
             && (self.nodes.is_empty() || self.nodes.iter().any(|node| node == start.node))
             && self.from <= start.time
             && self.until.is_none_or(|until| start.time < until)
+    }
+}
+
+impl Behaviour {
+    /// Which containers it is about and what these do, for people.
+    pub(crate) fn in_words(&self) -> (String, String) {
+        let labels = self.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let named = |what: &str, name: &Option<String>| {
+            name.iter().map(|name| format!("{what} {name}")).collect::<Vec<_>>()
+        };
+        let which = labels
+            .chain(named("namespace", &self.namespace))
+            .chain(named("container", &self.container))
+            .chain(named("image", &self.image))
+            .chain(self.nodes.iter().cloned());
+        let which = match which.collect::<Vec<_>>().join(", ") {
+            all if all.is_empty() => "all containers".to_owned(),
+            which => which,
+        };
+        let ends = self.exits.as_ref().map(|exits| match exits.oom {
+            true => "ends for want of memory".to_owned(),
+            false => format!("exits with {}", exits.code),
+        });
+        let what = [
+            ends,
+            self.hangs.then(|| "hangs".to_owned()),
+            self.unready.then(|| "is not ready".to_owned()),
+            self.ready_after.map(|after| format!("is ready after {}", spoken(after))),
+        ];
+        let what = match what.into_iter().flatten().collect::<Vec<_>>().join(", ") {
+            nothing if nothing.is_empty() => "runs".to_owned(),
+            what => what,
+        };
+        (which, what)
     }
 }
 
@@ -219,6 +343,34 @@ mod tests {
             assert_eq!(ends.collect::<Vec<_>>(), expected, "{policy}");
         }
         assert!(Unchosen::Runs.exits(&pod("Never"), "app").is_none());
+    }
+
+    #[test]
+    fn an_end_for_want_of_memory_needs_no_code_and_any_other_does() {
+        let read = |written| serde_json::from_value::<Exits>(written);
+        assert_eq!(read(json!({"oom": true})).expect("it is one").code, 137);
+        assert_eq!(read(json!({"code": 2})).expect("it is one").code, 2);
+        let error = read(json!({"after": "1s"})).unwrap_err().to_string();
+        assert!(error.starts_with("give code, or oom: true"), "{error}");
+        assert!(read(json!({"oom": true, "code": 2})).is_err());
+    }
+
+    #[test]
+    fn a_behaviour_is_told_by_what_it_chooses_and_what_that_does() {
+        let words = |written| {
+            let (which, what) =
+                serde_json::from_value::<Behaviour>(written).expect("it is one").in_words();
+            format!("{which}: {what}")
+        };
+        assert_eq!(words(json!({})), "all containers: runs");
+        assert_eq!(
+            words(json!({"matchLabels": {"app": "web"}, "image": "web:2", "exits": {"code": 1}})),
+            "app=web, image web:2: exits with 1"
+        );
+        assert_eq!(
+            words(json!({"container": "a", "readyAfter": "30s"})),
+            "container a: is ready after 30s"
+        );
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn page(report: &Report) -> String {
     page.push_str("</table>\n");
     page.push_str(
         "<p class=\"note\">unavailable: the times of all pods that were wanted and did not serve, added up; recovery: the longest time \
-         until everything served again</p>\n",
+         until everything served again, and for ten seconds</p>\n",
     );
     for note in report.notes() {
         put(&mut page, format_args!("<p class=\"note\">{}</p>\n", escaped(&note)));
@@ -108,6 +108,10 @@ fn policy(page: &mut String, report: &Report, outcome: &Outcome, tops: &[u64]) {
     if let Some(broken) = &outcome.broken_promise {
         let broken = escaped(broken);
         put(page, format_args!("<p class=\"broken\">A promise was broken: {broken}</p>\n"));
+    }
+    if let Some(most) = outcome.most_restarted() {
+        let most = escaped(&most);
+        put(page, format_args!("<p class=\"note\">restarts by pod: {most}</p>\n"));
     }
     for (plot, top) in PLOTS.iter().zip(tops) {
         draw(page, plot, *top, &outcome.timeline, report);

@@ -11,6 +11,9 @@ use crate::spoken::spoken;
 use crate::timeline::{Outage, Span, Timeline};
 use crate::world::World;
 
+/// So many pods are named in the table.
+const MOST_SHOWN: usize = 3;
+
 /// What came of a scenario under one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -75,6 +78,20 @@ impl Outcome {
         let in_place =
             self.rungs.iter().filter(|(rung, _)| rung.carried_out_by() == CarriedOutBy::Node);
         in_place.filter_map(|(_, phases)| phases.get("Succeeded")).sum()
+    }
+
+    /// The pods that were restarted most, for people; none when there is none.
+    pub(crate) fn most_restarted(&self) -> Option<String> {
+        let mut pods: Vec<_> =
+            self.restarts_by_pod.iter().filter(|(_, count)| **count > 0).collect();
+        pods.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let others = pods.len().saturating_sub(MOST_SHOWN);
+        let most = pods.iter().take(MOST_SHOWN).map(|(pod, count)| format!("{pod} {count}"));
+        let mut most = most.collect::<Vec<_>>().join(", ");
+        if others > 0 {
+            most.push_str(&format!(", and {others} more pods"));
+        }
+        Some(most).filter(|most| !most.is_empty())
     }
 
     fn per_minute(&self, count: u64) -> f64 {

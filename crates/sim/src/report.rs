@@ -97,6 +97,12 @@ impl Report {
             line.expect("a string takes everything");
         }
         for outcome in &self.outcomes {
+            if let Some(most) = outcome.most_restarted() {
+                let line = writeln!(text, "{}: restarts by pod: {most}", outcome.policy);
+                line.expect("a string takes everything");
+            }
+        }
+        for outcome in &self.outcomes {
             if let Some(broken) = &outcome.broken_promise {
                 let line = writeln!(text, "{}: a promise was broken: {broken}", outcome.policy);
                 line.expect("a string takes everything");

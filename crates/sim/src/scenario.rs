@@ -223,6 +223,7 @@ impl Scenario {
             world.apply(object)?;
         }
         world.measure(script.duration);
+        world.turn_what_runs();
         for part in 1..=TOLD {
             let micros = u128::from(script.duration.as_micros()) * u128::from(part);
             let until = u64::try_from(micros / u128::from(TOLD)).unwrap_or(u64::MAX);

@@ -149,7 +149,14 @@ impl Script {
             let back = loss.until.map(|until| (until, format!("{which}: the network is back")));
             [(loss.from, format!("{which}: the network is lost"))].into_iter().chain(back)
         });
-        changes.chain(losses).collect()
+        let behaviours = self.behaviours.iter().flat_map(|behaviour| {
+            let (which, what) = behaviour.in_words();
+            let begin = (behaviour.from > TickDuration::ZERO)
+                .then(|| (behaviour.from, format!("{which}: {what}")));
+            let end = behaviour.until.map(|until| (until, format!("{which}: {what} no more")));
+            begin.into_iter().chain(end)
+        });
+        changes.chain(losses).chain(behaviours).collect()
     }
 
     /// What is done when. Which nodes a share is follows from the seed.
@@ -225,7 +232,13 @@ impl ChangeAt {
             }
             (None, Some(scale), None) => {
                 let kind = kind_named(&scale.kind).filter(|kind| {
-                    matches!(kind, Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet)
+                    matches!(
+                        kind,
+                        Kind::Deployment
+                            | Kind::ReplicaSet
+                            | Kind::ReplicationController
+                            | Kind::StatefulSet
+                    )
                 });
                 let kind = kind.ok_or_else(|| {
                     wrong(

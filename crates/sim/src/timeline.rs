@@ -9,6 +9,8 @@ use crate::server::Figures;
 const SPANS: u64 = 240;
 /// Outages that are told one by one; the sums count all.
 const OUTAGES_MAX: usize = 1_000;
+/// So long nothing may be missing before an outage is over: what a ladder takes for recovered (docs/ladder.md).
+const WELL: TickDuration = TickDuration::from_secs(10);
 const MINUTE_MICROS: u64 = 60_000_000;
 
 /// The course of a run. Times are those since it began.
@@ -24,17 +26,29 @@ pub struct Timeline {
     pub events_per_minute_max: u64,
     /// The sum over all pods of the time in which they were wanted and did not serve.
     pub missing_micros: u128,
-    /// When all that was wanted served for the first time.
+    /// When all that was wanted began to serve for the first time, and did so for ten seconds.
     pub ready_after: Option<TickDuration>,
-    /// The times after that when something was missing; the first thousand of them.
+    /// The times after that when something was missing: the first 999 of them, and the newest.
     pub outages: Vec<Outage>,
     longest_outage: TickDuration,
-    open: Option<Outage>,
+    course: Course,
+    /// Since when nothing is missing.
+    well_since: Option<TickDuration>,
     /// Of the last time that was held.
-    missing: u64,
+    total: Total,
     at: TickDuration,
     counted: Counts,
     minute: Minute,
+}
+
+/// How it goes with what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// Not all of it has served yet.
+    Beginning,
+    Well,
+    /// Something is missing, or was a moment ago.
+    Outage(Outage),
 }
 
 /// What happened in a span.
@@ -52,7 +66,7 @@ pub struct Span {
     pub missing: u64,
 }
 
-/// A time in which pods were missing.
+/// A time in which pods were missing. What serves for less than ten seconds in it does not end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// Since when.
@@ -91,8 +105,9 @@ impl Timeline {
             ready_after: None,
             outages: Vec::new(),
             longest_outage: TickDuration::ZERO,
-            open: None,
-            missing: 0,
+            course: Course::Beginning,
+            well_since: None,
+            total: Total::default(),
             at: TickDuration::ZERO,
             counted: Counts::default(),
             minute: Minute::default(),
@@ -103,8 +118,8 @@ impl Timeline {
     pub(crate) fn hold(&mut self, until: TickDuration, total: Total, counts: Counts) {
         let until = until.max(self.at);
         self.count(counts);
-        self.follow_outage(total);
-        self.missing = total.missing;
+        self.follow(until, total);
+        self.total = total;
         let lasted = until.as_micros() - self.at.as_micros();
         self.missing_micros += u128::from(total.missing) * u128::from(lasted);
         let last = until.as_micros().saturating_sub(1).max(self.at.as_micros());
@@ -119,7 +134,7 @@ impl Timeline {
     /// The run is over. An outage that has not ended stays open.
     pub(crate) fn end(&mut self) {
         self.minute_over();
-        if let Some(outage) = self.open.take() {
+        if let Course::Outage(outage) = self.course {
             self.keep(outage, self.at);
         }
     }
@@ -129,10 +144,15 @@ impl Timeline {
         self.longest_outage
     }
 
-    /// How long it took at worst until everything served again: nothing where nothing went missing. None when something was missing
-    /// at the end.
+    /// How long it took at worst until everything served again: nothing where nothing went missing. None when the run ended before
+    /// that.
     pub fn time_to_recovery(&self) -> Option<TickDuration> {
-        (self.missing == 0).then_some(self.longest_outage)
+        let is_over = match self.course {
+            Course::Beginning => self.total.wanted == 0,
+            Course::Well => self.total.missing == 0,
+            Course::Outage(_) => false,
+        };
+        is_over.then_some(self.longest_outage)
     }
 
     fn index(&self, micros: u64) -> usize {
@@ -165,28 +185,42 @@ impl Timeline {
         self.events_per_minute_max = self.events_per_minute_max.max(minute.events);
     }
 
-    fn follow_outage(&mut self, total: Total) {
-        match (total.missing, self.ready_after) {
-            (0, None) if total.wanted > 0 => self.ready_after = Some(self.at),
-            (0, _) => {
-                if let Some(outage) = self.open.take() {
-                    self.keep(Outage { until: Some(self.at), ..outage }, self.at);
-                }
+    /// From the time of the last call until then so much was missing.
+    fn follow(&mut self, until: TickDuration, total: Total) {
+        if until == self.at {
+            return; // a moment without a length is none
+        }
+        if total.missing > 0 {
+            self.well_since = None;
+            let new = Outage { from: self.at, until: None, missing: total.missing };
+            match &mut self.course {
+                Course::Beginning => {}
+                Course::Well => self.course = Course::Outage(new),
+                Course::Outage(outage) => outage.missing = outage.missing.max(total.missing),
             }
-            (_, None) => {}
-            (missing, Some(_)) => {
-                let new = Outage { from: self.at, until: None, missing };
-                let open = self.open.get_or_insert(new);
-                open.missing = open.missing.max(missing);
+            return;
+        }
+        let since = *self.well_since.get_or_insert(self.at);
+        if TickDuration::from_micros(until.as_micros() - since.as_micros()) < WELL {
+            return;
+        }
+        match self.course {
+            // where nothing is wanted nothing serves
+            Course::Beginning if total.wanted == 0 => self.well_since = None,
+            Course::Beginning => {
+                self.ready_after = Some(since);
+                self.course = Course::Well;
+            }
+            Course::Well => {}
+            Course::Outage(outage) => {
+                self.keep(Outage { until: Some(since), ..outage }, since);
+                self.course = Course::Well;
             }
         }
     }
 
     fn keep(&mut self, outage: Outage, end: TickDuration) {
         let lasted = TickDuration::from_micros(end.as_micros() - outage.from.as_micros());
-        if lasted == TickDuration::ZERO {
-            return;
-        }
         self.longest_outage = self.longest_outage.max(lasted);
         if self.outages.len() == OUTAGES_MAX {
             self.outages.pop();
@@ -212,20 +246,20 @@ mod tests {
         let mut timeline = Timeline::new(seconds(240));
         let total = |missing| Total { wanted: 3, missing };
         timeline.hold(seconds(2), total(3), counts(0, 4));
-        timeline.hold(seconds(10), total(0), counts(0, 6));
+        timeline.hold(seconds(12), total(0), counts(0, 6));
         timeline.hold(seconds(20), total(1), counts(1, 8));
         timeline.hold(seconds(30), total(2), counts(2, 8));
         timeline.hold(seconds(200), total(0), counts(2, 10));
         timeline.hold(seconds(240), total(1), counts(2, 10));
         timeline.end();
         assert_eq!(timeline.ready_after, Some(seconds(2)));
-        assert_eq!(timeline.missing_micros, (2 * 3 + 10 + 20 + 40) * 1_000_000);
-        let first = Outage { from: seconds(10), until: Some(seconds(30)), missing: 2 };
+        assert_eq!(timeline.missing_micros, (2 * 3 + 8 + 20 + 40) * 1_000_000);
+        let first = Outage { from: seconds(12), until: Some(seconds(30)), missing: 2 };
         let last = Outage { from: seconds(200), until: None, missing: 1 };
         assert_eq!(timeline.outages, [first, last]);
         assert_eq!((timeline.longest_outage(), timeline.time_to_recovery()), (seconds(40), None));
         assert_eq!(timeline.writes_per_minute_max, 10);
-        assert_eq!((timeline.spans.len(), timeline.spans[10].restarts), (240, 1));
+        assert_eq!((timeline.spans.len(), timeline.spans[12].restarts), (240, 1));
         assert_eq!((timeline.spans[25].missing, timeline.spans[30].missing), (2, 0));
     }
 
@@ -242,11 +276,36 @@ mod tests {
         assert_eq!(timeline.time_to_recovery(), Some(TickDuration::ZERO));
     }
 
+    /// A container that crashes again and again serves for a moment each time.
+    #[test]
+    fn what_serves_for_a_moment_neither_begins_to_serve_nor_ends_an_outage() {
+        let mut timeline = Timeline::new(seconds(600));
+        let total = |missing| Total { wanted: 1, missing };
+        for round in 0..3 {
+            timeline.hold(seconds(round * 20 + 9), total(0), counts(0, 0));
+            timeline.hold(seconds(round * 20 + 20), total(1), counts(0, 0));
+        }
+        assert_eq!((timeline.ready_after, timeline.time_to_recovery()), (None, None));
+        timeline.hold(seconds(100), total(0), counts(0, 0));
+        assert_eq!(timeline.ready_after, Some(seconds(60)), "it is told from its begin");
+        for round in 5..8 {
+            timeline.hold(seconds(round * 20 + 11), total(1), counts(0, 0));
+            timeline.hold(seconds(round * 20 + 20), total(0), counts(0, 0));
+        }
+        assert_eq!(timeline.time_to_recovery(), None, "it has served for nine seconds only");
+        timeline.hold(seconds(161), total(0), counts(0, 0));
+        timeline.hold(seconds(600), total(0), counts(0, 0));
+        timeline.end();
+        let only = Outage { from: seconds(100), until: Some(seconds(151)), missing: 1 };
+        assert_eq!(timeline.outages, [only]);
+        assert_eq!(timeline.time_to_recovery(), Some(seconds(51)));
+    }
+
     #[test]
     fn a_moment_without_a_length_is_no_outage() {
         let mut timeline = Timeline::new(seconds(60));
-        timeline.hold(seconds(1), Total { wanted: 1, missing: 0 }, counts(0, 0));
-        timeline.hold(seconds(1), Total { wanted: 1, missing: 1 }, counts(0, 0));
+        timeline.hold(seconds(11), Total { wanted: 1, missing: 0 }, counts(0, 0));
+        timeline.hold(seconds(11), Total { wanted: 1, missing: 1 }, counts(0, 0));
         timeline.hold(seconds(60), Total { wanted: 1, missing: 0 }, counts(0, 0));
         timeline.end();
         assert_eq!(timeline.outages, []);

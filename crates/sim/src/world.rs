@@ -10,6 +10,7 @@ mod budgets;
 mod by_hand;
 mod faults;
 mod nodes;
+mod replaced;
 mod rest;
 mod verdict;
 mod volumes;
@@ -44,6 +45,7 @@ use crate::trace::Trace;
 use budgets::{Budgets, Watched};
 pub use by_hand::FieldValidation;
 use faults::Hearing;
+use replaced::Replaced;
 use volumes::VolumeJob;
 
 /// When every run begins: 2026-01-01 00:00 UTC.
@@ -100,6 +102,8 @@ enum Happening {
     },
     /// What a node could not do for a volume is tried again.
     Volume(VolumeJob),
+    /// The time of a behaviour begins or is over.
+    BehavioursTurn,
 }
 
 /// A cluster in virtual time.
@@ -146,6 +150,7 @@ pub struct World {
     /// What the API warned of when something was asked by hand.
     warnings: Vec<String>,
     selected: Selected,
+    replaced: Replaced,
     addresses: u32,
     restarts: BTreeMap<(NamespacedName, String), u64>,
     restarts_total: u64,
@@ -205,6 +210,7 @@ impl World {
             validation: FieldValidation::default(),
             warnings: Vec::new(),
             selected: Selected::default(),
+            replaced: Replaced::default(),
             addresses: u32::from_be_bytes([10, 0, 0, 1]),
             restarts: BTreeMap::new(),
             restarts_total: 0,
@@ -235,6 +241,14 @@ impl World {
     /// What containers do that no behaviour chooses; they run unless told.
     pub const fn set_unchosen(&mut self, unchosen: Unchosen) {
         self.behaviours.unchosen = unchosen;
+    }
+
+    /// Behaviours concern what runs already, too, when their time begins and when it is over; only starts unless told.
+    pub fn turn_what_runs(&mut self) {
+        for at in self.behaviours.turns() {
+            self.number += 1;
+            self.coming.insert((BEGIN + at, self.number), Happening::BehavioursTurn);
+        }
     }
 
     /// Does this so long after the beginning.
@@ -416,6 +430,10 @@ impl World {
                 self.catch_up(&uid);
                 return Ok(());
             }
+            Happening::BehavioursTurn => {
+                self.behaviours_turn();
+                return Ok(());
+            }
             Happening::Volume(job) => {
                 self.volumes_due.remove(&job);
                 self.work_on_volume(job);
@@ -524,7 +542,10 @@ impl World {
                         let all = self.desk.view().of_kind(Kind::Pod).map(|(_, object)| object);
                         self.selected.ladder(ladder, all);
                     }
-                    Object::Pod(pod) => self.selected.pod(pod),
+                    Object::Pod(pod) => {
+                        self.selected.pod(pod);
+                        self.replaced.seen(pod);
+                    }
                     Object::PodDisruptionBudget(budget) => {
                         self.note_budget(budget, event.revision());
                     }
@@ -535,7 +556,8 @@ impl World {
             }
             Stored::Delete { .. } => {
                 self.availability.deleted(&object);
-                if object.kind() == Kind::Pod {
+                if let Object::Pod(pod) = &object {
+                    self.replaced.deleted(pod);
                     self.vanish(object.uid());
                 }
                 let uid = object.uid().to_owned();

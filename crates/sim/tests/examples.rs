@@ -12,6 +12,10 @@ const ROLLBACK: &str = include_str!("../../../examples/sim/ladder-rollback.yaml"
 const ZONE_FAILURE: &str = include_str!("../../../examples/sim/zone-failure.yaml");
 const LADDER: &str = include_str!("../../../examples/sim/ladder.yaml");
 
+const fn minutes(minutes: u64) -> TickDuration {
+    TickDuration::from_secs(minutes * 60)
+}
+
 fn documents(text: &str) -> Vec<Value> {
     rekindle_manifest::objects(text).unwrap().into_iter().map(Value::Object).collect()
 }
@@ -28,7 +32,9 @@ fn the_crash_loop_counts_as_upstream_s_backoff_does() {
     assert_eq!((&json["restarts"], &json["seconds"]), (&16.into(), &3_600.into()));
     assert_eq!(json["policies"][0]["restartsByPod"]["default/crash"], 16);
     assert_eq!(json["policies"][0]["brokenPromise"], Value::Null);
-    assert!(report.table().lines().nth(1).unwrap().starts_with("as written        16"));
+    let table = report.table();
+    assert!(table.lines().nth(1).unwrap().starts_with("as written        16"), "{table}");
+    assert!(table.contains("as written: restarts by pod: default/crash 16\n"), "{table}");
 }
 
 #[test]
@@ -41,6 +47,13 @@ fn with_a_ladder_and_without_all_pods_come_back_when_the_dependency_does() {
         assert_eq!((outcome.pods, outcome.ready), (5, 5), "{outcome:?}");
         assert_eq!(outcome.broken_promise, None);
     }
+    // an hour, and what is left of a backoff of five minutes at most
+    for outcome in [&plain, &healed] {
+        let recovery = outcome.timeline.time_to_recovery().unwrap();
+        assert!(recovery >= minutes(60) && recovery < minutes(66), "{recovery:?}");
+        assert_eq!(outcome.timeline.outages.len(), 1, "{:?}", outcome.timeline.outages);
+        assert!(outcome.timeline.ready_after.unwrap() < minutes(1));
+    }
     assert_eq!(plain.restarted_in_place(), 0);
     assert_eq!(healed.restarted_in_place(), 1, "on one pod it is tried, once: {healed:?}");
     assert!(healed.restarts <= plain.restarts, "{healed:?}\n{plain:?}");
@@ -50,7 +63,7 @@ fn with_a_ladder_and_without_all_pods_come_back_when_the_dependency_does() {
 #[test]
 fn no_ladder_makes_an_outage_worse_than_kubernetes_alone() {
     let mut scenario = Scenario::from_documents(documents(DEPENDENCY_DOWN)).unwrap();
-    scenario.set_duration(TickDuration::from_secs(80 * 60)).unwrap();
+    scenario.set_duration(minutes(100)).unwrap();
     let ladder = |rungs: Value| {
         let mut documents = documents(LADDER);
         documents[0]["spec"]["rungs"] = rungs;
@@ -79,6 +92,10 @@ fn a_ladder_that_rolls_back_recovers_from_a_bad_revision_before_anybody_does_it_
         assert_eq!(outcome.broken_promise, None);
     }
     assert!(healed.restarts < plain.restarts, "{} and {}", healed.restarts, plain.restarts);
+    let [plain, healed] =
+        [&plain, &healed].map(|outcome| outcome.timeline.time_to_recovery().unwrap());
+    assert!(plain >= minutes(30) && plain < minutes(31), "until it is undone by hand: {plain:?}");
+    assert!(healed < minutes(5), "{healed:?}");
 }
 
 #[test]

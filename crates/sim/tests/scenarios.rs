@@ -147,7 +147,7 @@ fn a_node_has_its_network_again_when_every_loss_of_it_is_over() {
         {"nodes": ["node-0"], "from": "20m", "until": "30m"},
     ]);
     let outcome = play(
-        json!({"for": "2h", "nodeLoss": loss}),
+        json!({"for": "2h", "nodes": 3, "nodeLoss": loss}),
         &[json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stays"},
             "spec": {
@@ -334,4 +334,133 @@ fn only_what_happens_in_the_run_counts_as_a_write() {
     let lost = play(json!({"for": "10m", "nodes": 20, "nodeLoss": loss}), &manifests);
     assert_eq!(lost.figures, quiet.figures, "nodes are silent for too short a time to be noticed");
     assert_eq!(quiet.timeline.writes_per_minute_max, quiet.figures.writes);
+}
+
+fn naked(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"nodeName": "node-0", "containers": [{"name": "app", "image": "app:1"}]},
+    })
+}
+
+#[test]
+fn a_naked_pod_that_is_lost_is_missing_until_somebody_does_not_want_it_any_more() {
+    let loss = json!([{"nodes": ["node-0"], "from": "10m", "until": "40m"}]);
+    let pods = [naked("lost")];
+    let lost = play(json!({"for": "2h", "nodes": 3, "nodeLoss": loss}), &pods);
+    assert_eq!((lost.pods, lost.timeline.time_to_recovery()), (0, None));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    let mut of_shop = naked("lost");
+    of_shop["metadata"]["namespace"] = json!("shop");
+    let changes = json!([{"at": "60m", "delete": {"kind": "Namespace", "name": "shop"}}]);
+    let spec = json!({"for": "2h", "nodes": 3, "nodeLoss": loss, "changes": changes});
+    let given_up = play(spec, &[namespace, of_shop]);
+    assert_eq!(given_up.timeline.time_to_recovery(), Some(minutes(50)));
+    let changes = json!([{"at": "60m", "delete": {"kind": "Pod", "name": "ends"}}]);
+    let ended = play(json!({"for": "2h", "changes": changes}), &[naked("ends")]);
+    assert_eq!(ended.timeline.time_to_recovery(), Some(TickDuration::ZERO));
+}
+
+/// What each rung throws away is what mends: the ladder goes up to it, and no further.
+#[test]
+fn a_ladder_climbs_to_the_rung_that_mends() {
+    let mut climbing = ladder();
+    climbing["spec"]["rungs"] = json!([
+        {"rung": "Container", "attempts": 1}, {"rung": "Pod", "attempts": 1},
+        {"rung": "Recreate", "attempts": 1},
+    ]);
+    // (what mends, PodRestarts)
+    let cases =
+        [("Container", vec![]), ("Pod", vec!["Pod"]), ("Recreate", vec!["Pod", "Recreate"])];
+    for (mended_by, expected) in cases {
+        let behaviours = json!([{"exits": {"code": 1, "after": "2s"}, "mendedBy": mended_by}]);
+        let spec = json!({"for": "1h", "behaviours": behaviours});
+        let outcome = play(spec, &[climbing.clone(), deployment("web", 1)]);
+        let rungs: Vec<String> = outcome.rungs.keys().map(|rung| format!("{rung:?}")).collect();
+        assert_eq!(
+            (rungs, outcome.ready),
+            (expected.into_iter().map(str::to_owned).collect(), 1),
+            "{mended_by}"
+        );
+    }
+    let mut recreates = ladder();
+    recreates["spec"]["rungs"] = json!([{"rung": "Recreate", "attempts": 1}]);
+    let behaviours = json!([{"exits": {"code": 1, "after": "2s"}, "mendedBy": "Pod"}]);
+    let outcome =
+        play(json!({"for": "1h", "behaviours": behaviours}), &[recreates, deployment("web", 1)]);
+    assert_eq!(outcome.ready, 1, "a new pod has a new sandbox: {:?}", outcome.rungs);
+}
+
+#[test]
+fn a_behaviour_concerns_what_runs_already_from_its_begin_to_its_end() {
+    let mut probed = deployment("web", 2);
+    probed["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] =
+        json!({"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1});
+    let of = |behaviour: Value| {
+        let mut behaviour = behaviour;
+        for (field, time) in [("from", "10m"), ("until", "20m")] {
+            behaviour[field] = json!(time);
+        }
+        play(json!({"for": "1h", "behaviours": [behaviour]}), std::slice::from_ref(&probed))
+    };
+    let outage = |outcome: &Outcome| {
+        let outages = &outcome.timeline.outages;
+        assert_eq!(outages.len(), 1, "{outages:?}");
+        (outages[0].from.as_secs() / 10, outages[0].until.unwrap().as_secs() / 10)
+    };
+    // what hangs or is not ready fails its probe at once, and is ready again at once
+    for behaviour in [json!({"hangs": true}), json!({"unready": true})] {
+        let outcome = of(behaviour);
+        assert_eq!((outage(&outcome), outcome.restarts), ((60, 120), 0));
+    }
+    let exits = of(json!({"exits": {"code": 1, "after": "3m"}, "mendedBy": "Container"}));
+    assert_eq!((outage(&exits).0, exits.restarts), (78, 2), "three minutes after it began");
+    let slow = play(json!({"for": "1h", "behaviours": [{"readyAfter": "30s"}]}), &[probed]);
+    assert_eq!(slow.timeline.ready_after.unwrap().as_secs() / 2, 15);
+}
+
+#[test]
+fn a_container_that_hung_obeys_its_stop_signal_when_that_is_over() {
+    let mut slow = naked("slow");
+    slow["spec"]["terminationGracePeriodSeconds"] = json!(3_600);
+    let spec = |until: &str| {
+        json!({
+            "for": "1h", "behaviours": [{"hangs": true, "from": "5m", "until": until}],
+            "changes": [{"at": "10m", "delete": {"kind": "Pod", "name": "slow"}}],
+        })
+    };
+    assert_eq!(play(spec("20m"), std::slice::from_ref(&slow)).pods, 0);
+    assert_eq!(play(spec("61m"), &[slow]).pods, 1, "its grace period is long");
+}
+
+#[test]
+fn behaviours_may_be_of_a_namespace_and_replication_controllers_are_scaled() {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    let mut of_shop = naked("shop");
+    of_shop["metadata"]["namespace"] = json!("shop");
+    let controller = json!({
+        "apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"},
+        "spec": {
+            "replicas": 1, "selector": {"app": "old"},
+            "template": {
+                "metadata": {"labels": {"app": "old"}},
+                "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+            },
+        },
+    });
+    let spec = json!({
+        "for": "10m",
+        "behaviours": [{"namespace": "shop", "exits": {"oom": true, "after": "2s"}, "until": "5m"}],
+        "changes": [
+            {"at": "1m", "scale": {"kind": "ReplicationController", "name": "old", "replicas": 3}},
+        ],
+    });
+    let scenario = scenario(spec, &[namespace, of_shop, naked("other"), controller]);
+    let mut report = Report::of(1, &scenario);
+    report.outcomes.push(scenario.play(1, &Policy::AsWritten).unwrap());
+    let outcome = &report.outcomes[0];
+    assert_eq!((outcome.pods, outcome.restarts_by_pod["default/other"]), (5, 0));
+    assert!(outcome.restarts_by_pod["shop/shop"] > 2, "{outcome:?}");
+    let page = report.html();
+    assert!(page.contains("namespace shop: ends for want of memory no more"), "{page}");
 }

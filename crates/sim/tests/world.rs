@@ -1,9 +1,11 @@
 //! The world as a whole, in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
 
+use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_pod::Config;
-use rekindle_sim::{Behaviour, Exits, MendedBy, World};
+use rekindle_sim::{Behaviour, Change, Deed, Exits, MendedBy, World};
 use rekindle_types::TickDuration;
+use rekindle_types::v1alpha1::Rung;
 use serde_json::{Value, json};
 
 const HOUR: TickDuration = TickDuration::from_secs(3_600);
@@ -170,4 +172,29 @@ fn a_day_of_two_probes_costs_twice_what_half_a_day_costs() {
     let probes = 6 * 3_600 / 7 + 6 * 3_600 / 10;
     assert!(happened[1] <= happened[0] + 10, "{happened:?}");
     assert!(happened[1] <= 3 * probes, "{happened:?}, and there were {probes} probes");
+}
+
+#[test]
+fn what_another_start_mends_goes_wrong_once_in_each_sandbox() {
+    let mut world = world(1, vec![crashes(MendedBy::Container)], Config::default());
+    world.apply(&pod()).unwrap();
+    world.do_at(HOUR, Deed::RestartPod(0, Rung::Pod));
+    world.run_until(TickDuration::from_secs(600)).unwrap();
+    assert_eq!((world.starts(), world.readiness()), (2, (1, 1)));
+    world.run_until(HOUR.saturating_mul(2)).unwrap();
+    assert_eq!((world.starts(), world.readiness()), (4, (1, 1)));
+}
+
+#[test]
+fn a_hook_that_sleeps_takes_as_long_as_it_says() {
+    let mut stops = pod();
+    stops["spec"]["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 20}}});
+    let mut world = world(1, Vec::new(), Config::default());
+    world.apply(&stops).unwrap();
+    let id = ObjectId::new(Kind::Pod, NamespacedName::new("default", "crash"));
+    world.change_at(TickDuration::from_secs(60), Change::Delete(id));
+    world.run_until(TickDuration::from_secs(79)).unwrap();
+    assert_eq!(world.readiness().0, 1);
+    world.run_until(TickDuration::from_secs(82)).unwrap();
+    assert_eq!((world.readiness().0, world.broken_promise()), (0, None));
 }

@@ -1,21 +1,22 @@
 //! What the fake runtime does for a pod, and what it says of itself.
 
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState,
-    HookKind, HookLimit, Outcome, SandboxSeen, Snapshot, Verdict,
+    HookKind, HookLimit, Outcome, SandboxSeen, Snapshot,
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use super::hooks::containers;
 use super::{Effect, Life, PodOnNode, SIGKILL, SIGTERM};
-use crate::behaviour::{Behaviours, Start};
+use crate::behaviour::Behaviours;
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
 
 /// What a well-behaved process takes to end after its stop signal.
-const STOP: TickDuration = TickDuration::from_millis(10);
-/// What a hook takes that does not hang.
-const HOOK_MILLIS: u64 = 300;
+pub(super) const STOP: TickDuration = TickDuration::from_millis(10);
+/// What a hook takes that neither hangs nor sleeps.
+const HOOK: TickDuration = TickDuration::from_millis(300);
 
 impl PodOnNode {
     pub(super) fn create(&mut self, key: ContainerKey) -> Outcome {
@@ -61,18 +62,7 @@ impl PodOnNode {
         time: TickDuration,
     ) -> Vec<Effect> {
         self.check_sandbox(key.sandbox);
-        let (pod, image) = (self.pod.clone(), self.image(&key.name));
-        let start = Start {
-            pod: &pod,
-            node: &self.node,
-            container: &key.name.0,
-            image: &image,
-            sandbox: key.sandbox,
-            attempt: key.attempt.0,
-            time,
-        };
-        let behaviour = run.choose(&start);
-        let exits = run.exits(behaviour, &start);
+        let (behaviour, exits) = self.decide(key, run, time);
         self.behaviours_used.extend(behaviour);
         let mut effects = Vec::new();
         if self.containers.get(key) == Some(&Life::Created) {
@@ -104,22 +94,29 @@ impl PodOnNode {
         limit: HookLimit,
         (run, faults): (&Behaviours, &Faults),
     ) -> Option<Effect> {
-        let behaviour = match self.containers.get(&of.0) {
+        let (took, key) = (hook_takes(&self.pod, &of.0.name.0, of.1), of.0.clone());
+        let behaviour = match self.containers.get(&key) {
             Some(Life::Running { behaviour, .. }) => *behaviour,
             Some(Life::Created | Life::Exited(_)) | None => None,
         };
         if faults.bug != Some(KnownBug::HookSkipped) {
             self.hook_begins(id, now, of, limit);
         }
-        let took = TickDuration::from_millis(HOOK_MILLIS);
-        match (run.hangs(behaviour), limit) {
-            (false, _) => Some(Effect::Answer(took, id, Ok(Outcome::Done))),
-            (true, HookLimit::Grace(grace)) => {
+        let (hangs, grace) = match limit {
+            HookLimit::Grace(grace) => (run.hangs(behaviour), Some(grace)),
+            HookLimit::None => (run.hangs(behaviour), None),
+        };
+        match (hangs, grace) {
+            (true, None) => {
+                self.hung.insert(id, key);
+                None
+            }
+            (_, Some(grace)) if hangs || took > grace => {
                 let kind = ActionErrorKind::Other;
                 let gone = ActionError { kind, message: "the hook took too long".to_owned() };
                 Some(Effect::Answer(grace, id, Err(gone)))
             }
-            (true, HookLimit::None) => None,
+            (_, Some(_)) | (false, None) => Some(Effect::Answer(took, id, Ok(Outcome::Done))),
         }
     }
 
@@ -141,24 +138,6 @@ impl PodOnNode {
     pub(super) fn newest_start(&self, name: &str) -> Option<&ContainerKey> {
         let of_it = self.starts.iter().filter(|key| key.name.0 == name);
         of_it.max_by_key(|key| (key.sandbox, key.attempt))
-    }
-
-    pub(super) fn probe(
-        &self,
-        id: ActionId,
-        key: &ContainerKey,
-        timeout: TickDuration,
-        run: &Behaviours,
-    ) -> Effect {
-        let behaviour = match self.containers.get(key) {
-            Some(Life::Running { behaviour, .. }) => *behaviour,
-            Some(Life::Created | Life::Exited(_)) | None => None,
-        };
-        let (verdict, took) = match run.hangs(behaviour) {
-            true => (Verdict::Failure, timeout),
-            false => (Verdict::Success, TickDuration::from_millis(1)),
-        };
-        Effect::Answer(took, id, Ok(Outcome::Probed { verdict, output: String::new() }))
     }
 
     pub(super) fn image(&self, container: &ContainerName) -> String {
@@ -211,6 +190,18 @@ fn lost() -> Exit {
         finished_at: Tick::ZERO,
         message: String::new(),
     }
+}
+
+/// How long a hook of a container takes: one that sleeps says so itself.
+fn hook_takes(pod: &Pod, container: &str, hook: HookKind) -> TickDuration {
+    let found = containers(pod).find(|found| found.name == container);
+    let lifecycle = found.and_then(|found| found.lifecycle.as_ref());
+    let handler = lifecycle.and_then(|lifecycle| match hook {
+        HookKind::PostStart => lifecycle.post_start.as_ref(),
+        HookKind::PreStop => lifecycle.pre_stop.as_ref(),
+    });
+    let sleep = handler.and_then(|handler| handler.sleep.as_ref());
+    sleep.map_or(HOOK, |sleep| TickDuration::of_field(sleep.seconds))
 }
 
 fn container_id(key: &ContainerKey) -> String {

@@ -89,7 +89,9 @@ impl World {
             Change::Delete(id) => {
                 let path = named_path(&id, "delete")?;
                 let answer = self.call(Method::DELETE, &path, "application/json", &json!({}));
-                self.accepted(&id, "delete", answer)
+                self.accepted(&id, "delete", answer)?;
+                self.availability.give_up(&id);
+                Ok(())
             }
             Change::Cut(nodes) => {
                 self.cut(&nodes);

@@ -228,6 +228,7 @@ impl World {
                 let clock = self.clocks.of_agent(node);
                 let at = (self.now, clock);
                 let mut made = PodOnNode::new(at, pod.clone(), node, config, self.addresses);
+                made.origin = self.replaced.origin_of(pod);
                 if let Some(before) = self.namesake(pod) {
                     made.inherit(before);
                 }
@@ -274,6 +275,26 @@ impl World {
         if let Some(broken) = broken {
             self.breaks(broken);
         }
+        self.take_effects(uid, incarnation, effects);
+        match dead {
+            Some(node) => self.crash_agent(&node),
+            None => self.set_timer(uid),
+        }
+    }
+
+    /// The time of a behaviour begins or is over.
+    pub(super) fn behaviours_turn(&mut self) {
+        let uids: Vec<String> = self.pods.keys().cloned().collect();
+        for uid in uids {
+            let Some(pod) = self.pods.get_mut(&uid) else { continue };
+            let effects = pod.decide_anew(&self.behaviours, self.now.since(BEGIN));
+            let incarnation = pod.incarnation;
+            self.behaviours_used.extend(std::mem::take(&mut pod.behaviours_used));
+            self.take_effects(&uid, incarnation, effects);
+        }
+    }
+
+    fn take_effects(&mut self, uid: &str, incarnation: u32, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Answer(after, id, result) => {
@@ -288,10 +309,6 @@ impl World {
                 Effect::Report(report) => self.report(uid, report),
                 Effect::Finished => self.finish(uid),
             }
-        }
-        match dead {
-            Some(node) => self.crash_agent(&node),
-            None => self.set_timer(uid),
         }
     }
 

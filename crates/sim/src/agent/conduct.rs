@@ -1,0 +1,104 @@
+//! How the containers of a pod conduct themselves: what the scenario says of a start, and of what runs already.
+
+use rekindle_pod::{ActionId, ContainerKey, Outcome, ProbeKind, Verdict};
+use rekindle_types::{ContainerAttempt, ExitStatus, Tick, TickDuration};
+
+use super::runtime::STOP;
+use super::{Effect, Life, PodOnNode, SIGTERM};
+use crate::behaviour::{Behaviours, Exits, Order, Start, Turn};
+
+impl PodOnNode {
+    /// The behaviour that chooses a start at this time of the run, and how the container ends by itself.
+    pub(super) fn decide(
+        &self,
+        key: &ContainerKey,
+        run: &Behaviours,
+        time: TickDuration,
+    ) -> (Option<usize>, Option<Exits>) {
+        let image = self.image(&key.name);
+        let start = Start {
+            pod: &self.pod,
+            node: &self.node,
+            container: &key.name.0,
+            image: &image,
+            sandbox: key.sandbox,
+            order: self.order_of(key),
+            origin: self.origin,
+            time,
+        };
+        let chosen = run.choose(&start);
+        (chosen, run.exits(chosen, &start))
+    }
+
+    /// Attempts are counted over all sandboxes of a pod.
+    fn order_of(&self, key: &ContainerKey) -> Order {
+        let first = ContainerKey { attempt: ContainerAttempt(0), ..key.clone() };
+        match self.starts.range(&first..key).next() {
+            None => Order::First,
+            Some(_) => Order::Later,
+        }
+    }
+
+    /// The time of a behaviour begins or is over: what runs may do something else from now on.
+    pub(crate) fn decide_anew(&mut self, run: &Behaviours, time: TickDuration) -> Vec<Effect> {
+        let running = self.containers.iter().filter_map(|(key, life)| match life {
+            Life::Running { behaviour, .. } => Some((key.clone(), *behaviour)),
+            Life::Created | Life::Exited(_) => None,
+        });
+        let running: Vec<_> = running.collect();
+        let mut effects = Vec::new();
+        for (key, before) in running {
+            let (chosen, exits) = self.decide(&key, run, time);
+            if run.turn(before, chosen) == Turn::None {
+                continue;
+            }
+            self.behaviours_used.extend(chosen);
+            if let Some(Life::Running { behaviour, .. }) = self.containers.get_mut(&key) {
+                *behaviour = chosen;
+            }
+            if run.hangs(before) && !run.hangs(chosen) {
+                effects.extend(self.wakes(&key));
+            }
+            effects.extend(exits.map(|exits| Effect::Ends(exits.after, key, exits.status())));
+        }
+        effects
+    }
+
+    /// A container that hung obeys the signal that it got meanwhile, and its hooks end.
+    fn wakes(&mut self, key: &ContainerKey) -> Vec<Effect> {
+        let hung = self.hung.extract_if(.., |_, of| of == key);
+        let answered =
+            hung.map(|(id, _)| Effect::Answer(TickDuration::ZERO, id, Ok(Outcome::Done)));
+        let mut effects: Vec<Effect> = answered.collect();
+        if self.signalled.contains_key(key) {
+            let ended = ExitStatus::Signal { signal: SIGTERM };
+            effects.push(Effect::Ends(STOP, key.clone(), ended));
+        }
+        effects
+    }
+
+    pub(super) fn probe(
+        &self,
+        now: Tick,
+        id: ActionId,
+        (key, probe): (&ContainerKey, ProbeKind),
+        timeout: TickDuration,
+        run: &Behaviours,
+    ) -> Effect {
+        let (behaviour, runs) = match self.containers.get(key) {
+            Some(Life::Running { behaviour, started_at }) => (*behaviour, now.since(*started_at)),
+            Some(Life::Created | Life::Exited(_)) | None => (None, TickDuration::ZERO),
+        };
+        let soon = TickDuration::from_millis(1);
+        let is_ready = match probe {
+            ProbeKind::Readiness => run.is_ready(behaviour, runs),
+            ProbeKind::Liveness | ProbeKind::Startup => true,
+        };
+        let (verdict, took) = match (run.hangs(behaviour), is_ready) {
+            (true, _) => (Verdict::Failure, timeout),
+            (false, false) => (Verdict::Failure, soon),
+            (false, true) => (Verdict::Success, soon),
+        };
+        Effect::Answer(took, id, Ok(Outcome::Probed { verdict, output: String::new() }))
+    }
+}

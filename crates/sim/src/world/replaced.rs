@@ -1,0 +1,61 @@
+//! Which pods were made in the place of others that went: what `mendedBy: Recreate` is about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_controllers::{NamespacedName, owners};
+
+use crate::behaviour::Origin;
+
+/// The account. A place is a pod's controller, or its own name when it has none.
+#[derive(Debug, Default)]
+pub(super) struct Replaced {
+    /// How many went whose place nobody has taken yet.
+    gone: BTreeMap<String, u64>,
+    /// The UIDs of those that are on their way out.
+    going: BTreeSet<String>,
+}
+
+impl Replaced {
+    /// A pod is there in this version. For one that is being deleted, or has failed, its controller makes another one already.
+    pub(super) fn seen(&mut self, pod: &Pod) {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let goes = pod.metadata.deletion_timestamp.is_some() || phase == Some("Failed");
+        if goes && self.going.insert(uid_of(pod)) {
+            self.goes(pod);
+        }
+    }
+
+    /// A pod is gone.
+    pub(super) fn deleted(&mut self, pod: &Pod) {
+        if !self.going.remove(&uid_of(pod)) {
+            self.goes(pod);
+        }
+    }
+
+    fn goes(&mut self, pod: &Pod) {
+        *self.gone.entry(place_of(pod)).or_default() += 1;
+    }
+
+    /// Why there is a new pod.
+    pub(super) fn origin_of(&mut self, pod: &Pod) -> Origin {
+        match self.gone.get_mut(&place_of(pod)).filter(|count| **count > 0) {
+            Some(count) => {
+                *count -= 1;
+                Origin::Replaces
+            }
+            None => Origin::Wanted,
+        }
+    }
+}
+
+fn uid_of(pod: &Pod) -> String {
+    pod.metadata.uid.clone().unwrap_or_default()
+}
+
+fn place_of(pod: &Pod) -> String {
+    match owners::controller_of(&pod.metadata) {
+        Some(owner) => owner.uid.clone(),
+        None => NamespacedName::of(&pod.metadata).to_string(),
+    }
+}
