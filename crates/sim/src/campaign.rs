@@ -5,6 +5,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rekindle_operator::NodeSettings;
 use rekindle_pod::Config;
 use rekindle_types::TickDuration;
 use serde_json::Value;
@@ -32,6 +33,8 @@ pub struct Campaign {
     pub seed: u64,
     /// Nodes of the world.
     pub nodes: usize,
+    /// How long the controllers are patient with nodes.
+    pub patience: NodeSettings,
     /// The workload.
     pub objects: Vec<Value>,
     /// What its containers do.
@@ -168,6 +171,7 @@ impl Campaign {
     fn go_through(&self, world: &mut World) -> Result<(), SimError> {
         let faults = Faults::new(self.seed ^ 0xfa17, self.rates, self.crashes.clone());
         world.set_faults(faults.with_bug(self.bug));
+        world.set_patience(self.patience.clone());
         for (at, deed) in &self.deeds {
             world.do_at(*at, deed.clone());
         }

@@ -34,12 +34,19 @@ pub(crate) struct Clocks {
     pub(crate) api: Skew,
     pub(crate) controllers: Skew,
     agents: BTreeMap<String, Skew>,
+    was_set: bool,
 }
 
 impl Clocks {
     /// Somebody sets the wall clock.
     pub(crate) fn set_wall(&mut self, by_seconds: i64) {
         self.wall = self.wall.set_by(by_seconds);
+        self.was_set = true;
+    }
+
+    /// Whether all of them have shown the world's time all along.
+    pub(crate) const fn are_right(&self) -> bool {
+        !self.was_set
     }
 
     /// The API starts again.

@@ -98,6 +98,32 @@ pub enum Deed {
     RestartPod(u64, Rung),
     /// Of one container of a pod; init containers, of which that is refused, are among them.
     RestartContainer(u64),
+    /// A user does something to a node; the number is taken modulo the nodes.
+    ToNode(u64, NodeDeed),
+}
+
+/// What a user does to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeDeed {
+    /// It is cordoned, and uncordoned after so long.
+    Cordon(TickDuration),
+    /// It is cordoned and its pods are evicted, those of DaemonSets aside, again and again where a budget forbids it. After so long it
+    /// is uncordoned, whatever is left on it.
+    Drain(TickDuration),
+    /// Somebody vouches for so long that nothing runs on it any more, which may be wrong: the taint `out-of-service`. It is one of
+    /// the nodes without a network, if there are any.
+    OutOfService(TickDuration),
+    /// Its Node is deleted.
+    Delete(Comeback),
+}
+
+/// What comes after the deletion of a Node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comeback {
+    /// Its agent goes on, and registers it again after so long, or when it has its network again.
+    After(TickDuration),
+    /// None: the machine is gone with all that ran on it, unless it is the last one.
+    Never,
 }
 
 impl Deed {
@@ -110,7 +136,8 @@ impl Deed {
             | Self::DeletePod(_)
             | Self::EvictPod(_)
             | Self::RestartPod(..)
-            | Self::RestartContainer(_) => true,
+            | Self::RestartContainer(_)
+            | Self::ToNode(..) => true,
             Self::CrashAgent(_)
             | Self::CrashAgentBefore(..)
             | Self::Reboot(_)

@@ -1,11 +1,13 @@
 //! Makes campaigns from seeds: pods of every shape, users who change them, and faults.
 
+mod nodes;
 mod templates;
 mod users;
 mod workloads;
 
 use std::collections::BTreeSet;
 
+use rekindle_operator::NodeSettings;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::Value;
 
@@ -25,6 +27,7 @@ impl Campaign {
         let mut campaign = Self {
             seed,
             nodes: 1 + draw.index(4),
+            patience: NodeSettings::default(),
             objects: Vec::new(),
             behaviours: Vec::new(),
             deeds: Vec::new(),
@@ -40,6 +43,9 @@ impl Campaign {
         }
         for _ in 0..draw.index(6) {
             campaign.crashes.insert(draw.entropy.below(600));
+        }
+        if !campaign.has_crashes_only() {
+            draw.nodes(&mut campaign);
         }
         campaign.behaviours.extend(permanent());
         campaign

@@ -28,11 +28,15 @@ pub enum KnownBug {
     LadderConcurrencyUnseen,
     /// The controllers do not see how many restarts of a ladder there may be in a minute.
     LadderRateUnseen,
+    /// A pod that a taint ends goes at once, be it that its node cannot say that it runs no more.
+    EvictionForced,
+    /// The controllers do not see how long a pod tolerates a taint.
+    TolerationUnseen,
 }
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -45,5 +49,7 @@ impl KnownBug {
         Self::SandboxLeaked,
         Self::LadderConcurrencyUnseen,
         Self::LadderRateUnseen,
+        Self::EvictionForced,
+        Self::TolerationUnseen,
     ];
 }

@@ -32,7 +32,7 @@ pub use behaviour::{Behaviour, Exits, MendedBy, Unchosen};
 pub use campaign::{Campaign, FAULTS_END, Failure, Passed, REST_WITHIN};
 pub use entropy::Seeded;
 pub use error::SimError;
-pub use faults::{Deed, Faults, Rates, Relief, Sync};
+pub use faults::{Comeback, Deed, Faults, NodeDeed, Rates, Relief, Sync};
 pub use known_bugs::KnownBug;
 pub use leaders::{Fencing, Leaders};
 pub use outcome::Outcome;

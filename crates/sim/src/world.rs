@@ -8,10 +8,14 @@
 
 mod budgets;
 mod by_hand;
+mod evictions;
 mod faults;
+mod job_counts;
+mod keepers;
 mod nodes;
 mod replaced;
 mod rest;
+mod stranded;
 mod verdict;
 mod volumes;
 
@@ -23,7 +27,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Refusal};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, Seen, Task, Work, Writer, kinds};
+use rekindle_operator::{Desk, NodeSettings, Seen, Task, Work, Writer, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
@@ -44,7 +48,10 @@ use crate::timeline::{Counts, Timeline};
 use crate::trace::Trace;
 use budgets::{Budgets, Watched};
 pub use by_hand::FieldValidation;
+use evictions::Sentences;
 use faults::Hearing;
+use job_counts::JobCounts;
+use keepers::{Errand, Keepers};
 use replaced::Replaced;
 use volumes::VolumeJob;
 
@@ -104,6 +111,8 @@ enum Happening {
     Volume(VolumeJob),
     /// The time of a behaviour begins or is over.
     BehavioursTurn,
+    /// A user comes back to a node, or its agent registers it.
+    Errand(Errand),
 }
 
 /// A cluster in virtual time.
@@ -118,12 +127,17 @@ pub struct World {
     watch: Watch,
     desk: Desk,
     behaviours: Behaviours,
+    /// How the controllers are set.
+    patience: NodeSettings,
     /// Those that chose a start of a container.
     behaviours_used: BTreeSet<usize>,
     config: Config,
     nodes: BTreeSet<String>,
     /// Those without a network, and how often they lost it: it is back when it was mended as often.
     cut_off: BTreeMap<String, u32>,
+    keepers: Keepers,
+    sentences: Sentences,
+    job_counts: JobCounts,
     /// Those that do not hear what happens in the API until then, though they can write.
     deaf: BTreeMap<String, Tick>,
     /// Until when the API's disk is full.
@@ -188,10 +202,14 @@ impl World {
             watch,
             desk,
             behaviours: Behaviours { all: behaviours, unchosen: Unchosen::default() },
+            patience: NodeSettings::default(),
             behaviours_used: BTreeSet::new(),
             config,
             nodes: BTreeSet::new(),
             cut_off: BTreeMap::new(),
+            keepers: Keepers::default(),
+            sentences: Sentences::default(),
+            job_counts: JobCounts::default(),
             deaf: BTreeMap::new(),
             full_until: BEGIN,
             hearing: Hearing::Well,
@@ -439,6 +457,10 @@ impl World {
                 self.work_on_volume(job);
                 return Ok(());
             }
+            Happening::Errand(errand) => {
+                self.run_errand(errand);
+                return Ok(());
+            }
         };
         self.act(&uid);
         Ok(())
@@ -487,9 +509,13 @@ impl World {
                 let fate = self.faults.write_fate();
                 let ended = budgets::ended_by_rung(&work, &step.write);
                 let ended = ended.and_then(|pod| self.server.pod(&pod.name));
+                let tainted = evictions::ended_by_taint(&work, &step.write);
+                let tainted = tainted.and_then(|pod| self.server.pod(&pod.name));
                 let sent = match fate {
                     WriteFate::Well | WriteFate::DoneUnsaid => {
-                        let sent = writer.carry_out(&step.write).now_or_never();
+                        let forced = self.forced(&work, &step.write);
+                        let write = forced.as_ref().unwrap_or(&step.write);
+                        let sent = writer.carry_out(write).now_or_never();
                         sent.expect("the server answers at once")
                     }
                     WriteFate::Lost => unknown(),
@@ -499,6 +525,7 @@ impl World {
                 | rekindle_controllers::Outcome::Done = &sent
                 {
                     ended.into_iter().for_each(|pod| self.server.note_eviction(pod));
+                    tainted.into_iter().for_each(|pod| self.check_taint_eviction(&pod));
                 }
                 let outcome = match fate {
                     WriteFate::DoneUnsaid => unknown(),
@@ -545,10 +572,12 @@ impl World {
                     Object::Pod(pod) => {
                         self.selected.pod(pod);
                         self.replaced.seen(pod);
+                        self.job_counts.note(pod);
                     }
                     Object::PodDisruptionBudget(budget) => {
                         self.note_budget(budget, event.revision());
                     }
+                    Object::Node(node) => self.sentences.note(self.now, node),
                     _ => {}
                 }
                 self.tell_nodes(&object);

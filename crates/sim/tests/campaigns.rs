@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_operator::NodeSettings;
 use rekindle_pod::Config;
 use rekindle_sim::{
-    Behaviour, Campaign, Change, Deed, Exits, Faults, KnownBug, MendedBy, Rates, Relief, Sync,
-    Tally, World,
+    Behaviour, Campaign, Change, Comeback, Deed, Exits, Faults, KnownBug, MendedBy, NodeDeed,
+    Rates, Relief, Sync, Tally, World,
 };
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
@@ -160,6 +161,7 @@ fn campaign(deeds: &[(u64, Deed)], behaviours: Vec<Behaviour>) -> Campaign {
     Campaign {
         seed: 1,
         nodes: 1,
+        patience: NodeSettings::default(),
         objects: vec![object("Deployment", "web", 2), object("StatefulSet", "db", 1)],
         behaviours,
         deeds: deeds
@@ -200,6 +202,8 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
             ("P5", two_that_fail_together(json!({"maxConcurrent": 1})))
         }
         KnownBug::LadderRateUnseen => ("P5", two_that_fail_together(json!({"perMinute": 1}))),
+        KnownBug::EvictionForced => ("P1", evicting(&[])),
+        KnownBug::TolerationUnseen => ("P5", evicting(&[])),
         KnownBug::BudgetIgnored => {
             let mut with_budget = campaign(&[(60, Deed::EvictPod(1))], Vec::new());
             with_budget.objects.push(json!({
@@ -207,6 +211,40 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
                 "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
             }));
             ("P5", with_budget)
+        }
+    }
+}
+
+/// Two nodes, of which one is lost for six minutes, with a pod of each workload at least, which bear that for a minute; and
+/// what is done besides.
+fn evicting(deeds: &[(u64, Deed)]) -> Campaign {
+    let lost = Deed::LoseNode(0, TickDuration::from_secs(360));
+    let mut evicting = campaign(&[&[(60, lost)], deeds].concat(), Vec::new());
+    evicting.nodes = 2;
+    for object in &mut evicting.objects {
+        object["spec"]["replicas"] = json!(2);
+        object["spec"]["template"]["spec"]["tolerations"] = json!([{
+            "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
+            "tolerationSeconds": 60,
+        }]);
+    }
+    evicting
+}
+
+#[test]
+fn what_users_do_to_a_node_that_is_lost_or_well_leaves_nothing_behind() {
+    let span = TickDuration::from_secs(200);
+    for deed in [
+        NodeDeed::Cordon(span),
+        NodeDeed::Drain(span),
+        NodeDeed::OutOfService(span),
+        NodeDeed::Delete(Comeback::After(TickDuration::from_secs(10))),
+        NodeDeed::Delete(Comeback::After(span)),
+        NodeDeed::Delete(Comeback::Never),
+    ] {
+        // before the loss, and when its pods have to go
+        for at in [30, 250] {
+            passes(&evicting(&[(at, Deed::ToNode(0, deed))]));
         }
     }
 }

@@ -53,18 +53,18 @@ impl Counts {
     }
 }
 
-/// Whether the budgets of ladders are looked at: that takes its time where there are many pods.
+/// Whether that is looked at which takes its time where there are many pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watched {
     Nothing,
-    /// After each write of theirs.
-    Ladders,
+    /// The budgets of ladders after each write of theirs, and the names of pods at each step of one.
+    Everything,
 }
 
 impl World {
-    /// From now on the budgets of ladders are looked at.
-    pub(super) const fn watch_ladders(&mut self) {
-        self.watched = Watched::Ladders;
+    /// From now on everything is looked at.
+    pub(super) const fn watch_closely(&mut self) {
+        self.watched = Watched::Everything;
     }
 
     /// A ladder has written: no more of its restarts may be under way, and no more may have been decided within a minute, than its

@@ -7,13 +7,13 @@ use http::Method;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, Object, ObjectId};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, Seen, kinds};
+use rekindle_operator::{Desk, NodeSettings, Seen, kinds};
 use rekindle_pod::ContainerKey;
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
-use super::{BEGIN, Happening, MERGE_PATCH, World, collection, path};
+use super::{BEGIN, Happening, MERGE_PATCH, World, collection, evictions, path};
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, Room, Sync};
 use crate::known_bugs::KnownBug;
@@ -34,7 +34,7 @@ impl World {
     /// Lets things go wrong from now on.
     pub fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
-        self.watch_ladders();
+        self.watch_closely();
     }
 
     /// Power is lost in the commit after so many.
@@ -64,6 +64,7 @@ impl World {
         self.server.set_full(Room::Enough);
         self.write_journals();
         self.hear(Relief::Relist);
+        self.put_nodes_right();
         let nodes = std::mem::take(&mut self.deaf);
         for node in nodes.into_keys() {
             self.resync(&node);
@@ -100,6 +101,9 @@ impl World {
         self.trace.add(self.now, &format!("the agent of {node} dies and starts again"));
         self.deaf.remove(node);
         self.recorders.remove(node);
+        if !self.keepers.is_registered(node) {
+            self.say_ready(node);
+        }
         let clock = self.clocks.agent_starts(node);
         let of_node = self.pods.iter().filter(|(_, pod)| pod.node == node);
         let uids: Vec<String> = of_node.map(|(uid, _)| uid.clone()).collect();
@@ -178,6 +182,7 @@ impl World {
                     self.ask(pick, |id, number| restart_of_container(id, number, &container));
                 }
             }
+            Deed::ToNode(pick, deed) => self.keep(pick, deed),
             Deed::EndContainer(pick, status) => self.end_container(pick, status),
             Deed::EndSandbox(pick) => self.end_sandbox(pick),
             Deed::ClockStep(step) => {
@@ -188,6 +193,7 @@ impl World {
                 );
                 self.hold(self.now + step);
                 self.now = self.now + step;
+                self.note_disturbance();
                 self.server.set_time(self.api_now())?;
             }
             Deed::WallClock(seconds) => {
@@ -199,6 +205,7 @@ impl World {
                 self.server.set_full(Room::None);
                 self.faults.set_room(Room::None);
                 self.full_until = self.full_until.max(self.now + lasts);
+                self.note_disturbance();
                 self.later(lasts, Happening::DiskHasRoom);
             }
         }
@@ -229,6 +236,14 @@ impl World {
         picked(pick / 2, &all).map(|container| container.name.clone())
     }
 
+    /// A user asks for the eviction of this pod, and may be refused.
+    pub(super) fn evict(&mut self, id: &ObjectId) {
+        let (method, path, body) = eviction(id, 0);
+        let (code, _) = self.call(method, &path, "application/json", &body);
+        self.trace.add(self.now, &format!("a user evicts {id}: {code}"));
+        self.check_evictions();
+    }
+
     /// A user deletes something, and says what becomes of what belongs to it.
     fn delete(&mut self, id: &ObjectId, propagation: Propagation) {
         let options = match propagation {
@@ -252,7 +267,7 @@ impl World {
         }
     }
 
-    fn node(&self, pick: u64) -> Option<String> {
+    pub(super) fn node(&self, pick: u64) -> Option<String> {
         let count = u64::try_from(self.nodes.len()).unwrap_or(1);
         self.nodes.iter().nth(usize::try_from(pick % count).unwrap_or(0)).cloned()
     }
@@ -299,9 +314,23 @@ impl World {
     fn crash_controllers(&mut self) {
         self.trace.add(self.now, "the controllers die and start again");
         self.clocks.controllers_start();
+        self.start_controllers();
+    }
+
+    fn start_controllers(&mut self) {
+        self.note_disturbance();
         self.desk = Desk::new(Limits::default());
+        self.desk.set_node_settings(self.patience.clone());
         self.hearing = Hearing::Well;
         self.list();
+    }
+
+    /// How long the controllers are patient with nodes from now on.
+    pub fn set_patience(&mut self, patience: NodeSettings) {
+        if self.patience != patience {
+            self.patience = patience;
+            self.start_controllers();
+        }
     }
 
     /// The controllers list everything.
@@ -315,6 +344,9 @@ impl World {
 
     /// What the controllers see of an object.
     fn as_shown(&self, object: Object) -> Object {
+        if let (Object::Pod(pod), Some(KnownBug::TolerationUnseen)) = (&object, self.faults.bug) {
+            return Object::Pod(Arc::new(evictions::without_patience(pod)));
+        }
         let Object::RestartLadder(ladder) = &object else { return object };
         let mut shown = ladder.as_ref().clone();
         let budget = shown.spec.budget.get_or_insert_default();
@@ -342,6 +374,7 @@ impl World {
     pub(super) fn hear(&mut self, relief: Relief) {
         let Hearing::Deaf(mut missed) = std::mem::take(&mut self.hearing) else { return };
         let now = self.desk_now();
+        self.note_disturbance();
         self.trace.add(self.now, &format!("the controllers hear again: {relief:?}"));
         match (relief, self.faults.bug) {
             (_, Some(KnownBug::LastEventLost)) => {
@@ -369,6 +402,7 @@ impl World {
     pub(super) fn disk_has_room(&mut self) {
         if self.full_until <= self.now {
             self.trace.add(self.now, "the disk has room again");
+            self.note_disturbance();
             self.server.set_full(Room::Enough);
             self.write_journals();
         }

@@ -1,7 +1,7 @@
 //! The nodes of a world: what they see, what their pods' cores ask for, and what they write. A node costs nothing while nothing
 //! happens on it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use http::Method;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -31,22 +31,49 @@ const RETRY: TickDuration = TickDuration::from_secs(1);
 
 impl World {
     pub(super) fn add_node(&mut self, name: &str) -> Result<(), SimError> {
+        let node = self.node_object(name);
+        self.apply(&node)?;
+        self.call(
+            Method::PATCH,
+            &node_status(name),
+            MERGE_PATCH,
+            &json!({"status": node["status"]}),
+        );
+        self.nodes.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// A node as its agent registers it.
+    fn node_object(&self, name: &str) -> Value {
         let amounts =
             json!({"cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "500Gi"});
         let mut status = self.node_ready();
         status["allocatable"] = amounts.clone();
         status["capacity"] = amounts;
         let labels = of_every_node(name, ARCHITECTURE);
-        let node = json!({
+        json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": labels},
             "status": status,
-        });
-        self.apply(&node)?;
-        let path = format!("/api/v1/nodes/{name}/status");
-        self.call(Method::PATCH, &path, MERGE_PATCH, &json!({"status": status}));
-        self.nodes.insert(name.to_owned());
-        Ok(())
+        })
+    }
+
+    /// The agent of a node whose Node was deleted makes it again. The code of the last write.
+    pub(super) fn register(&mut self, name: &str) -> u16 {
+        let node = self.node_object(name);
+        let (code, _) = self.call(Method::POST, "/api/v1/nodes", "application/json", &node);
+        self.trace.add(self.now, &format!("{name} registers: {code}"));
+        if code >= 500 {
+            return code;
+        }
+        self.keepers.registered(name);
+        self.call(
+            Method::PATCH,
+            &node_status(name),
+            MERGE_PATCH,
+            &json!({"status": node["status"]}),
+        )
+        .0
     }
 
     /// The conditions of a node whose agent is well.
@@ -89,7 +116,7 @@ impl World {
         self.count_reachable();
     }
 
-    fn count_reachable(&mut self) {
+    pub(super) fn count_reachable(&mut self) {
         let lost: BTreeSet<String> = self.cut_off.keys().cloned().collect();
         self.availability.cut_off(&lost);
         self.faults.spare(lost);
@@ -108,6 +135,7 @@ impl World {
             }
         }
         for name in &back {
+            self.check_overdue(name);
             self.trace.add(self.now, &format!("{name} has its network again"));
             self.say_ready(name);
         }
@@ -124,18 +152,22 @@ impl World {
 
     /// A node says that it is ready, until it is heard: the API's disk may be full.
     pub(super) fn say_ready(&mut self, name: &str) {
-        if self.cut_off.contains_key(name) {
-            return; // lost once more meanwhile
+        if self.cut_off.contains_key(name) || !self.nodes.contains(name) {
+            return; // lost once more meanwhile, or gone for good
         }
-        let patch = json!({"status": self.node_ready()});
-        let path = format!("/api/v1/nodes/{name}/status");
+        let status = match self.keepers.is_registered(name) {
+            true => {
+                let patch = json!({"status": self.node_ready()});
+                let path = node_status(name);
+                let patch = || self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
+                self.server.uncounted(patch).0
+            }
+            false => self.register(name),
+        };
         let lease = super::path(&lease_of(name), "");
-        let codes = self.server.uncounted(|| {
-            let (status, _) = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
-            let (lease, _) = self.call(Method::DELETE, &lease, "application/json", &json!({}));
-            [status, lease]
-        });
-        if codes[0].max(codes[1]) >= 500 {
+        let delete = || self.call(Method::DELETE, &lease, "application/json", &json!({}));
+        let (lease, _) = self.server.uncounted(delete);
+        if status.max(lease) >= 500 {
             self.later(RETRY, Happening::NodeSpeaks(name.to_owned()));
         }
     }
@@ -233,6 +265,7 @@ impl World {
                     made.inherit(before);
                 }
                 self.trace.add(self.now, &format!("{}: taken up by {node}", name_of(pod)));
+                self.note_place(uid, node);
                 self.pods.insert(uid.to_owned(), made);
                 self.pods_by_name.insert(name_of(pod), uid.to_owned());
             }
@@ -275,6 +308,7 @@ impl World {
         if let Some(broken) = broken {
             self.breaks(broken);
         }
+        self.check_names(uid);
         self.take_effects(uid, incarnation, effects);
         match dead {
             Some(node) => self.crash_agent(&node),
@@ -467,9 +501,28 @@ impl World {
         }
         self.trace.add(self.now, &format!("{id}: gone"));
     }
+
+    /// A machine is gone with all that ran on it.
+    pub(super) fn lose_machine(&mut self, name: &str) {
+        self.trace.add(self.now, &format!("the machine of {name} is gone"));
+        self.nodes.remove(name);
+        self.cut_off.remove(name);
+        self.deaf.remove(name);
+        self.recorders.remove(name);
+        self.call(Method::DELETE, &path(&lease_of(name), ""), "application/json", &json!({}));
+        let there = self.pods.extract_if(.., |_, pod| pod.node == name);
+        let gone: BTreeMap<String, PodOnNode> = there.collect();
+        gone.values().for_each(|pod| self.tally_gone += pod.tally);
+        self.pods_by_name.retain(|_, uid| !gone.contains_key(uid));
+        self.count_reachable();
+    }
 }
 
-fn lease_of(node: &str) -> ObjectId {
+fn node_status(name: &str) -> String {
+    format!("/api/v1/nodes/{name}/status")
+}
+
+pub(super) fn lease_of(node: &str) -> ObjectId {
     ObjectId::new(Kind::Lease, NamespacedName::new("kube-node-lease", node))
 }
 

@@ -37,7 +37,11 @@ impl World {
         ];
         let objects = kinds.into_iter().flat_map(|kind| self.server.list(kind));
         let mut all: Vec<String> = objects
-            .filter(|object| !self.waits_rightly(object) && !self.has_just_begun(object))
+            .filter(|object| {
+                !self.waits_rightly(object)
+                    && !self.has_just_begun(object)
+                    && !self.is_stranded(object)
+            })
             .filter_map(|object| unsettled(&object).map(|why| format!("{} {why}", object.id())))
             .collect();
         all.extend(self.miscounted_budgets());
@@ -45,6 +49,7 @@ impl World {
         all.extend(self.misrouted());
         all.extend(self.late_cron_jobs());
         all.extend(self.at_odds_with_nodes());
+        all.extend(self.miscounted_jobs());
         all
     }
 

@@ -173,7 +173,7 @@ fn volume_id(name: &str) -> ObjectId {
 }
 
 /// The node that a volume is on.
-fn node_of(volume: &PersistentVolume) -> Option<&str> {
+pub(super) fn node_of(volume: &PersistentVolume) -> Option<&str> {
     let affinity = volume.spec.as_ref()?.node_affinity.as_ref()?;
     let mut terms = affinity.required.as_ref()?.node_selector_terms.iter();
     let mut requirements = terms.next()?.match_expressions.iter().flatten();

@@ -1,0 +1,251 @@
+//! Those who keep the nodes: users who cordon and drain them, vouch that one is down, or delete it, and come back to that later. What
+//! they ask for is asked again when it does not reach the API.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::Method;
+use k8s_openapi::api::core::v1::Node;
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
+use rekindle_types::{Tick, TickDuration, taints};
+use serde_json::{Value, json};
+
+use super::{Happening, MERGE_PATCH, World, path};
+use crate::faults::{Comeback, NodeDeed};
+
+/// After this, a drain asks again for what was refused, as `kubectl drain` does; and what did not reach the API is tried again.
+const RETRY: TickDuration = TickDuration::from_secs(5);
+
+/// What somebody comes back to.
+#[derive(Clone, Debug)]
+pub(super) enum Errand {
+    /// Whether pods may come to the node.
+    Cordon(String, Cordon),
+    /// The pods that are still on a node that is drained.
+    Drain(String),
+    /// Whether somebody vouches that the node is down.
+    Vouch(String, Vouch),
+    /// The deletion of its Node.
+    Delete(String, Comeback),
+    /// Its agent finds that it has no Node.
+    Register(String),
+}
+
+/// What `kubectl cordon` and `uncordon` ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cordon {
+    On,
+    Off,
+}
+
+/// What becomes of the taint `out-of-service`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Vouch {
+    Given,
+    TakenBack,
+}
+
+/// What they have under way.
+#[derive(Debug, Default)]
+pub(super) struct Keepers {
+    /// The nodes that are drained, and until when.
+    drains: BTreeMap<String, Tick>,
+    /// Nodes whose Node was deleted, until their agents register them.
+    unregistered: BTreeSet<String>,
+    /// Nodes of which somebody vouches that nothing runs there.
+    vouched: BTreeSet<String>,
+    /// Pods that were on such a node, or on one that had no Node, by UID: others take their places though they may run.
+    given_up: BTreeSet<String>,
+    /// Nobody does anything any more.
+    is_over: bool,
+}
+
+impl Keepers {
+    pub(super) fn is_registered(&self, node: &str) -> bool {
+        !self.unregistered.contains(node)
+    }
+
+    pub(super) fn registered(&mut self, node: &str) {
+        self.unregistered.remove(node);
+    }
+
+    /// Whether a pod may still run when others take its place: a user said that nothing of its node does.
+    pub(super) fn gave_up(&self, uid: &str) -> bool {
+        self.given_up.contains(uid)
+    }
+}
+
+impl World {
+    /// What a user does to a node.
+    pub(super) fn keep(&mut self, pick: u64, deed: NodeDeed) {
+        let Some(node) = self.node(pick) else { return };
+        match deed {
+            NodeDeed::Cordon(lasts) => {
+                self.run_errand(Errand::Cordon(node.clone(), Cordon::On));
+                self.later(lasts, Happening::Errand(Errand::Cordon(node, Cordon::Off)));
+            }
+            NodeDeed::Drain(lasts) => {
+                self.run_errand(Errand::Cordon(node.clone(), Cordon::On));
+                self.keepers.drains.insert(node.clone(), self.now + lasts);
+                self.run_errand(Errand::Drain(node.clone()));
+                self.later(lasts, Happening::Errand(Errand::Cordon(node, Cordon::Off)));
+            }
+            NodeDeed::OutOfService(lasts) => {
+                let node = self.lost_node(pick).unwrap_or(node);
+                self.run_errand(Errand::Vouch(node.clone(), Vouch::Given));
+                self.later(lasts, Happening::Errand(Errand::Vouch(node, Vouch::TakenBack)));
+            }
+            NodeDeed::Delete(comeback) => self.run_errand(Errand::Delete(node, comeback)),
+        }
+    }
+
+    /// One of the nodes without a network.
+    fn lost_node(&self, pick: u64) -> Option<String> {
+        let count = u64::try_from(self.cut_off.len()).ok().filter(|count| *count > 0)?;
+        self.cut_off.keys().nth(usize::try_from(pick % count).unwrap_or(0)).cloned()
+    }
+
+    pub(super) fn run_errand(&mut self, errand: Errand) {
+        if self.keepers.is_over {
+            return;
+        }
+        let code = match &errand {
+            Errand::Cordon(node, cordon) => self.cordon(node, *cordon),
+            Errand::Drain(node) => return self.drain(node),
+            Errand::Vouch(node, vouch) => self.vouch(node, *vouch),
+            Errand::Delete(node, comeback) => self.delete_node(node, *comeback),
+            Errand::Register(node) if !self.keepers.is_registered(node) => {
+                return self.say_ready(node);
+            }
+            Errand::Register(_) => return,
+        };
+        if code >= 500 {
+            self.later(RETRY, Happening::Errand(errand));
+        }
+    }
+
+    fn cordon(&mut self, node: &str, cordon: Cordon) -> u16 {
+        let is_on = cordon == Cordon::On;
+        if !is_on {
+            self.keepers.drains.remove(node);
+        }
+        let patch = json!({"spec": {"unschedulable": is_on.then_some(true)}});
+        let (code, _) = self.call(Method::PATCH, &path(&id_of(node), ""), MERGE_PATCH, &patch);
+        self.trace.add(self.now, &format!("a user cordons {node}, {cordon:?}: {code}"));
+        code
+    }
+
+    /// As `kubectl drain --ignore-daemonsets --force --delete-emptydir-data`.
+    fn drain(&mut self, node: &str) {
+        if self.keepers.drains.get(node).is_none_or(|end| *end <= self.now) {
+            return;
+        }
+        let mut is_empty = true;
+        for object in self.server.pods() {
+            let Object::Pod(pod) = &object else { continue };
+            let is_there =
+                pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+            let is_daemon =
+                owners::controller_of(&pod.metadata).is_some_and(|of| of.kind == "DaemonSet");
+            if is_there && !is_daemon {
+                is_empty = false;
+                if pod.metadata.deletion_timestamp.is_none() {
+                    self.evict(&object.id());
+                }
+            }
+        }
+        if !is_empty {
+            self.later(RETRY, Happening::Errand(Errand::Drain(node.to_owned())));
+        }
+    }
+
+    fn vouch(&mut self, node: &str, vouch: Vouch) -> u16 {
+        let Some(found) = self.node_found(node) else { return 404 };
+        let mut now = taints::of_node(&found).to_vec();
+        now.retain(|taint| taint.key != taints::OUT_OF_SERVICE);
+        let mut now = json!(now);
+        if vouch == Vouch::Given
+            && let Value::Array(now) = &mut now
+        {
+            now.push(json!({
+                "key": taints::OUT_OF_SERVICE, "value": "nodeshutdown", "effect": taints::NO_EXECUTE,
+            }));
+        }
+        let patch = json!({
+            "metadata": {"resourceVersion": found.metadata.resource_version}, "spec": {"taints": now},
+        });
+        let (code, _) = self.call(Method::PATCH, &path(&id_of(node), ""), MERGE_PATCH, &patch);
+        self.trace.add(self.now, &format!("a user vouches that {node} is down, {vouch:?}: {code}"));
+        if code < 300 {
+            match vouch {
+                Vouch::Given => {
+                    self.keepers.vouched.insert(node.to_owned());
+                    self.give_up_pods_of(node);
+                }
+                Vouch::TakenBack => {
+                    self.keepers.vouched.remove(node);
+                }
+            }
+        }
+        code
+    }
+
+    fn delete_node(&mut self, node: &str, comeback: Comeback) -> u16 {
+        let (code, _) =
+            self.call(Method::DELETE, &path(&id_of(node), ""), "application/json", &json!({}));
+        self.trace.add(self.now, &format!("a user deletes {node}: {code}, {comeback:?}"));
+        if code >= 300 {
+            return code;
+        }
+        self.give_up_pods_of(node);
+        self.keepers.vouched.remove(node);
+        self.keepers.drains.remove(node);
+        match comeback {
+            Comeback::Never if self.nodes.len() > 1 => self.lose_machine(node),
+            Comeback::Never | Comeback::After(_) => {
+                let after = match comeback {
+                    Comeback::After(after) => after,
+                    Comeback::Never => RETRY,
+                };
+                self.keepers.unregistered.insert(node.to_owned());
+                self.later(after, Happening::Errand(Errand::Register(node.to_owned())));
+            }
+        }
+        code
+    }
+
+    fn node_found(&self, name: &str) -> Option<std::sync::Arc<Node>> {
+        match self.server.get(&id_of(name))? {
+            Object::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    fn give_up_pods_of(&mut self, node: &str) {
+        let there = self.pods.iter().filter(|(_, pod)| pod.node == node);
+        self.keepers.given_up.extend(there.map(|(uid, _)| uid.clone()));
+    }
+
+    /// A node takes a pod up.
+    pub(super) fn note_place(&mut self, uid: &str, node: &str) {
+        if self.keepers.vouched.contains(node) || !self.keepers.is_registered(node) {
+            self.keepers.given_up.insert(uid.to_owned());
+        }
+    }
+
+    /// Users take back what they asked of nodes, and agents register theirs.
+    pub(super) fn put_nodes_right(&mut self) {
+        self.keepers.drains.clear();
+        for node in self.nodes.clone() {
+            if !self.keepers.is_registered(&node) {
+                self.say_ready(&node);
+            }
+            self.cordon(&node, Cordon::Off);
+            self.vouch(&node, Vouch::TakenBack);
+        }
+        self.keepers.is_over = true;
+    }
+}
+
+fn id_of(node: &str) -> ObjectId {
+    ObjectId::new(Kind::Node, NamespacedName::new("", node))
+}
