@@ -19,7 +19,7 @@ use rekindle_types::v1alpha1::PodRestart;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::entropy::Seeded;
+use crate::entropy::ByRequest;
 use crate::error::SimError;
 use crate::faults::{Room, Sync};
 use crate::kinds::Kinds;
@@ -36,6 +36,7 @@ pub(crate) struct Server {
     api: Api,
     kinds: Arc<Kinds>,
     identity: Arc<Identity>,
+    entropy: ByRequest,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -101,11 +102,11 @@ impl Server {
         let found = store.revision();
         let watch = store.watch("/", found)?;
         // what is drawn after another start must not be drawn again
-        let entropy = Seeded::new(seed.wrapping_add(opened.wrapping_mul(0x5851_f42d_4c95_7f2d)));
+        let entropy = ByRequest::new(seed.wrapping_add(opened.wrapping_mul(0x5851_f42d_4c95_7f2d)));
         let api = Api::new(ApiParts {
             registry: kinds::all(),
             store,
-            entropy: Box::new(entropy),
+            entropy: Box::new(entropy.clone()),
             authorizer: Authorizer::AlwaysAllow,
             ca_bundle: String::new(),
         });
@@ -126,7 +127,8 @@ impl Server {
             seed,
         };
         let kinds = Arc::new(Kinds::new());
-        let server = Self { api, kinds, identity, inner: Arc::new(Mutex::new(inner)) };
+        let inner = Arc::new(Mutex::new(inner));
+        let server = Self { api, kinds, identity, entropy, inner };
         Ok((server, watch, found.0))
     }
 
@@ -319,6 +321,9 @@ impl Server {
             now: inner.now,
             method,
         };
+        if request.method == Method::POST {
+            self.entropy.asked(&request.path, &request.body);
+        }
         let answer: Option<Answer> = match self.api.handle(&request) {
             Outcome::Answer(answer) => Some(answer),
             Outcome::Write(mut write) => {

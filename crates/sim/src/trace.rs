@@ -9,6 +9,15 @@ const LINES_MAX: usize = 400;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
+/// FNV-1a of bytes.
+pub(crate) fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    fnv_on(FNV_OFFSET, bytes)
+}
+
+fn fnv_on(hash: u64, bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+}
+
 /// The trace of a run.
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -27,9 +36,7 @@ impl Trace {
     /// Adds a line.
     pub fn add(&mut self, now: Tick, what: &str) {
         let line = format!("{:>14.6}s {what}", now.as_micros() as f64 / 1e6);
-        for byte in line.bytes() {
-            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
-        }
+        self.hash = fnv_on(self.hash, line.bytes());
         self.steps += 1;
         if self.lines.len() == LINES_MAX {
             self.lines.pop_front();

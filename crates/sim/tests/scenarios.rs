@@ -464,3 +464,23 @@ fn behaviours_may_be_of_a_namespace_and_replication_controllers_are_scaled() {
     let page = report.html();
     assert!(page.contains("namespace shop: ends for want of memory no more"), "{page}");
 }
+
+/// Above a hundred nodes the scheduler looks at some of them, by the UID of the pod.
+#[test]
+fn what_a_ladder_does_changes_no_name_and_no_uid_of_other_pods() {
+    let mut later = deployment("late", 3);
+    later["spec"]["template"]["metadata"]["labels"] = json!({"app": "late"});
+    let spec = json!({
+        "for": "15m", "changes": [{"at": "10m", "apply": later}],
+        "behaviours": [{"matchLabels": {"app": "web"}, "exits": {"code": 1, "after": "2s"}}],
+    });
+    let scenario = scenario(spec, &[deployment("web", 1)]);
+    let policies = [Policy::NoLadder, Policy::ladders("a", vec![ladder()]).unwrap()];
+    let outcomes = policies.map(|policy| scenario.play(1, &policy).unwrap());
+    let late = outcomes.each_ref().map(|outcome| {
+        let pods = outcome.restarts_by_pod.keys().filter(|pod| pod.starts_with("default/late-"));
+        pods.collect::<Vec<_>>()
+    });
+    assert_eq!((late[0].len(), outcomes[0].rungs.is_empty()), (3, true));
+    assert!(!outcomes[1].rungs.is_empty() && late[0] == late[1], "{late:?}");
+}
