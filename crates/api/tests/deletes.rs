@@ -84,6 +84,34 @@ fn a_pod_on_a_node_gets_its_grace_and_a_second_delete_only_shortens_it() {
 }
 
 #[test]
+fn a_pod_that_was_made_failed_goes_when_nothing_of_it_runs_any_more() {
+    let mut bench = Bench::new();
+    let mut on_node = pod("p");
+    on_node["spec"]["nodeName"] = "n1".into();
+    let target = format!("{PODS}/p");
+    let is = |state: &str| {
+        format!(
+            r#"{{"status":{{"phase":"Failed","containerStatuses":[{{"name":"c","image":"i","imageID":"","ready":false,
+                "restartCount":0,"state":{state}}}]}}}}"#
+        )
+    };
+    let (runs, ended) = (
+        is(r#"{"running":{"startedAt":"2026-11-18T11:00:00Z"}}"#),
+        is(r#"{"terminated":{"exitCode":143},"running":null}"#),
+    );
+    // (its status, whether a deletion leaves it to its node)
+    for (status, is_left) in [(&runs, true), (&ended, false)] {
+        bench.create(PODS, on_node.clone());
+        bench.patch("merge-patch+json", &format!("{target}/status"), status).ok();
+        let answer = bench.call("DELETE", &target, "").ok();
+        let grace = answer["metadata"]["deletionGracePeriodSeconds"].as_i64();
+        assert_eq!(bench.call("GET", &target, "").code() == 200, is_left, "{status}");
+        assert_eq!(grace, Some(if is_left { 30 } else { 0 }), "{status}");
+        bench.call("DELETE", &target, r#"{"gracePeriodSeconds":0}"#);
+    }
+}
+
+#[test]
 fn finalizers_hold_an_object_until_the_last_is_gone() {
     let mut bench = Bench::new();
     let mut held = config_map("a");

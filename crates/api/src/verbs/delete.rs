@@ -10,6 +10,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use super::list;
 use crate::call::{ATTEMPTS_MAX, Call, WriteFailure, put, remove};
+use crate::kinds::pod;
 use crate::outcome::{Answer, Outcome, WriteInFlight};
 use crate::registry::AnyObject;
 use crate::represent::{ListMeta, Renderer};
@@ -255,13 +256,7 @@ impl Step {
 fn grace_seconds(object: &dyn AnyObject, wish: &Wish) -> i64 {
     let default = object.deletion_grace_period_seconds();
     let Some(pod) = object.as_any().downcast_ref::<Pod>() else { return default };
-    let has_node = pod
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.node_name.as_deref())
-        .is_some_and(|node| !node.is_empty());
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    if !has_node || matches!(phase, Some("Failed" | "Succeeded")) {
+    if !pod::needs_time(pod) {
         return 0;
     }
     match wish.grace_period_seconds {

@@ -12,7 +12,6 @@ use rekindle_types::{Tick, TickDuration, taints};
 use super::World;
 use super::budgets::Watched;
 use super::faults::Hearing;
-use super::rest::is_over;
 use crate::known_bugs::KnownBug;
 
 /// The time in a taint has whole seconds, and what was decided in the moment in which a taint went may still be done.
@@ -130,10 +129,7 @@ impl World {
         });
         let running = of_name.filter(|(_, other)| other.running().next().is_some());
         let running: Vec<&String> = running.map(|(uid, _)| uid).collect();
-        // one that a ladder made Failed is replaced while its node ends it: a limit that docs/sim.md names
-        let is_failed = |uid: &&&String| is_over(&self.pods[**uid].pod);
-        let is_wrong =
-            |uid: &&&String| newest != Some(**uid) && !self.keepers.gave_up(uid) && !is_failed(uid);
+        let is_wrong = |uid: &&&String| newest != Some(**uid) && !self.keepers.gave_up(uid);
         let found = running.iter().find(is_wrong).filter(|_| running.len() > 1);
         let node = found.map(|uid| self.pods[*uid].node.clone());
         if let Some(node) = node {

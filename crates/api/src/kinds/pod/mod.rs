@@ -12,7 +12,7 @@ pub mod unenforced;
 pub(crate) mod validate;
 mod volumes;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::{Tick, resources, taints};
 use serde_json::{Value, json};
 
@@ -213,9 +213,8 @@ impl ApiKind for Pod {
 
     /// Its own grace period while it is on a node and not at its end; else it goes at once, whatever a delete asks for.
     fn deletion_grace_period_seconds(&self) -> i64 {
-        let phase = text(self.status.as_ref().and_then(|status| status.phase.as_ref()));
         match &self.spec {
-            Some(spec) if spec.node_name.is_some() && !matches!(phase, "Succeeded" | "Failed") => {
+            Some(spec) if needs_time(self) => {
                 match spec.termination_grace_period_seconds.unwrap_or(30) {
                     ..0 => 1,
                     seconds => seconds,
@@ -228,6 +227,24 @@ impl ApiKind for Pod {
     fn row(&self, now: Tick) -> Vec<Cell> {
         row::row(self, now)
     }
+}
+
+/// Whether its node has to end it: it is on one, and something of it may run. One that somebody else than its node made Failed goes on
+/// until the node has ended it (upstream: not looked at), so that a StatefulSet does not make the next one of its name meanwhile.
+pub(crate) fn needs_time(pod: &Pod) -> bool {
+    let is_on_node =
+        pod.spec.as_ref().is_some_and(|spec| !text(spec.node_name.as_ref()).is_empty());
+    let Some(status) = &pod.status else { return is_on_node };
+    let lists = [
+        &status.container_statuses,
+        &status.init_container_statuses,
+        &status.ephemeral_container_statuses,
+    ];
+    let runs = |container: &ContainerStatus| {
+        container.state.as_ref().is_some_and(|state| state.running.is_some())
+    };
+    let is_at_end = matches!(text(status.phase.as_ref()), "Succeeded" | "Failed");
+    is_on_node && (!is_at_end || lists.into_iter().flatten().flatten().any(runs))
 }
 
 /// What a pod with scheduling gates says of itself from the start, before any scheduler sees it (KEP-3521).
