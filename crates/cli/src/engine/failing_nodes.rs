@@ -106,7 +106,7 @@ mod tests {
             ("--secondary-node-eviction-rate", "NaN", "give 0.0001 to 1000"),
             ("--unhealthy-zone-threshold", "1.1", "give 0 to 1"),
             ("--unhealthy-zone-threshold", "55%", "invalid float literal"),
-            ("--large-cluster-size-threshold", "-1", "invalid digit found in string"),
+            ("--large-cluster-size-threshold", "-1", "-1 is not in 0..=4294967295"),
             ("--missing-node-grace-period", "0s", "give 1s to 1h"),
         ] {
             let given = format!("{flag}={value}");
