@@ -113,12 +113,14 @@ fn a_container_that_does_not_run_takes_no_commands() {
 fn a_command_ends_with_its_container_and_does_not_hold_it_back() {
     let (world, key) = sleeping(|_| {});
     let runtime = world.runtime.clone().unwrap();
+    assert_eq!(world.exec(&key, "mkfifo /begun").0, ExecExit::Code(0));
     let exit = world.block(async {
-        let command = ["/bin/sh", "-c", "sleep 1000"].map(str::to_owned);
-        let call = runtime.exec_sync(&key, &command, LONG);
+        let command = |script: &str| ["/bin/sh", "-c", script].map(str::to_owned);
+        let (begins, is_awaited) = (command("echo >/begun; sleep 1000"), command("cat /begun"));
+        let call = runtime.exec_sync(&key, &begins, LONG);
         let kill = async {
-            // Some command runs already: the shim answers in order.
-            runtime.exec_sync(&key, &["true".to_owned()], LONG).await.unwrap();
+            // A command that is still on its way into the container would be refused, as nothing runs there any more.
+            runtime.exec_sync(&key, &is_awaited, LONG).await.unwrap();
             runtime.signal_container(&key, StopSignal::Kill).await.unwrap();
         };
         tokio::join!(call, kill).0.unwrap().exit
