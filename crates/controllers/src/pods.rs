@@ -1,17 +1,8 @@
 //! What the controllers ask of a pod.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
+pub use rekindle_types::pods::{condition, is_finished, is_ready, phase};
 use rekindle_types::{Tick, TickDuration};
-
-/// `status.phase`, or empty.
-pub fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
-}
-
-/// True when it has ended for good: Succeeded or Failed.
-pub fn is_finished(pod: &Pod) -> bool {
-    matches!(phase(pod), "Succeeded" | "Failed")
-}
 
 /// True when it is being deleted.
 pub fn is_terminating(pod: &Pod) -> bool {
@@ -32,14 +23,6 @@ pub fn node(pod: &Pod) -> Option<&str> {
 pub fn nominated_node(pod: &Pod) -> Option<&str> {
     let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
     nominated.filter(|node| !node.is_empty())
-}
-
-/// A condition by type.
-pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
-    pod.status
-        .as_ref()
-        .and_then(|status| status.conditions.as_deref())
-        .and_then(|conditions| conditions.iter().find(|c| c.type_ == type_))
 }
 
 /// Condition type that says why a pod is ended from outside (KEP-3329).
@@ -64,11 +47,6 @@ pub fn conditions_with_disruption(
         ..PodCondition::default()
     });
     conditions
-}
-
-/// True when condition Ready is True.
-pub fn is_ready(pod: &Pod) -> bool {
-    condition(pod, "Ready").is_some_and(|c| c.status == "True")
 }
 
 /// Whether a pod counts as available: ready for at least `minReadySeconds`.

@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod};
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
+use rekindle_types::pods;
 use rekindle_types::reasons::waiting;
 use rekindle_types::restart_rules::{self, RestartRule, RuleAction};
 use rekindle_types::v1alpha1::Rung;
@@ -147,8 +148,7 @@ impl<'a> PodView<'a> {
             })
             .collect();
         let created = pod.metadata.creation_timestamp.as_ref();
-        let phase = status.and_then(|s| s.phase.as_deref());
-        let finished = matches!(phase, Some("Succeeded" | "Failed"));
+        let finished = pods::is_finished(pod);
         let deleted = pod.metadata.deletion_timestamp.is_some();
         let condition_of = |type_: &str| {
             status.and_then(|s| s.conditions.iter().flatten().find(|c| c.type_ == type_))

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod};
 use rekindle_net::{HostPort, PortProtocol};
 use rekindle_runtime::Namespace;
+use rekindle_types::pods::is_finished;
 
 use crate::container_spec::pod_namespaces;
 
@@ -57,12 +58,10 @@ pub(crate) fn holder(pod: &Pod, machine: &[IpAddr], others: &[Pod]) -> Option<St
         let status = other.status.as_ref();
         let address = status.and_then(|status| status.host_ip.as_deref());
         let here = address.is_some_and(|ip| ip.parse().is_ok_and(|ip| machine.contains(&ip)));
-        let phase = status.and_then(|status| status.phase.as_deref());
-        let ended = matches!(phase, Some("Succeeded" | "Failed"));
         let clashes = |port: HostPort| wanted.iter().any(|wanted| clash(*wanted, port));
         other.metadata.uid != pod.metadata.uid
             && here
-            && !ended
+            && !is_finished(other)
             && named_ports(other).filter_map(host_port).any(clashes)
     };
     let other = others.iter().find(holds)?;

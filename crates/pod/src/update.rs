@@ -1,6 +1,7 @@
 //! Whether an update of a pod's object concerns the pod core: most updates are echoes of the status that it wrote itself.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use rekindle_types::pods::is_finished;
 
 use crate::conditions::owns_condition;
 
@@ -16,11 +17,6 @@ pub fn concerns_core(old: &Pod, new: &Pod) -> bool {
         || old.spec != new.spec
         || !conditions_of_others(old).eq(conditions_of_others(new))
         || (is_finished(new) && !is_finished(old))
-}
-
-fn is_finished(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn conditions_of_others(pod: &Pod) -> impl Iterator<Item = &PodCondition> {

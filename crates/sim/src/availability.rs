@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
+use rekindle_types::pods::is_ready;
 
 /// The account.
 #[derive(Debug, Default)]
@@ -203,12 +204,6 @@ fn wanted(meta: &ObjectMeta, replicas: Option<i32>) -> u64 {
 fn is_to_stay(pod: &Pod) -> bool {
     let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
     policy.unwrap_or("Always") == "Always"
-}
-
-/// The condition Ready.
-pub(crate) fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 #[cfg(test)]

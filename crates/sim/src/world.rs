@@ -30,12 +30,13 @@ use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, NodeSettings, Seen, Task, Work, Writer, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::{Event as Stored, Watch};
+use rekindle_types::pods::is_ready;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde_json::Value;
 
 use crate::agent::{PodOnNode, Tally};
-use crate::availability::{Availability, is_ready};
+use crate::availability::Availability;
 use crate::behaviour::{Behaviour, Behaviours, Unchosen};
 use crate::clocks::Clocks;
 use crate::error::SimError;

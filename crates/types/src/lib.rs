@@ -19,6 +19,7 @@ pub mod nodes;
 pub mod oom;
 pub mod owners;
 pub mod pod_annotations;
+pub mod pods;
 pub mod quantity;
 pub mod reasons;
 pub mod references;

@@ -1,6 +1,5 @@
 //! Conditions, whichever kind of object they are of.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
@@ -81,11 +80,6 @@ pub(crate) fn identity(workload: &Workload) -> (&'static str, &ObjectMeta) {
         }
         Workload::StatefulSet(set) => ("StatefulSet", &set.metadata),
     }
-}
-
-/// A condition of the pod.
-pub(crate) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
-    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
 }
 
 /// What helps a node of which this condition says this.

@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
 };
 use rekindle_types::exit::signal_name;
+use rekindle_types::pods::condition;
 use rekindle_types::reasons::{event, waiting};
 use rekindle_types::{OomKill, Tick, TickDuration};
 
 use crate::account::{Cause, ContainerAccount, MemoryAccount};
-use crate::condition::condition;
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
 use crate::restarts;

@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::pods::condition;
 use rekindle_types::reasons::event;
 
 use crate::account::{Cause, Entry, Source};
 use crate::climb::{self, Told};
-use crate::condition::condition;
 use crate::container::{Finding, Subject, findings, subjects};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;

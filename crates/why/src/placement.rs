@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use rekindle_types::nodes;
+use rekindle_types::pods::condition;
 use rekindle_types::taints::{self, MEMORY_PRESSURE, UNSCHEDULABLE};
 
 use crate::account::ClosedNodes;
-use crate::condition::{GATED, advice_of_node, condition};
+use crate::condition::{GATED, advice_of_node};
 use crate::evidence::PodEvidence;
 use crate::words::{and_more, line};
 

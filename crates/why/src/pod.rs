@@ -2,12 +2,13 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::pods::condition;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 
 use crate::account::{Account, Cause, State};
 use crate::climb;
-use crate::condition::{GATED, condition};
+use crate::condition::GATED;
 use crate::container::{Finding, Subject, findings, subjects};
 use crate::course::{self, ends};
 use crate::events::{self, Seen};

@@ -11,6 +11,7 @@ use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 use rekindle_types::owners::{controller_of, is_controlled_by};
 use rekindle_types::pod_annotations::{SAFE_TO_EVICT, is_mirror};
+use rekindle_types::pods::is_finished;
 use serde_json::json;
 
 /// After a budget has said no; also when no pod's end is seen in between.
@@ -109,7 +110,7 @@ pub async fn drain(
 pub async fn all_are_going(client: &Client, node: &str) -> anyhow::Result<bool> {
     let those = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = Api::<Pod>::all(client.clone()).list(&those).await.context("list its pods")?;
-    let is_going = |pod: &Pod| pod.metadata.deletion_timestamp.is_some() || is_over(pod);
+    let is_going = |pod: &Pod| pod.metadata.deletion_timestamp.is_some() || is_finished(pod);
     Ok(pods.iter().all(|pod| belongs_to_node(pod) || is_going(pod)))
 }
 
@@ -146,14 +147,9 @@ fn belongs_to_node(pod: &Pod) -> bool {
     is_mirror(pod) || is_controlled_by(&pod.metadata, "DaemonSet")
 }
 
-fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
-}
-
 /// True for a pod that runs and is made again by nobody.
 fn is_lost(pod: &Pod) -> bool {
-    !is_over(pod) && controller_of(&pod.metadata).is_none()
+    !is_finished(pod) && controller_of(&pod.metadata).is_none()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
+use k8s_openapi::api::core::v1::{Node, Taint};
 use rekindle_types::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
 use rekindle_types::{Tick, nodes};
 
@@ -133,11 +133,6 @@ pub(super) fn asked_for(node: &Node) -> Option<&'static str> {
     }
 }
 
-fn ready_condition(node: &Node) -> Option<&NodeCondition> {
-    let mut conditions = node.status.iter().flat_map(|s| s.conditions.iter().flatten());
-    conditions.find(|c| c.type_ == "Ready")
-}
-
 /// What names a node's zone.
 pub(super) fn zone_of(node: &Node) -> (&str, &str) {
     let label = |key: &str| {
@@ -194,6 +189,6 @@ fn waits(node: &Node) -> Option<Turn> {
     if asked_for(node).is_none() || present(node).is_some() {
         return None;
     }
-    let since = ready_condition(node).and_then(|ready| ready.last_transition_time.as_ref());
+    let since = nodes::ready_condition(node).and_then(|ready| ready.last_transition_time.as_ref());
     Some((since.map(Tick::from), node.metadata.name.clone().unwrap_or_default()))
 }

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use kube::core::{NotUsed, Object};
 use rekindle_net::dns;
+use rekindle_types::pods::is_final;
 use serde::Deserialize;
 
 /// The label of a slice that names its Service.
@@ -63,10 +64,10 @@ pub(super) struct Addressed {
 /// The address of a pod that has not ended.
 pub(super) fn pod(pod: &PodStatus) -> Option<dns::Pod> {
     let status = pod.status.as_ref()?;
-    match status.phase.as_deref() {
-        Some("Succeeded" | "Failed") => None,
-        Some(_) | None => Some(dns::Pod { address: status.pod_ip.as_ref()?.parse().ok()? }),
+    if status.phase.as_deref().is_some_and(is_final) {
+        return None;
     }
+    Some(dns::Pod { address: status.pod_ip.as_ref()?.parse().ok()? })
 }
 
 #[cfg(test)]

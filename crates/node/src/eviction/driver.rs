@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rekindle_pod::{Eviction, Severity};
 use rekindle_runtime::{Runtime, RuntimeError};
+use rekindle_types::pods::is_final;
 use rekindle_types::{PodUid, TickDuration};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -208,9 +209,7 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
     /// The pods that are not over, and have not been told to go. One that ends for another reason may be told to end sooner.
     fn figures(&self, usage: &NodeUsage) -> Vec<PodFigures> {
         let here = self.node.index.all();
-        let is_over = |view: &PodView| {
-            matches!(view.status.borrow().phase.as_deref(), Some("Failed" | "Succeeded"))
-        };
+        let is_over = |view: &PodView| view.status.borrow().phase.as_deref().is_some_and(is_final);
         let over = here.into_iter().filter(is_over).map(|view| view.pod_ref.uid);
         let passed_by: BTreeSet<PodUid> = over.chain(self.evicted.iter().cloned()).collect();
         let pods = usage.pods.iter().filter(|pod| !passed_by.contains(&pod.pod_ref.uid));

@@ -18,6 +18,7 @@ use rekindle_pod::{
     EvictionCause, Journal, Outcome, PodCore, RestartRequest, concerns_core,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
+use rekindle_types::pods::is_final;
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, Tick, TickDuration, causes};
 use tokio::sync::{Notify, mpsc, watch};
@@ -522,8 +523,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// When a token in the pod's volumes is to be replaced: not while they are brought up to date anyway, nor when nobody
     /// reads it any more.
     fn token_due(&self) -> Option<tokio::time::Instant> {
-        let phase = self.shown.borrow().phase.clone().unwrap_or_default();
-        let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
+        let is_over = self.shown.borrow().phase.as_deref().is_some_and(is_final);
         let serves = self.mode == Mode::Serving && self.existence == Existence::Exists && !is_over;
         if !serves || self.payload_update.is_some() {
             return None;

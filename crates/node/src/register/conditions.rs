@@ -6,7 +6,7 @@ use rekindle_types::Tick;
 use crate::eviction::{Pressure, Standing};
 
 /// The condition that says whether the node takes and runs pods.
-pub(super) const READY: &str = "Ready";
+const READY: &str = "Ready";
 
 /// Whether the node is fit to run pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::TERMINATED;
 use rekindle_types::PodRef;
+use rekindle_types::pods::is_final;
 use tokio::sync::watch;
 
 use super::manifest::hash_of_mirror;
@@ -129,12 +130,10 @@ impl StaticPods {
 }
 
 fn without_final_phase(status: PodStatus) -> PodStatus {
-    match status.phase.as_deref() {
-        Some("Failed" | "Succeeded") => {
-            PodStatus { phase: None, reason: None, message: None, ..status }
-        }
-        Some(_) | None => status,
+    if status.phase.as_deref().is_some_and(is_final) {
+        return PodStatus { phase: None, reason: None, message: None, ..status };
     }
+    status
 }
 
 fn was_ended_by_shutdown(status: &PodStatus) -> bool {

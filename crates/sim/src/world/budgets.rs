@@ -11,11 +11,11 @@ use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
 use rekindle_ladder::{Occupancy, Policy};
 use rekindle_operator::Work;
 use rekindle_store::Revision;
+use rekindle_types::pods::is_ready;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedgerStatus};
 
 use super::World;
 use super::faults::Hearing;
-use crate::availability::is_ready;
 
 /// What the controller of each budget has counted, and which pods were evicted.
 #[derive(Debug, Default)]

@@ -5,8 +5,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use rekindle_controllers::{Object, owners};
 use rekindle_types::local_path;
-
-use crate::availability::is_ready;
+use rekindle_types::pods::{is_finished, is_ready};
 
 /// Nobody has looked at it yet.
 const UNSEEN: &str = "has no status";
@@ -22,7 +21,7 @@ pub(super) fn unsettled(object: &Object) -> Option<String> {
         Object::Pod(pod) if pod.metadata.deletion_timestamp.is_some() => {
             Some("is still being deleted".to_owned())
         }
-        Object::Pod(pod) if !is_ready(pod) && !is_over(pod) && !is_half_over(pod) => {
+        Object::Pod(pod) if !is_ready(pod) && !is_finished(pod) && !is_half_over(pod) => {
             Some("is not ready".to_owned())
         }
         Object::PersistentVolumeClaim(claim) => {
@@ -93,12 +92,6 @@ fn job(found: &Job) -> Option<String> {
         matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True"
     });
     (!is_over).then(|| "is neither complete nor failed".to_owned())
-}
-
-/// Whether all of it has ended.
-pub(super) fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// Whether some of its containers have ended for good, and all others run and are ready: it will never be ready again, and never

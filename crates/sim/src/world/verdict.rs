@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::Endpoint;
 use rekindle_controllers::{Kind, NamespacedName, Object, owners};
 use rekindle_operator::kinds;
+use rekindle_types::pods::{is_finished, is_ready};
 use rekindle_types::v1alpha1::{ReplacementStep, Rung};
 use rekindle_types::{Tick, TickDuration, labels};
 
 use super::World;
-use super::rest::{is_over, unsettled};
+use super::rest::unsettled;
 use crate::agent::Tally;
-use crate::availability::is_ready;
 
 /// What belongs to a run of a CronJob has this long to come to its end: runs begin whenever the clocks say so.
 const RUN: TickDuration = TickDuration::from_secs(5 * 60);
@@ -66,7 +66,7 @@ impl World {
             if count > 1 {
                 return Some(format!("Pod {name} has {count} sandboxes"));
             }
-            if is_over(&pod)
+            if is_finished(&pod)
                 && let Some(key) = on_node.running().next()
             {
                 return Some(format!("Pod {name} is over, and {} runs", key.name.0));
@@ -114,7 +114,7 @@ impl World {
             let labels = pod.metadata.labels.as_ref()?;
             let is_meant = selector.iter().all(|(key, value)| labels.get(key) == Some(value))
                 && pod.metadata.namespace == service.metadata.namespace
-                && (is_ready(pod) || (every && !is_over(pod)));
+                && (is_ready(pod) || (every && !is_finished(pod)));
             pod.status.as_ref()?.pod_ip.clone().filter(|_| is_meant)
         });
         Some(addresses.collect())
@@ -260,7 +260,7 @@ impl World {
                 |owner| format!("{} {}", owner.kind, owner.name),
             );
             let entry = state.entry(of).or_default();
-            entry.0 += usize::from(is_ready(pod) || is_over(pod));
+            entry.0 += usize::from(is_ready(pod) || is_finished(pod));
             entry.1 = format!("{:?}", pod.metadata.annotations);
         }
         state.into_iter().map(|(of, (ready, what))| (of, format!("{ready} {what}"))).collect()

@@ -13,6 +13,7 @@ pub(crate) mod validate;
 mod volumes;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
+use rekindle_types::pods;
 use rekindle_types::{Tick, resources, taints};
 use serde_json::{Value, json};
 
@@ -243,7 +244,7 @@ pub(crate) fn needs_time(pod: &Pod) -> bool {
     let runs = |container: &ContainerStatus| {
         container.state.as_ref().is_some_and(|state| state.running.is_some())
     };
-    let is_at_end = matches!(text(status.phase.as_ref()), "Succeeded" | "Failed");
+    let is_at_end = pods::is_finished(pod);
     is_on_node && (!is_at_end || lists.into_iter().flatten().flatten().any(runs))
 }
 

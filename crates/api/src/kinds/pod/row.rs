@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
 };
 use rekindle_types::Tick;
+use rekindle_types::pods;
 
 use crate::registry::resource::{Cell, Column};
 use crate::table::{AGE, NAME, age, column, human, or_none, wide};
@@ -186,7 +187,7 @@ fn shown_reason(pod: &Pod, status: &PodStatus, reason: String) -> String {
     }
     if status.reason.as_deref() == Some("NodeLost") {
         "Unknown".to_owned()
-    } else if matches!(text(status.phase.as_ref()), "Succeeded" | "Failed") {
+    } else if pods::is_finished(pod) {
         reason
     } else {
         "Terminating".to_owned()

@@ -20,6 +20,7 @@ mod request;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use rekindle_store::{Expect, Object, Pending};
 use rekindle_types::Tick;
+use rekindle_types::pods;
 
 use crate::call::{Call, WriteFailure, put, remove};
 use crate::object_meta;
@@ -94,8 +95,8 @@ impl Eviction<'_> {
 
 /// A pod that serves nobody yet, or no more, is no disruption.
 fn no_budget_counts(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Pending" | "Succeeded" | "Failed"))
+    pods::is_finished(pod)
+        || pods::phase(pod) == "Pending"
         || object_meta::is_being_deleted(&pod.metadata)
 }
 

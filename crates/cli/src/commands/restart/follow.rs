@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::Api;
 use rekindle_types::Tick;
+use rekindle_types::pods::{is_finished, is_ready};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, PodRestartStep};
 
 use super::ahead::pod_of;
@@ -103,7 +104,7 @@ fn lines(status: &PodRestartStatus) -> Vec<(String, String)> {
 
 /// What became of a pod that is settled.
 fn outcome(pod: &Pod) -> &'static str {
-    if is_over(pod) { "has ended" } else { "is ready" }
+    if is_finished(pod) { "has ended" } else { "is ready" }
 }
 
 /// The pod is Ready and runs none of the containers that it ran before, or not the one that is named; or it is over, or another one.
@@ -112,20 +113,12 @@ fn settled(before: &Pod, now: Option<&Pod>, container: Option<&str>) -> bool {
     if now.uid() != before.uid() || now.metadata.deletion_timestamp.is_some() {
         return true;
     }
-    let Some(status) = &now.status else { return false };
-    if is_over(now) {
+    // it ran to its end, as a Job's pod does, and will not be ready any more
+    if is_finished(now) {
         return true;
     }
-    let mut conditions = status.conditions.iter().flatten();
     let old = running(before, container);
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        && running(now, container).iter().all(|id| !old.contains(id))
-}
-
-/// It ran to its end, as a Job's pod does, and will not be ready any more.
-pub(super) fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
+    is_ready(now) && running(now, container).iter().all(|id| !old.contains(id))
 }
 
 /// The ids of the containers that run, or of the one that is named, which may be a sidecar.

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use rekindle_types::pod_annotations::is_mirror;
+use rekindle_types::pods::is_finished;
 use rekindle_types::v1alpha1::not_restartable;
 
-use super::follow::is_over;
 use super::rollback;
 use crate::args::{Restart, RungArg};
 use crate::output;
@@ -198,7 +198,7 @@ fn passed_over(rung: RungArg, pod: &Pod) -> Option<&'static str> {
     if rung == RungArg::Reschedule && is_controlled_by(&pod.metadata, "DaemonSet") {
         return Some("it is of a DaemonSet and has no other node");
     }
-    if is_over(pod) {
+    if is_finished(pod) {
         return Some("it has ended");
     }
     // a rollback concerns its Deployment, and that a pod finds no node may be what it is for
