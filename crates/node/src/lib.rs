@@ -37,7 +37,6 @@ pub mod logs;
 pub mod network;
 pub mod node_api;
 mod objects;
-mod placement;
 mod pods;
 mod probes;
 mod register;

@@ -85,6 +85,16 @@ pub(crate) struct Answered {
     pub(crate) warnings: Vec<String>,
 }
 
+impl Answered {
+    /// The code, and what the API says when it refuses.
+    pub(crate) fn refusal(&self) -> (u16, Value) {
+        match self.code {
+            code @ 0..300 => (code, Value::Null),
+            code => (code, serde_json::from_slice(&self.body).unwrap_or(Value::Null)),
+        }
+    }
+}
+
 impl Server {
     /// A new cluster and a watch over everything that will ever be in it.
     pub(crate) fn new(seed: u64, now: Tick) -> Result<(Self, Watch), SimError> {

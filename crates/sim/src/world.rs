@@ -610,11 +610,7 @@ impl World {
 
     /// The code, and what the API says when it refuses.
     fn call(&self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
-        let (code, answer) = self.server.call(method, path, kind, body.to_string().into_bytes());
-        match code {
-            0..300 => (code, Value::Null),
-            _ => (code, serde_json::from_slice(&answer).unwrap_or(Value::Null)),
-        }
+        self.server.ask(method, path, kind, body.to_string().into_bytes()).refusal()
     }
 }
 

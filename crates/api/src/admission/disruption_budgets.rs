@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rekindle_store::RangeQuery;
+use rekindle_types::disruption::Uncountable;
 use rekindle_types::owners::controller_of;
 
 use crate::call::Call;
@@ -77,19 +78,19 @@ enum Scale {
     Of { workload: String, replicas: i32 },
     /// It is gone: its pods follow.
     Gone,
-    /// It has no such number; why, in the words of the disruption controller.
-    None(String),
+    /// It has no such number.
+    None(Uncountable),
 }
 
 /// The number of the workload at the top: that of a ReplicaSet's Deployment before its own, as the disruption controller counts.
 fn scale_of(call: &Call<'_>, controller: &OwnerReference) -> Scale {
     let OwnerReference { api_version, kind, .. } = controller;
     let Some(entry) = kind_of(call, controller) else {
-        return Scale::None(format!("no matches for kind {kind:?} in version {api_version:?}"));
+        let (kind, api_version) = (kind.clone(), api_version.clone());
+        return Scale::None(Uncountable::UnknownKind { kind, api_version });
     };
     if !entry.subresources.contains(&Subresource::Scale) {
-        let resource = entry.resource();
-        return Scale::None(format!("{resource} does not implement the scale subresource"));
+        return Scale::None(Uncountable::NoScale { resource: entry.resource() });
     }
     let Some(mut workload) = stored(call, entry, controller) else { return Scale::Gone };
     if let Some(above) = controller_of(workload.meta()).cloned()

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::disruption::Uncountable;
 use rekindle_types::int_or_percent::{Rounding, scaled};
 
 use crate::{Kind, Object, View, owners};
@@ -24,31 +25,6 @@ pub(super) struct Counts {
     pub(super) desired: i32,
     /// Pods that no controller manages, where controllers are what counts.
     pub(super) unmanaged: usize,
-}
-
-/// Why it cannot be said how many pods there should be; in upstream's words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Uncountable {
-    /// The controller of a pod is gone, or is another one of that name.
-    #[error("found no controllers for pod {pod:?}")]
-    NoController {
-        /// The pod.
-        pod: String,
-    },
-    /// The controller has no number of replicas.
-    #[error("{resource} does not implement the scale subresource")]
-    NoScale {
-        /// `jobs.batch`.
-        resource: String,
-    },
-    /// Nobody knows such a controller here.
-    #[error("no matches for kind {kind:?} in version {api_version:?}")]
-    UnknownKind {
-        /// Its kind.
-        kind: String,
-        /// Its apiVersion.
-        api_version: String,
-    },
 }
 
 /// What the budget wants of the pods that it covers.

@@ -3,12 +3,12 @@
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::Tick;
+use rekindle_types::disruption::{
+    DISRUPTION_ALLOWED, INSUFFICIENT_PODS, SUFFICIENT_PODS, SYNC_FAILED,
+};
 
 use super::disrupted::Disrupted;
 use super::expected::Counts;
-
-/// The condition that says whether a pod may be evicted.
-const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 /// What the condition says.
 #[derive(Clone, Copy)]
@@ -86,9 +86,9 @@ fn conditions(
     let known = budget.status.as_ref().and_then(|status| status.conditions.clone());
     let mut conditions = known.unwrap_or_default();
     let (status, reason, message) = match verdict {
-        Verdict::SufficientPods => ("True", "SufficientPods", ""),
-        Verdict::InsufficientPods => ("False", "InsufficientPods", ""),
-        Verdict::SyncFailed(problem) => ("False", "SyncFailed", problem),
+        Verdict::SufficientPods => ("True", SUFFICIENT_PODS, ""),
+        Verdict::InsufficientPods => ("False", INSUFFICIENT_PODS, ""),
+        Verdict::SyncFailed(problem) => ("False", SYNC_FAILED, problem),
     };
     let before = conditions.iter_mut().find(|condition| condition.type_ == DISRUPTION_ALLOWED);
     let since = before.as_ref().filter(|before| before.status == status);

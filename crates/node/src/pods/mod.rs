@@ -16,6 +16,7 @@ mod index;
 mod journal_file;
 mod latest;
 mod manager;
+mod placement;
 mod recorder;
 mod recovery;
 mod resolver;

@@ -30,6 +30,7 @@ use super::inbox::{Awaited, Input};
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile};
 use super::latest::Urgency;
+use super::placement;
 use super::restarts::{RestartReporter, is_settled};
 use super::shown_by::{Existence, ShownBy, Source};
 use super::snapshot::snapshot_of;
@@ -42,7 +43,6 @@ use crate::durable::write_json;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
-use crate::placement::{self, Origin};
 use crate::shutdown;
 use crate::tokens::{Found, PodTokens};
 
@@ -71,7 +71,7 @@ pub(crate) enum Admission {
     /// It does not.
     Refused(Eviction),
     /// Its labels and taints have to be looked at before, of which this is known.
-    InQuestion { known: Option<Arc<Node>>, origin: Origin },
+    InQuestion { known: Option<Arc<Node>> },
 }
 
 /// Why the worker goes on as it does.
@@ -139,14 +139,14 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// Takes the pod up where an earlier agent left it, or from the beginning.
     pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
         let WorkerStart { pod_ref, found, duty, admission, updates, inbox, source } = start;
-        let mut worker = Self::new(node, pod_ref, source, updates, inbox);
+        let mut worker = Self::new(node, pod_ref, source.clone(), updates, inbox);
         worker.keep_pod();
         match duty {
             Duty::Serve => {}
             // before the core looks at what stands, so that it begins nothing
             Duty::EndPods => worker.take(Input::NodeStops),
         }
-        if let Some(refusal) = worker.refusal(admission).await {
+        if let Some(refusal) = worker.refusal(admission, &source).await {
             worker.handle(Event::Eviction(refusal));
         }
         worker.look(found).await;
@@ -216,13 +216,13 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     /// Why the pod is not taken up, if it is not.
-    async fn refusal(&mut self, admission: Admission) -> Option<Eviction> {
+    async fn refusal(&mut self, admission: Admission, source: &Source) -> Option<Eviction> {
         match admission {
             Admission::Granted => None,
             Admission::Refused(refusal) => Some(refusal),
-            Admission::InQuestion { known, origin } => {
+            Admission::InQuestion { known } => {
                 let (client, name) = (&self.node.client, &self.node.name);
-                placement::refusal(client, name, &self.pod, known, origin).await
+                placement::refusal(client, name, &self.pod, known, source).await
             }
         }
     }

@@ -134,16 +134,13 @@ impl World {
         };
         let path = format!("{path}{}", self.validation.query());
         let answered = self.server.ask(method, &path, kind, body.to_string().into_bytes());
-        for warning in answered.warnings {
+        for warning in &answered.warnings {
             let warning = format!("{id}: {warning}");
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
             }
         }
-        match answered.code {
-            code @ 0..300 => (code, Value::Null),
-            code => (code, serde_json::from_slice(&answered.body).unwrap_or(Value::Null)),
-        }
+        answered.refusal()
     }
 }
 

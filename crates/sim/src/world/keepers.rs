@@ -201,16 +201,16 @@ impl World {
         self.keepers.drains.remove(node);
         match comeback {
             Comeback::Never if self.nodes.len() > 1 => self.lose_machine(node),
-            Comeback::Never | Comeback::After(_) => {
-                let after = match comeback {
-                    Comeback::After(after) => after,
-                    Comeback::Never => RETRY,
-                };
-                self.keepers.unregistered.insert(node.to_owned());
-                self.later(after, Happening::Errand(Errand::Register(node.to_owned())));
-            }
+            // the last one comes back, or nothing could run any more
+            Comeback::Never => self.register_after(node, RETRY),
+            Comeback::After(after) => self.register_after(node, after),
         }
         code
+    }
+
+    fn register_after(&mut self, node: &str, after: TickDuration) {
+        self.keepers.unregistered.insert(node.to_owned());
+        self.later(after, Happening::Errand(Errand::Register(node.to_owned())));
     }
 
     fn node_found(&self, name: &str) -> Option<std::sync::Arc<Node>> {

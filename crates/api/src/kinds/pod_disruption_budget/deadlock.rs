@@ -5,16 +5,12 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::disruption::{DISRUPTION_ALLOWED, SYNC_FAILED, Uncountable};
 use rekindle_types::int_or_percent::{Rounding, scaled};
 use rekindle_types::owners::controller_of;
 use rekindle_types::reasons::NEVER_ALLOWS;
 
 use crate::validation::amounts;
-
-/// The condition that says whether a budget allows a disruption.
-pub(crate) const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
-/// The reason of that condition when nobody can say how many pods there should be.
-const SYNC_FAILED: &str = "SyncFailed";
 
 /// Why a budget never allows a disruption, however healthy its pods are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +43,8 @@ pub(crate) struct Covered {
     pub(crate) unmanaged: i32,
     /// Those that are there of controllers without a number of replicas.
     pub(crate) uncounted: i32,
-    /// Why the controllers of those cannot be asked for a number, in the words of the budget's condition; none when they are only gone.
-    pub(crate) uncountable: Option<String>,
+    /// Why the controllers of those cannot be asked for a number; none when they are only gone.
+    pub(crate) uncountable: Option<Uncountable>,
 }
 
 impl Covered {
@@ -82,7 +78,7 @@ impl Deadlock {
             return Self::of_counts(*min, covered.pods());
         }
         if let Some(why) = &covered.uncountable {
-            return Some(Self::SyncFailed(why.clone()));
+            return Some(Self::SyncFailed(why.to_string()));
         }
         match covered.wanted {
             0 => (covered.unmanaged > 0).then_some(Self::Unmanaged),
@@ -178,7 +174,7 @@ mod tests {
     }
 
     fn of_job(wanted: i32) -> Covered {
-        let why = "jobs.batch does not implement the scale subresource".to_owned();
+        let why = Uncountable::NoScale { resource: "jobs.batch".to_owned() };
         Covered { wanted, uncounted: 1, uncountable: Some(why), unmanaged: 0 }
     }
 

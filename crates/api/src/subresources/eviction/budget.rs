@@ -6,12 +6,13 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rekindle_store::{Expect, Object, Pending, RangeQuery};
+use rekindle_types::disruption::{DISRUPTION_ALLOWED, INSUFFICIENT_PODS};
 
 use crate::admission::disruption_budgets::covered;
 use crate::call::{Call, WriteFailure, put};
 use crate::keys;
 use crate::kinds::pod_disruption_budget::ALWAYS_ALLOW;
-use crate::kinds::pod_disruption_budget::deadlock::{DISRUPTION_ALLOWED, Deadlock, sync_failure};
+use crate::kinds::pod_disruption_budget::deadlock::{Deadlock, sync_failure};
 use crate::registry::KindEntry;
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Cause};
@@ -24,7 +25,6 @@ const PROCESSING_SECONDS: u32 = 10;
 /// The reason of the causes in a 429.
 const CAUSE: &str = "DisruptionBudget";
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
-const INSUFFICIENT_PODS: &str = "InsufficientPods";
 
 /// The budget agrees.
 pub(super) enum Permit {

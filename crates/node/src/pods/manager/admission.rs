@@ -5,11 +5,12 @@ use rekindle_pod::{Eviction, EvictionCause};
 use rekindle_runtime::Runtime;
 use rekindle_types::{PodUid, TickDuration};
 
+use super::super::placement;
+use super::super::shown_by::Source;
 use super::super::worker::Admission;
 use super::{Manager, Phase};
 use crate::eviction;
 use crate::network::PodNetwork;
-use crate::placement::{self, Origin};
 use crate::shutdown::{NOT_ADMITTED, NOT_ADMITTED_MESSAGE};
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
@@ -33,24 +34,24 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     }
 
     /// Whether a static pod that comes now is taken up.
-    pub(super) fn static_admission(&self, pod: &Pod) -> Admission {
+    pub(super) fn static_admission(&self, pod: &Pod, source: &Source) -> Admission {
         if self.is_taken_up(pod) {
             return Admission::Granted;
         }
-        self.placement(pod, Origin::File)
+        self.placement(pod, source)
     }
 
     fn admission_by_node(&self, pod: &Pod, refusal: Option<Eviction>) -> Admission {
         match refusal {
             Some(refusal) => Admission::Refused(refusal),
-            None => self.placement(pod, Origin::Api),
+            None => self.placement(pod, &Source::Api),
         }
     }
 
-    fn placement(&self, pod: &Pod, origin: Origin) -> Admission {
+    fn placement(&self, pod: &Pod, source: &Source) -> Admission {
         let known = self.rules.node.borrow().clone();
-        if placement::is_in_question(pod, known.as_deref(), origin) {
-            Admission::InQuestion { known, origin }
+        if placement::is_in_question(pod, known.as_deref(), source) {
+            Admission::InQuestion { known }
         } else {
             Admission::Granted
         }

@@ -47,7 +47,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             .collect();
         for (pod_ref, pod) in due {
             let source = Source::File(self.statics.follow(&pod_ref));
-            let admission = self.static_admission(&pod);
+            let admission = self.static_admission(&pod, &source);
             self.start_worker(pod_ref, pod, source, admission);
         }
         self.remove_orphaned_mirrors();

@@ -10,16 +10,10 @@ use rekindle_pod::{Eviction, EvictionCause};
 use rekindle_types::taints::{NO_EXECUTE, is_tolerated, of_node, tolerations};
 use rekindle_types::{TickDuration, node_affinity, taints};
 
+use super::shown_by::Source;
+
 /// How long the API may take to show the node.
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// Where a pod comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Api,
-    /// Taints do not keep static pods away.
-    File,
-}
 
 /// Why a pod is kept away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +23,17 @@ enum Misplaced {
 }
 
 impl Misplaced {
-    /// By its labels or taints the node is none for this pod.
-    fn find(pod: &Pod, node: &Node, origin: Origin) -> Option<Self> {
+    /// By its labels or taints the node is none for this pod. Taints do not keep static pods away.
+    fn find(pod: &Pod, node: &Node, source: &Source) -> Option<Self> {
         if !node_affinity::matches(pod, node) {
             return Some(Self::Labels);
         }
         let mut taints = of_node(node).iter().filter(|taint| taint.effect == NO_EXECUTE);
-        match origin {
-            Origin::Api if taints.any(|taint| !is_tolerated(tolerations(pod), taint)) => {
+        match source {
+            Source::Api if taints.any(|taint| !is_tolerated(tolerations(pod), taint)) => {
                 Some(Self::Taint)
             }
-            Origin::Api | Origin::File => None,
+            Source::Api | Source::File(_) => None,
         }
     }
 
@@ -60,23 +54,23 @@ impl Misplaced {
 
 /// Whether the node must be looked at before the pod is taken up: it asks for labels, or what is `known` of the node's taints is
 /// against it. A taint that is newer than that ends the pod as it ends those that run.
-pub(crate) fn is_in_question(pod: &Pod, known: Option<&Node>, origin: Origin) -> bool {
-    let is_misplaced = |node: &Node| Misplaced::find(pod, node, origin).is_some();
+pub(super) fn is_in_question(pod: &Pod, known: Option<&Node>, source: &Source) -> bool {
+    let is_misplaced = |node: &Node| Misplaced::find(pod, node, source).is_some();
     node_affinity::asks_for_labels(pod) || known.is_some_and(is_misplaced)
 }
 
 /// Looks at the node, and says why the pod is not taken up, if it is not. An API that does not answer lets count what is `known`.
-pub(crate) async fn refusal(
+pub(super) async fn refusal(
     client: &Client,
     name: &str,
     pod: &Pod,
     known: Option<Arc<Node>>,
-    origin: Origin,
+    source: &Source,
 ) -> Option<Eviction> {
     let nodes: Api<Node> = Api::all(client.clone());
     let node = match tokio::time::timeout(ANSWER, nodes.get(name)).await {
         Ok(Ok(node)) => Arc::new(node),
         Ok(Err(_)) | Err(_) => known?,
     };
-    Misplaced::find(pod, &node, origin).map(Misplaced::refusal)
+    Misplaced::find(pod, &node, source).map(Misplaced::refusal)
 }

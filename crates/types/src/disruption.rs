@@ -1,0 +1,38 @@
+//! What a PodDisruptionBudget says of itself, for who calculates it, who evicts by it and who warns of it.
+
+/// The condition that says whether a pod may be evicted.
+pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+
+/// Its reason while pods can be spared.
+pub const SUFFICIENT_PODS: &str = "SufficientPods";
+
+/// Its reason while none can.
+pub const INSUFFICIENT_PODS: &str = "InsufficientPods";
+
+/// Its reason when nobody can say how many pods there should be.
+pub const SYNC_FAILED: &str = "SyncFailed";
+
+/// Why it cannot be said how many pods there should be; in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Uncountable {
+    /// The controller of a pod is gone, or is another one of that name.
+    #[error("found no controllers for pod {pod:?}")]
+    NoController {
+        /// The pod.
+        pod: String,
+    },
+    /// The controller has no number of replicas.
+    #[error("{resource} does not implement the scale subresource")]
+    NoScale {
+        /// `jobs.batch`.
+        resource: String,
+    },
+    /// Nobody knows such a controller here.
+    #[error("no matches for kind {kind:?} in version {api_version:?}")]
+    UnknownKind {
+        /// Its kind.
+        kind: String,
+        /// Its apiVersion.
+        api_version: String,
+    },
+}
