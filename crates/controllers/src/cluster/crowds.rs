@@ -1,17 +1,17 @@
 //! Pods that look the same to a label selector: those of one namespace with the same labels. A selector is tried once for all of
 //! them, and only on those that have the rarest of the labels it asks for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::labels::Labels;
 
-use super::Shift;
+use super::{NodeNumber, Shift};
 use crate::pods;
 
 /// All crowds, by namespace.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Crowds(BTreeMap<String, Namespace>);
 
 /// The crowds of one namespace.
@@ -26,8 +26,8 @@ struct Namespace {
 }
 
 /// Where the pods of one crowd are.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Crowd(BTreeMap<String, Count>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Crowd(BTreeMap<NodeNumber, Count>);
 
 /// How many of them are on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) struct Count {
 }
 
 impl Crowds {
-    pub(super) fn shift(&mut self, pod: &Pod, node: &str, shift: Shift) {
+    pub(super) fn shift(&mut self, pod: &Pod, node: NodeNumber, shift: Shift) {
         static NONE: Labels = Labels::new();
         let name = pod.metadata.namespace.as_deref().unwrap_or_default();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&NONE);
@@ -80,6 +80,25 @@ impl Crowds {
         let numbers = rarest.unwrap_or_default().iter();
         let some = numbers.filter_map(move |number| namespace?.crowds.get(number));
         all.chain(some.map(|(labels, crowd)| (labels.as_ref(), crowd)))
+    }
+
+    /// What is found by each label of a namespace; nothing where a number is of no crowd.
+    #[cfg(test)]
+    pub(super) fn found_by_label(&self) -> Vec<(&str, &str, &str, Option<&Labels>)> {
+        let mut found = Vec::new();
+        for (name, namespace) in &self.0 {
+            for (key, values) in &namespace.by_label {
+                for (value, numbers) in values {
+                    for number in numbers {
+                        let labels =
+                            namespace.crowds.get(number).map(|(labels, _)| labels.as_ref());
+                        found.push((name.as_str(), key.as_str(), value.as_str(), labels));
+                    }
+                }
+            }
+        }
+        found.sort();
+        found
     }
 
     /// The namespaces that have any.
@@ -127,48 +146,20 @@ impl Namespace {
             }
         }
     }
-
-    fn by_labels(&self) -> BTreeMap<&Labels, &Crowd> {
-        self.all().collect()
-    }
-
-    /// What is found by each label; nothing where a number is of no crowd.
-    fn found(&self) -> BTreeSet<(&str, &str, Option<&Labels>)> {
-        let mut found = BTreeSet::new();
-        for (key, values) in &self.by_label {
-            for (value, numbers) in values {
-                for number in numbers {
-                    let labels = self.crowds.get(number).map(|(labels, _)| labels.as_ref());
-                    found.insert((key.as_str(), value.as_str(), labels));
-                }
-            }
-        }
-        found
-    }
-}
-
-/// Numbers do not count: they tell only in which order the crowds came.
-impl PartialEq for Namespace {
-    fn eq(&self, other: &Self) -> bool {
-        self.by_labels() == other.by_labels() && self.found() == other.found()
-    }
 }
 
 impl Crowd {
-    fn shift(&mut self, node: &str, sign: i64, is_active: bool) {
-        let count = match self.0.get_mut(node) {
-            Some(count) => count,
-            None => self.0.entry(node.to_owned()).or_default(),
-        };
+    fn shift(&mut self, node: NodeNumber, sign: i64, is_active: bool) {
+        let count = self.0.entry(node).or_default();
         count.all += sign;
         count.active += if is_active { sign } else { 0 };
         if *count == Count::default() {
-            self.0.remove(node);
+            self.0.remove(&node);
         }
     }
 
-    /// How many are on which node, by its name.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (&str, Count)> + Clone {
-        self.0.iter().map(|(node, count)| (node.as_str(), *count))
+    /// How many are on which node, in the order of their numbers.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (NodeNumber, Count)> + Clone {
+        self.0.iter().map(|(node, count)| (*node, *count))
     }
 }

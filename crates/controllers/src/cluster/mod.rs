@@ -16,6 +16,8 @@ mod crowds;
 mod images;
 mod machines;
 mod node_state;
+mod nodes;
+mod numbers;
 mod opinions;
 mod ports;
 mod requests;
@@ -23,7 +25,6 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -31,22 +32,21 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use crate::{Object, pods};
 pub use attempts::Attempt;
 pub(crate) use attempts::Attempts;
-pub(crate) use crowds::{Crowd, Crowds};
+pub(crate) use crowds::Crowds;
 pub(crate) use images::{Images, OnNodes};
 use machines::Machines;
 pub(crate) use machines::addresses;
 pub(crate) use node_state::{NodeState, is_ready, is_silent};
+use nodes::Nodes;
+pub(crate) use nodes::{Host, NodeNumber, ZoneNumber};
 pub(crate) use opinions::Opinions;
 pub(crate) use ports::Ports;
 pub use requests::{Nonzero, Requests};
 
 /// The index.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cluster {
-    /// By name; also those that do not exist and that pods are bound to.
-    nodes: BTreeMap<String, NodeState>,
-    /// How many of them exist.
-    node_count: usize,
+    nodes: Nodes,
     crowds: Crowds,
     opinions: Opinions,
     images: Images,
@@ -81,9 +81,7 @@ impl Cluster {
                 let name = name_of(node);
                 self.images.insert(name, node);
                 self.machines.insert(name, node);
-                let state = self.nodes.entry(name.to_owned()).or_default();
-                self.node_count += usize::from(state.node().is_none());
-                state.appear(node);
+                self.nodes.appear(name, node);
             }
             _ => {}
         }
@@ -97,11 +95,7 @@ impl Cluster {
                 let name = name_of(node);
                 self.images.remove(name, node);
                 self.machines.remove(name, node);
-                if let Some(state) = self.nodes.get_mut(name) {
-                    self.node_count -= usize::from(state.node().is_some());
-                    state.disappear();
-                }
-                self.drop_if_void(name);
+                self.nodes.disappear(name);
             }
             _ => {}
         }
@@ -109,38 +103,53 @@ impl Cluster {
 
     fn shift(&mut self, pod: &Pod, shift: Shift) {
         let Some(node) = pods::node(pod).filter(|_| !pods::is_finished(pod)) else { return };
-        match self.nodes.get_mut(node) {
-            Some(state) => state.shift(pod, shift),
-            None => self.nodes.entry(node.to_owned()).or_default().shift(pod, shift),
-        }
-        self.crowds.shift(pod, node, shift);
-        self.opinions.shift(pod, node, shift);
+        let number = self.nodes.shift(node, pod, shift);
+        self.crowds.shift(pod, number, shift);
+        self.opinions.shift(pod, number, shift);
         match shift {
             Shift::In => {}
-            Shift::Out => self.drop_if_void(node),
-        }
-    }
-
-    fn drop_if_void(&mut self, name: &str) {
-        if self.nodes.get(name).is_some_and(NodeState::is_void) {
-            self.nodes.remove(name);
+            Shift::Out => self.nodes.drop_if_void(node),
         }
     }
 
     /// The nodes that exist, by name.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&str, &Arc<Node>, &NodeState)> {
-        self.nodes.iter().filter_map(|(name, state)| Some((name.as_str(), state.node()?, state)))
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Host<'_>> {
+        self.nodes.iter()
     }
 
     /// How many they are.
     pub(crate) fn node_count(&self) -> usize {
-        self.node_count
+        self.nodes.count()
     }
 
     /// A node that exists.
-    pub(crate) fn node(&self, name: &str) -> Option<(&Arc<Node>, &NodeState)> {
-        let state = self.nodes.get(name)?;
-        Some((state.node()?, state))
+    pub(crate) fn node(&self, name: &str) -> Option<Host<'_>> {
+        self.nodes.named(name)
+    }
+
+    /// The number of a node, if anything is known of it.
+    pub(crate) fn number_of(&self, name: &str) -> Option<NodeNumber> {
+        self.nodes.number(name)
+    }
+
+    /// The node of a number, if it exists.
+    pub(crate) fn numbered(&self, number: NodeNumber) -> Option<&Arc<Node>> {
+        self.nodes.numbered(number)
+    }
+
+    /// The zone of a node, if a label says so.
+    pub(crate) fn zone_of(&self, node: NodeNumber) -> Option<ZoneNumber> {
+        self.nodes.zone_of(node)
+    }
+
+    /// A table of all nodes has so many places.
+    pub(crate) fn node_places(&self) -> usize {
+        self.nodes.bound()
+    }
+
+    /// A table of all zones has so many places.
+    pub(crate) fn zone_places(&self) -> usize {
+        self.nodes.zone_bound()
     }
 
     /// The other nodes on the machine of this one, which share its ports.
@@ -149,12 +158,12 @@ impl Cluster {
         node: &'a Node,
     ) -> impl Iterator<Item = (&'a str, &'a NodeState)> {
         let names = self.machines.beside(node);
-        names.filter_map(|name| Some((name, self.nodes.get(name)?)))
+        names.filter_map(|name| Some((name, self.nodes.state(name)?)))
     }
 
     /// What the pods of a node ask for, all together.
     pub(crate) fn requested_on(&self, node: &str) -> Requests {
-        self.nodes.get(node).map(|state| state.used().clone()).unwrap_or_default()
+        self.nodes.state(node).map(|state| state.used().clone()).unwrap_or_default()
     }
 
     /// The pods that are there, by their labels.

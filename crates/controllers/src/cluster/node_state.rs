@@ -27,7 +27,8 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    pub(super) fn appear(&mut self, node: &Arc<Node>) {
+    /// It is there, as it is now; the zone that it was in before is answered.
+    pub(super) fn appear(&mut self, node: &Arc<Node>) -> Option<String> {
         self.allocatable = Requests::allocatable(node);
         self.is_ready = is_ready(node);
         self.is_silent = is_silent(node);
@@ -36,13 +37,16 @@ impl NodeState {
         self.is_open = self.is_ready && !nodes::is_cordoned(node) && !has_taints;
         let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
         self.has_hostname = label(labels::HOSTNAME).is_some();
-        self.zone = label(labels::ZONE).cloned();
+        let zone = label(labels::ZONE).cloned();
         self.node = Some(node.clone());
+        std::mem::replace(&mut self.zone, zone)
     }
 
-    pub(super) fn disappear(&mut self) {
-        let Self { used, ports, .. } = std::mem::take(self);
+    /// It is gone; the zone that it was in is answered.
+    pub(super) fn disappear(&mut self) -> Option<String> {
+        let Self { used, ports, zone, .. } = std::mem::take(self);
         *self = Self { used, ports, ..Self::default() };
+        zone
     }
 
     /// A pod comes to the node or leaves it.
@@ -102,7 +106,7 @@ impl NodeState {
     }
 
     /// The zone that it is in, if a label says so.
-    pub(crate) fn zone(&self) -> Option<&str> {
+    pub(super) fn zone(&self) -> Option<&str> {
         self.zone.as_deref()
     }
 

@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, Pod};
 
-use super::Shift;
+use super::{NodeNumber, Shift};
 use crate::pods;
 
 /// All opinions, by namespace and by their text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Opinions(BTreeMap<(String, String), Opinion>);
 
 /// One opinion, and where the pods are that have it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Opinion {
     namespace: String,
     affinity: Affinity,
-    places: BTreeMap<String, i64>,
+    places: BTreeMap<NodeNumber, i64>,
 }
 
 impl Opinions {
-    pub(super) fn shift(&mut self, pod: &Pod, node: &str, shift: Shift) {
+    pub(super) fn shift(&mut self, pod: &Pod, node: NodeNumber, shift: Shift) {
         if !pods::has_affinity_to_pods(pod) {
             return;
         }
@@ -35,10 +35,10 @@ impl Opinions {
             affinity,
             places: BTreeMap::new(),
         });
-        let count = opinion.places.entry(node.to_owned()).or_default();
+        let count = opinion.places.entry(node).or_default();
         *count += shift.sign();
         if *count == 0 {
-            opinion.places.remove(node);
+            opinion.places.remove(&node);
             if opinion.places.is_empty() {
                 self.0.remove(&key);
             }
@@ -63,12 +63,12 @@ impl Opinion {
     }
 
     /// True when one of them is on the node.
-    pub(crate) fn is_held_on(&self, node: &str) -> bool {
-        self.places.contains_key(node)
+    pub(crate) fn is_held_on(&self, node: NodeNumber) -> bool {
+        self.places.contains_key(&node)
     }
 
     /// How many of them are on which node.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (&str, i64)> + Clone {
-        self.places.iter().map(|(node, count)| (node.as_str(), *count))
+    pub(crate) fn places(&self) -> impl Iterator<Item = (NodeNumber, i64)> + Clone {
+        self.places.iter().map(|(node, count)| (*node, *count))
     }
 }

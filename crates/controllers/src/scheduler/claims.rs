@@ -124,6 +124,9 @@ impl<'v> Claims<'v> {
 
     /// Why the pod's volumes keep it from this node.
     pub(super) fn refusal(&self, node: &Node) -> Option<Refusal> {
+        if !self.taken && self.bound.is_empty() && self.waiting.is_empty() {
+            return None;
+        }
         if self.taken {
             return Some(Refusal::final_for(
                 "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",

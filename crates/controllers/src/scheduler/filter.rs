@@ -34,19 +34,36 @@ fn closed(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
     taints::first_untolerated(pod, node).map(|_| Refusal::final_for(UNTOLERATED))
 }
 
-/// Every resource that is short. One of which the node has too little for the pod alone is short whatever ends there.
+/// Why there is no room, if there is none.
 pub(super) fn shortages(
     requests: &Requests,
     allocatable: &Requests,
     used: &Requests,
 ) -> Option<Refusal> {
+    let is_full = used.pods + 1 > allocatable.pods
+        || is_short(requests.cpu_millis, allocatable.cpu_millis, used.cpu_millis)
+        || is_short(requests.memory_bytes, allocatable.memory_bytes, used.memory_bytes)
+        || is_short(requests.storage_bytes, allocatable.storage_bytes, used.storage_bytes)
+        || requests
+            .others
+            .iter()
+            .any(|(name, wanted)| is_short(*wanted, allocatable.other(name), used.other(name)));
+    is_full.then(|| explain_shortages(requests, allocatable, used))
+}
+
+const fn is_short(wanted: i128, has: i128, taken: i128) -> bool {
+    wanted > 0 && wanted > has - taken
+}
+
+/// Every resource that is short. One of which the node has too little for the pod alone is short whatever ends there.
+fn explain_shortages(requests: &Requests, allocatable: &Requests, used: &Requests) -> Refusal {
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
     let mut cure = Cure::PodsEnd;
     if used.pods + 1 > allocatable.pods {
         reasons.push("Too many pods".into());
     }
     let mut check = |name: &dyn Fn() -> Cow<'static, str>, wanted: i128, has: i128, taken: i128| {
-        if wanted > 0 && wanted > has - taken {
+        if is_short(wanted, has, taken) {
             reasons.push(name());
             if wanted > has {
                 cure = Cure::Nothing;
@@ -63,7 +80,7 @@ pub(super) fn shortages(
         let of_other = || format!("Insufficient {name}").into();
         check(&of_other, *wanted, allocatable.other(name), used.other(name));
     }
-    (!reasons.is_empty()).then(|| Refusal::for_all(reasons, cure))
+    Refusal::for_all(reasons, cure)
 }
 
 /// What a node has and has free is within 64 bits, where division is quick; of what is asked for beyond that, that it is too much is enough.

@@ -11,7 +11,7 @@ use super::refusal::Refusal;
 use super::spread::Spread;
 use super::{filter, machine_ports, those_ahead};
 use crate::View;
-use crate::cluster::{NodeState, Ports, Requests, Shift};
+use crate::cluster::{Host, NodeState, Ports, Requests, Shift};
 
 /// A pod that looks for a node.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub(super) struct Fit<'a> {
     ports: Ports<'a>,
     claims: &'a Claims<'a>,
     spread: Spread<'a>,
+    /// Room is being made for some pod on some node.
+    is_room_made: bool,
 }
 
 impl<'a> Fit<'a> {
@@ -36,6 +38,7 @@ impl<'a> Fit<'a> {
             ports: Ports::of(pod),
             claims,
             spread: Spread::of(view, pod),
+            is_room_made: view.is_any_nominated(),
         }
     }
 
@@ -43,10 +46,11 @@ impl<'a> Fit<'a> {
     /// not its own.
     pub(super) fn refusal_with_nominated(
         &self,
-        name: &str,
-        node: &'a Arc<Node>,
-        state: &NodeState,
+        Host { name, node, state, .. }: Host<'a>,
     ) -> Option<Refusal> {
+        if !self.is_room_made {
+            return self.refusal(node, state);
+        }
         let mut ahead = those_ahead(self.view, self.pod, name).peekable();
         if ahead.peek().is_none() {
             return self.refusal(node, state);

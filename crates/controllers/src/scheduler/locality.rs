@@ -38,7 +38,7 @@ pub(super) fn scores(
             size.saturating_mul(count(nodes.count()) * times) / count(node_count.max(1))
         };
         for (candidate, sum) in candidates.iter().zip(&mut bytes) {
-            *sum = sum.saturating_add(nodes.bytes_on(candidate.name).map_or(0, worth));
+            *sum = sum.saturating_add(nodes.bytes_on(candidate.host.name).map_or(0, worth));
         }
     }
     let most = COUNTS_TO_BYTES * images.values().sum::<i64>();

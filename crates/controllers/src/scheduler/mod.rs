@@ -31,7 +31,7 @@ use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
-use crate::cluster::{Attempt, NodeState};
+use crate::cluster::{Attempt, Host};
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
@@ -165,9 +165,8 @@ pub(crate) fn best_node<'a>(
 pub(crate) fn fits_on(view: &View, pod: &Pod, node: &str) -> Result<(), String> {
     let claims = Claims::of(view, pod)?;
     let fit = Fit::of(view, pod, &claims);
-    let (object, state) =
-        view.cluster().node(node).ok_or_else(|| format!("node {node:?} not found"))?;
-    match fit.refusal_with_nominated(node, object, state) {
+    let host = view.cluster().node(node).ok_or_else(|| format!("node {node:?} not found"))?;
+    match fit.refusal_with_nominated(host) {
         None => Ok(()),
         Some(refusal) => {
             let mut refusals = Refusals::default();
@@ -185,7 +184,7 @@ fn nowhere(view: &View, reason: &str) -> String {
 struct Unfit<'a> {
     refusals: Refusals,
     /// The nodes where it may help that pods end.
-    curable: Vec<(&'a Arc<Node>, &'a NodeState)>,
+    curable: Vec<Host<'a>>,
 }
 
 /// The best node, or why none is. One that was nominated is taken if it fits: room was made there.
@@ -195,36 +194,34 @@ fn fitting<'v: 'a, 'a>(
     except: Option<&str>,
 ) -> Result<&'v Arc<Node>, Unfit<'v>> {
     let nominated = pods::nominated_node(fit.pod).filter(|name| except != Some(*name));
-    let nominated = nominated.and_then(|name| Some((name, view.cluster().node(name)?)));
-    if let Some((name, (node, state))) = nominated
-        && fit.refusal_with_nominated(name, node, state).is_none()
+    let nominated = nominated.and_then(|name| view.cluster().node(name));
+    if let Some(host) = nominated
+        && fit.refusal_with_nominated(host).is_none()
     {
-        return Ok(node);
+        return Ok(host.node);
     }
     let mut candidates = Vec::new();
     let mut unfit = Unfit { refusals: Refusals::default(), curable: Vec::new() };
     let sample = Sample::of(fit.pod, view.cluster().node_count());
-    for (name, node, state) in sample.walk(view.cluster()) {
+    for host in sample.walk(view.cluster()) {
         if sample.is_enough(candidates.len()) {
             break;
         }
-        if except == Some(name) {
+        if except == Some(host.name) {
             continue;
         }
-        match fit.refusal_with_nominated(name, node, state) {
+        match fit.refusal_with_nominated(host) {
             Some(refusal) => {
                 unfit.refusals.add(&refusal);
                 match refusal.cure() {
-                    Cure::PodsEnd => unfit.curable.push((node, state)),
+                    Cure::PodsEnd => unfit.curable.push(host),
                     Cure::Nothing => {}
                 }
             }
             None => candidates.push(Candidate {
-                name,
-                node,
-                state,
-                free_share: filter::free_share(state, &fit.requests),
-                balance: filter::balance(state, &fit.requests),
+                host,
+                free_share: filter::free_share(host.state, &fit.requests),
+                balance: filter::balance(host.state, &fit.requests),
             }),
         }
     }

@@ -76,15 +76,17 @@ impl<'a> Neighbours<'a> {
         };
         for opinion in view.cluster().opinions().iter() {
             let places = opinion.places();
-            let nodes = places.filter_map(|(name, count)| Some((node_named(view, name)?, count)));
+            let nodes = places
+                .filter_map(|(node, count)| Some((view.cluster().numbered(node)?.as_ref(), count)));
             this.heed(opinion.namespace(), Some(opinion.affinity()), nodes);
         }
         if pods::has_affinity_to_pods(pod) {
             for namespace in this.reached() {
                 for (labels, crowd) in view.cluster().crowds().of_namespace(namespace) {
                     let places = crowd.places();
-                    let nodes =
-                        places.filter_map(|(name, n)| Some((node_named(view, name)?, n.all)));
+                    let nodes = places.filter_map(|(node, n)| {
+                        Some((view.cluster().numbered(node)?.as_ref(), n.all))
+                    });
                     this.look_at(Seen { namespace, labels: Some(labels) }, nodes);
                 }
             }
@@ -99,8 +101,8 @@ impl<'a> Neighbours<'a> {
 
     /// A bound pod comes or goes.
     pub(super) fn shift(&mut self, other: &'a Arc<Pod>, shift: Shift) {
-        if let Some(node) = pods::node(other).and_then(|name| node_named(self.view, name)) {
-            self.shift_on(other, node, shift);
+        if let Some(host) = pods::node(other).and_then(|name| self.view.cluster().node(name)) {
+            self.shift_on(other, host.node, shift);
         }
     }
 
@@ -185,6 +187,9 @@ impl<'a> Neighbours<'a> {
     /// Why the pods that are there keep this one from the node, in the order in which upstream asks. That nobody is near whom
     /// the pod wants does not change when pods end.
     pub(super) fn reason_against(&self, node: &Node) -> Option<Refusal> {
+        if self.wanted.is_empty() && self.shunned.is_empty() && self.shunning.is_empty() {
+            return None;
+        }
         let place = |term: &'a PodAffinityTerm| {
             label(node, &term.topology_key).map(|value| (term.topology_key.as_str(), value))
         };
@@ -235,11 +240,12 @@ pub(super) fn anti_affinity_of(pod: &Pod) -> Option<Shunning<'_>> {
 /// Whom the pods on the node keep away, whether it is there still or not.
 pub(super) fn anti_affinities_on<'a>(
     view: &'a View,
-    node: &'a str,
-) -> impl Iterator<Item = Shunning<'a>> {
+    node: &str,
+) -> impl Iterator<Item = Shunning<'a>> + use<'a> {
+    let node = view.cluster().number_of(node);
     let opinions = view.cluster().opinions().iter();
     opinions
-        .filter(move |opinion| opinion.is_held_on(node))
+        .filter(move |opinion| node.is_some_and(|node| opinion.is_held_on(node)))
         .filter_map(|opinion| Shunning::of(opinion.namespace(), Some(opinion.affinity())))
 }
 
@@ -335,8 +341,4 @@ fn count<'a>(
             places.remove(&(term.topology_key.as_str(), value));
         }
     }
-}
-
-fn node_named<'a>(view: &'a View, name: &str) -> Option<&'a Node> {
-    view.cluster().node(name).map(|(node, _)| node.as_ref())
 }

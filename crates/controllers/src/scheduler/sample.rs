@@ -5,11 +5,9 @@
 //! zones in turn. A pure function knows neither; here each pod begins with a part of the nodes that its UID chooses, a little more
 //! than will do if all of them fit, from everywhere among their names, and so from all zones.
 
-use std::sync::Arc;
+use k8s_openapi::api::core::v1::Pod;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-
-use crate::cluster::{Cluster, NodeState};
+use crate::cluster::{Cluster, Host};
 use crate::names;
 
 /// Among so many nodes, all are looked at [kube-scheduler, minFeasibleNodesToFind].
@@ -45,13 +43,10 @@ impl Sample {
     }
 
     /// All nodes, those of the first part before the others, each part by name.
-    pub(super) fn walk<'v>(
-        &self,
-        cluster: &'v Cluster,
-    ) -> impl Iterator<Item = (&'v str, &'v Arc<Node>, &'v NodeState)> {
+    pub(super) fn walk<'v>(&self, cluster: &'v Cluster) -> impl Iterator<Item = Host<'v>> {
         let part = |is_first: bool| {
             let nodes = cluster.nodes().zip(0..);
-            nodes.filter(move |(_, place)| self.is_first(*place) == is_first).map(|(node, _)| node)
+            nodes.filter(move |(_, place)| self.is_first(*place) == is_first).map(|(host, _)| host)
         };
         part(true).chain(part(false))
     }

@@ -36,7 +36,7 @@ pub(super) fn best<'v>(
     candidates: &[Candidate<'v>],
 ) -> Option<&'v Arc<Node>> {
     if let [only] = candidates {
-        return Some(only.node);
+        return Some(only.host.node);
     }
     let mut totals: Vec<i64> = candidates
         .iter()
@@ -56,29 +56,30 @@ pub(super) fn best<'v>(
         }
     }
     let best = totals.iter().zip(candidates);
-    best.max_by_key(|(total, candidate)| (**total, Reverse(candidate.name)))
-        .map(|(_, candidate)| candidate.node)
+    best.max_by_key(|(total, candidate)| (**total, Reverse(candidate.host.name)))
+        .map(|(_, candidate)| candidate.host.node)
 }
 
 /// How much the pod likes the labels of each node; nothing when it prefers none.
 fn liked(pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
     let preferred = affinity::preferred(pod);
-    let liked = candidates.iter().map(|c| affinity::preference(preferred, c.node));
+    let liked = candidates.iter().map(|c| affinity::preference(preferred, c.host.node));
     (!preferred.is_empty()).then(|| of_greatest(liked.collect()))
 }
 
 /// What the pods that are there and this one think of each other; nothing when none of them prefers anything.
 fn near(fit: &Fit<'_>, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
-    let near = candidates.iter().map(|candidate| fit.neighbours.preference(candidate.node));
+    let near = candidates.iter().map(|candidate| fit.neighbours.preference(candidate.host.node));
     fit.neighbours.have_preferences().then(|| of_range(near.collect()))
 }
 
 /// How many taints of each node the pod had better avoid; nothing when all of them are open.
 fn avoided(pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
-    if candidates.iter().all(|candidate| candidate.state.is_open()) {
+    if candidates.iter().all(|candidate| candidate.host.state.is_open()) {
         return None;
     }
-    let counts = candidates.iter().map(|candidate| taints::count_to_avoid(pod, candidate.node));
+    let counts =
+        candidates.iter().map(|candidate| taints::count_to_avoid(pod, candidate.host.node));
     Some(of_greatest(counts.collect()))
 }
 

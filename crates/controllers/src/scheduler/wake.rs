@@ -17,7 +17,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::{filter, is_waiting, machine_ports, neighbours, preemption, priority};
-use crate::cluster::{self, NodeState, Ports, Requests};
+use crate::cluster::{self, Host, Ports, Requests};
 use crate::{Change, Key, NamespacedName, Object, View, avoidance, pods, volumes};
 
 /// The pods that a change may give a node.
@@ -146,10 +146,10 @@ fn lost_nomination(change: &Change) -> Option<&str> {
 /// A pod is not to be on its node any more: wakes those that are helped by its room there, and by its ports on the whole machine.
 fn wake_for_going(view: &View, pod: &Pod, node: &str, keys: &mut BTreeSet<Key>) {
     wake_for_room(view, node, keys);
-    if let Some((node, _)) = view.cluster().node(node)
+    if let Some(host) = view.cluster().node(node)
         && !Ports::of(pod).is_empty()
     {
-        wake_beside(view, node, keys);
+        wake_beside(view, host.node, keys);
     }
 }
 
@@ -218,8 +218,8 @@ fn helped_among<'a>(
         .filter(move |(pod, name)| match (view.attempts().requests_of(name), there) {
             (None, _) => true,
             (Some(_), None) => false,
-            (Some(requests), Some((node, state))) => {
-                pods::looks_at_others(pod) || is_helped(view, pod, requests, (node, state), weakest)
+            (Some(requests), Some(host)) => {
+                pods::looks_at_others(pod) || is_helped(view, pod, requests, host, weakest)
             }
         })
         .map(|(_, name)| Key::Schedule(name))
@@ -229,7 +229,7 @@ fn is_helped(
     view: &View,
     pod: &Pod,
     requests: &Requests,
-    (node, state): (&Node, &NodeState),
+    Host { node, state, .. }: Host<'_>,
     weakest: Option<i32>,
 ) -> bool {
     let pod = avoidance::as_of(pod, view.now());

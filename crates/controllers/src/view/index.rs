@@ -152,6 +152,10 @@ impl Index {
         self.nominated.get(node).into_iter().flat_map(BTreeMap::values)
     }
 
+    pub(super) fn is_any_nominated(&self) -> bool {
+        !self.nominated.is_empty()
+    }
+
     pub(super) fn looking_around(&self) -> impl Iterator<Item = &NamespacedName> {
         self.looking_around.iter()
     }

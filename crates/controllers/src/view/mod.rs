@@ -320,9 +320,14 @@ impl View {
         self.index.nominated_to(node)
     }
 
+    /// True when room is made on some node for some of them.
+    pub(crate) fn is_any_nominated(&self) -> bool {
+        self.index.is_any_nominated()
+    }
+
     /// A Node by name.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
-        self.cluster.node(name).map(|(node, _)| node)
+        self.cluster.node(name).map(|host| host.node)
     }
 
     /// What the scheduler knows of nodes and of the pods on them.

@@ -58,8 +58,8 @@ pub(super) fn look<'a>(view: &'a View, fit: &Fit<'a>, unfit: &Unfit<'a>) -> Answ
     let mut fit = fit.clone();
     let mut refusals = Refusals::default();
     let mut candidates: Vec<Victims<'a>> = Vec::new();
-    for (node, state) in &unfit.curable {
-        match victims::select(view, &mut fit, node, state) {
+    for host in &unfit.curable {
+        match victims::select(view, &mut fit, *host) {
             Ok(victims) => candidates.push(victims),
             Err(refusal) => refusals.add(&refusal),
         }
@@ -102,8 +102,8 @@ fn ineligibility(view: &View, pod: &Pod, unfit: &Unfit<'_>) -> Option<&'static s
         return Some(NEVER);
     }
     let nominated = pods::nominated_node(pod)?;
-    let (node, _) = view.cluster().node(nominated)?;
-    let is_curable = unfit.curable.iter().any(|(curable, _)| Arc::ptr_eq(curable, node));
+    let node = view.cluster().node(nominated)?.node;
+    let is_curable = unfit.curable.iter().any(|curable| Arc::ptr_eq(curable.node, node));
     let mut there = view.pods_on(nominated);
     let ends = there.any(|other| priority(other) < priority(pod) && ends_by_preemption(other));
     (is_curable && ends).then_some("not eligible due to a terminating pod on the nominated node.")

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use rekindle_types::Tick;
 
 use super::budgets::{self, Split};
-use crate::cluster::{NodeState, Shift};
+use crate::cluster::{Host, NodeState, Shift};
 use crate::scheduler::fit::Fit;
 use crate::scheduler::refusal::Refusal;
 use crate::scheduler::{priority, those_ahead};
@@ -63,10 +63,8 @@ impl<'a> Thought<'_, 'a> {
 pub(super) fn select<'a>(
     view: &'a View,
     fit: &mut Fit<'a>,
-    node: &'a Arc<Node>,
-    state: &NodeState,
+    Host { name, node, state, .. }: Host<'a>,
 ) -> Result<Victims<'a>, Refusal> {
-    let name = node.metadata.name.as_deref().unwrap_or_default();
     let mut weaker: Vec<&'a Arc<Pod>> = view
         .pods_on(name)
         .filter(|pod| !pods::is_finished(pod) && priority(pod) < priority(fit.pod))

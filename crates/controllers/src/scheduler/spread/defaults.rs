@@ -4,8 +4,6 @@
 //! Other than with constraints of its own a node need not have both labels: without a zone the hosts count alone. The domain of a host is
 //! the node, whatever its label says.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::Pod;
 
 use super::super::affinity;
@@ -14,6 +12,7 @@ use super::occupants::Occupants;
 use super::points::{normalized, points, weight};
 use super::selector::Selector;
 use crate::View;
+use crate::cluster::ZoneNumber;
 
 /// The skew over hosts.
 const HOST_SKEW: i32 = 3;
@@ -24,45 +23,55 @@ const ZONE_SKEW: i32 = 5;
 pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
     let selector = Selector::by_default(view, pod)?;
     let occupants = Occupants::of(view, pod, &selector);
-    let zones = in_zones(view, pod, candidates, &occupants);
-    let (host_weight, zone_weight) = (weight(candidates.len()), weight(zones.len()));
-    let on_hosts = occupants.along(candidates.iter().map(|candidate| candidate.name));
-    let all = candidates.iter().zip(on_hosts).map(|(candidate, here)| {
-        let host =
-            if candidate.state.has_hostname() { points(here, HOST_SKEW, host_weight) } else { 0.0 };
-        let zone = candidate.state.zone().map_or(0.0, |zone| {
-            points(zones.get(zone).copied().unwrap_or(0), ZONE_SKEW, zone_weight)
-        });
-        Some(host + zone)
+    let zones = Zones::of(view, pod, candidates, &occupants);
+    let (host_weight, zone_weight) = (weight(candidates.len()), weight(zones.count));
+    let all = candidates.iter().map(|Candidate { host, .. }| {
+        let on_host = match host.state.has_hostname() {
+            true => points(occupants.on(host.number), HOST_SKEW, host_weight),
+            false => 0.0,
+        };
+        let zone = view.cluster().zone_of(host.number);
+        let in_zone = zone.map_or(0.0, |zone| points(zones.pods_in(zone), ZONE_SKEW, zone_weight));
+        Some(on_host + in_zone)
     });
     Some(normalized(all.collect()))
 }
 
-/// How many of the pods are in the zones of the candidates. Those on nodes that the pod may not go to do not count; nodes without a zone
-/// are a domain of their own, which nobody asks about.
-fn in_zones<'v>(
-    view: &View,
-    pod: &Pod,
-    candidates: &[Candidate<'v>],
-    occupants: &Occupants<'_>,
-) -> BTreeMap<&'v str, i64> {
-    let zones = candidates.iter().map(|candidate| candidate.state.zone());
-    let mut counts = BTreeMap::new();
-    if zones.clone().all(|zone| zone.is_none()) {
-        return counts;
-    }
-    for zone in zones {
-        counts.entry(zone.unwrap_or_default()).or_insert(0);
-    }
-    for (name, pods) in occupants.places() {
-        if let Some((node, state)) = view.cluster().node(name)
-            && let Some(count) = counts.get_mut(state.zone().unwrap_or_default())
-            && affinity::matches(pod, node)
-        {
-            *count += pods;
+/// The zones of the candidates; no zone is one of them, which nobody asks about.
+struct Zones {
+    /// How many they are.
+    count: usize,
+    /// How many of the pods are in each, by its number.
+    pods: Vec<i64>,
+}
+
+impl Zones {
+    /// Counts them. Pods on nodes that the pod may not go to do not count.
+    fn of(view: &View, pod: &Pod, candidates: &[Candidate<'_>], occupants: &Occupants) -> Self {
+        let cluster = view.cluster();
+        let (mut has_candidates, mut has_none) = (vec![false; cluster.zone_places()], false);
+        for candidate in candidates {
+            match cluster.zone_of(candidate.host.number) {
+                Some(zone) => has_candidates[zone.index()] = true,
+                None => has_none = true,
+            }
         }
+        let named = has_candidates.iter().filter(|has| **has).count();
+        let mut pods = vec![0; if named == 0 { 0 } else { cluster.zone_places() }];
+        for (node, count) in occupants.places() {
+            if let Some(zone) = cluster.zone_of(node)
+                && let Some(pods) = pods.get_mut(zone.index())
+                && cluster.numbered(node).is_some_and(|node| affinity::matches(pod, node))
+            {
+                *pods += count;
+            }
+        }
+        Self { count: named + usize::from(has_none), pods }
     }
-    counts
+
+    fn pods_in(&self, zone: ZoneNumber) -> i64 {
+        self.pods.get(zone.index()).copied().unwrap_or(0)
+    }
 }
 
 #[cfg(test)]

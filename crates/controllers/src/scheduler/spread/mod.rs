@@ -100,7 +100,8 @@ pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Op
     if constraints.is_empty() {
         return None;
     }
-    let nodes: Vec<&Node> = candidates.iter().map(|candidate| candidate.node.as_ref()).collect();
+    let nodes: Vec<&Node> =
+        candidates.iter().map(|candidate| candidate.host.node.as_ref()).collect();
     let counts = count(view, pod, &constraints);
     let weights: Vec<f64> = constraints.iter().map(|c| weight(c, &constraints, &nodes)).collect();
     let all = nodes.iter().map(|node| {
@@ -155,12 +156,10 @@ fn count<'a>(
         let selector = Selector::of(constraint);
         let occupants = selector.map(|selector| Occupants::of(view, pod, &selector));
         let occupants = occupants.unwrap_or_default();
-        let nodes = view.cluster().nodes();
-        let on_nodes = occupants.along(view.cluster().nodes().map(|(name, ..)| name));
         let mut counts = BTreeMap::new();
-        for ((_, node, _), pods) in nodes.zip(on_nodes) {
-            if let Some(value) = domain(pod, node, constraint, constraints) {
-                *counts.entry(value).or_insert(0) += pods;
+        for host in view.cluster().nodes() {
+            if let Some(value) = domain(pod, host.node, constraint, constraints) {
+                *counts.entry(value).or_insert(0) += occupants.on(host.number);
             }
         }
         counts

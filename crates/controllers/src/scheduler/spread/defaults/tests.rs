@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Object;
-use crate::cluster::NodeState;
 
 /// A node: its name, its labels (`h` for a host name, `x` and `y` for zones), and how many pods of the set it has.
 type Described = (&'static str, &'static str, usize);
@@ -63,13 +62,9 @@ fn view(nodes: &[Described]) -> View {
 }
 
 fn of_candidates(view: &View, pod: &Value, names: &[&str]) -> Option<Vec<i64>> {
-    let found: Vec<(&Arc<Node>, &NodeState)> =
-        names.iter().map(|name| view.cluster().node(name).unwrap()).collect();
-    let candidates: Vec<Candidate<'_>> = names
-        .iter()
-        .zip(&found)
-        .map(|(name, (node, state))| Candidate { name, node, state, free_share: 0, balance: 0 })
-        .collect();
+    let hosts = names.iter().map(|name| view.cluster().node(name).unwrap());
+    let candidates: Vec<Candidate<'_>> =
+        hosts.map(|host| Candidate { host, free_share: 0, balance: 0 }).collect();
     scores(view, &read(pod.clone()), &candidates)
 }
 
