@@ -32,6 +32,7 @@ impl ApiKind for PodRestart {
         column("Pod", "string", "The pod that is to be restarted."),
         column("Rung", "string", "What of it is restarted."),
         column("Phase", "string", "Where the restart is."),
+        wide("Container", "string", "The one container that is to be restarted, where not all are."),
         wide("Message", "string", "What happened."),
         AGE,
     ];
@@ -126,6 +127,7 @@ impl ApiKind for PodRestart {
             self.spec.pod_name.as_str().into(),
             self.spec.rung().name().into(),
             phase.into(),
+            text(self.spec.container_name.as_ref()).into(),
             text(message).into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]

@@ -25,6 +25,13 @@ const POD_RESTART: &[Shown] = &[
     ("Pod", "string", ".spec.podName", 0, "The pod that is to be restarted."),
     ("Rung", "string", ".spec.rung", 0, "What of it is restarted."),
     ("Phase", "string", ".status.phase", 0, "Where the restart is."),
+    (
+        "Container",
+        "string",
+        ".spec.containerName",
+        1,
+        "The one container that is to be restarted, where not all are.",
+    ),
     ("Message", "string", ".status.message", 1, "What happened."),
     AGE,
 ];
