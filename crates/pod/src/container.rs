@@ -409,7 +409,7 @@ impl Container {
     }
 
     /// Holds it for the delay of its backoff, counted from its end.
-    fn hold_by_backoff(&mut self) {
+    pub(crate) fn hold_by_backoff(&mut self) {
         let until = match &self.last {
             Some(last) if !self.crash.has_decided(self.number) => {
                 last.exit.finished_at + self.crash_delay()

@@ -157,6 +157,7 @@ impl PodCore {
             persisted: journal,
             pod,
         };
+        core.hold_what_was_due();
         core.hold_round_again();
         core
     }

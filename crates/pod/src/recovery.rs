@@ -14,7 +14,9 @@
 use k8s_openapi::api::core::v1::{
     ContainerStateRunning, ContainerStateTerminated, ContainerStatus,
 };
-use rekindle_types::{ContainerAttempt, ContainerName, Exit, ExitStatus, SandboxAttempt, Tick};
+use rekindle_types::{
+    ContainerAttempt, ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration,
+};
 
 use crate::backoff::Task;
 use crate::blueprint::Role;
@@ -23,7 +25,10 @@ use crate::containers::ClearanceStep;
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{ContainerSeen, ContainerSeenState, SandboxSeenState, Snapshot};
 use crate::health::Health;
-use crate::journal::{EndedContainer, Gate, Halt, HealthRecord, Launched, Readiness, Standing};
+use crate::journal::{
+    EndedContainer, Gate, Halt, HealthRecord, Launched, Readiness, RestartCause, RestartStage,
+    Standing,
+};
 use crate::key::ContainerKey;
 use crate::sandbox::{OldSandbox, Remains, SandboxState};
 use crate::texts;
@@ -67,6 +72,25 @@ struct Told {
 }
 
 impl PodCore {
+    /// What waited in a round that a new sandbox began goes on waiting, as `begin_round_in_new_sandbox` has it. A restart that is
+    /// carried out has begun another kind of round: what it let go, or holds as a whole, is not held here.
+    pub(crate) fn hold_what_was_due(&mut self) {
+        let round = self.restart.as_ref().map(|restart| (&restart.stage, &restart.cause));
+        let may_be_let_go = match round {
+            Some((RestartStage::Starting, RestartCause::Rule { .. })) => return,
+            Some((RestartStage::Starting, RestartCause::Asked { .. })) => true,
+            Some((RestartStage::Stopping { .. } | RestartStage::Cycling { .. }, _)) | None => false,
+        };
+        for container in &mut self.containers {
+            let waits = container.definition.role == Role::Regular
+                && container.standing == Standing::Due
+                && !(may_be_let_go && container.crash_delay() == TickDuration::ZERO);
+            if waits {
+                container.hold_by_backoff();
+            }
+        }
+    }
+
     /// The first snapshot: the core comes to life.
     pub(crate) fn recover_from(&mut self, snapshot: Snapshot) {
         self.recover_sandboxes(&snapshot);
