@@ -1,8 +1,14 @@
 //! A node: the real pod cores over a fake runtime that takes its time and does what the scenario says.
 
+mod comeback;
 mod conduct;
+mod ends;
+mod forgetful;
 mod hooks;
+mod pauses;
+mod probed;
 mod runtime;
+mod shown;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +17,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::{
-    Action, ActionError, ActionId, Config, ContainerKey, Event, ImageSource, Journal, Outcome,
-    PodCore, ResourceDecision, RestartRequest, SandboxSeenState, Snapshot,
+    Action, ActionError, ActionId, Config, ContainerKey, Event, Eviction, EvictionCause,
+    ImageSource, Journal, Outcome, PodCore, ResourceDecision, RestartRequest, SandboxSeenState,
+    Snapshot,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
@@ -21,11 +28,18 @@ use crate::behaviour::{Behaviours, Origin};
 use crate::clocks::Skew;
 use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
+use ends::LastEnds;
 use hooks::{Hooks, containers};
+pub(crate) use pauses::Calm;
+use pauses::Pauses;
+use probed::Probed;
+use shown::Shown;
 pub use tally::Tally;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
+/// What a pod gets at a hard threshold of its node.
+const EVICTION_GRACE: TickDuration = TickDuration::from_secs(1);
 
 /// What one container does.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +69,8 @@ pub(crate) struct PodOnNode {
     journal: Option<Journal>,
     /// The newest journal, which found no room: nothing that was asked for after it is done before it is written.
     unwritten_journal: Option<Journal>,
+    /// When a journal that had found no room was tried last. What was held up by it is asked for at that moment, its end included.
+    had_room_at: Option<Tick>,
     config: Config,
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     /// The sandbox that was torn down last; only the bug [`KnownBug::SandboxOfNamesake`] finds it again.
@@ -73,6 +89,10 @@ pub(crate) struct PodOnNode {
     /// The shortest grace period that anybody gave.
     grace_min: TickDuration,
     hooks: Hooks,
+    pauses: Pauses,
+    shown: Shown,
+    probed: Probed,
+    last_ends: LastEnds,
     /// Hooks of containers that hang, which nobody gives up.
     hung: BTreeMap<ActionId, ContainerKey>,
     /// Actions whose answers never come, until the agent starts again.
@@ -86,6 +106,7 @@ pub(crate) struct PodOnNode {
     leading_on: BTreeSet<ActionId>,
     unwritten: Option<PodStatus>,
     deletion_grace: Option<i64>,
+    ends: Ends,
     pub(crate) address: u32,
     /// Counts the agent's processes: what one of them was promised the next does not hear.
     pub(crate) incarnation: u32,
@@ -98,6 +119,14 @@ pub(crate) struct PodOnNode {
     pub(crate) backlog: Backlog,
     /// The agent died before the core's next action.
     pub(crate) died: bool,
+}
+
+/// Whether the agent knows that the pod is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Untold,
+    /// It was told, and nothing was left to be done that had been decided before.
+    Told,
 }
 
 /// What could not be written while the node had no network.
@@ -152,6 +181,7 @@ impl PodOnNode {
             node: node.to_owned(),
             journal: None,
             unwritten_journal: None,
+            had_room_at: None,
             config,
             sandboxes: BTreeMap::new(),
             torn_down: None,
@@ -163,6 +193,10 @@ impl PodOnNode {
             signalled: BTreeMap::new(),
             grace_min: TickDuration::of_field(grace),
             hooks: Hooks::default(),
+            pauses: Pauses::default(),
+            shown: Shown::default(),
+            probed: Probed::default(),
+            last_ends: LastEnds::default(),
             hung: BTreeMap::new(),
             unanswered: BTreeSet::new(),
             origin: Origin::default(),
@@ -171,6 +205,7 @@ impl PodOnNode {
             leading_on: BTreeSet::new(),
             unwritten: None,
             deletion_grace: None,
+            ends: Ends::Untold,
             address,
             incarnation: 0,
             requests: BTreeMap::new(),
@@ -182,77 +217,6 @@ impl PodOnNode {
         made.core.handle(shown, Event::RuntimeSnapshot(Snapshot::default()));
         made.tell_deletion(shown);
         made
-    }
-
-    /// The agent's process dies and another one takes the pod up from journal and runtime, and from the object as it finds it.
-    pub(crate) fn agent_crashes(
-        &mut self,
-        now: Tick,
-        clock: Skew,
-        found: Option<Arc<Pod>>,
-        faults: &Faults,
-    ) {
-        if clock != self.clock {
-            // how long something has waited nobody can say any more
-            self.signalled.clear();
-            self.stopping.clear();
-            self.hooks.clock_was_set();
-        }
-        self.clock = clock;
-        let shown = clock.shows(now);
-        self.incarnation += 1;
-        self.unwritten_journal = None;
-        self.leading_on.clear();
-        self.unanswered.clear();
-        self.hooks.agent_crashed();
-        self.hung.clear();
-        self.unwritten = None;
-        self.deletion_grace = None;
-        self.requests.clear();
-        self.died = false;
-        if let Some(found) = found {
-            self.pod = found;
-        }
-        self.backlog = Backlog::default();
-        if faults.bug == Some(KnownBug::AgentRestartEndsAll) {
-            self.end_all(now);
-        }
-        let (pod, config) = (self.pod.clone(), self.config.clone());
-        self.core = match self.journal.clone() {
-            Some(journal) => PodCore::recover(shown, pod, journal, config),
-            None => PodCore::new(shown, pod, config),
-        };
-        let snapshot = self.snapshot(faults);
-        self.core.handle(shown, Event::RuntimeSnapshot(snapshot));
-        match self.has_vanished {
-            true => self.delete(shown, spec_grace(&self.pod)),
-            false => self.tell_deletion(shown),
-        }
-    }
-
-    /// Its machine starts again, and nothing of it runs. The runtime has its records on the disk: sandboxes are there and dead, and
-    /// how what ran has ended nobody knows.
-    pub(crate) fn reboot(&mut self, now: Tick) {
-        let finished_at = self.clock.shows(now);
-        for life in self.containers.values_mut() {
-            if let Life::Running { started_at, .. } = *life {
-                let (status, message) = (ExitStatus::Unknown, String::new());
-                *life = Life::Exited(Exit { status, started_at, finished_at, message });
-            }
-        }
-        for sandbox in self.sandboxes.values_mut() {
-            sandbox.state = SandboxSeenState::NotReady;
-        }
-        self.signalled.clear();
-        self.stopping.clear();
-        self.hooks.forget(|_| true);
-    }
-
-    fn end_all(&mut self, now: Tick) {
-        let running: Vec<ContainerKey> = self.running().cloned().collect();
-        for key in running {
-            self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
-        }
     }
 
     /// What runs.
@@ -300,9 +264,19 @@ impl PodOnNode {
             self.running().filter(|key| key.sandbox == attempt).cloned().collect();
         for key in inside {
             self.signalled.remove(&key);
+            self.stopping.remove(&key);
             self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
         }
         self.core.handle(self.clock.shows(now), Event::SandboxDied { attempt });
+    }
+
+    /// Its node cannot keep it.
+    pub(crate) fn evicted(&mut self, now: Tick) {
+        self.grace_min = self.grace_min.min(EVICTION_GRACE);
+        let (cause, grace) = (EvictionCause::NodePressure, EVICTION_GRACE);
+        let message = "The node was low on resource: memory.".to_owned();
+        let eviction = Eviction { cause, message, grace };
+        self.core.handle(self.clock.shows(now), Event::Eviction(eviction));
     }
 
     /// The runtime finds the sandbox of another pod under this one's name.
@@ -337,7 +311,9 @@ impl PodOnNode {
         if self.requests.insert(request.id.clone(), object).is_none() {
             self.grace_min =
                 request.grace.map_or(self.grace_min, |grace| grace.min(self.grace_min));
-            self.core.handle(self.clock.shows(now), Event::RestartRequested(request));
+            let shown = self.clock.shows(now);
+            self.pauses.asked(shown, &self.pod, &request);
+            self.core.handle(shown, Event::RestartRequested(request));
         }
     }
 
@@ -354,6 +330,9 @@ impl PodOnNode {
 
     fn delete(&mut self, now: Tick, grace: i64) {
         self.deletion_grace = Some(grace);
+        if !self.waits_for_room() {
+            self.ends = Ends::Told;
+        }
         let grace = TickDuration::of_field(grace);
         self.grace_min = self.grace_min.min(grace);
         self.core.handle(now, Event::DeleteRequested { grace });
@@ -378,7 +357,30 @@ impl PodOnNode {
     ) {
         self.leading_on.remove(&id);
         self.hooks.answered(id);
+        self.probed.answered(id);
         self.core.handle(self.clock.shows(now), Event::ActionResult { id, result });
+    }
+
+    /// A process ends, if it still runs, and the agent hears of it as its bug lets it.
+    pub(crate) fn process_ends(
+        &mut self,
+        now: Tick,
+        key: ContainerKey,
+        status: ExitStatus,
+        bug: Option<KnownBug>,
+    ) {
+        if self.misses_end(&key, bug) {
+            self.ended(self.clock.shows(now), &key, status);
+            return;
+        }
+        match bug {
+            Some(KnownBug::RuleWhileTerminating) if self.obeys_rule(now, &key, status) => {}
+            Some(KnownBug::ProbeLoopLeaked) => {
+                self.probed.leak(&key.name);
+                self.exits(now, key, status);
+            }
+            Some(_) | None => self.exits(now, key, status),
+        }
     }
 
     /// A process ends, if it still runs.
@@ -388,19 +390,18 @@ impl PodOnNode {
         self.core.handle(shown, Event::ContainerExited { key, exit });
     }
 
-    /// The same, and nobody hears of it.
-    pub(crate) fn exits_unheard(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) {
-        self.ended(self.clock.shows(now), key, status);
-    }
-
     fn ended(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) -> Option<Exit> {
         let life = self.containers.get_mut(key)?;
         let Life::Running { started_at, .. } = *life else { return None };
         let exit = Exit { status, started_at, finished_at: now, message: String::new() };
         *life = Life::Exited(exit.clone());
+        self.pauses.ended(now, &self.pod, key, status);
+        self.last_ends.note(&key.name, status);
         let killed = status == ExitStatus::Signal { signal: SIGKILL };
         let signalled = self.signalled.remove(key);
         let signalled = self.stopping.remove(key).or(signalled);
+        // its grace period went by while its signal waited for the journal
+        let signalled = signalled.filter(|since| self.had_room_at != Some(*since));
         if let Some(since) = signalled.filter(|since| killed && now.since(*since) < self.grace_min)
         {
             let (had, grace) = (now.since(since), self.grace_min);
@@ -425,6 +426,7 @@ impl PodOnNode {
         let mut effects = Vec::new();
         if let Some(journal) = self.unwritten_journal.take() {
             self.persist(journal, faults);
+            self.had_room_at = Some(now);
         }
         while !self.waits_for_room()
             && let Some((id, action)) = self.core.poll_action()
@@ -527,7 +529,7 @@ impl PodOnNode {
             }
             Action::StartContainer { key } => {
                 self.leading_on.insert(id);
-                effects.extend(self.start(now, id, &key, run, since));
+                effects.extend(self.start(now, id, &key, (run, since, faults)));
             }
             Action::SignalContainer { key } => {
                 effects.extend(self.signal(now, key, run, faults));
@@ -546,7 +548,7 @@ impl PodOnNode {
                 effects.push(answer(1, Outcome::Done));
             }
             Action::RunProbe { key, probe, timeout } => {
-                effects.push(self.probe(now, id, (&key, probe), timeout, run));
+                effects.push(self.probe(now, id, (&key, probe), timeout, (run, faults.bug)));
             }
             Action::RunHook { key, hook, limit } => {
                 effects.extend(self.run_hook(now, id, (key, hook), limit, (run, faults)));
@@ -559,10 +561,14 @@ impl PodOnNode {
                 self.core.handle(now, Event::ResourcesDecided { ticket, decision });
             }
             Action::WriteStatus(status) => {
-                self.check_hooks(&status);
-                self.unwritten = Some(*status);
+                let status = self.said(*status, faults.bug);
+                self.check_status(&status);
+                self.unwritten = Some(status);
             }
-            Action::EmitEvent(event) => effects.push(Effect::Event(event)),
+            Action::EmitEvent(event) => {
+                self.check_event(&event);
+                effects.push(Effect::Event(event));
+            }
             Action::ReportRestart { id, phase, message, at } => {
                 effects.push(Effect::Report(Report { id, phase, message, at }));
             }
@@ -611,15 +617,28 @@ impl PodOnNode {
             self.running().filter(|key| key.sandbox == attempt).cloned().collect();
         for key in inside {
             self.ended(now, &key, ExitStatus::Signal { signal: SIGKILL });
+            self.pauses.ended_with_sandbox(&key);
         }
         self.containers.retain(|key, _| key.sandbox != attempt);
         self.hooks.forget(|key| key.sandbox == attempt);
     }
 
-    /// What a status says of hooks must be so.
-    fn check_hooks(&mut self, status: &PodStatus) {
+    /// What a status says must be so.
+    fn check_status(&mut self, status: &PodStatus) {
         let newest = |name: &str| self.newest_start(name).cloned();
         let broken = self.hooks.check_status(&self.pod, status, newest);
+        let mut shown = std::mem::take(&mut self.shown);
+        let broken = broken.or_else(|| shown.check_status(status, |name| self.running_start(name)));
+        self.shown = shown;
+        let broken = broken.or_else(|| self.last_ends.check_status(&self.pod, status));
+        broken.into_iter().for_each(|broken| self.breaks(|| broken));
+    }
+
+    /// And what an event says.
+    fn check_event(&mut self, event: &rekindle_pod::PodEvent) {
+        let mut probed = std::mem::take(&mut self.probed);
+        let broken = probed.check_event(&self.pod, event, |name| self.running_start(name));
+        self.probed = probed;
         broken.into_iter().for_each(|broken| self.breaks(|| broken));
     }
 

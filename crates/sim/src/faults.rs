@@ -10,6 +10,7 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::Value;
 
+use crate::agent::Calm;
 use crate::entropy::Seeded;
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
@@ -82,6 +83,8 @@ pub enum Deed {
     EndContainer(u64, ExitStatus),
     /// A sandbox dies with all in it.
     EndSandbox(u64),
+    /// A node lacks memory and ends a pod for that; the number is taken modulo the pods.
+    Pressure(u64),
     /// Everything stands still for a while, and the clocks go on: all that was to happen meanwhile happens at once then.
     ClockStep(TickDuration),
     /// Somebody sets the wall clock, by so many seconds to and fro. A process reads it when it starts, and counts by itself then.
@@ -148,6 +151,7 @@ impl Deed {
             | Self::LoseNode(..)
             | Self::EndContainer(..)
             | Self::EndSandbox(_)
+            | Self::Pressure(_)
             | Self::ClockStep(_)
             | Self::WallClock(_)
             | Self::FullDisk(_) => false,
@@ -193,6 +197,8 @@ pub struct Faults {
     spared: BTreeSet<String>,
     /// On the disk that journals are written to.
     room: Room,
+    /// Something was held up that nobody asked for.
+    was_held_up: bool,
     actions: u64,
     pub(crate) bug: Option<KnownBug>,
 }
@@ -215,6 +221,7 @@ impl Faults {
             dying: BTreeMap::new(),
             spared: BTreeSet::new(),
             room: Room::Enough,
+            was_held_up: false,
             actions: 0,
             bug: None,
         }
@@ -234,9 +241,23 @@ impl Faults {
 
     /// From now on nothing goes wrong any more.
     pub(crate) fn stop(&mut self) {
+        self.was_held_up |= self.rates != Rates::default();
         self.rates = Rates::default();
         self.crashes.clear();
         self.dying.clear();
+    }
+
+    /// Everything stood still for a while.
+    pub(crate) fn hold_up(&mut self) {
+        self.was_held_up = true;
+    }
+
+    /// Whether nothing is done later than it was asked for.
+    pub(crate) fn calm(&self) -> Calm {
+        match self.was_held_up || self.rates != Rates::default() {
+            true => Calm::No,
+            false => Calm::Yes,
+        }
     }
 
     /// The agent of this node dies before its action of this number from now.
@@ -256,6 +277,7 @@ impl Faults {
 
     /// The disk of the agents is full, or has room.
     pub(crate) fn set_room(&mut self, room: Room) {
+        self.was_held_up |= room == Room::None;
         self.room = room;
     }
 

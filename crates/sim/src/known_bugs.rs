@@ -32,11 +32,39 @@ pub enum KnownBug {
     EvictionForced,
     /// The controllers do not see how long a pod tolerates a taint.
     TolerationUnseen,
+    /// How long a container that crashes has to wait is kept in memory only, and an agent that starts again begins with nothing.
+    BackoffInMemory,
+    /// A wait is taken for a run: an agent that starts again begins a new series of waits when the last start is ten minutes ago.
+    BackoffByWallTime,
+    /// A pod that is made again under the same name has to wait as long as the one before.
+    BackoffOfNamesake,
+    /// An agent that starts again says that what was ready is not.
+    ReadinessForgotten,
+    /// An agent that starts again has containers that were started pass their hook and their startup probe once more.
+    StartForgotten,
+    /// The same of sidecars, for which all other containers wait.
+    SidecarStartForgotten,
+    /// A container that ends while it is probed leaves a loop behind that probes the next one, too.
+    ProbeLoopLeaked,
+    /// A liveness probe that an earlier start failed is held against the next one.
+    VerdictOfEarlier,
+    /// `restartCount` does not rise when a container was ended for a probe.
+    ProbeKillUncounted,
+    /// A container that was ended for a probe is never made again.
+    ProbeKillNotTold,
+    /// A restart rule is obeyed though the pod is to end.
+    RuleWhileTerminating,
+    /// A node that lacks memory deletes the Pod object instead of ending the pod as Failed.
+    EvictionDeletes,
+    /// A pod that was deleted is said to have succeeded, however its containers ended.
+    EndTakenForSuccess,
+    /// A container that was created and not started is taken for one that runs, and is never started.
+    CreatedTakenForRunning,
 }
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 28] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -51,5 +79,19 @@ impl KnownBug {
         Self::LadderRateUnseen,
         Self::EvictionForced,
         Self::TolerationUnseen,
+        Self::BackoffInMemory,
+        Self::BackoffByWallTime,
+        Self::BackoffOfNamesake,
+        Self::ReadinessForgotten,
+        Self::StartForgotten,
+        Self::SidecarStartForgotten,
+        Self::ProbeLoopLeaked,
+        Self::VerdictOfEarlier,
+        Self::ProbeKillUncounted,
+        Self::ProbeKillNotTold,
+        Self::RuleWhileTerminating,
+        Self::EvictionDeletes,
+        Self::EndTakenForSuccess,
+        Self::CreatedTakenForRunning,
     ];
 }

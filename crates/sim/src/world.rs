@@ -41,7 +41,6 @@ use crate::behaviour::{Behaviour, Behaviours, Unchosen};
 use crate::clocks::Clocks;
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, WriteFate};
-use crate::known_bugs::KnownBug;
 use crate::script::Change;
 use crate::selected::Selected;
 use crate::server::{Figures, Power, Server};
@@ -154,7 +153,7 @@ pub struct World {
     tally_gone: Tally,
     /// The UIDs of the newest of each name.
     pods_by_name: BTreeMap<NamespacedName, String>,
-    /// Of pods that are gone; only the bug [`KnownBug::SandboxOfNamesake`] keeps any.
+    /// Of pods that are gone; only the bugs `SandboxOfNamesake` and `BackoffOfNamesake` keep any.
     leftovers: BTreeMap<NamespacedName, PodOnNode>,
     /// What each node's agent has said. Each counts by itself, as long as its process lives.
     recorders: BTreeMap<String, Recorder>,
@@ -412,10 +411,7 @@ impl World {
                 let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
                 self.trace
                     .add(self.now, &format!("{}: {key:?} ends {status:?}", name_of(&pod.pod)));
-                match self.faults.bug {
-                    Some(KnownBug::ExitNotTold) => pod.exits_unheard(self.now, &key, status),
-                    Some(_) | None => pod.exits(self.now, key, status),
-                }
+                pod.process_ends(self.now, key, status, self.faults.bug);
                 uid
             }
             Happening::Timer { uid, due } => {

@@ -179,7 +179,8 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
     let ended = || Deed::EndContainer(0, ExitStatus::OomKilled);
     match bug {
-        KnownBug::CreatedTakenForDead => ("P3", crashes_only(at_a_start_of_a_created_container())),
+        KnownBug::CreatedTakenForDead => ("P3", crashes_only(first_harmful_crash(bug))),
+        KnownBug::CreatedTakenForRunning => ("P2", crashes_only(first_harmful_crash(bug))),
         KnownBug::AgentRestartEndsAll => ("P1", crashes_only(34)),
         KnownBug::SandboxOfNamesake => ("P1", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
         KnownBug::ExitNotTold => ("P2", campaign(&[(60, ended())], Vec::new())),
@@ -204,6 +205,20 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
         KnownBug::LadderRateUnseen => ("P5", two_that_fail_together(json!({"perMinute": 1}))),
         KnownBug::EvictionForced => ("P1", evicting(&[])),
         KnownBug::TolerationUnseen => ("P5", evicting(&[])),
+        KnownBug::BackoffInMemory => ("P3", crashing(&[(200, Deed::CrashAgent(0))])),
+        KnownBug::BackoffByWallTime => ("P3", long_waits(&[(1_080, Deed::CrashAgent(0))])),
+        KnownBug::BackoffOfNamesake => ("P3", crashing(&[(200, Deed::DeletePod(0))])),
+        KnownBug::ReadinessForgotten | KnownBug::StartForgotten => {
+            ("P12", probed(&[(60, Deed::CrashAgent(0))], Vec::new()))
+        }
+        KnownBug::SidecarStartForgotten => ("P12", waiting_for_sidecars()),
+        KnownBug::ProbeLoopLeaked => ("P12", hanging_at_first()),
+        KnownBug::VerdictOfEarlier => ("P12", hanging_at_first()),
+        KnownBug::ProbeKillUncounted => ("P3", hanging_at_first()),
+        KnownBug::ProbeKillNotTold => ("P2", hanging_at_first()),
+        KnownBug::RuleWhileTerminating => ("P1", ruled(&[(60, Deed::DeletePod(0))])),
+        KnownBug::EvictionDeletes => ("P5", campaign(&[(60, Deed::Pressure(0))], Vec::new())),
+        KnownBug::EndTakenForSuccess => ("P2", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
         KnownBug::BudgetIgnored => {
             let mut with_budget = campaign(&[(60, Deed::EvictPod(1))], Vec::new());
             with_budget.objects.push(json!({
@@ -213,6 +228,84 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
             ("P5", with_budget)
         }
     }
+}
+
+/// What ends after so long with this code.
+fn exits(code: u8, seconds: u64) -> Option<Exits> {
+    Some(Exits { code, after: TickDuration::from_secs(seconds), oom: false })
+}
+
+/// All containers crash five seconds after each start, so that they wait for longer and longer.
+fn crashing(deeds: &[(u64, Deed)]) -> Campaign {
+    let until = Some(TickDuration::from_secs(15 * 60));
+    campaign(deeds, vec![Behaviour { exits: exits(1, 5), until, ..Behaviour::default() }])
+}
+
+/// The same, until each run is longer than the waits, and shorter than what ends a series of them.
+fn long_waits(deeds: &[(u64, Deed)]) -> Campaign {
+    let from = TickDuration::from_secs(300);
+    let mut made = crashing(deeds);
+    made.behaviours[0].until = Some(from);
+    made.behaviours.push(Behaviour { exits: exits(1, 450), from, ..made.behaviours[0].clone() });
+    made.behaviours[1].until = Some(TickDuration::from_secs(1_000));
+    made
+}
+
+/// Pods with every probe and hook, and a sidecar that has them, too.
+fn probed(deeds: &[(u64, Deed)], behaviours: Vec<Behaviour>) -> Campaign {
+    let probe = json!({"tcpSocket": {"port": 80}, "periodSeconds": 1, "failureThreshold": 3});
+    let hook = json!({"exec": {"command": ["true"]}});
+    let looked_after = |name: &str| {
+        json!({
+            "name": name, "image": "app:1", "lifecycle": {"postStart": hook},
+            "livenessProbe": probe, "readinessProbe": probe, "startupProbe": probe,
+        })
+    };
+    let mut sidecar = looked_after("sidecar");
+    sidecar["restartPolicy"] = json!("Always");
+    let mut made = campaign(deeds, behaviours);
+    for object in &mut made.objects {
+        let spec = &mut object["spec"]["template"]["spec"];
+        spec["containers"] = json!([looked_after("app")]);
+        spec["initContainers"] = json!([sidecar]);
+    }
+    made
+}
+
+/// The first start of each app hangs, so that its liveness probe has it ended.
+fn hanging_at_first() -> Campaign {
+    let container = Some("app".to_owned());
+    let mended_by = MendedBy::Container;
+    let hangs = Behaviour { container, hangs: true, mended_by, ..Behaviour::default() };
+    let mut made = probed(&[], vec![hangs]);
+    for object in &mut made.objects {
+        let app = &mut object["spec"]["template"]["spec"]["containers"][0];
+        // a hook that hangs with it would keep its probes from being asked
+        app["lifecycle"] = json!({});
+        app["startupProbe"] = json!(null);
+    }
+    made
+}
+
+/// The agent dies while containers that crash wait, whose sidecars have been started long ago.
+fn waiting_for_sidecars() -> Campaign {
+    let until = Some(TickDuration::from_secs(15 * 60));
+    let container = Some("app".to_owned());
+    let crashes = Behaviour { container, exits: exits(1, 5), until, ..Behaviour::default() };
+    probed(&[(200, Deed::CrashAgent(0))], vec![crashes])
+}
+
+/// A rule restarts all containers of a pod whose stop signal ends one with that code.
+fn ruled(deeds: &[(u64, Deed)]) -> Campaign {
+    let mut made = campaign(deeds, Vec::new());
+    for object in &mut made.objects {
+        let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+        let codes = json!({"operator": "In", "values": [143]});
+        container["restartPolicy"] = json!("Always");
+        container["restartPolicyRules"] =
+            json!([{"action": "RestartAllContainers", "exitCodes": codes}]);
+    }
+    made
 }
 
 /// Two nodes, of which one is lost for six minutes, with a pod of each workload at least, which bear that for a minute; and
@@ -307,8 +400,8 @@ fn crashes_only(action: u64) -> Campaign {
 }
 
 /// The first action before which an agent with that bug does harm: between a container's creation and its start.
-fn at_a_start_of_a_created_container() -> u64 {
-    let bug = Some(KnownBug::CreatedTakenForDead);
+fn first_harmful_crash(bug: KnownBug) -> u64 {
+    let bug = Some(bug);
     let harms = |action: &u64| Campaign { bug, ..crashes_only(*action) }.check().is_err();
     (0..60).find(harms).expect("one of the actions is the start of a created container")
 }
@@ -323,6 +416,16 @@ fn each_known_bug_is_caught_when_it_is_switched_on_and_only_then() {
         assert_eq!(failure.promise, promise, "{bug:?}: {}", failure.message);
         assert!(!failure.trace.is_empty(), "{bug:?}: {}", failure.message);
     }
+}
+
+/// A new sandbox lets no container start sooner, nor does an agent that starts again before the wait is over.
+#[test]
+fn a_wait_is_kept_when_the_sandbox_dies_and_then_the_agent() {
+    let deeds = [(200, Deed::EndSandbox(0)), (210, Deed::CrashAgent(0)), (220, Deed::Reboot(0))];
+    for count in 1..=deeds.len() {
+        passes(&crashing(&deeds[..count]));
+    }
+    passes(&waiting_for_sidecars());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use rekindle_types::{ContainerAttempt, ExitStatus, Tick, TickDuration};
 use super::runtime::STOP;
 use super::{Effect, Life, PodOnNode, SIGTERM};
 use crate::behaviour::{Behaviours, Exits, Order, Start, Turn};
+use crate::known_bugs::KnownBug;
 
 impl PodOnNode {
     /// The behaviour that chooses a start at this time of the run, and how the container ends by itself.
@@ -78,12 +79,12 @@ impl PodOnNode {
     }
 
     pub(super) fn probe(
-        &self,
+        &mut self,
         now: Tick,
         id: ActionId,
         (key, probe): (&ContainerKey, ProbeKind),
         timeout: TickDuration,
-        run: &Behaviours,
+        (run, bug): (&Behaviours, Option<KnownBug>),
     ) -> Effect {
         let (behaviour, runs) = match self.containers.get(key) {
             Some(Life::Running { behaviour, started_at }) => (*behaviour, now.since(*started_at)),
@@ -99,6 +100,32 @@ impl PodOnNode {
             (false, false) => (Verdict::Failure, soon),
             (false, true) => (Verdict::Success, soon),
         };
+        self.note_probe(now, id, (key, probe), verdict);
+        let is_stale = bug == Some(KnownBug::VerdictOfEarlier) && self.probed.has_ended_before(key);
+        let verdict = if is_stale { Verdict::Failure } else { verdict };
         Effect::Answer(took, id, Ok(Outcome::Probed { verdict, output: String::new() }))
+    }
+
+    /// What is asked, and what the answer is in truth.
+    fn note_probe(
+        &mut self,
+        now: Tick,
+        id: ActionId,
+        (key, probe): (&ContainerKey, ProbeKind),
+        verdict: Verdict,
+    ) {
+        let mut broken = self.shown.check_probe(key, probe);
+        for _ in 0..=self.probed.leaked(key, probe) {
+            broken = broken.or(self.probed.ask(now, &self.pod, (key, probe)));
+        }
+        self.probed.begin(id, key, probe);
+        match verdict {
+            Verdict::Failure => {
+                self.probed.fail(key, probe);
+                self.shown.failed(key, probe);
+            }
+            Verdict::Success | Verdict::Warning => {}
+        }
+        broken.into_iter().for_each(|broken| self.breaks(|| broken));
     }
 }

@@ -8,7 +8,7 @@ use rekindle_pod::{
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use super::hooks::containers;
-use super::{Effect, Life, PodOnNode, SIGKILL, SIGTERM};
+use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM};
 use crate::behaviour::Behaviours;
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
@@ -58,8 +58,7 @@ impl PodOnNode {
         now: Tick,
         id: ActionId,
         key: &ContainerKey,
-        run: &Behaviours,
-        time: TickDuration,
+        (run, time, faults): (&Behaviours, TickDuration, &Faults),
     ) -> Vec<Effect> {
         self.check_sandbox(key.sandbox);
         let (behaviour, exits) = self.decide(key, run, time);
@@ -71,6 +70,7 @@ impl PodOnNode {
             if !self.starts.insert(key.clone()) {
                 self.breaks(|| format!("P1: {key:?} was started twice"));
             }
+            self.note_start(now, key, faults);
             effects.extend(exits.map(|exits| {
                 let after = exits.after + TickDuration::from_millis(1);
                 Effect::Ends(after, key.clone(), exits.status())
@@ -82,6 +82,18 @@ impl PodOnNode {
             Effect::Answer(millisecond, id, Ok(Outcome::ContainerStarted { started_at: now })),
         );
         effects
+    }
+
+    /// A start must have waited as long as its backoff says (P3), and none is made of a pod that ends (P1).
+    fn note_start(&mut self, now: Tick, key: &ContainerKey, faults: &Faults) {
+        let image = self.image(&key.name);
+        let max = self.config.max_container_restart_period;
+        let broken = self.pauses.started(now, (&self.pod, &image), key, (max, faults.calm()));
+        broken.into_iter().for_each(|broken| self.breaks(|| broken));
+        self.probed.started(&key.name);
+        if self.ends == Ends::Told {
+            self.breaks(|| format!("P1: {key:?} was started though its pod is to end"));
+        }
     }
 
     /// A hook of a container that hangs never ends; the agent gives one up when its time is over, and the core has gone on by
@@ -99,6 +111,8 @@ impl PodOnNode {
             Some(Life::Running { behaviour, .. }) => *behaviour,
             Some(Life::Created | Life::Exited(_)) | None => None,
         };
+        let broken = self.shown.check_hook(&of.0, of.1);
+        broken.into_iter().for_each(|broken| self.breaks(|| broken));
         if faults.bug != Some(KnownBug::HookSkipped) {
             self.hook_begins(id, now, of, limit);
         }
@@ -169,6 +183,9 @@ impl PodOnNode {
                     Life::Created => match faults.bug {
                         Some(KnownBug::CreatedTakenForDead) => {
                             ContainerSeenState::Exited { exit: lost() }
+                        }
+                        Some(KnownBug::CreatedTakenForRunning) => {
+                            ContainerSeenState::Running { started_at: Tick::ZERO }
                         }
                         Some(_) | None => ContainerSeenState::Created,
                     },

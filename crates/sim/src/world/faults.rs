@@ -185,6 +185,7 @@ impl World {
             Deed::ToNode(pick, deed) => self.keep(pick, deed),
             Deed::EndContainer(pick, status) => self.end_container(pick, status),
             Deed::EndSandbox(pick) => self.end_sandbox(pick),
+            Deed::Pressure(pick) => self.press(pick),
             Deed::ClockStep(step) => {
                 let seconds = step.as_secs();
                 self.trace.add(
@@ -193,6 +194,7 @@ impl World {
                 );
                 self.hold(self.now + step);
                 self.now = self.now + step;
+                self.faults.hold_up();
                 self.note_disturbance();
                 self.server.set_time(self.api_now())?;
             }
@@ -309,6 +311,22 @@ impl World {
             pod.sandbox_dies(self.now, attempt);
             self.act(&uid);
         }
+    }
+
+    /// A node ends a pod that it cannot keep. The object stays, until somebody who wants it gone deletes it.
+    fn press(&mut self, pick: u64) {
+        let all = self.pods.iter().filter(|(_, pod)| !pod.core.is_finished());
+        let all: Vec<String> = all.map(|(uid, _)| uid.clone()).collect();
+        let Some(uid) = picked(pick, &all) else { return };
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let name = super::name_of(&pod.pod);
+        self.trace.add(self.now, &format!("{}: evicted by {}", name, pod.node));
+        if self.faults.bug == Some(KnownBug::EvictionDeletes) {
+            self.delete_object(&ObjectId::new(Kind::Pod, name), uid);
+            return;
+        }
+        pod.evicted(self.now);
+        self.act(uid);
     }
 
     fn crash_controllers(&mut self) {

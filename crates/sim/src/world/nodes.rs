@@ -261,8 +261,12 @@ impl World {
                 let at = (self.now, clock);
                 let mut made = PodOnNode::new(at, pod.clone(), node, config, self.addresses);
                 made.origin = self.replaced.origin_of(pod);
-                if let Some(before) = self.namesake(pod) {
-                    made.inherit(before);
+                match (self.namesake(pod), self.faults.bug) {
+                    (Some(before), Some(KnownBug::BackoffOfNamesake)) => {
+                        made.inherit_backoff(self.now, &before);
+                    }
+                    (Some(before), _) => made.inherit(before),
+                    (None, _) => {}
                 }
                 self.trace.add(self.now, &format!("{}: taken up by {node}", name_of(pod)));
                 self.note_place(uid, node);
@@ -472,11 +476,10 @@ impl World {
         let pod_runs = pod.running().next().is_some();
         let pod_stands = pod.sandboxes().next().is_some();
         if pod.pod.metadata.deletion_timestamp.is_some() {
-            let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
             let code = match self.faults.write_fate() {
                 WriteFate::Lost => UNAVAILABLE,
                 WriteFate::Well | WriteFate::DoneUnsaid | WriteFate::Conflict => {
-                    self.call(Method::DELETE, &path(&id, ""), "application/json", &options).0
+                    self.delete_object(&id, uid)
                 }
             };
             if code >= 500 {
@@ -493,13 +496,24 @@ impl World {
         }
         let gone = self.pods.remove(uid);
         gone.iter().for_each(|gone| self.tally_gone += gone.tally);
-        if self.faults.bug == Some(KnownBug::SandboxOfNamesake) {
+        if let Some(KnownBug::SandboxOfNamesake | KnownBug::BackoffOfNamesake) = self.faults.bug {
             self.leftovers.extend(gone.map(|gone| (id.name.clone(), gone)));
         }
         if self.pods_by_name.get(&id.name).is_some_and(|of| of == uid) {
             self.pods_by_name.remove(&id.name);
         }
         self.trace.add(self.now, &format!("{id}: gone"));
+    }
+
+    /// A node's agent has the object of a pod go, which somebody must have asked for. The code.
+    pub(super) fn delete_object(&mut self, id: &ObjectId, uid: &str) -> u16 {
+        let object = self.server.pod(&id.name);
+        let object = object.filter(|pod| pod.metadata.uid.as_deref() == Some(uid));
+        if object.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()) {
+            self.breaks(format!("P5: a node deletes {id}, and nobody has asked for that"));
+        }
+        let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
+        self.call(Method::DELETE, &path(id, ""), "application/json", &options).0
     }
 
     /// A machine is gone with all that ran on it.
