@@ -36,7 +36,9 @@ impl Campaign {
             bug: None,
         };
         draw.workload(&mut campaign);
-        if !campaign.has_crashes_only() {
+        if campaign.has_crashes_only() {
+            draw.crashes(&mut campaign);
+        } else {
             draw.behaviours(&mut campaign);
             draw.users(&mut campaign);
             draw.faults(&mut campaign);
@@ -118,6 +120,26 @@ impl Draw {
         });
     }
 
+    /// Containers that end again and again where nothing else goes wrong: when they do follows from their starts alone, so that what is
+    /// done can be compared. One that hangs is ended when it was probed so often, which depends on when its agent began to ask.
+    fn crashes(&mut self, campaign: &mut Campaign) {
+        for _ in 0..self.index(3) {
+            let object = self.index(campaign.objects.len());
+            let Some((app, container)) = self.container_of(&campaign.objects[object]) else {
+                continue;
+            };
+            let container = container["name"].as_str().unwrap_or_default().to_owned();
+            campaign.behaviours.push(Behaviour {
+                match_labels: [("app".to_owned(), app)].into(),
+                container: Some(container),
+                until: Some(FAULTS_END),
+                mended_by: [MendedBy::Nothing, MendedBy::Container, MendedBy::Pod][self.index(3)],
+                exits: Some(self.exits()),
+                ..Behaviour::default()
+            });
+        }
+    }
+
     /// How a container ends that goes wrong.
     fn exits(&mut self) -> Exits {
         let code = match self.index(4) {
@@ -157,9 +179,10 @@ impl Draw {
         for _ in 0..self.index(10) {
             let (at, pick) = (self.moment(), self.entropy.next());
             let lasts = TickDuration::from_secs(1 + self.entropy.below(180));
-            let deed = match self.index(14) {
+            let deed = match self.index(15) {
                 0 => Deed::CrashAgent(pick),
                 13 => Deed::Reboot(pick),
+                14 => Deed::Pressure(pick),
                 12 => Deed::CrashAgentBefore(pick, self.entropy.below(30)),
                 1 => Deed::CrashControllers,
                 2 => Deed::PowerLoss(Sync::Before),

@@ -54,6 +54,13 @@ impl Draw {
 
     /// A container that is looked after: one that hangs must be found out by somebody, or it would never be ready again.
     fn serving(&mut self, name: &str) -> Value {
+        let mut main = self.looked_after(name);
+        self.rules(&mut main, Purpose::Serve);
+        main
+    }
+
+    /// A container with probes and hooks.
+    fn looked_after(&mut self, name: &str) -> Value {
         let mut main = container(name);
         main["livenessProbe"] = json!({
             "tcpSocket": {"port": 80}, "periodSeconds": 5 + self.index(20), "timeoutSeconds": 1,
@@ -69,7 +76,6 @@ impl Draw {
                 main["lifecycle"][hook] = json!({"exec": {"command": ["true"]}});
             }
         }
-        self.rules(&mut main, Purpose::Serve);
         main
     }
 
@@ -113,7 +119,11 @@ impl Draw {
             Purpose::Work => 5,
         };
         if self.once_in(rarely) {
-            let mut sidecar = container("sidecar");
+            // others wait until it is started, which its startup probe says, if it has one
+            let mut sidecar = match self.once_in(2) {
+                true => self.looked_after("sidecar"),
+                false => container("sidecar"),
+            };
             sidecar["restartPolicy"] = json!("Always");
             init.push(sidecar);
         }
