@@ -141,11 +141,7 @@ fn forgets_start(bug: KnownBug, pod: &Pod, name: &str) -> bool {
     let is_sidecar = init.into_iter().any(|container| {
         container.name == name && container.restart_policy.as_deref() == Some("Always")
     });
-    match bug {
-        KnownBug::StartForgotten => true,
-        KnownBug::SidecarStartForgotten => is_sidecar,
-        _ => false,
-    }
+    bug == KnownBug::StartForgotten || (bug == KnownBug::SidecarStartForgotten && is_sidecar)
 }
 
 fn all_of(status: &mut PodStatus) -> impl Iterator<Item = &mut ContainerStatus> {

@@ -265,8 +265,8 @@ impl World {
                     (Some(before), Some(KnownBug::BackoffOfNamesake)) => {
                         made.inherit_backoff(self.now, &before);
                     }
-                    (Some(before), _) => made.inherit(before),
-                    (None, _) => {}
+                    (Some(before), Some(_) | None) => made.inherit(before),
+                    (None, Some(_) | None) => {}
                 }
                 self.trace.add(self.now, &format!("{}: taken up by {node}", name_of(pod)));
                 self.note_place(uid, node);
