@@ -7,6 +7,7 @@
 //! hundred.
 
 mod claim;
+mod members;
 mod ranking;
 mod replicas;
 mod status;
@@ -17,12 +18,14 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
+use rekindle_types::labels::Labels;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration, labels};
 
 use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
+use crate::view::{Member, Standing};
 use crate::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods, refused,
 };
@@ -87,16 +90,18 @@ fn candidates<'a>(view: &'a View, pod: &'a ObjectMeta) -> impl Iterator<Item = K
     let kinds = [Kind::ReplicaSet, Kind::ReplicationController];
     let all = kinds.into_iter().flat_map(move |kind| view.in_namespace(kind, namespace));
     all.filter(|object| match object {
-        Object::ReplicaSet(set) => selects(&set.spec.selector, pod),
-        Object::ReplicationController(set) => selects(&replicas::selector(set), pod),
+        Object::ReplicaSet(set) => selects(&set.spec.selector, pod.labels.as_ref()),
+        Object::ReplicationController(set) => {
+            selects(&replicas::selector(set), pod.labels.as_ref())
+        }
         _ => false,
     })
     .filter_map(|object| key_of(&object.id()))
 }
 
 /// True when the selector matches these labels. An empty selector selects nothing here.
-fn selects(selector: &LabelSelector, pod: &ObjectMeta) -> bool {
-    !labels::is_empty(selector) && labels::matches(selector, pod.labels.as_ref())
+fn selects(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
+    !labels::is_empty(selector) && labels::matches(selector, labels)
 }
 
 /// What is to be done for a ReplicaSet or a ReplicationController.
@@ -104,15 +109,15 @@ pub(crate) fn reconcile(view: &View, id: &ObjectId, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(set) = view.get(id).and_then(Replicas::of) else { return plan };
     let rs = &set.rs;
-    let selected = |pod: &ObjectMeta| selects(&rs.spec.selector, pod);
-    let claimed = claim_pods(view, id.kind, &rs.metadata, selected, &mut plan);
-    let active: Vec<&Arc<Pod>> = claimed.iter().copied().filter(|p| pods::is_active(p)).collect();
+    let claimed = members::claim(view, id.kind, rs, &mut plan);
+    let of_standing = |standing| claimed.iter().filter(move |member| member.standing == standing);
+    let active: Vec<&Member> = of_standing(Standing::Active).copied().collect();
     let is_kept = !owners::is_terminating(&rs.metadata);
     if is_kept {
         manage(view, &set, &claimed, &active, now, &mut plan);
     }
-    let terminating = claimed.iter().filter(|p| pods::is_terminating(p) && !pods::is_finished(p));
-    status::update(view, &set, &active, terminating.count(), now, &mut plan);
+    let terminating = of_standing(Standing::Terminating).count();
+    status::update(view, &set, &active, terminating, now, &mut plan);
     plan
 }
 
@@ -120,8 +125,8 @@ pub(crate) fn reconcile(view: &View, id: &ObjectId, now: Tick) -> Plan {
 fn manage(
     view: &View,
     set: &Replicas,
-    claimed: &[&Arc<Pod>],
-    active: &[&Arc<Pod>],
+    claimed: &[&Member],
+    active: &[&Member],
     now: Tick,
     plan: &mut Plan,
 ) {
@@ -130,7 +135,7 @@ fn manage(
     }
     let wanted = usize::try_from(wanted(&set.rs)).unwrap_or(0);
     if active.len() < wanted {
-        let held = refused::held_until(claimed.iter().copied());
+        let held = refused::held_until(claimed.iter().map(|member| &member.pod));
         if let Some(end) = held.filter(|end| *end > now) {
             plan.look_again(end);
             return;
@@ -138,7 +143,8 @@ fn manage(
         create(view, set, (wanted - active.len()).min(BURST), now, plan);
     } else if active.len() > wanted {
         let count = (active.len() - wanted).min(BURST);
-        let doomed = ranking::least_valuable(view, &set.rs, active, count, now);
+        let active: Vec<&Arc<Pod>> = active.iter().map(|member| &member.pod).collect();
+        let doomed = ranking::least_valuable(view, &set.rs, &active, count, now);
         plan.then_all(doomed.into_iter().map(|pod| deletion(set, pod)).collect());
     }
 }

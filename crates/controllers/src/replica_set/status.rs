@@ -1,13 +1,13 @@
 //! A ReplicaSet's status.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::labels::Labels;
 
 use super::Replicas;
-use crate::pods::{self, Availability};
+use super::members::Shared;
+use crate::pods::Availability;
+use crate::view::Member;
 use crate::{Plan, View, Write};
 
 /// The condition that says a pod could not be created or deleted.
@@ -18,7 +18,7 @@ pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 pub(super) fn update(
     view: &View,
     set: &Replicas,
-    active: &[&Arc<Pod>],
+    active: &[&Member],
     terminating: usize,
     now: Tick,
     plan: &mut Plan,
@@ -38,7 +38,7 @@ pub(super) fn update(
 fn calculate(
     view: &View,
     set: &Replicas,
-    active: &[&Arc<Pod>],
+    active: &[&Member],
     terminating: usize,
     now: Tick,
 ) -> (ReplicaSetStatus, Option<Tick>) {
@@ -46,15 +46,14 @@ fn calculate(
     let template = rs.spec.template.as_ref();
     let wanted_labels = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.labels.as_ref());
     let min_ready = super::min_ready(rs);
+    let mut has_all = Shared::new(|labels: &Labels| {
+        wanted_labels.is_none_or(|wanted| wanted.iter().all(|(k, v)| labels.get(k) == Some(v)))
+    });
     let (mut labeled, mut ready, mut available) = (0, 0, 0);
     let mut available_from: Option<Tick> = None;
-    for pod in active {
-        let labels = pod.metadata.labels.as_ref();
-        let has_all = wanted_labels.is_none_or(|wanted| {
-            wanted.iter().all(|(k, v)| labels.and_then(|l| l.get(k)) == Some(v))
-        });
-        labeled += i32::from(has_all);
-        match pods::availability(pod, min_ready, now) {
+    for member in active {
+        labeled += i32::from(has_all.ask(&member.labels));
+        match member.availability(min_ready, now) {
             Availability::NotReady => {}
             Availability::Available => {
                 ready += 1;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::finished::Finished;
+use super::members::{Member, Members};
 use super::mentions::Mentions;
 use super::objects::{self, Objects, remove_from};
 use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
@@ -22,6 +23,7 @@ type Pods = BTreeMap<NamespacedName, Arc<Pod>>;
 pub(super) struct Index {
     by_uid: BTreeMap<String, Object>,
     dependents: BTreeMap<String, Objects>,
+    members: Members,
     mentions: Mentions,
     unmanaged: Objects,
     by_node: BTreeMap<String, Pods>,
@@ -47,6 +49,7 @@ impl Index {
         }
         let Object::Pod(pod) = object else { return };
         self.finished.insert(pod);
+        self.members.insert(&id.name, pod);
         let put = |map: &mut BTreeMap<String, Pods>, node: &str| {
             map.entry(node.to_owned()).or_default().insert(id.name.clone(), pod.clone());
         };
@@ -76,6 +79,7 @@ impl Index {
         self.unmanaged.remove(id);
         let Object::Pod(pod) = object else { return };
         self.finished.remove(pod);
+        self.members.remove(&id.name, pod);
         self.unscheduled.remove(&id.name);
         self.looking_around.remove(&id.name);
         if let Some(node) = pods::node(pod) {
@@ -122,6 +126,10 @@ impl Index {
     ) -> impl Iterator<Item = &Object> {
         let all = self.dependents.get(owner_uid).into_iter();
         all.flat_map(move |all| objects::of_kind(all, kind)).map(|(_, object)| object)
+    }
+
+    pub(super) fn members_of(&self, controller_uid: &str) -> impl Iterator<Item = &Member> {
+        self.members.of(controller_uid)
     }
 
     pub(super) fn naming<'a>(

@@ -9,6 +9,7 @@ mod doubts;
 mod finished;
 mod heartbeats;
 mod index;
+mod members;
 mod mentions;
 mod objects;
 mod own_writes;
@@ -37,6 +38,7 @@ pub use doubts::Doubt;
 use doubts::Doubts;
 use heartbeats::Heartbeats;
 use index::Index;
+pub(crate) use members::{Member, Standing};
 use objects::Objects;
 use own_writes::OwnWrites;
 use schedules::ScheduleChanges;
@@ -407,6 +409,11 @@ impl View {
             Object::Pod(pod) if is_controlled_by(&pod.metadata, owner_uid) => Some(pod),
             _ => None,
         })
+    }
+
+    /// The same with what is counted of them.
+    pub(crate) fn members_of(&self, owner_uid: &str) -> impl Iterator<Item = &Member> {
+        self.index.members_of(owner_uid)
     }
 
     /// The ReplicaSets that a controller with this UID manages.
