@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::Object;
-use limits::{Memory, Quota, Similar};
+use limits::{Folded, Memory, Quota, Similar};
 
 /// After this the server has dropped the event (its TTL is an hour): a repeat is a new event.
 const REPEAT_WITHIN: TickDuration = TickDuration::from_secs(50 * 60);
@@ -40,9 +40,11 @@ pub struct Note {
     pub kind: Option<&'static str>,
 }
 
-/// The object of an event.
+/// The object of an event. Its UID stands first, by which two are told apart at once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct About {
+    /// The UID.
+    pub uid: String,
     /// `apiVersion`.
     pub api_version: String,
     /// `kind`.
@@ -51,8 +53,6 @@ pub struct About {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The UID.
-    pub uid: String,
 }
 
 /// The `type` of an Event.
@@ -155,24 +155,28 @@ impl Recorder {
     /// What to write for this note; nothing when the same event was written less than a second ago, or too much about the
     /// object.
     pub fn record(&mut self, note: Note, now: Tick) -> Option<EventWrite> {
-        let (known_by, shown) = match note.kind {
-            Some(_) => (note.of_its_kind(), note),
+        let folded = match note.kind {
+            Some(_) => Folded::Combined { known_by: note.of_its_kind(), shown: note },
             None => self.similar.fold(note, now),
+        };
+        let (known_by, shown) = match &folded {
+            Folded::Alone(note) => (note, note),
+            Folded::Combined { known_by, shown } => (known_by, shown),
         };
         self.sequence += 1;
         let sequence = self.sequence;
-        let begin = || Said::new(&known_by, sequence, now);
-        let said = self.said.recall(&known_by, now, begin);
+        let begin = || Said::new(known_by, sequence, now);
+        let said = self.said.recall(known_by, now, begin);
         if now.since(said.last) >= REPEAT_WITHIN {
-            *said = Said::new(&known_by, sequence, now);
+            *said = Said::new(known_by, sequence, now);
         }
         said.count = said.count.saturating_add(1);
         said.last = now;
         let is_due = said.written.is_none_or(|at| now.since(at) >= WRITE_INTERVAL);
-        if !is_due || !self.quota.take(&known_by, now) {
+        if !is_due || !self.quota.take(known_by, now) {
             return None;
         }
-        let event = Box::new(event(&shown, said));
+        let event = Box::new(event(shown, said));
         match said.written.replace(now) {
             Some(_) => Some(EventWrite::Repeat(event)),
             None => Some(EventWrite::Create(event)),

@@ -37,8 +37,9 @@ impl<K: Ord + Clone, V> Memory<K, V> {
     pub(super) fn recall(&mut self, key: &K, now: Tick, begin: impl FnOnce() -> V) -> &mut V {
         if !self.entries.contains_key(key) {
             self.make_room();
+            self.entries.insert(key.clone(), (now, begin()));
         }
-        let (used, value) = self.entries.entry(key.clone()).or_insert_with(|| (now, begin()));
+        let (used, value) = self.entries.get_mut(key).expect("it was put in if it was not there");
         *used = now;
         value
     }
@@ -62,6 +63,19 @@ impl<K: Ord + Clone, V> Memory<K, V> {
 /// What makes events similar: all but the message.
 type Kind = (About, Severity, &'static str, &'static str);
 
+/// An event with those that are similar to it.
+pub(super) enum Folded {
+    /// It is one of few.
+    Alone(Note),
+    /// One event stands for it and others.
+    Combined {
+        /// The note by which that event is known.
+        known_by: Note,
+        /// The note that it shows now.
+        shown: Note,
+    },
+}
+
 /// Combines similar events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Similar {
@@ -75,9 +89,8 @@ struct Messages {
 }
 
 impl Similar {
-    /// The note by which the event is known, and the note to be shown: the same, or those of the event that stands for
-    /// several.
-    pub(super) fn fold(&mut self, note: Note, now: Tick) -> (Note, Note) {
+    /// The event by which this is told.
+    pub(super) fn fold(&mut self, note: Note, now: Tick) -> Folded {
         let kind = (note.about.clone(), note.severity, note.reason, note.component);
         let messages =
             self.said.recall(&kind, now, || Messages { different: BTreeSet::new(), last: now });
@@ -87,19 +100,19 @@ impl Similar {
         messages.last = now;
         messages.different.insert(note.message.clone());
         if messages.different.len() < SIMILAR_MAX {
-            return (note.clone(), note);
+            return Folded::Alone(note);
         }
         messages.different.pop_first();
         let known_by = Note { message: COMBINED.to_owned(), ..note.clone() };
         let shown = Note { message: format!("{COMBINED}{}", note.message), ..note };
-        (known_by, shown)
+        Folded::Combined { known_by, shown }
     }
 }
 
 /// How much is written about each object, by component.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quota {
-    buckets: Memory<(&'static str, About), Bucket>,
+    buckets: Memory<(About, &'static str), Bucket>,
 }
 
 #[derive(Clone, Debug)]
@@ -112,7 +125,7 @@ struct Bucket {
 impl Quota {
     /// Takes one write; false when there is none left.
     pub(super) fn take(&mut self, note: &Note, now: Tick) -> bool {
-        let key = (note.component, note.about.clone());
+        let key = (note.about.clone(), note.component);
         let bucket = self.buckets.recall(&key, now, || Bucket { left: BURST, since: now });
         let earned = now.since(bucket.since).as_micros() / REFILL.as_micros();
         if bucket.left.saturating_add(earned) >= BURST {

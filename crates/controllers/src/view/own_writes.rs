@@ -11,7 +11,7 @@
 //!
 //! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our store guarantees.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rekindle_types::Tick;
@@ -29,7 +29,9 @@ pub(super) struct OwnWrites {
     /// UIDs of objects that the server said are gone.
     deleted: BTreeMap<String, Kind>,
     /// UIDs of the objects that went last, oldest first: an answer that comes late does not bring them back.
-    departed: VecDeque<String>,
+    departed: VecDeque<Arc<str>>,
+    /// The same, to look them up.
+    has_departed: BTreeSet<Arc<str>>,
     /// Pod UID → node, from the moment the binding is decided until a watch shows it.
     assumed_nodes: BTreeMap<String, String>,
     /// Pod UID → when its eviction was granted, until a watch shows that it terminates.
@@ -71,7 +73,7 @@ impl OwnWrites {
 
     /// True when an object with this UID was in the view and left it.
     pub(super) fn has_departed(&self, uid: &str) -> bool {
-        self.departed.iter().any(|departed| departed == uid)
+        self.has_departed.contains(uid)
     }
 
     /// A fresh list is newer than every deletion the watch before it missed.
@@ -81,10 +83,16 @@ impl OwnWrites {
 
     /// The object left the view.
     pub(super) fn forget(&mut self, id: &ObjectId, uid: &str) {
-        if self.departed.len() == DEPARTED_MAX {
-            self.departed.pop_front();
+        if self.departed.len() == DEPARTED_MAX
+            && let Some(oldest) = self.departed.pop_front()
+        {
+            self.has_departed.remove(&oldest);
         }
-        self.departed.push_back(uid.to_owned());
+        let departed: Arc<str> = uid.into();
+        if !self.has_departed.insert(departed.clone()) {
+            self.departed.retain(|known| *known != departed);
+        }
+        self.departed.push_back(departed);
         self.unconfirmed.remove(id);
         self.assumed_nodes.remove(uid);
         self.evicted.remove(uid);
