@@ -4,14 +4,18 @@ use crate::registry::{KindEntry, Scope};
 
 /// The key of one object. `namespace` counts for namespaced kinds only.
 pub fn object(entry: &KindEntry, namespace: &str, name: &str) -> String {
-    format!("{}{name}", collection(entry, namespace))
+    let mut key = collection(entry, namespace);
+    key.push_str(name);
+    key
 }
 
 /// What all keys of a kind begin with; within one namespace, unless that is empty.
 pub fn collection(entry: &KindEntry, namespace: &str) -> String {
     let resource = entry.resource();
     match entry.scope {
-        Scope::Namespaced if !namespace.is_empty() => format!("/{resource}/{namespace}/"),
-        Scope::Namespaced | Scope::Cluster => format!("/{resource}/"),
+        Scope::Namespaced if !namespace.is_empty() => {
+            ["/", &resource, "/", namespace, "/"].concat()
+        }
+        Scope::Namespaced | Scope::Cluster => ["/", &resource, "/"].concat(),
     }
 }

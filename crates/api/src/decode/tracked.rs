@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// How deep objects and lists may nest. Kubernetes' own types stay below 30.
@@ -169,15 +170,23 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut fields = Map::new();
         let begun = self.state.duplicates.len();
         while let Some(name) = access.next_key::<String>()? {
-            if fields.contains_key(&name) {
-                self.state.found_again(begun, &name);
+            let field = fields.entry(name);
+            if let Entry::Occupied(known) = &field {
+                self.state.found_again(begun, known.key());
             }
             let found = self.state.duplicates.len();
             self.state.depth += 1;
             let value = access.next_value_seed(Node { state: self.state })?;
             self.state.depth -= 1;
-            self.state.found_below(found, || name.clone());
-            fields.insert(name, value);
+            self.state.found_below(found, || field.key().clone());
+            match field {
+                Entry::Occupied(mut known) => {
+                    known.insert(value);
+                }
+                Entry::Vacant(new) => {
+                    new.insert(value);
+                }
+            }
         }
         Ok(Value::Object(fields))
     }

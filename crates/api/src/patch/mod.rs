@@ -2,6 +2,7 @@
 
 mod directives;
 mod json_patch;
+mod merge;
 pub mod merge_keys;
 mod order;
 mod strategic;
@@ -12,14 +13,14 @@ use crate::decode;
 use crate::status::ApiError;
 
 /// A patch as read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Patch {
     format: Format,
     value: Value,
     duplicate_fields: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Format {
     Json(::json_patch::Patch),
     Merge,
@@ -84,18 +85,25 @@ impl Patch {
         }
     }
 
+    /// Whether nothing of what stands at this path is left when it was applied.
+    pub fn replaces(&self, path: &[&str]) -> bool {
+        let found = path.iter().try_fold(&self.value, |value, field| value.get(field));
+        match self.format {
+            // lists may merge with what is there
+            Format::Json(_) | Format::StrategicMerge => false,
+            Format::Merge => found.is_some_and(|value| !value.is_object()),
+        }
+    }
+
     /// The object after the patch. `schema` names its type, for the merge keys of strategic merge.
-    pub fn apply(&self, schema: &str, object: Value) -> Result<Value, ApiError> {
-        let patched = match &self.format {
+    pub fn apply(self, schema: &str, object: Value) -> Result<Value, ApiError> {
+        let Self { format, value, duplicate_fields: _ } = self;
+        let patched = match &format {
             Format::Json(operations) => json_patch::apply(operations, object),
-            Format::Merge => {
-                let mut object = object;
-                ::json_patch::merge(&mut object, &self.value);
-                Ok(object)
-            }
-            Format::StrategicMerge => strategic::apply(schema, object, &self.value),
+            Format::Merge => Ok(merge::apply(object, value)),
+            Format::StrategicMerge => strategic::apply(schema, object, &value),
         };
-        patched.map_err(|error| match (&self.format, error) {
+        patched.map_err(|error| match (&format, error) {
             (Format::Json(_), PatchError::DoesNotFit(why)) => ApiError::unprocessable_patch(&why),
             (Format::Merge | Format::StrategicMerge, PatchError::DoesNotFit(why)) => {
                 ApiError::bad_request(why)
@@ -114,11 +122,11 @@ impl Patch {
         text.chars().take(SHOWN_CHARS_MAX).chain("...".chars()).collect()
     }
 
-    /// Fields that stood twice in the patch. In a JSON patch they are no fields of the object.
-    pub fn duplicate_fields(&self) -> &[String] {
+    /// Takes out the fields that stood twice in the patch. In a JSON patch they are no fields of the object.
+    pub fn take_duplicate_fields(&mut self) -> Vec<String> {
         match self.format {
-            Format::Json(_) => &[],
-            Format::Merge | Format::StrategicMerge => &self.duplicate_fields,
+            Format::Json(_) => Vec::new(),
+            Format::Merge | Format::StrategicMerge => std::mem::take(&mut self.duplicate_fields),
         }
     }
 }

@@ -13,6 +13,9 @@ use super::field_error::FieldError;
 use super::resource::{ApiKind, Cell, Column, Context, NameRule, Scope, Subresource};
 use super::strict;
 
+/// Room for the text of most objects, so that it does not move while it grows.
+const TEXT_BYTES: usize = 4 << 10;
+
 /// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's own.
 pub trait AnyObject: Send + Sync + 'static {
     /// Its metadata.
@@ -57,8 +60,9 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree.
     fn to_value(&self) -> Value;
-    /// The same of what a patch of metadata and status is applied to: these two, or the whole object. See [`ApiKind::status_alone`].
-    fn to_status_value(&self) -> Value;
+    /// The same of what a patch of metadata and status is applied to: these two, or the whole object; the fields of status that are
+    /// replaced may be missing. See [`ApiKind::status_alone`].
+    fn to_status_value(&self, is_replaced: &dyn Fn(&str) -> bool) -> Value;
     /// Whether both are the same kind with the same content.
     fn same_as(&self, other: &dyn AnyObject) -> bool;
     /// A copy.
@@ -134,13 +138,16 @@ impl<K: ApiKind> AnyObject for K {
         ApiKind::row(self, now)
     }
     fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("API objects have text keys only, so JSON can hold them")
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        serde_json::to_writer(&mut text, self)
+            .expect("API objects have text keys only, so JSON can hold them");
+        text
     }
     fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("API objects have text keys only, so JSON can hold them")
     }
-    fn to_status_value(&self) -> Value {
-        let Some(status) = self.status_alone() else { return self.to_value() };
+    fn to_status_value(&self, is_replaced: &dyn Fn(&str) -> bool) -> Value {
+        let Some(status) = self.status_alone(is_replaced) else { return self.to_value() };
         let mut value =
             json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": self.metadata()});
         if !status.is_null() {

@@ -53,8 +53,8 @@ pub trait ApiKind:
     fn prepare_for_status_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
     /// The status, of a kind that has much else which an update through `/status` keeps as it is: a patch of nothing but metadata and
-    /// status is applied to these two. None when the kind has nothing large to leave out.
-    fn status_alone(&self) -> Option<Value> {
+    /// status is applied to these two. What the patch replaces may be left out. None when the kind has nothing large to leave out.
+    fn status_alone(&self, _is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {
         None
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let patch = Patch::read(&call.request.content_type, &call.request.body)?;
     change_scale(call, |old| {
         let before = serde_json::to_value(scale_of(old)).map_err(ApiError::internal)?;
-        read(patch.apply(SCHEMA, before)?)
+        read(patch.clone().apply(SCHEMA, before)?)
     })
 }
 

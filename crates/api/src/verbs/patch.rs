@@ -10,24 +10,38 @@ use crate::registry::FieldError;
 use crate::status::ApiError;
 
 pub(crate) fn patch(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
-    let patch = Patch::read(&call.request.content_type, &call.request.body)?;
-    // the rest of the object comes from the old one then, whatever is proposed
-    let is_of_status = part == Part::Status && patch.is_of_status();
+    let mut first = Some(read(call)?);
     change(call, part, |old| {
-        let old = if is_of_status { old.to_status_value() } else { old.to_value() };
-        propose(call, &patch, old)
+        // who has lost a race reads it once more, so that nobody else has to keep a copy
+        let patch = first.take().map_or_else(|| read(call), Ok)?;
+        // the rest of the object comes from the old one then, whatever is proposed
+        let is_of_status = part == Part::Status && patch.is_of_status();
+        let old = match is_of_status {
+            true => old.to_status_value(&|field| patch.replaces(&["status", field])),
+            false => old.to_value(),
+        };
+        propose(call, patch, old)
     })
 }
 
+fn read(call: &Call<'_>) -> Result<Patch, ApiError> {
+    Patch::read(&call.request.content_type, &call.request.body)
+}
+
 /// The object that a patch makes of the current one.
-fn propose(call: &Call<'_>, patch: &Patch, old: serde_json::Value) -> Result<Proposal, ApiError> {
+fn propose(
+    call: &Call<'_>,
+    mut patch: Patch,
+    old: serde_json::Value,
+) -> Result<Proposal, ApiError> {
     let schema = (call.entry.schema_name)();
+    let duplicate_fields = patch.take_duplicate_fields();
     let patched = patch.apply(&schema, old)?;
-    let invalid = |why: String| {
-        let shown = patch.shown();
-        ApiError::invalid_patch(&FieldError::invalid("patch", shown, why))
+    let invalid = |why: String| match read(call) {
+        Ok(patch) => ApiError::invalid_patch(&FieldError::invalid("patch", patch.shown(), why)),
+        Err(error) => error,
     };
-    let body = decode::Body { value: patched, duplicate_fields: patch.duplicate_fields().to_vec() };
+    let body = decode::Body { value: patched, duplicate_fields };
     let fields = body.value.as_object();
     let same = |name: &str, expected: &str| {
         fields.and_then(|fields| fields.get(name)).and_then(serde_json::Value::as_str)

@@ -14,7 +14,7 @@ impl Path {
 
     /// The field of an object at this path. The name may itself hold dots.
     pub fn child(&self, field: &str) -> Self {
-        Self(format!("{}.{field}", self.0))
+        Self([&self.0, ".", field].concat())
     }
 
     /// The entry of a list at this path.
@@ -24,7 +24,7 @@ impl Path {
 
     /// The entry of a map at this path.
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        Self([&self.0, "[", key, "]"].concat())
     }
 }
 

@@ -8,6 +8,7 @@ mod label_keys;
 pub(super) mod profiles;
 mod resize;
 mod row;
+mod status;
 pub mod unenforced;
 pub(crate) mod validate;
 mod volumes;
@@ -92,8 +93,8 @@ impl ApiKind for Pod {
         self.status.get_or_insert_default().qos_class = class;
     }
 
-    fn status_alone(&self) -> Option<Value> {
-        Some(json!(self.status))
+    fn status_alone(&self, is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {
+        Some(json!(self.status.as_ref().map(|status| status::without(status, is_replaced))))
     }
 
     fn prepare_for_resize(&mut self, old: &Self) {
