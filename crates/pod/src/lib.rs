@@ -86,6 +86,6 @@ pub use event::{
 };
 pub use journal::Journal;
 pub use key::{ActionId, ContainerKey};
-pub use status_write::StatusWrite;
+pub use status_write::{StatusPatch, StatusWrite};
 pub use texts::{TERMINATED, failed_mount, go_duration};
 pub use update::concerns_core;

@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::{
     Action, ActionError, ActionId, Config, ContainerKey, Event, Eviction, EvictionCause,
     ImageSource, Journal, Outcome, PodCore, ResourceDecision, RestartRequest, SandboxSeenState,
-    Snapshot,
+    Snapshot, StatusWrite,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
@@ -65,6 +65,8 @@ pub(crate) struct PodOnNode {
     /// What its agent counts by. Everything in here is in the agent's time, but for the times that the world hands in.
     clock: Skew,
     pub(crate) pod: Arc<Pod>,
+    /// What its next status is written on.
+    pub(crate) seen: StatusWrite,
     pub(crate) node: String,
     journal: Option<Journal>,
     /// The newest journal, which found no room: nothing that was asked for after it is done before it is written.
@@ -177,6 +179,7 @@ impl PodOnNode {
         let mut made = Self {
             core: PodCore::new(shown, pod.clone(), config.clone()),
             clock,
+            seen: StatusWrite::on(&pod),
             pod,
             node: node.to_owned(),
             journal: None,
@@ -292,6 +295,7 @@ impl PodOnNode {
 
     /// The object changed in the API.
     pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) {
+        self.seen.see(&pod);
         let old = std::mem::replace(&mut self.pod, pod.clone());
         if rekindle_pod::concerns_core(&old, &pod) {
             let shown = self.clock.shows(now);

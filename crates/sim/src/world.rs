@@ -33,6 +33,7 @@ use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::pods::is_ready;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::agent::{PodOnNode, Tally};
@@ -605,8 +606,9 @@ impl World {
     }
 
     /// The code, and what the API says when it refuses.
-    fn call(&self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
-        self.server.ask(method, path, kind, body.to_string().into_bytes()).refusal()
+    fn call(&self, method: Method, path: &str, kind: &str, body: &impl Serialize) -> (u16, Value) {
+        let body = serde_json::to_vec(body).expect("what is asked for has text keys only");
+        self.server.ask(method, path, kind, body).refusal()
     }
 }
 

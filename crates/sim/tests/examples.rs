@@ -32,6 +32,8 @@ fn the_crash_loop_counts_as_upstream_s_backoff_does() {
     assert_eq!((&json["restarts"], &json["seconds"]), (&16.into(), &3_600.into()));
     assert_eq!(json["policies"][0]["restartsByPod"]["default/crash"], 16);
     assert_eq!(json["policies"][0]["brokenPromise"], Value::Null);
+    // of two statuses at one moment the second is written on the answer to the first, as the agent does it
+    assert_eq!(json["policies"][0]["apiRefused"], 0);
     let table = report.table();
     assert!(table.lines().nth(1).unwrap().starts_with("as written        16"), "{table}");
     assert!(table.contains("as written: restarts by pod: default/crash 16\n"), "{table}");

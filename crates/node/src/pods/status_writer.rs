@@ -56,11 +56,9 @@ impl StatusWriter {
     pub(crate) fn observe(&self, pod: &Pod) {
         {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let (version, known) = (&pod.metadata.resource_version, &seen.resource_version);
-            if version == known || is_older(version.as_deref(), known.as_deref()) {
+            if !seen.see(pod) {
                 return;
             }
-            *seen = StatusWrite::on(pod);
         }
         let own = ready(Some(&self.values.borrow().value));
         let shown = ready(pod.status.as_ref());
@@ -83,12 +81,6 @@ impl StatusWriter {
 fn ready(status: Option<&PodStatus>) -> Option<String> {
     let mut conditions = status?.conditions.iter().flatten();
     conditions.find(|condition| condition.type_ == "Ready").map(|ready| ready.status.clone())
-}
-
-/// Whether version `a` was surely before `b`: resource versions are comparable as numbers (KEP-5504).
-fn is_older(a: Option<&str>, b: Option<&str>) -> bool {
-    let number = |version: Option<&str>| version.and_then(|version| version.parse::<u64>().ok());
-    number(a).zip(number(b)).is_some_and(|(a, b)| a < b)
 }
 
 async fn write(

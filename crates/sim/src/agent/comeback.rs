@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{ContainerKey, Event, PodCore, SandboxSeenState};
+use rekindle_pod::{ContainerKey, Event, PodCore, SandboxSeenState, StatusWrite};
 use rekindle_types::{Exit, ExitStatus, Tick};
 
 use super::{Backlog, Life, PodOnNode, SIGKILL, spec_grace};
@@ -34,6 +34,7 @@ impl PodOnNode {
         if let Some(found) = found {
             self.pod = found;
         }
+        self.seen = StatusWrite::on(&self.pod);
         self.backlog = Backlog::default();
         if faults.bug == Some(KnownBug::AgentRestartEndsAll) {
             self.end_all(now);

@@ -361,7 +361,7 @@ impl World {
         }
     }
 
-    /// As the node's status writer does it: on the version that was seen last, and again on a newer one.
+    /// As the node's status writer does it: on the version that was seen or answered last, and again on a newer one.
     fn write_status(&mut self, uid: &str, mut status: Box<PodStatus>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         // a newer status takes the place of one that could not be written
@@ -379,7 +379,6 @@ impl World {
             status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
         let restarts: u64 = counts.map(|c| u64::try_from(c.restart_count).unwrap_or(0)).sum();
         let known = std::mem::replace(&mut pod.restarts, restarts);
-        let mut seen = pod.pod.clone();
         self.restarts_total += restarts.saturating_sub(known);
         if restarts < known {
             self.breaks(format!("P3: restartCount of {id} fell from {known} to {restarts}"));
@@ -392,22 +391,19 @@ impl World {
             return self.write_later(uid, |backlog| backlog.status = Some(status));
         }
         for _ in 0..STATUS_ATTEMPTS_MAX {
-            let patch = StatusWrite::on(&seen).patch(uid, &status);
+            let Some(pod) = self.pods.get(uid) else { return };
+            let patch = pod.seen.patch(uid, &status);
             let (code, _) = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
-            match code {
-                409 => {}
-                500.. => return self.write_later(uid, |backlog| backlog.status = Some(status)),
-                _ if fate == WriteFate::DoneUnsaid => {
-                    return self.write_later(uid, |backlog| backlog.status = Some(status));
-                }
-                _ => return,
+            if code >= 500 || (code != 409 && fate == WriteFate::DoneUnsaid) {
+                return self.write_later(uid, |backlog| backlog.status = Some(status));
             }
-            let Some(newer) =
-                self.server.pod(&id.name).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))
-            else {
+            let newest = self.server.pod(&id.name);
+            let newest = newest.filter(|newest| newest.metadata.uid.as_deref() == Some(uid));
+            let (Some(pod), Some(newest)) = (self.pods.get_mut(uid), newest) else { return };
+            pod.seen = StatusWrite::on(&newest);
+            if code != 409 {
                 return;
-            };
-            seen = newer;
+            }
         }
     }
 
