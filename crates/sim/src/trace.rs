@@ -35,7 +35,8 @@ impl Default for Trace {
 impl Trace {
     /// Adds a line.
     pub fn add(&mut self, now: Tick, what: &str) {
-        let line = format!("{:>14.6}s {what}", now.as_micros() as f64 / 1e6);
+        let (seconds, micros) = (now.as_micros() / 1_000_000, now.as_micros() % 1_000_000);
+        let line = format!("{seconds:>7}.{micros:06}s {what}");
         self.hash = fnv_on(self.hash, line.bytes());
         self.steps += 1;
         if self.lines.len() == LINES_MAX {

@@ -2,6 +2,7 @@
 //! still runs (P1).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use rekindle_controllers::plan::{Delete, Grace};
@@ -74,23 +75,23 @@ impl World {
         }
     }
 
-    /// A node that was lost is about to be back. Pods whose time was over have been deleted, if somebody could.
-    pub(super) fn check_overdue(&mut self, node: &str) {
+    /// A node that was lost is about to be back, and these pods are there. Those whose time was over have been deleted, if somebody
+    /// could.
+    pub(super) fn check_overdue(&mut self, node: &str, there: &[Arc<Pod>]) {
         let is_deaf = !matches!(self.hearing, Hearing::Well);
         let disturbed = self.sentences.disturbed.max(self.full_until);
         if is_deaf || disturbed + OVERDUE > self.now || !self.clocks.are_right() {
             return;
         }
-        let overdue = self.server.pods().into_iter().find(|object| {
-            let Object::Pod(pod) = object else { return false };
-            pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
-                && pod.metadata.deletion_timestamp.is_none()
+        let overdue = there.iter().find(|pod| {
+            pod.metadata.deletion_timestamp.is_none()
                 && self.end_of_stay(pod, node).is_some_and(|end| end + OVERDUE < self.now)
         });
         if let Some(pod) = overdue {
-            let what =
-                format!("P2: {} bears the taints of {node} no longer, and is there", pod.id());
-            self.breaks(what);
+            let name = super::name_of(pod);
+            self.breaks(format!(
+                "P2: Pod {name} bears the taints of {node} no longer, and is there"
+            ));
         }
     }
 

@@ -2,6 +2,7 @@
 //! happens on it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use http::Method;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -134,8 +135,9 @@ impl World {
                 back.insert(name.clone());
             }
         }
+        let pods = self.pods_by_node();
         for name in &back {
-            self.check_overdue(name);
+            self.check_overdue(name, pods.get(name).map_or(&[], Vec::as_slice));
             self.trace.add(self.now, &format!("{name} has its network again"));
             self.say_ready(name);
         }
@@ -148,6 +150,18 @@ impl World {
         }
         self.resync_all(&back);
         self.count_reachable();
+    }
+
+    /// All pods as they are stored, by their nodes.
+    fn pods_by_node(&self) -> BTreeMap<String, Vec<Arc<Pod>>> {
+        let mut by_node: BTreeMap<String, Vec<Arc<Pod>>> = BTreeMap::new();
+        for object in self.server.pods() {
+            let Some(node) = node_of(&object).map(str::to_owned) else { continue };
+            if let Object::Pod(pod) = object {
+                by_node.entry(node).or_default().push(pod);
+            }
+        }
+        by_node
     }
 
     /// A node says that it is ready, until it is heard: the API's disk may be full.
