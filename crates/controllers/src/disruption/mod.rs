@@ -102,17 +102,17 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 
 /// True when something changed that a budget looks at.
 fn is_relevant(change: &Change) -> bool {
-    let seen = |side: Option<&Object>| match side {
-        Some(Object::Pod(pod)) => Some((
-            pods::is_ready(pod),
-            pods::is_terminating(pod),
-            pod.metadata.labels.clone(),
-            owners::controller_of(&pod.metadata).map(|owner| owner.uid.clone()),
-            pod.metadata.uid.clone(),
-        )),
-        _ => None,
-    };
     seen(change.before.as_ref()) != seen(change.after.as_ref())
+}
+
+/// What it looks at.
+fn seen(side: Option<&Object>) -> impl PartialEq {
+    let Some(Object::Pod(pod)) = side else { return None };
+    let meta = &pod.metadata;
+    Some((
+        (pods::is_ready(pod), pods::is_terminating(pod)),
+        (&meta.uid, &meta.labels, owners::controller_of(meta).map(|owner| &owner.uid)),
+    ))
 }
 
 /// The budgets of a namespace whose selector matches the labels.
@@ -121,12 +121,8 @@ pub(crate) fn covering<'a>(
     labels: Option<&'a labels::Labels>,
     namespace: &'a str,
 ) -> impl Iterator<Item = Key> + 'a {
-    view.in_namespace(Kind::PodDisruptionBudget, namespace).filter_map(move |object| match object {
-        Object::PodDisruptionBudget(budget) if selects(budget, labels) => {
-            Some(Key::Disruption(NamespacedName::of(&budget.metadata)))
-        }
-        _ => None,
-    })
+    let budgets = view.covering(Kind::PodDisruptionBudget, namespace, labels);
+    budgets.map(|budget| Key::Disruption(budget.id().name))
 }
 
 /// An absent selector selects nothing, an empty one every pod of the namespace.
@@ -208,17 +204,11 @@ fn twice_covered<'a>(
     name: &'a NamespacedName,
     covered: &'a [&'a Arc<Pod>],
 ) -> impl Iterator<Item = &'a Arc<Pod>> {
-    let others: Vec<&PodDisruptionBudget> = view
-        .in_namespace(Kind::PodDisruptionBudget, &name.namespace)
-        .filter_map(|object| match object {
-            Object::PodDisruptionBudget(other) if object.id().name != *name => Some(other.as_ref()),
-            _ => None,
-        })
-        .collect();
-    covered
-        .iter()
-        .copied()
-        .filter(move |pod| others.iter().any(|other| selects(other, pod.metadata.labels.as_ref())))
+    let is_other = |budget: &Object| budget.meta().name.as_deref() != Some(&name.name);
+    covered.iter().copied().filter(move |pod| {
+        let labels = pod.metadata.labels.as_ref();
+        view.covering(Kind::PodDisruptionBudget, &name.namespace, labels).any(is_other)
+    })
 }
 
 fn note(

@@ -11,6 +11,7 @@
 //! A Service without a selector is left alone: somebody else says where it leads. The view knows the pods of each Service.
 
 mod object;
+mod shown;
 mod slices;
 mod wanted;
 
@@ -83,12 +84,7 @@ fn services_of<'a>(
     pod: &'a ObjectMeta,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
     let namespace = pod.namespace.as_deref().unwrap_or_default();
-    view.in_namespace(Kind::Service, namespace).filter_map(|object| match object {
-        Object::Service(service) if selects(service, pod.labels.as_ref()) => {
-            Some(NamespacedName::of(&service.metadata))
-        }
-        _ => None,
-    })
+    view.covering(Kind::Service, namespace, pod.labels.as_ref()).map(|service| service.id().name)
 }
 
 /// True when the Service has a selector and it matches these labels.
@@ -127,21 +123,21 @@ fn mirrored(service: &Service, own: &[(&str, &str)]) -> Labels {
 }
 
 /// All of a pod that an endpoint shows or depends on; a status that says the same of it is no news.
-fn shown(object: &Object) -> impl PartialEq + use<> {
+fn shown(object: &Object) -> impl PartialEq {
     let Object::Pod(pod) = object else { return None };
     let status = pod.status.as_ref().filter(|_| !pods::is_finished(pod))?;
     let spec = pod.spec.as_ref()?;
     Some((
-        (status.pod_ip.clone(), status.pod_ips.clone()),
+        (&status.pod_ip, &status.pod_ips),
         (pods::is_ready(pod), pods::is_terminating(pod)),
-        (spec.node_name.clone(), spec.hostname.clone(), spec.subdomain.clone()),
-        (pod.metadata.uid.clone(), pod.metadata.labels.clone()),
+        (&spec.node_name, &spec.hostname, &spec.subdomain),
+        (&pod.metadata.uid, &pod.metadata.labels),
     ))
 }
 
 /// Its name is said by DNS: it has a host name, and its subdomain is the Service.
-fn hostname(pod: &Pod, service: &Service) -> Option<String> {
+fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
     let spec = pod.spec.as_ref()?;
     let is_of_service = spec.subdomain.is_some() && spec.subdomain == service.metadata.name;
-    spec.hostname.clone().filter(|hostname| is_of_service && !hostname.is_empty())
+    spec.hostname.as_deref().filter(|hostname| is_of_service && !hostname.is_empty())
 }

@@ -34,25 +34,34 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
         return plan;
     }
     let (subsets, size) = subsets(view, service);
-    let mut wanted = known.map_or_else(
-        || Endpoints {
-            metadata: ObjectMeta {
-                name: Some(name.name.clone()),
-                namespace: Some(name.namespace.clone()),
-                ..ObjectMeta::default()
-            },
-            subsets: None,
+    let labels = mirrored(service, &[(MANAGED_BY, MANAGER)]);
+    let metadata = match known {
+        Some(known) => {
+            let stands = are(&subsets, known.subsets.as_deref().unwrap_or_default(), service)
+                && known.subsets.as_ref().is_none_or(|known| !known.is_empty())
+                && known.metadata.labels.as_ref() == Some(&labels)
+                && size.is_noted(&known.metadata);
+            if stands || owners::is_terminating(&known.metadata) {
+                return plan;
+            }
+            known.metadata.clone()
+        }
+        None => ObjectMeta {
+            name: Some(name.name.clone()),
+            namespace: Some(name.namespace.clone()),
+            ..ObjectMeta::default()
         },
-        |known| known.as_ref().clone(),
-    );
-    wanted.subsets = Some(subsets).filter(|subsets| !subsets.is_empty());
-    wanted.metadata.labels = Some(mirrored(service, &[(MANAGED_BY, MANAGER)]));
-    note_size(&mut wanted.metadata, size);
-    match known {
-        Some(known) if owners::is_terminating(&known.metadata) || **known == wanted => {}
-        Some(_) => plan.then(Write::Update(wanted.into())),
-        None => plan.then(Write::Create(wanted.into())),
-    }
+    };
+    let subsets = subsets.iter().map(|subset| subset.shown(service)).collect();
+    let mut wanted = Endpoints {
+        metadata: ObjectMeta { labels: Some(labels), ..metadata },
+        subsets: Some(subsets).filter(|subsets: &Vec<_>| !subsets.is_empty()),
+    };
+    size.note(&mut wanted.metadata);
+    plan.then(match known {
+        Some(_) => Write::Update(wanted.into()),
+        None => Write::Create(wanted.into()),
+    });
     plan
 }
 
@@ -69,22 +78,80 @@ enum Size {
     Truncated,
 }
 
-fn note_size(meta: &mut ObjectMeta, size: Size) {
-    match size {
-        Size::Truncated => {
-            let annotations = meta.annotations.get_or_insert_default();
-            annotations.insert(OVER_CAPACITY.to_owned(), "truncated".to_owned());
-        }
-        Size::All => {
-            if let Some(annotations) = &mut meta.annotations {
-                annotations.remove(OVER_CAPACITY);
+impl Size {
+    /// True when the annotation says so already.
+    fn is_noted(self, meta: &ObjectMeta) -> bool {
+        let noted = meta.annotations.as_ref().and_then(|all| all.get(OVER_CAPACITY));
+        noted.map(String::as_str) == self.annotation()
+    }
+
+    fn note(self, meta: &mut ObjectMeta) {
+        match self.annotation() {
+            Some(value) => {
+                let annotations = meta.annotations.get_or_insert_default();
+                annotations.insert(OVER_CAPACITY.to_owned(), value.to_owned());
             }
+            None => {
+                if let Some(annotations) = &mut meta.annotations {
+                    annotations.remove(OVER_CAPACITY);
+                }
+            }
+        }
+    }
+
+    const fn annotation(self) -> Option<&'static str> {
+        match self {
+            Size::All => None,
+            Size::Truncated => Some("truncated"),
         }
     }
 }
 
+/// The pods with the same ports. What stands is compared with it before anything is made of it.
+struct Subset<'a> {
+    ports: Vec<Port<'a>>,
+    ready: Vec<Member<'a>>,
+    others: Vec<Member<'a>>,
+}
+
+impl Subset<'_> {
+    fn shown(&self, service: &Service) -> EndpointSubset {
+        let addresses = |members: &[Member<'_>]| {
+            let addresses = members.iter().map(|member| address(member, service)).collect();
+            Some(addresses).filter(|addresses: &Vec<_>| !addresses.is_empty())
+        };
+        EndpointSubset {
+            addresses: addresses(&self.ready),
+            not_ready_addresses: addresses(&self.others),
+            ports: ports(&self.ports),
+        }
+    }
+
+    /// True when the subset is that already.
+    fn is(&self, known: &EndpointSubset, service: &Service) -> bool {
+        let EndpointSubset { addresses, not_ready_addresses, ports: known_ports } = known;
+        let are = |members: &[Member<'_>], known: Option<&Vec<EndpointAddress>>| match known {
+            Some(known) => {
+                !known.is_empty()
+                    && known.len() == members.len()
+                    && members.iter().zip(known).all(|(member, known)| is(member, known, service))
+            }
+            None => members.is_empty(),
+        };
+        are(&self.ready, addresses.as_ref())
+            && are(&self.others, not_ready_addresses.as_ref())
+            && *known_ports == ports(&self.ports)
+    }
+}
+
+/// True when these are the subsets, in this order.
+fn are(subsets: &[Subset<'_>], known: &[EndpointSubset], service: &Service) -> bool {
+    known.len() == subsets.len()
+        && subsets.iter().zip(known).all(|(subset, known)| subset.is(known, service))
+}
+
 /// The addresses by ports. A pod that lacks every port of the Service is in none of them.
-fn subsets(view: &View, service: &Service) -> (Vec<EndpointSubset>, Size) {
+fn subsets<'a>(view: &'a View, service: &'a Service) -> (Vec<Subset<'a>>, Size) {
     let has_ports = service
         .spec
         .as_ref()
@@ -100,21 +167,16 @@ fn subsets(view: &View, service: &Service) -> (Vec<EndpointSubset>, Size) {
             continue;
         }
         let is_ready = |member: &Member<'_>| publishes || pods::is_ready(member.pod);
-        let (ready, others): (Vec<_>, Vec<_>) = members.into_iter().partition(is_ready);
-        let mut take = |list: Vec<Member<'_>>| -> Option<Vec<EndpointAddress>> {
+        let (mut ready, mut others): (Vec<_>, Vec<_>) = members.into_iter().partition(is_ready);
+        for list in [&mut ready, &mut others] {
             if list.len() > room {
                 size = Size::Truncated;
             }
-            let taken: Vec<_> =
-                list.iter().take(room).map(|member| address(member, service)).collect();
-            room -= taken.len();
-            Some(taken).filter(|taken| !taken.is_empty())
-        };
-        let (addresses, not_ready_addresses) = (take(ready), take(others));
-        if addresses.is_some() || not_ready_addresses.is_some() {
-            let ports = ports.iter().map(shown).collect();
-            let ports = Some(ports).filter(|ports: &Vec<_>| !ports.is_empty());
-            subsets.push(EndpointSubset { addresses, not_ready_addresses, ports });
+            list.truncate(room);
+            room -= list.len();
+        }
+        if !ready.is_empty() || !others.is_empty() {
+            subsets.push(Subset { ports, ready, others });
         }
     }
     (subsets, size)
@@ -123,17 +185,27 @@ fn subsets(view: &View, service: &Service) -> (Vec<EndpointSubset>, Size) {
 fn address(member: &Member<'_>, service: &Service) -> EndpointAddress {
     EndpointAddress {
         ip: member.address.to_owned(),
-        hostname: hostname(member.pod, service),
+        hostname: hostname(member.pod, service).map(str::to_owned),
         node_name: pods::node(member.pod).map(str::to_owned),
         target_ref: Some(wanted::reference(member.pod)),
     }
 }
 
-fn shown(port: &Port) -> EndpointPort {
-    EndpointPort {
-        name: Some(port.name.clone()).filter(|name| !name.is_empty()),
-        protocol: Some(port.protocol.clone()),
+/// True when the address is that already.
+fn is(member: &Member<'_>, known: &EndpointAddress, service: &Service) -> bool {
+    let EndpointAddress { ip, hostname: known_hostname, node_name, target_ref } = known;
+    ip == member.address
+        && known_hostname.as_deref() == hostname(member.pod, service)
+        && node_name.as_deref() == pods::node(member.pod)
+        && target_ref.as_ref().is_some_and(|known| wanted::is_reference(known, member.pod))
+}
+
+fn ports(ports: &[Port<'_>]) -> Option<Vec<EndpointPort>> {
+    let ports = ports.iter().map(|port| EndpointPort {
+        name: Some(port.name).filter(|name| !name.is_empty()).map(str::to_owned),
+        protocol: Some(port.protocol.to_owned()),
         port: port.number,
-        app_protocol: port.app_protocol.clone(),
-    }
+        app_protocol: port.app_protocol.map(str::to_owned),
+    });
+    Some(ports.collect()).filter(|ports: &Vec<_>| !ports.is_empty())
 }

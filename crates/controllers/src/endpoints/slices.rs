@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::labels::Labels;
 
+use super::shown::{self, Shown};
 use super::wanted::{self, Family, Member, Port};
 use super::{hostname, is_ours, mirrored, zone};
 use crate::plan::{Propagation, Step, Write};
@@ -110,7 +111,7 @@ struct Work<'a> {
 impl<'a> Work<'a> {
     /// Puts all addresses of a family into slices. A Service without any has one slice that is empty.
     fn pack(&mut self, family: Family, own: Vec<&'a Arc<EndpointSlice>>) {
-        let mut by_ports: BTreeMap<Vec<Port>, Vec<&Arc<EndpointSlice>>> = BTreeMap::new();
+        let mut by_ports: BTreeMap<Vec<Port<'_>>, Vec<&Arc<EndpointSlice>>> = BTreeMap::new();
         for slice in own {
             by_ports.entry(ports_of(slice)).or_default().push(slice);
         }
@@ -122,7 +123,7 @@ impl<'a> Work<'a> {
         }
         let mut idle = by_ports.into_values().flatten();
         if is_empty {
-            self.write(family, idle.next(), &[], Vec::new());
+            self.write(family, idle.next(), &[], &[]);
         }
         self.deleted.extend(idle);
     }
@@ -131,17 +132,17 @@ impl<'a> Work<'a> {
     fn fill(
         &mut self,
         family: Family,
-        ports: &[Port],
+        ports: &[Port<'_>],
         members: &[Member<'_>],
         own: Vec<&'a Arc<EndpointSlice>>,
     ) {
-        let mut left: BTreeMap<String, Endpoint> = members
+        let mut left: BTreeMap<&str, Shown<'_>> = members
             .iter()
             .map(|member| {
-                (member.pod.metadata.uid.clone().unwrap_or_default(), self.endpoint(member))
+                (member.pod.metadata.uid.as_deref().unwrap_or_default(), self.shown(member))
             })
             .collect();
-        let mut filled: Vec<(&Arc<EndpointSlice>, Vec<Endpoint>)> = Vec::new();
+        let mut filled: Vec<(&Arc<EndpointSlice>, Vec<Shown<'_>>)> = Vec::new();
         for slice in own {
             let known = slice.endpoints.iter().flatten();
             let stays =
@@ -149,46 +150,61 @@ impl<'a> Work<'a> {
             filled.push((slice, stays.collect()));
         }
         // A slice that is written anyway takes them first, and of those the fullest.
-        filled.sort_by_key(|(slice, endpoints)| {
-            (slice.endpoints.as_ref() == Some(endpoints), Reverse(endpoints.len()))
+        filled.sort_by_cached_key(|(slice, shown)| {
+            let known = slice.endpoints.as_deref();
+            (known.is_some_and(|known| shown::are(shown, known)), Reverse(shown.len()))
         });
         let mut rest = left.into_values();
-        for (slice, mut endpoints) in filled {
-            let room = ENDPOINTS_MAX.saturating_sub(endpoints.len());
-            endpoints.extend(rest.by_ref().take(room));
-            if endpoints.is_empty() {
+        for (slice, mut shown) in filled {
+            let room = ENDPOINTS_MAX.saturating_sub(shown.len());
+            shown.extend(rest.by_ref().take(room));
+            if shown.is_empty() {
                 self.deleted.push(slice);
             } else {
-                self.write(family, Some(slice), ports, endpoints);
+                self.write(family, Some(slice), ports, &shown);
             }
         }
         loop {
-            let endpoints: Vec<Endpoint> = rest.by_ref().take(ENDPOINTS_MAX).collect();
-            if endpoints.is_empty() {
+            let shown: Vec<Shown<'_>> = rest.by_ref().take(ENDPOINTS_MAX).collect();
+            if shown.is_empty() {
                 return;
             }
-            self.write(family, None, ports, endpoints);
+            self.write(family, None, ports, &shown);
         }
     }
 
-    /// Writes a slice if it is new or changed.
+    /// Writes a slice if it is new or changed. What stands is compared before anything is made.
     fn write(
         &mut self,
         family: Family,
         known: Option<&Arc<EndpointSlice>>,
-        ports: &[Port],
-        endpoints: Vec<Endpoint>,
+        ports: &[Port<'_>],
+        shown: &[Shown<'_>],
     ) {
-        let mut slice = match known {
-            Some(known) => known.as_ref().clone(),
-            None => EndpointSlice { metadata: self.new_meta(family), ..EndpointSlice::default() },
+        let ports: Vec<EndpointPort> = ports.iter().map(shown_port).collect();
+        let ports = Some(ports).filter(|ports| !ports.is_empty());
+        let metadata = match known {
+            Some(known) => {
+                let stands = match known.endpoints.as_deref() {
+                    Some(known) => !shown.is_empty() && shown::are(shown, known),
+                    None => shown.is_empty(),
+                };
+                let is_labelled = known.metadata.labels.as_ref() == Some(&self.labels);
+                if stands && is_labelled && known.ports == ports {
+                    return;
+                }
+                known.metadata.clone()
+            }
+            None => self.new_meta(family),
         };
-        slice.metadata.labels = Some(self.labels.clone());
-        slice.address_type = family.name().to_owned();
-        slice.endpoints = Some(endpoints).filter(|endpoints| !endpoints.is_empty());
-        slice.ports = Some(ports.iter().map(shown).collect()).filter(|p: &Vec<_>| !p.is_empty());
+        let endpoints = shown.iter().map(Shown::endpoint).collect();
+        let slice = EndpointSlice {
+            metadata: ObjectMeta { labels: Some(self.labels.clone()), ..metadata },
+            address_type: family.name().to_owned(),
+            endpoints: Some(endpoints).filter(|endpoints: &Vec<_>| !endpoints.is_empty()),
+            ports,
+        };
         let write = match known {
-            Some(known) if **known == slice => return,
             Some(_) => Write::Update(slice.into()),
             None => Write::Create(slice.into()),
         };
@@ -221,49 +237,47 @@ impl<'a> Work<'a> {
 
     /// A pod that is being deleted is not ready, and serves for as long as its probe says so: traffic goes to it when there is no
     /// other [KEP-1669].
-    fn endpoint(&self, member: &Member<'_>) -> Endpoint {
+    fn shown<'m>(&self, member: &Member<'m>) -> Shown<'m>
+    where
+        'a: 'm,
+    {
         let pod = member.pod;
         let (serving, terminating) = (pods::is_ready(pod), pods::is_terminating(pod));
-        let ready = wanted::publishes_not_ready(self.service) || (serving && !terminating);
         let node = pods::node(pod);
-        let node_object = node.and_then(|node| self.view.node(node));
-        Endpoint {
-            addresses: vec![member.address.to_owned()],
-            conditions: Some(EndpointConditions {
-                ready: Some(ready),
-                serving: Some(serving),
-                terminating: Some(terminating),
-            }),
+        Shown {
+            pod,
+            address: member.address,
+            ready: wanted::publishes_not_ready(self.service) || (serving && !terminating),
+            serving,
+            terminating,
             hostname: hostname(pod, self.service),
-            node_name: node.map(str::to_owned),
-            target_ref: Some(wanted::reference(pod)),
-            zone: node_object.and_then(|node| zone(node)).map(str::to_owned),
-            ..Endpoint::default()
+            node,
+            zone: node.and_then(|node| self.view.node(node)).and_then(|node| zone(node)),
         }
     }
 }
 
-fn uid_of(endpoint: &Endpoint) -> Option<&String> {
-    endpoint.target_ref.as_ref()?.uid.as_ref()
+fn uid_of(endpoint: &Endpoint) -> Option<&str> {
+    endpoint.target_ref.as_ref()?.uid.as_deref()
 }
 
-fn shown(port: &Port) -> EndpointPort {
+fn shown_port(port: &Port<'_>) -> EndpointPort {
     EndpointPort {
-        name: Some(port.name.clone()),
-        protocol: Some(port.protocol.clone()),
+        name: Some(port.name.to_owned()),
+        protocol: Some(port.protocol.to_owned()),
         port: Some(port.number),
-        app_protocol: port.app_protocol.clone(),
+        app_protocol: port.app_protocol.map(str::to_owned),
     }
 }
 
-fn ports_of(slice: &EndpointSlice) -> Vec<Port> {
+fn ports_of(slice: &EndpointSlice) -> Vec<Port<'_>> {
     let ports = slice.ports.iter().flatten().map(|port| Port {
-        name: port.name.clone().unwrap_or_default(),
-        protocol: port.protocol.clone().unwrap_or_default(),
+        name: port.name.as_deref().unwrap_or_default(),
+        protocol: port.protocol.as_deref().unwrap_or_default(),
         number: port.port.unwrap_or(0),
-        app_protocol: port.app_protocol.clone(),
+        app_protocol: port.app_protocol.as_deref(),
     });
-    let mut ports: Vec<Port> = ports.collect();
+    let mut ports: Vec<Port<'_>> = ports.collect();
     ports.sort();
     ports
 }

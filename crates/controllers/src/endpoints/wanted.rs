@@ -48,12 +48,12 @@ impl Family {
 }
 
 /// A port behind a Service.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Port {
-    pub(super) name: String,
-    pub(super) protocol: String,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Port<'a> {
+    pub(super) name: &'a str,
+    pub(super) protocol: &'a str,
     pub(super) number: i32,
-    pub(super) app_protocol: Option<String>,
+    pub(super) app_protocol: Option<&'a str>,
 }
 
 /// A pod behind a Service.
@@ -68,16 +68,28 @@ pub(super) fn members<'a>(
     view: &'a View,
     service: &'a Service,
     family: Family,
-) -> BTreeMap<Vec<Port>, Vec<Member<'a>>> {
+) -> BTreeMap<Vec<Port<'a>>, Vec<Member<'a>>> {
+    let name = NamespacedName::of(&service.metadata);
+    let selected = view.selected_by(&name);
+    let there = selected.filter(|pod| !pods::is_finished(pod));
+    let members = there.filter_map(|pod| Some(Member { pod, address: address(pod, family)? }));
+    if !has_named_target(service) {
+        // as most Services: all of their pods have the same
+        let members: Vec<Member<'_>> = members.collect();
+        let Some(one) = members.first() else { return BTreeMap::new() };
+        return BTreeMap::from([(ports(service, one.pod), members)]);
+    }
     let mut by_ports: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for pod in view.selected_by(&NamespacedName::of(&service.metadata)) {
-        if pods::is_finished(pod) {
-            continue;
-        }
-        let Some(address) = address(pod, family) else { continue };
-        by_ports.entry(ports(service, pod)).or_default().push(Member { pod, address });
+    for member in members {
+        by_ports.entry(ports(service, member.pod)).or_default().push(member);
     }
     by_ports
+}
+
+/// True when a port of the Service leads to one that each pod has somewhere else.
+fn has_named_target(service: &Service) -> bool {
+    let ports = service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
+    ports.iter().any(|port| matches!(port.target_port, Some(IntOrString::String(_))))
 }
 
 fn address(pod: &Pod, family: Family) -> Option<&str> {
@@ -87,16 +99,16 @@ fn address(pod: &Pod, family: Family) -> Option<&str> {
 }
 
 /// Sorted, so that another order in the Service is no change.
-fn ports(service: &Service, pod: &Pod) -> Vec<Port> {
+fn ports<'a>(service: &'a Service, pod: &Pod) -> Vec<Port<'a>> {
     let list = service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
-    let mut ports: Vec<Port> = list
+    let mut ports: Vec<Port<'_>> = list
         .iter()
         .filter_map(|port| {
             Some(Port {
-                name: port.name.clone().unwrap_or_default(),
-                protocol: protocol(port.protocol.as_deref()).to_owned(),
+                name: port.name.as_deref().unwrap_or_default(),
+                protocol: protocol(port.protocol.as_deref()),
                 number: target(port, pod)?,
-                app_protocol: port.app_protocol.clone(),
+                app_protocol: port.app_protocol.as_deref(),
             })
         })
         .collect();
@@ -137,6 +149,16 @@ pub(super) fn reference(pod: &Pod) -> ObjectReference {
         uid: pod.metadata.uid.clone(),
         ..ObjectReference::default()
     }
+}
+
+/// True when that is what [`reference`] says of the pod.
+pub(super) fn is_reference(known: &ObjectReference, pod: &Pod) -> bool {
+    let ObjectReference { api_version, field_path, kind, name, namespace, resource_version, uid } =
+        known;
+    let meta = &pod.metadata;
+    kind.as_deref() == Some("Pod")
+        && (namespace, name, uid) == (&meta.namespace, &meta.name, &meta.uid)
+        && (api_version, field_path, resource_version) == (&None, &None, &None)
 }
 
 /// `spec.publishNotReadyAddresses`.

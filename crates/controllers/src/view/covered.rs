@@ -1,13 +1,15 @@
 //! Which pods each disruption budget and each Service covers, kept up to date object by object: it finds its pods without a look at
-//! all the others of its namespace.
+//! all the others of its namespace, and a pod those that cover it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::labels::Labels;
 
 use super::View;
+use super::index::Pods;
+use super::selectors::Selectors;
 use crate::{Kind, NamespacedName, Object, ObjectId, disruption, endpoints};
 
 /// The kinds that cover pods by their labels.
@@ -16,13 +18,15 @@ const COVERING: [Kind; 2] = [Kind::PodDisruptionBudget, Kind::Service];
 /// The pods of each budget and of each Service.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Covered {
-    by_object: BTreeMap<ObjectId, BTreeSet<NamespacedName>>,
+    /// The pods themselves, which are shared: whoever goes through them does not look each of them up by its name.
+    by_object: BTreeMap<ObjectId, Pods>,
+    selectors: Selectors,
 }
 
 impl View {
     /// The pods that a disruption budget covers, by name.
     pub fn covered_by<'a>(&'a self, budget: &NamespacedName) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.pods_covered_by(&ObjectId::new(Kind::PodDisruptionBudget, budget.clone()))
+        self.covered.pods(&ObjectId::new(Kind::PodDisruptionBudget, budget.clone()))
     }
 
     /// The pods that a Service selects, by name.
@@ -30,61 +34,101 @@ impl View {
         &'a self,
         service: &NamespacedName,
     ) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.pods_covered_by(&ObjectId::new(Kind::Service, service.clone()))
+        self.covered.pods(&ObjectId::new(Kind::Service, service.clone()))
     }
 
-    fn pods_covered_by<'a>(
+    /// The budgets or the Services of a namespace that cover pods with these labels.
+    pub(crate) fn covering<'a>(
         &'a self,
-        id: &ObjectId,
-    ) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
-        let names = self.covered.by_object.get(id).into_iter().flatten();
-        names.filter_map(|name| self.pod(name))
+        kind: Kind,
+        namespace: &'a str,
+        labels: Option<&'a Labels>,
+    ) -> impl Iterator<Item = &'a Object> {
+        let all = self.covered.selectors.that_may_match(kind, namespace, labels);
+        all.map(|(_, object)| object).filter(move |object| covers(object, labels))
     }
 
     /// An object came or changed.
     pub(super) fn note_cover(&mut self, before: Option<&Object>, object: &Object) {
+        let id = object.id();
         if let Object::Pod(pod) = object {
-            let labels = pod.metadata.labels.as_ref();
-            if matches!(before, Some(Object::Pod(before)) if before.metadata.labels.as_ref() == labels)
+            if let Some(Object::Pod(before)) = before
+                && before.metadata.labels != pod.metadata.labels
             {
-                return;
+                self.covered.take_out(&id.name, before);
             }
-            let name = object.id().name;
-            for kind in COVERING {
-                for (id, pods) in self.covered.of_namespace(kind, &name.namespace) {
-                    if self.objects.get(id).is_some_and(|object| covers(object, labels)) {
-                        pods.insert(name.clone());
-                    } else {
-                        pods.remove(&name);
-                    }
-                }
-            }
+            self.covered.put(id.name, pod);
             return;
         }
-        let id = object.id();
-        if !COVERING.contains(&id.kind) || before.is_some_and(|before| is_same(before, object)) {
+        if !COVERING.contains(&id.kind) {
+            return;
+        }
+        if let Some(before) = before {
+            self.covered.selectors.remove(&id, before);
+        }
+        self.covered.selectors.insert(&id, object);
+        if before.is_some_and(|before| is_same(before, object)) {
             return;
         }
         let pods = self.in_namespace(Kind::Pod, &id.name.namespace);
-        let covered = pods
-            .filter(|pod| covers(object, pod.meta().labels.as_ref()))
-            .map(|pod| pod.id().name)
-            .collect();
+        let covered = pods.filter_map(|other| match other {
+            Object::Pod(pod) if covers(object, pod.metadata.labels.as_ref()) => {
+                Some((other.id().name, pod.clone()))
+            }
+            _ => None,
+        });
+        let covered = covered.collect();
         self.covered.by_object.insert(id, covered);
     }
 
     /// An object went.
-    pub(super) fn forget_cover(&mut self, id: &ObjectId) {
-        if id.kind == Kind::Pod {
-            for kind in COVERING {
-                for (_, pods) in self.covered.of_namespace(kind, &id.name.namespace) {
-                    pods.remove(&id.name);
-                }
-            }
+    pub(super) fn forget_cover(&mut self, id: &ObjectId, object: &Object) {
+        if let Object::Pod(pod) = object {
+            self.covered.take_out(&id.name, pod);
         } else if COVERING.contains(&id.kind) {
+            self.covered.selectors.remove(id, object);
             self.covered.by_object.remove(id);
         }
     }
+}
+
+impl Covered {
+    fn pods<'a>(&'a self, id: &ObjectId) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
+        self.by_object.get(id).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// A pod is covered by whatever selects its labels.
+    fn put(&mut self, name: NamespacedName, pod: &Arc<Pod>) {
+        let Self { by_object, selectors } = self;
+        for id in those_that_cover(selectors, &name.namespace, pod) {
+            let pods = by_object.entry(id.clone()).or_default();
+            match pods.get_mut(&name) {
+                Some(known) => *known = pod.clone(),
+                None => drop(pods.insert(name.clone(), pod.clone())),
+            }
+        }
+    }
+
+    /// A pod with these labels is not there any more.
+    fn take_out(&mut self, name: &NamespacedName, pod: &Pod) {
+        let Self { by_object, selectors } = self;
+        for id in those_that_cover(selectors, &name.namespace, pod) {
+            by_object.get_mut(id).map(|pods| pods.remove(name));
+        }
+    }
+}
+
+fn those_that_cover<'a>(
+    selectors: &'a Selectors,
+    namespace: &'a str,
+    pod: &'a Pod,
+) -> impl Iterator<Item = &'a ObjectId> {
+    let labels = pod.metadata.labels.as_ref();
+    COVERING
+        .into_iter()
+        .flat_map(move |kind| selectors.that_may_match(kind, namespace, labels))
+        .filter(move |(_, object)| covers(object, labels))
+        .map(|(id, _)| id)
 }
 
 /// True when the object covers pods with these labels.
@@ -108,18 +152,5 @@ fn is_same(before: &Object, after: &Object) -> bool {
                 == after.spec.as_ref().map(|spec| &spec.selector)
         }
         _ => false,
-    }
-}
-
-impl Covered {
-    /// The objects of a kind in a namespace with their pods.
-    fn of_namespace<'a>(
-        &'a mut self,
-        kind: Kind,
-        namespace: &'a str,
-    ) -> impl Iterator<Item = (&'a ObjectId, &'a mut BTreeSet<NamespacedName>)> {
-        self.by_object
-            .range_mut(ObjectId::new(kind, NamespacedName::new(namespace, ""))..)
-            .take_while(move |(id, _)| id.kind == kind && id.name.namespace == namespace)
     }
 }

@@ -16,7 +16,7 @@ use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
 const RETIRED_NAMES_MAX: usize = 64;
 
 /// Pods by their names.
-type Pods = BTreeMap<NamespacedName, Arc<Pod>>;
+pub(super) type Pods = BTreeMap<NamespacedName, Arc<Pod>>;
 
 /// The indexes.
 #[derive(Clone, Debug, Default)]

@@ -14,6 +14,7 @@ mod mentions;
 mod objects;
 mod own_writes;
 mod schedules;
+mod selectors;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,7 +207,7 @@ impl View {
         if id.kind == Kind::Pod {
             self.attempts.forget(&id.name);
         }
-        self.forget_cover(id);
+        self.forget_cover(id, &before);
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
         self.heartbeats.gone(id);

@@ -20,11 +20,19 @@ pub(super) fn in_namespace<'a>(
     kind: Kind,
     namespace: &'a str,
 ) -> impl Iterator<Item = &'a Object> {
+    entries_in_namespace(objects, kind, namespace).map(|(_, object)| object)
+}
+
+/// The same with what they are called.
+pub(super) fn entries_in_namespace<'a>(
+    objects: &'a Objects,
+    kind: Kind,
+    namespace: &'a str,
+) -> impl Iterator<Item = (&'a ObjectId, &'a Object)> {
     let first = ObjectId::new(kind, NamespacedName::new(namespace, ""));
     objects
         .range(first..)
         .take_while(move |(id, _)| id.kind == kind && id.name.namespace == namespace)
-        .map(|(_, object)| object)
 }
 
 /// Takes one out of a map of maps, and its map with the last.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::plan::{Delete, Grace, Propagation};
@@ -191,68 +191,93 @@ proptest! {
     }
 }
 
-fn labelled(name: &str, uid: &str, version: u64, app: &str) -> Object {
+fn labelled(name: &str, version: u64, labels: Value) -> Object {
     let pod: Pod = serde_json::from_value(json!({
-        "metadata": {"name": name, "namespace": "shop", "uid": uid,
-            "resourceVersion": version.to_string(), "labels": {"app": app}},
+        "metadata": {"name": name, "namespace": "shop", "uid": name,
+            "resourceVersion": version.to_string(), "labels": labels},
     }))
     .unwrap();
     pod.into()
 }
 
-fn budget(name: &str, version: u64, app: Option<&str>) -> Object {
-    let selector = match app {
-        Some(app) => json!({"matchLabels": {"app": app}}),
-        None => json!({}),
+/// An object of a kind that covers pods.
+fn covering(kind: Kind, name: &str, version: u64, selector: Value) -> Object {
+    let metadata = json!({"name": name, "namespace": "shop", "uid": format!("{kind}-{name}"),
+        "resourceVersion": version.to_string()});
+    let object = json!({"metadata": metadata, "spec": {"selector": selector}});
+    match kind {
+        Kind::Service => serde_json::from_value::<Service>(object).unwrap().into(),
+        _ => serde_json::from_value::<PodDisruptionBudget>(object).unwrap().into(),
+    }
+}
+
+/// What it covers, asked of every pod, and what the view says.
+fn covered(view: &View, object: &Object) -> [Vec<Object>; 2] {
+    let labels = |pod: &Object| pod.meta().labels.clone();
+    let selects = |pod: &&Object| match object {
+        Object::Service(service) => crate::endpoints::selects(service, labels(pod).as_ref()),
+        Object::PodDisruptionBudget(budget) => {
+            crate::disruption::selects(budget, labels(pod).as_ref())
+        }
+        other => panic!("{other:?}"),
     };
-    let budget: k8s_openapi::api::policy::v1::PodDisruptionBudget = serde_json::from_value(json!({
-        "metadata": {"name": name, "namespace": "shop", "uid": name,
-            "resourceVersion": version.to_string()},
-        "spec": {"minAvailable": 1, "selector": selector},
-    }))
-    .unwrap();
-    budget.into()
+    let name = object.id().name;
+    let found: Vec<_> = match object {
+        Object::Service(_) => view.selected_by(&name).collect(),
+        _ => view.covered_by(&name).collect(),
+    };
+    let scanned = view.in_namespace(Kind::Pod, "shop").filter(selects).cloned().collect();
+    [scanned, found.into_iter().cloned().map(Object::Pod).collect()]
 }
 
 proptest! {
     #[test]
-    fn a_budget_finds_the_pods_that_its_selector_matches_and_no_others(
-        events in prop::collection::vec((0..3u8, 0..5u8, 0..3usize, any::<bool>()), 0..80),
+    fn budgets_and_services_find_the_pods_that_they_select_and_pods_find_them(
+        events in prop::collection::vec((0..4u8, 0..5u8, 0..5usize, any::<bool>()), 0..80),
     ) {
-        const APPS: [Option<&str>; 3] = [Some("web"), Some("db"), None];
+        const KINDS: [Kind; 2] = [Kind::PodDisruptionBudget, Kind::Service];
+        let exists = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
+        let budgets = [json!({"matchLabels": {"app": "web"}}), json!({"matchLabels": {"app": "db", "tier": "a"}}),
+            json!({}), exists, Value::Null];
+        let services = [json!({"app": "web"}), json!({"app": "db", "tier": "a"}), json!({"tier": "a"}),
+            json!({}), Value::Null];
+        let labels = [json!({"app": "web"}), json!({"app": "db"}), json!({"app": "db", "tier": "a"}),
+            json!({"tier": "a"}), Value::Null];
         let mut view = View::new();
-        for (version, (kind, name, app, is_there)) in events.into_iter().enumerate() {
+        for (version, (kind, name, which, is_there)) in events.into_iter().enumerate() {
             let version = version as u64 + 1;
-            let is_pod = kind > 0;
-            let name = format!("o{}", if is_pod { name } else { name % 2 });
-            match (is_pod, is_there) {
-                (true, true) => {
-                    let app = APPS[app].unwrap_or("other");
-                    view.apply(labelled(&name, &format!("u{name}"), version, app));
-                }
-                (true, false) => {
-                    view.delete(&id(&name), &format!("u{name}"));
-                }
-                (false, true) => {
-                    view.apply(budget(&name, version, APPS[app]));
-                }
-                (false, false) => {
-                    let name_of = NamespacedName::new("shop", name.as_str());
-                    view.delete(&ObjectId::new(Kind::PodDisruptionBudget, name_of), &name);
-                }
+            let (kind, name) = match kind {
+                0 => (Kind::PodDisruptionBudget, format!("o{}", name % 3)),
+                1 => (Kind::Service, format!("o{}", name % 3)),
+                _ => (Kind::Pod, format!("o{name}")),
+            };
+            let object = match kind {
+                Kind::Pod => labelled(&name, version, labels[which].clone()),
+                Kind::Service => covering(kind, &name, version, services[which].clone()),
+                _ => covering(kind, &name, version, budgets[which].clone()),
+            };
+            if is_there {
+                view.apply(object);
+            } else {
+                view.delete(&object.id(), object.uid());
             }
-            for object in view.in_namespace(Kind::PodDisruptionBudget, "shop") {
-                let Object::PodDisruptionBudget(budget) = object else { continue };
-                let scanned: Vec<String> = view
-                    .in_namespace(Kind::Pod, "shop")
-                    .filter(|pod| crate::disruption::selects(budget, pod.meta().labels.as_ref()))
-                    .map(|pod| pod.id().name.name)
-                    .collect();
-                let found: Vec<String> = view
-                    .covered_by(&object.id().name)
-                    .map(|pod| pod.metadata.name.clone().unwrap())
-                    .collect();
-                prop_assert_eq!(found, scanned);
+            for kind in KINDS {
+                for object in view.in_namespace(kind, "shop") {
+                    let [scanned, found] = covered(&view, object);
+                    prop_assert_eq!(found, scanned);
+                }
+                for pod in view.in_namespace(Kind::Pod, "shop") {
+                    let all = view.in_namespace(kind, "shop");
+                    let scanned: BTreeSet<ObjectId> = all
+                        .filter(|object| covered(&view, object)[0].contains(pod))
+                        .map(Object::id)
+                        .collect();
+                    let found: Vec<ObjectId> =
+                        view.covering(kind, "shop", pod.meta().labels.as_ref()).map(Object::id).collect();
+                    prop_assert_eq!(found.len(), scanned.len(), "each once");
+                    prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), scanned);
+                    prop_assert_eq!(view.covering(kind, "other", pod.meta().labels.as_ref()).count(), 0);
+                }
             }
         }
     }
