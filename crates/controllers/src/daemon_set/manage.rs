@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::places::{Fit, Place, Places};
+use super::places::{Daemon, Fit, Place, Places};
 use super::rolling::{self, Strategy};
 use super::{COMPONENT, Look, make};
 use crate::events::{Note, Severity};
@@ -13,21 +13,16 @@ use crate::{Object, pods};
 impl Look<'_> {
     /// Makes what is missing; deletes what has ended, is too many or out of place.
     pub(super) fn manage(&mut self, places: &Places<'_>) {
-        let strategy = rolling::strategy(self.set, places.wanted());
-        for (node, place) in &places.0 {
+        let strategy = rolling::strategy(self.set, places.wanted);
+        for place in &places.all {
+            let staying = place.pods.iter().filter(|daemon| !daemon.is_terminating);
             match place.fit {
-                Fit::Wanted if place.pods.is_empty() => self.create(node),
-                Fit::Wanted | Fit::Tolerated => self.prune(node, place, strategy),
-                Fit::Unfit => {
-                    place
-                        .pods
-                        .iter()
-                        .filter(|p| !pods::is_terminating(p))
-                        .for_each(|pod| self.delete(pod));
-                }
+                Fit::Wanted if place.pods.is_empty() => self.create(place.node),
+                Fit::Wanted | Fit::Tolerated => self.prune(place, strategy),
+                Fit::Unfit => staying.for_each(|daemon| self.delete(daemon.pod)),
                 Fit::Gone => {
-                    let waiting = place.pods.iter().filter(|pod| pods::node(pod).is_none());
-                    waiting.filter(|p| !pods::is_terminating(p)).for_each(|pod| self.delete(pod));
+                    let waiting = staying.filter(|daemon| pods::node(daemon.pod).is_none());
+                    waiting.for_each(|daemon| self.delete(daemon.pod));
                 }
             }
         }
@@ -37,26 +32,28 @@ impl Look<'_> {
         self.creations.push(make::creation(self.view, self.set, self.hash, node));
     }
 
-    fn prune(&mut self, node: &str, place: &Place<'_>, strategy: Strategy) {
-        if let [only] = place.pods.as_slice()
-            && pods::is_active(only)
+    fn prune(&mut self, place: &Place<'_>, strategy: Strategy) {
+        if let [only] = place.pods
+            && !only.is_terminating
+            && !only.is_finished
         {
             return; // as on nearly all of many nodes
         }
+        let node = place.node;
         let mut running = Vec::new();
-        for pod in place.pods.iter().copied().filter(|pod| !pods::is_terminating(pod)) {
-            match pods::phase(pod) {
-                "Failed" => self.replace_failed(node, pod),
+        for daemon in place.pods.iter().filter(|daemon| !daemon.is_terminating) {
+            match pods::phase(daemon.pod) {
+                "Failed" => self.replace_failed(node, daemon.pod),
                 "Succeeded" => {
-                    self.note(Severity::Normal, "SucceededDaemonPod", node, pod);
-                    self.delete(pod);
+                    self.note(Severity::Normal, "SucceededDaemonPod", node, daemon.pod);
+                    self.delete(daemon.pod);
                 }
-                _ => running.push(pod),
+                _ => running.push(daemon),
             }
         }
         match strategy {
             Strategy::Surge(_) if running.is_empty() => {
-                let ended = place.pods.iter().any(|p| pods::is_finished(p));
+                let ended = place.pods.iter().any(|daemon| daemon.is_finished);
                 // Beside one that is going: with a surge a node need not be without a pod.
                 if place.fit == Fit::Wanted && !ended {
                     self.create(node);
@@ -64,7 +61,7 @@ impl Look<'_> {
             }
             Strategy::Surge(_) => self.prune_surge(&running),
             Strategy::OnDelete | Strategy::Unavailable(_) => {
-                running.iter().skip(1).for_each(|pod| self.delete(pod));
+                running.iter().skip(1).for_each(|daemon| self.delete(daemon.pod));
             }
         }
     }
@@ -82,18 +79,18 @@ impl Look<'_> {
     }
 
     /// Two pods of a node are right only while the old one is ready and the new one is not available.
-    fn prune_surge(&mut self, running: &[&Arc<Pod>]) {
-        let (new, mut old): (Vec<_>, Vec<_>) =
-            running.iter().copied().partition(|pod| self.is_updated(pod));
+    fn prune_surge(&mut self, running: &[&Daemon<'_>]) {
+        let (new, mut old): (Vec<&Daemon<'_>>, Vec<&Daemon<'_>>) =
+            running.iter().copied().partition(|daemon| daemon.is_updated);
         // of the old ones that which serves, when a second change overtakes the first
-        old.sort_by_key(|pod| !pods::is_ready(pod));
-        for pod in new.iter().skip(1).chain(old.iter().skip(1)) {
-            self.delete(pod);
+        old.sort_by_key(|daemon| !daemon.is_ready());
+        for daemon in new.iter().skip(1).chain(old.iter().skip(1)) {
+            self.delete(daemon.pod);
         }
         if let (Some(new), Some(old)) = (new.first(), old.first())
-            && (!pods::is_ready(old) || self.is_available(new))
+            && (!old.is_ready() || self.is_available(new))
         {
-            self.delete(old);
+            self.delete(old.pod);
         }
     }
 

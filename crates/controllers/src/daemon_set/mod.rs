@@ -30,7 +30,7 @@ use crate::plan::Step;
 use crate::pods::{self, Availability};
 use crate::revisions::{self, Holdings, Workload};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, replica_set};
-use places::{Places, fit};
+use places::{Daemon, Places, fit};
 
 /// `source.component` of its events.
 const COMPONENT: &str = "daemonset-controller";
@@ -118,8 +118,6 @@ struct Look<'a> {
     view: &'a View,
     set: &'a Arc<DaemonSet>,
     hash: &'a str,
-    min_ready: TickDuration,
-    now: Tick,
     deletions: Vec<Step>,
     creations: Vec<Step>,
     notes: Vec<Note>,
@@ -128,8 +126,8 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// True when the pod is ready for as long as it has to be; when it is about to, the next look is then.
-    fn is_available(&mut self, pod: &Pod) -> bool {
-        match pods::availability(pod, self.min_ready, self.now) {
+    fn is_available(&mut self, daemon: &Daemon<'_>) -> bool {
+        match daemon.availability {
             Availability::Available => true,
             Availability::NotReady => false,
             Availability::From(at) => {
@@ -137,10 +135,6 @@ impl Look<'_> {
                 false
             }
         }
-    }
-
-    fn is_updated(&self, pod: &Pod) -> bool {
-        make::hash_of(pod) == self.hash
     }
 
     fn look_again(&mut self, at: Tick) {
@@ -184,14 +178,14 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     else {
         return plan;
     };
-    let places = Places::of(view, set, &pods);
-    let seconds = set.spec.min_ready_seconds.unwrap_or(0);
+    let hash = revisions::daemon_hash(&revision);
+    let min_ready = TickDuration::of_field(set.spec.min_ready_seconds.unwrap_or(0));
+    let daemons = places::daemons(&pods, hash, min_ready, now);
+    let places = Places::of(view, set, &daemons);
     let mut look = Look {
         view,
         set,
-        hash: revisions::daemon_hash(&revision),
-        min_ready: TickDuration::of_field(seconds),
-        now,
+        hash,
         deletions: Vec::new(),
         creations: Vec::new(),
         notes: Vec::new(),
@@ -206,9 +200,8 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     status::update(view, status, set, &mut plan);
     if plan.batches.is_empty() {
         let live = |other: &ControllerRevision| {
-            let hash = revisions::daemon_hash(other);
-            hash == revisions::daemon_hash(&revision)
-                || pods.iter().any(|pod| make::hash_of(pod) == hash)
+            let its = revisions::daemon_hash(other);
+            its == hash || pods.iter().any(|pod| make::hash_of(pod) == its)
         };
         plan.then_all(history.truncate(set.spec.revision_history_limit, live));
     }

@@ -1,15 +1,15 @@
 //! The nodes of a DaemonSet: which of them should have a pod, and which pods are there.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use rekindle_types::taints;
+use rekindle_types::{Tick, TickDuration, taints};
 
 use super::make;
-use crate::{Kind, Object, View, pods, scheduler};
+use crate::pods::{self, Availability};
+use crate::{Kind, Object, View, scheduler};
 
 /// What a node is to the pods of a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,46 +24,100 @@ pub(super) enum Fit {
     Gone,
 }
 
-/// A node, and the pods that are there or are to go there.
-pub(super) struct Place<'a> {
-    pub(super) fit: Fit,
-    /// The oldest first, bound ones before those that wait. Without those that have ended and are being deleted.
-    pub(super) pods: Vec<&'a Arc<Pod>>,
+/// A pod of the set as one look finds it. What is asked of it more than once is asked of the pod only once: a thousand of them are
+/// more than a processor keeps at hand.
+#[derive(Clone, Copy)]
+pub(super) struct Daemon<'a> {
+    pub(super) pod: &'a Arc<Pod>,
+    /// The node that it is on, or may only go to.
+    node: &'a str,
+    pub(super) availability: Availability,
+    /// It is of the template as it is now.
+    pub(super) is_updated: bool,
+    pub(super) is_terminating: bool,
+    pub(super) is_finished: bool,
 }
 
-/// All places of a DaemonSet, by the node's name.
-pub(super) struct Places<'a>(pub(super) BTreeMap<&'a str, Place<'a>>);
-
-impl<'a> Places<'a> {
-    pub(super) fn of(view: &'a View, set: &DaemonSet, pods: &[&'a Arc<Pod>]) -> Self {
-        let model = make::model(set);
-        let mut places = BTreeMap::new();
-        for (id, object) in view.of_kind(Kind::Node) {
-            let Object::Node(node) = object else { continue };
-            let fit = fit(&model, node);
-            places.insert(id.name.name.as_str(), Place { fit, pods: Vec::new() });
+impl<'a> Daemon<'a> {
+    /// None for a pod that is of no node, or that has ended and is being deleted.
+    fn of(pod: &'a Arc<Pod>, hash: &str, min_ready: TickDuration, now: Tick) -> Option<Self> {
+        let (is_terminating, is_finished) = (pods::is_terminating(pod), pods::is_finished(pod));
+        if is_terminating && is_finished {
+            return None;
         }
-        for pod in pods {
-            if pods::is_finished(pod) && pods::is_terminating(pod) {
-                continue;
-            }
-            let Some(node) = target(pod) else { continue };
-            let gone = || Place { fit: Fit::Gone, pods: Vec::new() };
-            places.entry(node).or_insert_with(gone).pods.push(pod);
-        }
-        for place in places.values_mut() {
-            place.pods.sort_by_key(|pod| {
-                let meta = &pod.metadata;
-                let born = meta.creation_timestamp.as_ref().map(|at| at.0);
-                (Reverse(pods::node(pod).is_some()), born, meta.name.clone())
-            });
-        }
-        Self(places)
+        Some(Self {
+            pod,
+            node: target(pod)?,
+            availability: pods::availability(pod, min_ready, now),
+            is_updated: make::hash_of(pod) == hash,
+            is_terminating,
+            is_finished,
+        })
     }
 
+    /// It is ready, if not for long.
+    pub(super) fn is_ready(&self) -> bool {
+        self.availability != Availability::NotReady
+    }
+
+    /// The bound ones of a node before those that wait, and of them the oldest first.
+    fn rank(&self) -> impl Ord {
+        let meta = &self.pod.metadata;
+        let born = meta.creation_timestamp.as_ref().map(|at| at.0);
+        (Reverse(pods::node(self.pod).is_some()), born, meta.name.as_deref())
+    }
+}
+
+/// The pods of a set as they are now, by their nodes, in the order of their ranks.
+pub(super) fn daemons<'a>(
+    pods: &[&'a Arc<Pod>],
+    hash: &str,
+    min_ready: TickDuration,
+    now: Tick,
+) -> Vec<Daemon<'a>> {
+    let mut daemons: Vec<Daemon<'_>> = Vec::with_capacity(pods.len());
+    daemons.extend(pods.iter().filter_map(|pod| Daemon::of(pod, hash, min_ready, now)));
+    daemons.sort_by(|a, b| a.node.cmp(b.node).then_with(|| a.rank().cmp(&b.rank())));
+    daemons
+}
+
+/// A node, and the pods that are there or are to go there.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) node: &'a str,
+    pub(super) fit: Fit,
+    /// In the order of their ranks.
+    pub(super) pods: &'a [Daemon<'a>],
+}
+
+/// All places of a DaemonSet.
+pub(super) struct Places<'a> {
+    /// By the node's name.
+    pub(super) all: Vec<Place<'a>>,
     /// So many nodes should have a pod.
-    pub(super) fn wanted(&self) -> usize {
-        self.0.values().filter(|place| place.fit == Fit::Wanted).count()
+    pub(super) wanted: usize,
+}
+
+impl<'a> Places<'a> {
+    /// Nodes and pods side by side, both by the names of nodes.
+    pub(super) fn of(view: &'a View, set: &DaemonSet, daemons: &'a [Daemon<'a>]) -> Self {
+        let model = make::model(set);
+        let mut places = Self { all: Vec::new(), wanted: 0 };
+        let mut groups = daemons.chunk_by(|a, b| a.node == b.node).peekable();
+        let gone = |pods: &'a [Daemon<'a>]| Place { node: pods[0].node, fit: Fit::Gone, pods };
+        for (id, object) in view.of_kind(Kind::Node) {
+            let Object::Node(node) = object else { continue };
+            let name = id.name.name.as_str();
+            while let Some(pods) = groups.next_if(|pods| pods[0].node < name) {
+                places.all.push(gone(pods));
+            }
+            let pods = groups.next_if(|pods| pods[0].node == name).unwrap_or_default();
+            let fit = fit(&model, node);
+            places.wanted += usize::from(fit == Fit::Wanted);
+            places.all.push(Place { node: name, fit, pods });
+        }
+        places.all.extend(groups.map(gone));
+        places
     }
 }
 

@@ -1,15 +1,11 @@
 //! The rolling update of a DaemonSet: the old pods of a few nodes at a time are deleted, and made anew by `manage`; or, with a
 //! surge, new ones are made beside them first.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::int_or_percent::{Rounding, scaled};
 
 use super::Look;
-use super::places::{Fit, Place, Places};
-use crate::pods;
+use super::places::{Daemon, Fit, Place, Places};
 
 /// How pods get a new template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,34 +41,36 @@ enum Pair<'a> {
     /// More than one of a template.
     Muddle,
     None,
-    New(&'a Arc<Pod>),
-    Old(&'a Arc<Pod>),
-    Both(&'a Arc<Pod>, &'a Arc<Pod>),
+    New(&'a Daemon<'a>),
+    Old(&'a Daemon<'a>),
+    Both(&'a Daemon<'a>, &'a Daemon<'a>),
 }
 
-impl Look<'_> {
-    /// Goes on with the rolling update.
-    pub(super) fn update(&mut self, places: &Places<'_>) {
-        match strategy(self.set, places.wanted()) {
-            Strategy::OnDelete => {}
-            Strategy::Unavailable(max) => self.update_in_place(places, max),
-            Strategy::Surge(max) => self.update_with_surge(places, max),
-        }
-    }
-
-    fn pair<'a>(&self, place: &Place<'a>) -> Pair<'a> {
+impl<'a> Pair<'a> {
+    fn of(place: &Place<'a>) -> Self {
         let mut pair = Pair::None;
-        for pod in place.pods.iter().copied().filter(|pod| !pods::is_terminating(pod)) {
-            pair = match (pair, self.is_updated(pod)) {
-                (Pair::None, true) => Pair::New(pod),
-                (Pair::None, false) => Pair::Old(pod),
-                (Pair::Old(old), true) => Pair::Both(pod, old),
-                (Pair::New(new), false) => Pair::Both(new, pod),
+        for daemon in place.pods.iter().filter(|daemon| !daemon.is_terminating) {
+            pair = match (pair, daemon.is_updated) {
+                (Pair::None, true) => Pair::New(daemon),
+                (Pair::None, false) => Pair::Old(daemon),
+                (Pair::Old(old), true) => Pair::Both(daemon, old),
+                (Pair::New(new), false) => Pair::Both(new, daemon),
                 (Pair::New(_), true) | (Pair::Old(_), false) => return Pair::Muddle,
                 (Pair::Both(..) | Pair::Muddle, _) => return Pair::Muddle,
             };
         }
         pair
+    }
+}
+
+impl Look<'_> {
+    /// Goes on with the rolling update.
+    pub(super) fn update(&mut self, places: &Places<'_>) {
+        match strategy(self.set, places.wanted) {
+            Strategy::OnDelete => {}
+            Strategy::Unavailable(max) => self.update_in_place(places, max),
+            Strategy::Surge(max) => self.update_with_surge(places, max),
+        }
     }
 
     /// What is unavailable and old goes at once: nothing is lost. It counts as unavailable all the same (upstream counts it not,
@@ -81,18 +79,18 @@ impl Look<'_> {
         let mut unavailable = 0;
         let mut candidates = Vec::new();
         for place in nodes(places) {
-            match self.pair(place) {
+            match Pair::of(place) {
                 Pair::Muddle | Pair::None | Pair::Both(..) => unavailable += 1,
                 Pair::New(new) => unavailable += usize::from(!self.is_available(new)),
                 Pair::Old(old) if self.is_available(old) => candidates.push(old),
                 Pair::Old(old) => {
                     unavailable += 1;
-                    self.delete(old);
+                    self.delete(old.pod);
                 }
             }
         }
         let room = max_unavailable.saturating_sub(unavailable);
-        candidates.into_iter().take(room).for_each(|pod| self.delete(pod));
+        candidates.into_iter().take(room).for_each(|daemon| self.delete(daemon.pod));
     }
 
     /// What is unavailable and old gets a new pod beside it at once; what is available, as many as the surge leaves room for.
@@ -100,17 +98,17 @@ impl Look<'_> {
     fn update_with_surge(&mut self, places: &Places<'_>, max_surge: usize) {
         let (mut surge, mut available) = (0, 0);
         let (mut candidates, mut out_of_place) = (Vec::new(), Vec::new());
-        for (node, place) in places.0.iter().filter(|(_, place)| is_of_interest(place)) {
-            match self.pair(place) {
+        for place in nodes(places) {
+            match Pair::of(place) {
                 Pair::Muddle => surge += 1,
                 Pair::None => {}
                 Pair::New(new) => available += usize::from(self.is_available(new)),
                 Pair::Old(old) => match (self.is_available(old), place.fit) {
-                    (false, Fit::Wanted) => self.create(node),
-                    (false, _) => self.delete(old),
+                    (false, Fit::Wanted) => self.create(place.node),
+                    (false, _) => self.delete(old.pod),
                     (true, Fit::Wanted) => {
                         available += 1;
-                        candidates.push(*node);
+                        candidates.push(place.node);
                     }
                     (true, _) => {
                         available += 1;
@@ -120,7 +118,7 @@ impl Look<'_> {
                 Pair::Both(new, old) => {
                     available += 1;
                     if self.is_available(new) {
-                        self.delete(old);
+                        self.delete(old.pod);
                     } else {
                         surge += 1;
                     }
@@ -129,14 +127,14 @@ impl Look<'_> {
         }
         let room = max_surge.saturating_sub(surge);
         candidates.into_iter().take(room).for_each(|node| self.create(node));
-        let spare = available.saturating_sub(places.wanted());
-        out_of_place.into_iter().take(spare).for_each(|pod| self.delete(pod));
+        let spare = available.saturating_sub(places.wanted);
+        out_of_place.into_iter().take(spare).for_each(|daemon| self.delete(daemon.pod));
     }
 }
 
 /// The nodes that have a pod or should have one.
 fn nodes<'a, 'b>(places: &'b Places<'a>) -> impl Iterator<Item = &'b Place<'a>> {
-    places.0.values().filter(|place| is_of_interest(place))
+    places.all.iter().filter(|place| is_of_interest(place))
 }
 
 fn is_of_interest(place: &Place<'_>) -> bool {

@@ -7,26 +7,26 @@ use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 use super::Look;
 use super::places::{Fit, Places};
 use crate::plan::Write;
-use crate::{Object, Plan, View, pods};
+use crate::{Object, Plan, View};
 
 impl Look<'_> {
     /// The status as the pods are: of each node that should have one, the oldest counts.
     pub(super) fn count(&mut self, places: &Places<'_>) -> DaemonSetStatus {
         let (mut current, mut misplaced, mut ready, mut updated, mut available) = (0, 0, 0, 0, 0);
-        for place in places.0.values() {
-            let Some(pod) = place.pods.first() else { continue };
+        for place in &places.all {
+            let Some(daemon) = place.pods.first() else { continue };
             match place.fit {
                 Fit::Wanted => {
                     current += 1;
-                    ready += i32::from(pods::is_ready(pod));
-                    available += i32::from(self.is_available(pod));
-                    updated += i32::from(self.is_updated(pod));
+                    ready += i32::from(daemon.is_ready());
+                    available += i32::from(self.is_available(daemon));
+                    updated += i32::from(daemon.is_updated);
                 }
                 Fit::Tolerated | Fit::Unfit => misplaced += 1,
                 Fit::Gone => {}
             }
         }
-        let desired = i32::try_from(places.wanted()).unwrap_or(i32::MAX);
+        let desired = i32::try_from(places.wanted).unwrap_or(i32::MAX);
         let shown = |count: i32| Some(count).filter(|count| *count != 0);
         let before = self.set.status.as_ref();
         DaemonSetStatus {
