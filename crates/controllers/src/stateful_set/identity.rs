@@ -25,10 +25,18 @@ pub(super) fn ordinals(set: &StatefulSet) -> Range<i32> {
 
 /// The ordinal of a pod, if its name is one of the set's. `web-01` is none: `web-1` would be a second pod of ordinal 1.
 pub(super) fn ordinal_of(set: &StatefulSet, pod: &ObjectMeta) -> Option<i32> {
-    let digits = pod.name.as_deref()?.strip_prefix(set_name(set))?.strip_prefix('-')?;
-    let is_plain = digits.bytes().all(|digit| digit.is_ascii_digit())
-        && (digits == "0" || !digits.starts_with('0'));
-    digits.parse().ok().filter(|_| is_plain)
+    let [b'-', digits @ ..] =
+        pod.name.as_deref()?.as_bytes().strip_prefix(set_name(set).as_bytes())?
+    else {
+        return None;
+    };
+    match digits {
+        [] | [b'0', _, ..] => None,
+        _ => digits.iter().try_fold(0i32, |ordinal, digit| {
+            let digit = digit.is_ascii_digit().then(|| i32::from(digit - b'0'))?;
+            ordinal.checked_mul(10)?.checked_add(digit)
+        }),
+    }
 }
 
 /// The name of the pod of an ordinal.
@@ -41,9 +49,67 @@ pub(super) fn revision_of(pod: &Pod) -> &str {
     revisions::hash_of(pod.metadata.labels.as_ref())
 }
 
+/// What the labels of a pod say of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Marks<'a> {
+    /// As [`revision_of`].
+    pub(super) revision: &'a str,
+    name: Option<&'a str>,
+    index: Option<&'a str>,
+}
+
+impl<'a> Marks<'a> {
+    /// One walk through the labels.
+    pub(super) fn of(pod: &'a Pod) -> Self {
+        let mut marks = Self::default();
+        for (key, value) in pod.metadata.labels.iter().flatten() {
+            match key.as_str() {
+                revisions::HASH_LABEL => marks.revision = value,
+                POD_NAME => marks.name = Some(value),
+                POD_INDEX => marks.index = Some(value),
+                _ => {} // of the template
+            }
+        }
+        marks
+    }
+
+    /// True when they say its name and its ordinal, which ends the name.
+    pub(super) fn are_complete(&self, pod: &Pod) -> bool {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let ordinal = name.rsplit_once('-').map(|(_, ordinal)| ordinal);
+        self.name == Some(name) && ordinal.is_some() && self.index == ordinal
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_labels_of_a_pod_are_complete_when_they_say_its_name_and_its_ordinal() {
+        let name = ("statefulset.kubernetes.io/pod-name", "my-web-12");
+        let index = ("apps.kubernetes.io/pod-index", "12");
+        for (labels, expected) in [
+            (vec![name, index], true),
+            (vec![name, index, ("app", "web")], true),
+            (vec![name], false),
+            (vec![index], false),
+            (vec![name, (index.0, "2")], false),
+            (vec![name, (index.0, "web-12")], false),
+            (vec![name, (index.0, "")], false),
+            (vec![(name.0, "my-web-1"), index], false),
+            (vec![], false),
+        ] {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            let metadata = ObjectMeta {
+                name: Some("my-web-12".to_owned()),
+                labels: Some(labels.iter().map(owned).collect()),
+                ..ObjectMeta::default()
+            };
+            let pod = Pod { metadata, ..Pod::default() };
+            assert_eq!(Marks::of(&pod).are_complete(&pod), expected, "{labels:?}");
+        }
+    }
 
     #[test]
     fn only_the_plain_number_behind_the_sets_name_is_an_ordinal() {
@@ -58,6 +124,10 @@ mod tests {
             ("web-0-0", None),
             ("web", None),
             ("other-0", None),
+            ("web-", None),
+            ("web-1x", None),
+            ("web-2147483647", Some(i32::MAX)),
+            ("web-2147483648", None),
             ("web-99999999999", None),
         ] {
             assert_eq!(ordinal_of(&set, &named(pod)), expected, "{pod}");

@@ -18,6 +18,7 @@ mod claims;
 mod deeds;
 mod identity;
 mod make;
+mod member;
 mod rolling;
 mod status;
 mod walk;
@@ -112,10 +113,11 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         .and_then(|status| status.current_revision.as_deref())
         .and_then(|name| history.find(name))
         .unwrap_or(&update);
-    let mut walk = Walk::new(view, set, &pods, current, &update, now);
+    let members = member::members(set, &pods, (current, &update), now);
+    let mut walk = Walk::new(view, set, &members, (current, &update), now);
     walk.go();
     walk.into_plan(&mut plan);
-    let counted = status::count(set, &pods, current, &update, now);
+    let counted = status::count(set, &members, current, &update);
     status::update(view, &counted, set, &mut plan);
     if plan.batches.is_empty() {
         let live = |revision: &ControllerRevision| {

@@ -3,28 +3,24 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
-use k8s_openapi::api::core::v1::Pod;
-use rekindle_types::Tick;
 
-use super::identity;
+use super::member::{Member, Standing};
 use super::rolling::{self, Strategy};
-use super::walk::{availability, min_ready};
 use crate::plan::Write;
-use crate::pods::{self, Availability};
+use crate::pods::Availability;
 use crate::{Object, Plan, View, revisions};
 
 /// The status as the pods are. As upstream, one that is being deleted is ready as long as it is, but of no revision any more.
 pub(super) fn count(
     set: &StatefulSet,
-    pods: &[&Arc<Pod>],
+    members: &[Member<'_>],
     current: &ControllerRevision,
     update: &ControllerRevision,
-    now: Tick,
 ) -> StatefulSetStatus {
     let (mut ready, mut available, mut at_current, mut updated) = (0, 0, 0, 0);
     let (current, update) = (revisions::name(current), revisions::name(update));
-    for pod in pods {
-        match availability(pod, min_ready(set), now) {
+    for member in members {
+        match member.availability {
             Availability::Available => {
                 ready += 1;
                 available += 1;
@@ -32,12 +28,12 @@ pub(super) fn count(
             Availability::From(_) => ready += 1,
             Availability::NotReady => {}
         }
-        if !pods::is_terminating(pod) {
-            at_current += i32::from(identity::revision_of(pod) == current);
-            updated += i32::from(identity::revision_of(pod) == update);
+        if member.standing != Standing::Terminating {
+            at_current += i32::from(member.is_current);
+            updated += i32::from(member.is_new);
         }
     }
-    let replicas = i32::try_from(pods.len()).unwrap_or(i32::MAX);
+    let replicas = i32::try_from(members.len()).unwrap_or(i32::MAX);
     let wanted = set.spec.replicas.unwrap_or(1);
     let is_complete = [replicas, ready, updated].iter().all(|count| *count == wanted);
     let is_rolled_out = match rolling::strategy(set) {

@@ -1,6 +1,6 @@
 //! One look at the pods of a StatefulSet in the order of their ordinals.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
@@ -10,59 +10,16 @@ use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
 use super::claims::{self, Claims, Wanted};
+use super::member::{Member, Standing};
 use super::rolling::{self, Strategy};
 use super::{COMPONENT, deeds, identity, make};
 use crate::avoidance;
 use crate::events::{Note, Severity};
 use crate::plan::{Part, Step, Write};
-use crate::pods::{self, Availability};
-use crate::{NamespacedName, Object, Plan, View, owners, refused, revisions};
+use crate::{NamespacedName, Object, Plan, View, owners, pods, refused, revisions};
 
 /// Pods made, and pods deleted, at most in one go, as of ReplicaSets and Jobs.
 const BURST: usize = 500;
-
-/// How a pod that exists is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It is being deleted.
-    Terminating,
-    /// It has ended for good.
-    Ended,
-    /// It is not ready.
-    Unready,
-    /// It is ready, and available from then on.
-    Ready(Tick),
-    /// It is available.
-    Available,
-}
-
-/// How the pod is at `now`.
-pub(super) fn standing(pod: &Pod, min_ready: TickDuration, now: Tick) -> Standing {
-    if pods::is_terminating(pod) {
-        return Standing::Terminating;
-    }
-    if pods::is_finished(pod) {
-        return Standing::Ended;
-    }
-    match availability(pod, min_ready, now) {
-        Availability::NotReady => Standing::Unready,
-        Availability::From(at) => Standing::Ready(at),
-        Availability::Available => Standing::Available,
-    }
-}
-
-/// Whether it runs and is ready, and counts as available at `now`, be it that it is being deleted.
-pub(super) fn availability(pod: &Pod, min_ready: TickDuration, now: Tick) -> Availability {
-    match pods::phase(pod) {
-        "Running" => pods::availability(pod, min_ready, now),
-        _ => Availability::NotReady,
-    }
-}
-
-/// `spec.minReadySeconds`.
-pub(super) fn min_ready(set: &StatefulSet) -> TickDuration {
-    TickDuration::of_field(set.spec.min_ready_seconds.unwrap_or(0))
-}
 
 /// Whether the walk goes on behind a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,14 +28,25 @@ enum Pace {
     Stop,
 }
 
+/// Where there is something to look at.
+#[derive(Clone, Copy)]
+enum Station<'a> {
+    There(&'a Member<'a>),
+    /// An ordinal that lacks its pod.
+    Missing(i32),
+}
+
 /// The look.
 pub(super) struct Walk<'a> {
     view: &'a View,
     set: &'a Arc<StatefulSet>,
     current: &'a ControllerRevision,
     update: &'a ControllerRevision,
-    pods: BTreeMap<i32, &'a Arc<Pod>>,
+    /// By their ordinals.
+    members: &'a [Member<'a>],
     strategy: Strategy,
+    /// Whether each pod has claims of its own.
+    has_claims: bool,
     /// Whether a pod waits for the one before it.
     blocked: Pace,
     now: Tick,
@@ -98,21 +66,19 @@ impl<'a> Walk<'a> {
     pub(super) fn new(
         view: &'a View,
         set: &'a Arc<StatefulSet>,
-        pods: &[&'a Arc<Pod>],
-        current: &'a ControllerRevision,
-        update: &'a ControllerRevision,
+        members: &'a [Member<'a>],
+        (current, update): (&'a ControllerRevision, &'a ControllerRevision),
         now: Tick,
     ) -> Self {
-        let by_ordinal =
-            pods.iter().filter_map(|pod| Some((identity::ordinal_of(set, &pod.metadata)?, *pod)));
         let is_parallel = set.spec.pod_management_policy.as_deref() == Some("Parallel");
         Self {
             view,
             set,
             current,
             update,
-            pods: by_ordinal.collect(),
+            members,
             strategy: rolling::strategy(set),
+            has_claims: claims::templates(set).next().is_some(),
             blocked: if is_parallel { Pace::On } else { Pace::Stop },
             now,
             keepers: Vec::new(),
@@ -126,8 +92,15 @@ impl<'a> Walk<'a> {
 
     /// Up the ordinals, down what is beyond them, and then the update.
     pub(super) fn go(&mut self) {
-        for ordinal in self.stations() {
-            if self.at(ordinal) == Pace::Stop {
+        for station in self.stations() {
+            let pace = match station {
+                Station::There(member) => self.at(member),
+                Station::Missing(ordinal) => {
+                    self.make(ordinal);
+                    self.blocked
+                }
+            };
+            if pace == Pace::Stop {
                 return;
             }
         }
@@ -137,12 +110,26 @@ impl<'a> Walk<'a> {
         self.update();
     }
 
-    /// Where there is something to look at, in order: the ordinals that have a pod, and the first of those that lack one.
-    fn stations(&self) -> BTreeSet<i32> {
+    /// In the order of the ordinals: those that have a pod, and the first of those that lack one.
+    fn stations(&self) -> Vec<Station<'a>> {
         let wanted = identity::ordinals(self.set);
-        let there = self.pods.range(wanted.clone()).map(|(ordinal, _)| *ordinal);
-        let missing = wanted.filter(|ordinal| !self.pods.contains_key(ordinal)).take(BURST);
-        there.chain(missing).collect()
+        let mut stations = Vec::new();
+        let (mut next, mut room) = (wanted.start, BURST);
+        for member in self.members_of(&wanted) {
+            let gap = (next..member.ordinal).take(room);
+            room -= gap.len();
+            stations.extend(gap.map(Station::Missing));
+            stations.push(Station::There(member));
+            next = member.ordinal.saturating_add(1);
+        }
+        stations.extend((next..wanted.end).take(room).map(Station::Missing));
+        stations
+    }
+
+    /// The pods of some ordinals.
+    fn members_of(&self, ordinals: &Range<i32>) -> &'a [Member<'a>] {
+        let from = |ordinal: i32| self.members.partition_point(|member| member.ordinal < ordinal);
+        &self.members[from(ordinals.start)..from(ordinals.end)]
     }
 
     /// What was found out: whose a claim is before the end of a pod, claims before their pods. What a quota or a webhook can
@@ -158,19 +145,15 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn at(&mut self, ordinal: i32) -> Pace {
-        let Some(pod) = self.pods.get(&ordinal).copied() else {
-            self.make(ordinal);
-            return self.blocked;
-        };
-        let standing = standing(pod, min_ready(self.set), self.now);
+    fn at(&mut self, member: &Member<'_>) -> Pace {
+        let Member { ordinal, pod, standing, .. } = *member;
         match standing {
             Standing::Terminating => return self.blocked,
             Standing::Ended => {
                 self.recreate(pod);
                 return self.blocked;
             }
-            Standing::Unready if self.is_abandoned(pod) => {
+            Standing::Unready if self.is_abandoned(member) => {
                 self.mends.push(deeds::deletion(self.set, pod));
                 return self.blocked;
             }
@@ -185,8 +168,12 @@ impl<'a> Walk<'a> {
         {
             self.claims.extend(missing);
         }
-        self.keepers.extend(claims::retained(self.view, self.set, pod, Wanted::Yes));
-        self.mends.extend(labelled(pod));
+        if self.has_claims {
+            self.keepers.extend(claims::retained(self.view, self.set, pod, Wanted::Yes));
+        }
+        if !member.is_labelled {
+            self.mends.push(labelled(pod, ordinal));
+        }
         match standing {
             Standing::Available => Pace::On,
             Standing::Unready | Standing::Ready(_) | Standing::Terminating | Standing::Ended => {
@@ -196,12 +183,11 @@ impl<'a> Walk<'a> {
     }
 
     /// True when nothing is won by waiting for the pod: its revision is neither the one that was nor the one that is to be.
-    fn is_abandoned(&self, pod: &Pod) -> bool {
-        let revision = identity::revision_of(pod);
+    fn is_abandoned(&self, member: &Member<'_>) -> bool {
         !matches!(self.strategy, Strategy::OnDelete)
-            && !revision.is_empty()
-            && revision != revisions::name(self.current)
-            && revision != revisions::name(self.update)
+            && !identity::revision_of(member.pod).is_empty()
+            && !member.is_current
+            && !member.is_new
     }
 
     /// A pod that is not there, after its claims.
@@ -269,12 +255,9 @@ impl<'a> Walk<'a> {
     /// Deletes what is beyond the wanted ordinals, the highest first.
     fn scale_down(&mut self) -> Pace {
         let wanted = identity::ordinals(self.set);
-        let condemned: Vec<&Arc<Pod>> = {
-            let beyond = self.pods.iter().rev().filter(|(ordinal, _)| !wanted.contains(ordinal));
-            beyond.map(|(_, pod)| *pod).collect()
-        };
-        for pod in condemned {
-            if pods::is_terminating(pod) {
+        let members = self.members.iter().rev();
+        for &Member { pod, standing, .. } in members.filter(|m| !wanted.contains(&m.ordinal)) {
+            if standing == Standing::Terminating {
                 match self.blocked {
                     Pace::Stop => return Pace::Stop,
                     Pace::On => continue,
@@ -303,37 +286,25 @@ impl<'a> Walk<'a> {
         }
         let wanted = identity::ordinals(self.set);
         let Some(first) = wanted.clone().nth(partition) else { return };
-        let min_ready = min_ready(self.set);
-        let is_available = |pod: &Pod| standing(pod, min_ready, self.now) == Standing::Available;
-        let members = self.pods.range(wanted.clone());
-        let unavailable = wanted.len() - members.filter(|(_, pod)| is_available(pod)).count();
-        let new = revisions::name(self.update);
-        let outdated = self
-            .pods
-            .range(first..wanted.end)
-            .rev()
-            .map(|(_, pod)| *pod)
-            .filter(|pod| identity::revision_of(pod) != new && !pods::is_terminating(pod));
-        let (available, broken): (Vec<_>, Vec<_>) = outdated.partition(|pod| is_available(pod));
+        let is_available = |member: &&Member<'_>| member.standing == Standing::Available;
+        let available = self.members_of(&wanted).iter().filter(is_available).count();
+        let unavailable = wanted.len() - available;
+        let later = self.members_of(&(first..wanted.end)).iter().rev();
+        let outdated = later.filter(|m| !m.is_new && m.standing != Standing::Terminating);
+        let (available, broken): (Vec<&Member<'_>>, Vec<_>) = outdated.partition(is_available);
         let spare = max_unavailable.saturating_sub(unavailable);
         let doomed = broken.into_iter().chain(available.into_iter().take(spare));
-        self.mends.extend(doomed.map(|pod| deeds::deletion(self.set, pod)));
+        self.mends.extend(doomed.map(|member| deeds::deletion(self.set, member.pod)));
     }
 }
 
 /// The labels that a pod lacks which was adopted.
-fn labelled(pod: &Arc<Pod>) -> Option<Step> {
+fn labelled(pod: &Arc<Pod>, ordinal: i32) -> Step {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let (_, index) = name.rsplit_once('-')?;
-    let labels = pod.metadata.labels.as_ref();
-    let has = |key: &str, value: &str| labels.and_then(|l| l.get(key)).is_some_and(|v| v == value);
-    if has(identity::POD_NAME, name) && has(identity::POD_INDEX, index) {
-        return None;
-    }
     let patch = json!({"metadata": {
         "uid": pod.metadata.uid,
-        "labels": {identity::POD_NAME: name, identity::POD_INDEX: index},
+        "labels": {identity::POD_NAME: name, identity::POD_INDEX: ordinal.to_string()},
     }});
     let id = Object::Pod(pod.clone()).id();
-    Some(Step::from(Write::Patch { id, part: Part::Whole, patch }))
+    Step::from(Write::Patch { id, part: Part::Whole, patch })
 }

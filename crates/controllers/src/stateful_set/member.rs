@@ -1,0 +1,93 @@
+//! The pods of a StatefulSet as one look finds them. What is asked of them more than once is asked of each pod only once: a thousand of
+//! them are more than a processor keeps at hand.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::{Tick, TickDuration};
+
+use super::identity::{self, Marks};
+use crate::pods::{self, Availability};
+use crate::revisions;
+
+/// How a pod that exists is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is being deleted.
+    Terminating,
+    /// It has ended for good.
+    Ended,
+    /// It is not ready.
+    Unready,
+    /// It is ready, and available from then on.
+    Ready(Tick),
+    /// It is available.
+    Available,
+}
+
+/// A pod of the set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member<'a> {
+    pub(super) ordinal: i32,
+    pub(super) pod: &'a Arc<Pod>,
+    pub(super) standing: Standing,
+    /// Whether it runs and is ready, and counts as available, be it that it is being deleted.
+    pub(super) availability: Availability,
+    /// It was made from the current revision.
+    pub(super) is_current: bool,
+    /// It was made from the new revision.
+    pub(super) is_new: bool,
+    /// Its labels say its name and its ordinal.
+    pub(super) is_labelled: bool,
+}
+
+/// The pods of the set at `now`, in the order of their ordinals.
+pub(super) fn members<'a>(
+    set: &StatefulSet,
+    pods: &[&'a Arc<Pod>],
+    (current, new): (&ControllerRevision, &ControllerRevision),
+    now: Tick,
+) -> Vec<Member<'a>> {
+    let min_ready = TickDuration::of_field(set.spec.min_ready_seconds.unwrap_or(0));
+    let (current, new) = (revisions::name(current), revisions::name(new));
+    let mut ordered: Vec<(i32, &Arc<Pod>)> = Vec::with_capacity(pods.len());
+    let ordinals = pods.iter().map(|pod| (identity::ordinal_of(set, &pod.metadata), *pod));
+    ordered.extend(ordinals.filter_map(|(ordinal, pod)| Some((ordinal?, pod))));
+    ordered.sort_unstable_by_key(|(ordinal, _)| *ordinal);
+    let members = ordered.into_iter().map(|(ordinal, pod)| {
+        let availability = availability(pod, min_ready, now);
+        let marks = Marks::of(pod);
+        Member {
+            ordinal,
+            pod,
+            standing: standing(pod, availability),
+            availability,
+            is_current: marks.revision == current,
+            is_new: marks.revision == new,
+            is_labelled: marks.are_complete(pod),
+        }
+    });
+    members.collect()
+}
+
+fn standing(pod: &Pod, availability: Availability) -> Standing {
+    if pods::is_terminating(pod) {
+        return Standing::Terminating;
+    }
+    if pods::is_finished(pod) {
+        return Standing::Ended;
+    }
+    match availability {
+        Availability::NotReady => Standing::Unready,
+        Availability::From(at) => Standing::Ready(at),
+        Availability::Available => Standing::Available,
+    }
+}
+
+fn availability(pod: &Pod, min_ready: TickDuration, now: Tick) -> Availability {
+    match pods::phase(pod) {
+        "Running" => pods::availability(pod, min_ready, now),
+        _ => Availability::NotReady,
+    }
+}
