@@ -100,8 +100,11 @@ fn choose<'a>(
     tally: &Tally<'a>,
     wanted: usize,
 ) -> (Vec<&'a Arc<Pod>>, Vec<&'a Arc<Pod>>) {
+    if tally.active.len() <= wanted && all_have_places(mode, tally) {
+        return (tally.active.clone(), Vec::new()); // as nearly always: nobody has to be ranked
+    }
     let mut ranked = tally.active.clone();
-    ranked.sort_by_cached_key(|pod| worth(pod));
+    ranked.sort_by_cached_key(|&pod| worth(pod));
     let mut taken: BTreeSet<u32> = BTreeSet::new();
     let (mut kept, mut doomed) = (Vec::new(), Vec::new());
     for pod in ranked {
@@ -120,8 +123,19 @@ fn choose<'a>(
     (kept, doomed)
 }
 
+/// True when each active pod has an index of its own that is still to be done.
+fn all_have_places(mode: Mode, tally: &Tally<'_>) -> bool {
+    let Mode::Indexed(end) = mode else { return true };
+    let is_open = |index: &u32| *index < end && !tally.completed.contains(*index);
+    let places = tally.active.iter().filter_map(|pod| tracking::index(pod).filter(is_open));
+    let mut places: Vec<u32> = places.collect();
+    places.sort_unstable();
+    places.dedup();
+    places.len() == tally.active.len()
+}
+
 /// The smaller, the longer it is kept: tracked, ready, running, bound, low of index, old.
-fn worth(pod: &Pod) -> (bool, bool, bool, bool, Option<u32>, Option<Tick>, String) {
+fn worth(pod: &Pod) -> (bool, bool, bool, bool, Option<u32>, Option<Tick>, &str) {
     (
         !tracking::is_tracked(&pod.metadata),
         !pods::is_ready(pod),
@@ -129,7 +143,7 @@ fn worth(pod: &Pod) -> (bool, bool, bool, bool, Option<u32>, Option<Tick>, Strin
         pods::node(pod).is_none(),
         tracking::index(pod),
         pod.metadata.creation_timestamp.as_ref().map(Tick::from),
-        pod.metadata.uid.clone().unwrap_or_default(),
+        pod.metadata.uid.as_deref().unwrap_or_default(),
     )
 }
 

@@ -87,13 +87,18 @@ pub(super) fn tally<'a>(
     course: Course,
 ) -> Tally<'a> {
     let mode = super::mode(spec);
-    let tracked: BTreeSet<&str> =
-        own.iter().filter(|pod| tracking::is_tracked(&pod.metadata)).map(|pod| uid(pod)).collect();
     let listed = status.uncounted_terminated_pods.as_ref();
     let succeeded = listed.and_then(|lists| lists.succeeded.as_deref()).unwrap_or_default();
     let failed = listed.and_then(|lists| lists.failed.as_deref()).unwrap_or_default();
-    let (left_succeeded, done_succeeded) = split(succeeded, &tracked);
-    let (left_failed, done_failed) = split(failed, &tracked);
+    let known: BTreeSet<&str> = succeeded.iter().chain(failed).map(String::as_str).collect();
+    let waiting: BTreeSet<&str> = own
+        .iter()
+        .map(|pod| (uid(pod), pod))
+        .filter(|(uid, pod)| known.contains(uid) && tracking::is_tracked(&pod.metadata))
+        .map(|(uid, _)| uid)
+        .collect();
+    let (left_succeeded, done_succeeded) = split(succeeded, &waiting);
+    let (left_failed, done_failed) = split(failed, &waiting);
     let completed = match mode {
         Mode::NonIndexed => Indexes::default(),
         Mode::Indexed(end) => {
@@ -117,7 +122,6 @@ pub(super) fn tally<'a>(
             Course::Succeeds | Course::Fails => PerIndex { failed: before, ..PerIndex::default() },
         });
     }
-    let known: BTreeSet<&str> = succeeded.iter().chain(failed).map(String::as_str).collect();
     tally.take_in(spec, own, &known, course);
     match mode {
         Mode::NonIndexed => {}
@@ -132,7 +136,7 @@ impl<'a> Tally<'a> {
         let Mode::Indexed(end) = mode else { return };
         let succeeded = own
             .iter()
-            .filter(|pod| tracking::is_tracked(&pod.metadata) && pods::phase(pod) == "Succeeded");
+            .filter(|pod| pods::phase(pod) == "Succeeded" && tracking::is_tracked(&pod.metadata));
         let places = succeeded.filter_map(|pod| tracking::index(pod));
         self.completed.extend(places.filter(|index| *index < end).take(NEW_MAX));
     }
@@ -198,9 +202,9 @@ impl<'a> Tally<'a> {
 }
 
 /// The UIDs whose pods wait still, and the number of the others.
-fn split(uids: &[String], tracked: &BTreeSet<&str>) -> (Vec<String>, i32) {
+fn split(uids: &[String], waiting: &BTreeSet<&str>) -> (Vec<String>, i32) {
     let left: Vec<String> =
-        uids.iter().filter(|uid| tracked.contains(uid.as_str())).cloned().collect();
+        uids.iter().filter(|uid| waiting.contains(uid.as_str())).cloned().collect();
     let done = number(uids.len() - left.len());
     (left, done)
 }
