@@ -1,5 +1,6 @@
 //! What one change of a pod costs: the view takes it in, says what it touches, and all that is decided about it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,16 +25,17 @@ struct Crowd {
     expected: Vec<Key>,
 }
 
-/// Measures them, and what the view of pods weighs.
+/// Measures them.
 pub(crate) fn measure() {
-    weigh();
     for (what, crowd) in [
         ("one change of a ReplicaSet", replicas as fn(&'static str) -> Crowd),
         ("one change of a DaemonSet", daemons),
         ("one change of a StatefulSet", members),
+        ("one change of a Job", workers),
+        ("one change of a Deployment", rolled_out),
         ("one change beneath a Service", served),
         ("one change beneath a budget", guarded),
-        ("one change beneath a Service and a budget", served_and_guarded),
+        ("one change beneath both", served_and_guarded),
     ] {
         if is_wanted(what) {
             crowd(what).measure();
@@ -41,8 +43,8 @@ pub(crate) fn measure() {
     }
 }
 
-/// What the view weighs; first, as memory that was given back would be used again.
-fn weigh() {
+/// What the view of pods weighs; before all else, as memory that was given back would be used again.
+pub(crate) fn weigh() {
     if is_wanted("view of pods") {
         let before = resident_kib();
         let crowd = replicas("view of pods");
@@ -75,7 +77,8 @@ fn daemons(what: &'static str) -> Crowd {
                 name: format!("agent-{number:04}"),
                 labels: json!({"app": "agent", "controller-revision-hash": hash}),
             };
-            put(&mut view, &member, number)
+            // the names of a set's pods do not follow those of their nodes
+            put(&mut view, &member, number * 7 % NODES)
         })
         .collect();
     settle(&mut view, &key);
@@ -95,6 +98,53 @@ fn members(what: &'static str) -> Crowd {
             let labels = json!({"app": "db", "controller-revision-hash": revision,
                 "statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": number.to_string()});
             let member = Member { kind: "StatefulSet", owner: "db".to_owned(), name, labels };
+            put(&mut view, &member, number)
+        })
+        .collect();
+    settle(&mut view, &key);
+    Crowd { what, view, pods, expected: vec![key] }
+}
+
+/// An indexed Job of as many pods as there are nodes.
+fn workers(what: &'static str) -> Crowd {
+    let key = Key::Job(NamespacedName::new("shop", "crunch"));
+    let mut view = nodes();
+    view.apply(objects::job(NODES).into());
+    let pods = (0..NODES)
+        .map(|index| {
+            let member = Member {
+                kind: "Job",
+                owner: "crunch".to_owned(),
+                name: format!("crunch-{index}"),
+                labels: json!({"app": "crunch"}),
+            };
+            let mut pod = objects::typed(&member, Some(index));
+            objects::track(&mut pod, index);
+            let name = NamespacedName::of(&pod.metadata);
+            view.apply(pod.into());
+            name
+        })
+        .collect();
+    settle(&mut view, &key);
+    Crowd { what, view, pods, expected: vec![key] }
+}
+
+/// A Deployment of as many pods as there are nodes, all of one ReplicaSet. What the ReplicaSet writes is not carried out, so that the
+/// Deployment itself never looks.
+fn rolled_out(what: &'static str) -> Crowd {
+    let key = Key::ReplicaSet(NamespacedName::new("shop", "web"));
+    let mut view = nodes();
+    let (deployment, set) = objects::deployment(NODES);
+    view.apply(deployment.into());
+    view.apply(set.into());
+    let pods = (0..NODES)
+        .map(|number| {
+            let member = Member {
+                kind: "ReplicaSet",
+                owner: "web".to_owned(),
+                name: format!("web-{number}"),
+                labels: json!({"app": "web", "pod-template-hash": "5d4f8c7b9"}),
+            };
             put(&mut view, &member, number)
         })
         .collect();
@@ -142,6 +192,24 @@ fn covered(
     let last = format!("web-{}-", PODS / REPLICAS - 1);
     let pods = pods.into_iter().filter(|pod| pod.name.starts_with(&last)).collect();
     Crowd { what, view, pods, expected }
+}
+
+/// All that a change brings about. A function of its own, so that a profiler can count what happens beneath it alone.
+#[inline(never)]
+fn decide(view: &mut View, object: Object) -> BTreeSet<Key> {
+    let change = view.apply(object).unwrap();
+    let keys = affected(view, &change);
+    for key in &keys {
+        std::hint::black_box(reconcile(view, key, NOW));
+    }
+    keys
+}
+
+/// How many changes are measured: fewer with `--changes=N`, for a profiler that takes its time.
+fn changes() -> usize {
+    let mut asked =
+        std::env::args().filter_map(|argument| argument.strip_prefix("--changes=")?.parse().ok());
+    asked.next().unwrap_or(CHANGES)
 }
 
 fn nodes() -> View {
@@ -211,7 +279,9 @@ fn stored(object: &Object, version: usize) -> Object {
     marked!(
         ControllerRevision,
         DaemonSet,
+        ReplicaSet,
         StatefulSet,
+        Job,
         EndpointSlice,
         Endpoints,
         PodDisruptionBudget
@@ -220,10 +290,11 @@ fn stored(object: &Object, version: usize) -> Object {
 
 impl Crowd {
     fn measure(mut self) {
-        let total: Duration = (0..CHANGES).map(|round| self.change(round)).sum();
-        let each = total.as_micros() / u128::try_from(CHANGES).unwrap();
+        let changes = changes();
+        let total: Duration = (0..changes).map(|round| self.change(round)).sum();
+        let each = total.as_micros() / u128::try_from(changes).unwrap();
         let count = self.view.of_kind(rekindle_controllers::Kind::Pod).count();
-        println!("{} among {count} pods: {each} µs (mean of {CHANGES})", self.what);
+        println!("{} among {count} pods: {each} µs (mean of {changes})", self.what);
     }
 
     /// A pod is not ready any more, or ready again.
@@ -235,11 +306,7 @@ impl Crowd {
         ready.status = if ready.status == "True" { "False" } else { "True" }.to_owned();
         let object = Object::from(changed);
         let begun = on_processor();
-        let change = self.view.apply(object).unwrap();
-        let keys = affected(&self.view, &change);
-        for key in &keys {
-            std::hint::black_box(reconcile(&self.view, key, NOW));
-        }
+        let keys = decide(&mut self.view, object);
         let time = on_processor() - begun;
         assert!(!keys.is_empty(), "somebody looks");
         self.expected.iter().for_each(|key| assert!(keys.contains(key), "{key}"));

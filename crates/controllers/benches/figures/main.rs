@@ -31,6 +31,7 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
+    changes::weigh();
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 5, "topologyKey": "zone",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web-0"}}}]});
     let shy = json!({"affinity": {"podAntiAffinity": {

@@ -1,6 +1,7 @@
 //! What is measured with: nodes, workloads and pods as they usually are.
 
-use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde::de::DeserializeOwned;
@@ -51,6 +52,45 @@ pub(crate) fn stateful_set(replicas: usize) -> StatefulSet {
         "spec": {"replicas": replicas, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}},
             "podManagementPolicy": "Parallel", "template": template("db")},
     }))
+}
+
+/// An indexed Job of so many pods, all at once.
+pub(crate) fn job(pods: usize) -> Job {
+    let mut template = template("crunch");
+    template["spec"]["restartPolicy"] = json!("Never");
+    read(json!({
+        "metadata": {"name": "crunch", "namespace": "shop", "uid": "crunch", "resourceVersion": "1", "generation": 1},
+        "spec": {"parallelism": pods, "completions": pods, "completionMode": "Indexed",
+            "selector": {"matchLabels": {"app": "crunch"}}, "template": template},
+    }))
+}
+
+/// Makes a pod one that a Job counts.
+pub(crate) fn track(pod: &mut Pod, index: usize) {
+    let index = index.to_string();
+    let meta = &mut pod.metadata;
+    meta.finalizers = Some(vec!["batch.kubernetes.io/job-tracking".to_owned()]);
+    meta.annotations =
+        Some([("batch.kubernetes.io/job-completion-index".to_owned(), index)].into());
+}
+
+/// A Deployment of so many pods with its ReplicaSet.
+pub(crate) fn deployment(pods: usize) -> (Deployment, ReplicaSet) {
+    let mut labelled = template("web");
+    labelled["metadata"]["labels"]["pod-template-hash"] = json!("5d4f8c7b9");
+    let deployment = read(json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "deployment-web", "resourceVersion": "1", "generation": 1},
+        "spec": {"replicas": pods, "selector": {"matchLabels": {"app": "web"}}, "template": template("web")},
+    }));
+    let set = read(json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "web", "resourceVersion": "1", "generation": 1,
+            "labels": {"app": "web", "pod-template-hash": "5d4f8c7b9"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
+                "uid": "deployment-web", "controller": true, "blockOwnerDeletion": true}]},
+        "spec": {"replicas": pods, "template": labelled,
+            "selector": {"matchLabels": {"app": "web", "pod-template-hash": "5d4f8c7b9"}}},
+    }));
+    (deployment, set)
 }
 
 /// A Service of an app's pods.
