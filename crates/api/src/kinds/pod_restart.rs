@@ -32,7 +32,11 @@ impl ApiKind for PodRestart {
         column("Pod", "string", "The pod that is to be restarted."),
         column("Rung", "string", "What of it is restarted."),
         column("Phase", "string", "Where the restart is."),
-        wide("Container", "string", "The one container that is to be restarted, where not all are."),
+        wide(
+            "Container",
+            "string",
+            "The one container that is to be restarted, where not all are.",
+        ),
         wide("Message", "string", "What happened."),
         AGE,
     ];
