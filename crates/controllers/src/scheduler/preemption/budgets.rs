@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::{Kind, NamespacedName, Object, View, disruption};
+use crate::{Kind, NamespacedName, Object, View};
 
 /// Pods whose end breaks a budget, and those whose end does not, each in the order in which they came.
 pub(super) struct Split<'a> {
@@ -20,13 +20,14 @@ pub(super) fn split<'a>(view: &View, pods: Vec<&'a Arc<Pod>>) -> Split<'a> {
     for pod in pods {
         let name = NamespacedName::of(&pod.metadata);
         let mut is_broken = false;
-        for object in view.in_namespace(Kind::PodDisruptionBudget, &name.namespace) {
+        let labels = pod.metadata.labels.as_ref();
+        for object in view.covering(Kind::PodDisruptionBudget, &name.namespace, labels) {
             let Object::PodDisruptionBudget(budget) = object else { continue };
             let status = budget.status.as_ref();
             let is_granted = status
                 .and_then(|status| status.disrupted_pods.as_ref())
                 .is_some_and(|granted| granted.contains_key(&name.name));
-            if is_granted || !disruption::selects(budget, pod.metadata.labels.as_ref()) {
+            if is_granted {
                 continue;
             }
             let allowed = status.and_then(|status| status.disruptions_allowed).unwrap_or_default();

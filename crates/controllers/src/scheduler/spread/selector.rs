@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::labels::{self, Labels};
 
-use crate::{Kind, NamespacedName, Object, ObjectId, View, endpoints, owners};
+use crate::{Kind, NamespacedName, Object, ObjectId, View, owners};
 
 /// Labels that a pod must have, and a selector that must match.
 #[derive(Default)]
@@ -27,10 +27,8 @@ impl<'a> Selector<'a> {
     pub(super) fn by_default(view: &'a View, pod: &'a Pod) -> Option<Self> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let mut selector = Self::default();
-        for object in view.in_namespace(Kind::Service, namespace) {
-            if let Object::Service(service) = object
-                && endpoints::selects(service, pod.metadata.labels.as_ref())
-            {
+        for object in view.covering(Kind::Service, namespace, pod.metadata.labels.as_ref()) {
+            if let Object::Service(service) = object {
                 let labels = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
                 selector.require(labels.into_iter().flatten());
             }
