@@ -38,7 +38,8 @@ pub(crate) enum Calm {
 /// The pauses of a pod's containers.
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
-    of: BTreeMap<ContainerName, Pause>,
+    /// By themselves in memory: most pods have one, and a map keeps room for eleven.
+    of: BTreeMap<ContainerName, Box<Pause>>,
     /// A restart of this pod was asked for at some time, or the clock was set: how long a pause may be nobody can say any more.
     was_disturbed: bool,
 }
