@@ -9,6 +9,12 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Letters in a pod's suffix.
 const SUFFIX_LEN: usize = 5;
 
+/// The part of a generated name before its suffix: cut so that the whole has at most 63 letters, as upstream.
+pub(crate) fn base(owner: &str) -> &str {
+    let end = owner.len().min(63 - 6);
+    owner[..end].trim_end_matches(['-', '.'])
+}
+
 /// The `number`th suffix of an owner: five letters.
 pub fn suffix(owner_uid: &str, number: u32) -> String {
     let mut hash = Fnv64::new();

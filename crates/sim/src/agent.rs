@@ -30,7 +30,6 @@ use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
 use ends::LastEnds;
 use hooks::{Hooks, containers};
-pub(crate) use pauses::Calm;
 use pauses::Pauses;
 use probed::Probed;
 use shown::Shown;

@@ -10,13 +10,21 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::Value;
 
-use crate::agent::Calm;
 use crate::entropy::Seeded;
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
 
 /// The latest a late answer is.
 const LATE_MAX_MILLIS: u64 = 20_000;
+
+/// Whether anything but its backoff may hold a container up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calm {
+    /// Calls succeed at once, and the clocks go evenly.
+    Yes,
+    /// Calls go wrong, or did.
+    No,
+}
 
 /// Of a thousand calls, how many go wrong, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

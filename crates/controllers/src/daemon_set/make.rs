@@ -14,7 +14,6 @@ use rekindle_types::taints;
 use super::COMPONENT;
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
-use crate::replica_set::name_base;
 use crate::{Kind, NamespacedName, Object, View, names, owners};
 
 /// The label that holds how often the template had been changed.
@@ -108,7 +107,7 @@ pub(super) fn hash_of(pod: &Pod) -> &str {
 fn free_name(view: &View, set: &DaemonSet, node: &str) -> String {
     let uid = set.metadata.uid.as_deref().unwrap_or_default();
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
-    let base = name_base(set.metadata.name.as_deref().unwrap_or_default());
+    let base = names::base(set.metadata.name.as_deref().unwrap_or_default());
     let series = format!("{uid}/{node}");
     (0u32..)
         .map(|number| format!("{base}-{}", names::suffix(&series, number)))

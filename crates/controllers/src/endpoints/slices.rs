@@ -13,7 +13,6 @@ use super::shown::{self, Shown};
 use super::wanted::{self, Family, Member, Port};
 use super::{hostname, is_ours, mirrored, zone};
 use crate::plan::{Propagation, Step, Write};
-use crate::replica_set::name_base;
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods};
 
 /// Endpoints of one slice, at most (upstream's default).
@@ -218,7 +217,7 @@ impl<'a> Work<'a> {
         let series = format!("{}/{}", meta.uid.as_deref().unwrap_or_default(), family.name());
         let (number, name) = (self.taken..)
             .map(|number| {
-                (number, format!("{}-{}", name_base(service), names::suffix(&series, number)))
+                (number, format!("{}-{}", names::base(service), names::suffix(&series, number)))
             })
             .find(|(_, name)| {
                 let name = NamespacedName::new(namespace, name.as_str());

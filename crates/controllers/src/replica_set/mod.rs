@@ -166,7 +166,7 @@ fn create(view: &View, set: &Replicas, missing: usize, now: Tick, plan: &mut Pla
 fn free_names<'a>(view: &'a View, rs: &'a ReplicaSet) -> impl Iterator<Item = String> + 'a {
     let uid = rs.metadata.uid.as_deref().unwrap_or_default();
     let namespace = rs.metadata.namespace.as_deref().unwrap_or_default();
-    let base = name_base(rs.metadata.name.as_deref().unwrap_or_default());
+    let base = names::base(rs.metadata.name.as_deref().unwrap_or_default());
     let mut given = BTreeSet::new();
     (0u32..).map(move |number| format!("{base}-{}", names::suffix(uid, number))).filter(
         move |name| {
@@ -175,12 +175,6 @@ fn free_names<'a>(view: &'a View, rs: &'a ReplicaSet) -> impl Iterator<Item = St
                 && given.insert(name.clone())
         },
     )
-}
-
-/// The part of a generated name before its suffix: cut so that the whole has at most 63 letters, as upstream.
-pub(crate) fn name_base(owner: &str) -> &str {
-    let end = owner.len().min(63 - 6);
-    owner[..end].trim_end_matches(['-', '.'])
 }
 
 fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {

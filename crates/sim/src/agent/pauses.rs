@@ -16,6 +16,7 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ContainerName, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use super::hooks::containers;
+use crate::faults::Calm;
 
 /// The pause before the second restart.
 const FIRST: TickDuration = TickDuration::from_secs(10);
@@ -25,15 +26,6 @@ const RESET_AFTER: TickDuration = TickDuration::from_secs(600);
 const EARLY_MAX: TickDuration = TickDuration::from_secs(1);
 /// So much later a container is started where nothing holds it up.
 const LATE_MAX: TickDuration = TickDuration::from_secs(5);
-
-/// Whether anything but its backoff may hold a container up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Calm {
-    /// Calls succeed at once, and the clocks go evenly.
-    Yes,
-    /// Calls go wrong, or did.
-    No,
-}
 
 /// The pauses of a pod's containers.
 #[derive(Debug, Default)]
