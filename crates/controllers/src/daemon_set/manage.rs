@@ -8,6 +8,7 @@ use super::places::{Daemon, Fit, Place, Places};
 use super::rolling::{self, Strategy};
 use super::{COMPONENT, Look, make};
 use crate::events::{Note, Severity};
+use crate::view::Standing;
 use crate::{Object, pods};
 
 impl Look<'_> {
@@ -15,7 +16,7 @@ impl Look<'_> {
     pub(super) fn manage(&mut self, places: &Places<'_>) {
         let strategy = rolling::strategy(self.set, places.wanted);
         for place in &places.all {
-            let staying = place.pods.iter().filter(|daemon| !daemon.is_terminating);
+            let staying = place.pods.iter().filter(|daemon| daemon.stays());
             match place.fit {
                 Fit::Wanted if place.pods.is_empty() => self.create(place.node),
                 Fit::Wanted | Fit::Tolerated => self.prune(place, strategy),
@@ -34,14 +35,13 @@ impl Look<'_> {
 
     fn prune(&mut self, place: &Place<'_>, strategy: Strategy) {
         if let [only] = place.pods
-            && !only.is_terminating
-            && !only.is_finished
+            && only.standing == Standing::Active
         {
             return; // as on nearly all of many nodes
         }
         let node = place.node;
         let mut running = Vec::new();
-        for daemon in place.pods.iter().filter(|daemon| !daemon.is_terminating) {
+        for daemon in place.pods.iter().filter(|daemon| daemon.stays()) {
             match pods::phase(daemon.pod) {
                 "Failed" => self.replace_failed(node, daemon.pod),
                 "Succeeded" => {
@@ -53,7 +53,7 @@ impl Look<'_> {
         }
         match strategy {
             Strategy::Surge(_) if running.is_empty() => {
-                let ended = place.pods.iter().any(|daemon| daemon.is_finished);
+                let ended = place.pods.iter().any(|daemon| daemon.standing == Standing::Finished);
                 // Beside one that is going: with a surge a node need not be without a pod.
                 if place.fit == Fit::Wanted && !ended {
                     self.create(node);

@@ -9,6 +9,7 @@ use rekindle_types::{Tick, TickDuration, taints};
 
 use super::make;
 use crate::pods::{self, Availability};
+use crate::view::Standing;
 use crate::{Kind, Object, View, scheduler};
 
 /// What a node is to the pods of a DaemonSet.
@@ -34,15 +35,15 @@ pub(super) struct Daemon<'a> {
     pub(super) availability: Availability,
     /// It is of the template as it is now.
     pub(super) is_updated: bool,
-    pub(super) is_terminating: bool,
-    pub(super) is_finished: bool,
+    /// One that has ended and is being deleted is none of them.
+    pub(super) standing: Standing,
 }
 
 impl<'a> Daemon<'a> {
     /// None for a pod that is of no node, or that has ended and is being deleted.
     fn of(pod: &'a Arc<Pod>, hash: &str, min_ready: TickDuration, now: Tick) -> Option<Self> {
-        let (is_terminating, is_finished) = (pods::is_terminating(pod), pods::is_finished(pod));
-        if is_terminating && is_finished {
+        let standing = Standing::of(pod);
+        if standing == Standing::Finished && pods::is_terminating(pod) {
             return None;
         }
         Some(Self {
@@ -50,9 +51,13 @@ impl<'a> Daemon<'a> {
             node: target(pod)?,
             availability: pods::availability(pod, min_ready, now),
             is_updated: make::hash_of(pod) == hash,
-            is_terminating,
-            is_finished,
+            standing,
         })
+    }
+
+    /// It is not being deleted.
+    pub(super) fn stays(&self) -> bool {
+        self.standing != Standing::Terminating
     }
 
     /// It is ready, if not for long.

@@ -49,7 +49,7 @@ enum Pair<'a> {
 impl<'a> Pair<'a> {
     fn of(place: &Place<'a>) -> Self {
         let mut pair = Pair::None;
-        for daemon in place.pods.iter().filter(|daemon| !daemon.is_terminating) {
+        for daemon in place.pods.iter().filter(|daemon| daemon.stays()) {
             pair = match (pair, daemon.is_updated) {
                 (Pair::None, true) => Pair::New(daemon),
                 (Pair::None, false) => Pair::Old(daemon),

@@ -35,6 +35,16 @@ pub(crate) enum Standing {
     Finished,
 }
 
+impl Standing {
+    pub(crate) fn of(pod: &Pod) -> Self {
+        match (pods::is_finished(pod), pods::is_terminating(pod)) {
+            (true, _) => Self::Finished,
+            (false, true) => Self::Terminating,
+            (false, false) => Self::Active,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readiness {
     Ready,
@@ -79,11 +89,7 @@ impl Members {
 
 impl Member {
     fn of(pod: &Arc<Pod>, labels: Arc<Labels>) -> Self {
-        let standing = match (pods::is_finished(pod), pods::is_terminating(pod)) {
-            (true, _) => Standing::Finished,
-            (false, true) => Standing::Terminating,
-            (false, false) => Standing::Active,
-        };
+        let standing = Standing::of(pod);
         let readiness = match pods::is_ready(pod) {
             true => Readiness::Ready,
             false => Readiness::NotReady,

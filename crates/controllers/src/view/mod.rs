@@ -406,10 +406,7 @@ impl View {
 
     /// The pods that a controller with this UID manages.
     pub fn pods_of<'a>(&'a self, owner_uid: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.dependents_of(owner_uid, Kind::Pod).filter_map(move |object| match object {
-            Object::Pod(pod) if is_controlled_by(&pod.metadata, owner_uid) => Some(pod),
-            _ => None,
-        })
+        self.members_of(owner_uid).map(|member| &member.pod)
     }
 
     /// The same with what is counted of them.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use rekindle_pod::journal::{CrashBackoff, Gate, Readiness};
 use rekindle_pod::{ContainerKey, Journal, PodCore};
-use rekindle_types::restart_rules::{self, RuleAction};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 
-use super::hooks::containers;
+use super::pauses::restarts_all;
 use super::{Life, PodOnNode};
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
@@ -69,11 +68,7 @@ impl PodOnNode {
 
     /// A process has ended, and its agent does not see that the pod is about to end: what a rule says of that exit code is done.
     pub(super) fn obeys_rule(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) -> bool {
-        let found = containers(&self.pod).find(|found| found.name == key.name.0);
-        let rules = found.map(restart_rules::rules_of).unwrap_or_default();
-        let restarts_all = restart_rules::first_match(&rules, status.code())
-            == Some(RuleAction::RestartAllContainers);
-        if !restarts_all || self.deletion_grace.is_none() {
+        if self.deletion_grace.is_none() || !restarts_all(&self.pod, key, status) {
             return false;
         }
         let mut pod = self.pod.as_ref().clone();

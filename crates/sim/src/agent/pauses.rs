@@ -85,11 +85,7 @@ impl Pauses {
         if pause.started.is_some_and(|started| now.since(started) > RESET_AFTER) {
             pause.possible = 0;
         }
-        let rules = containers(pod).find(|found| found.name == key.name.0);
-        let rules = rules.map(restart_rules::rules_of).unwrap_or_default();
-        if restart_rules::first_match(&rules, status.code())
-            == Some(RuleAction::RestartAllContainers)
-        {
+        if restarts_all(pod, key, status) {
             // all others wait for the one that brought it about, and for nothing else
             for container in containers(pod).filter(|found| found.name != key.name.0) {
                 let other = self.of.entry(ContainerName(container.name.clone())).or_default();
@@ -166,6 +162,13 @@ fn after(restarts: u32, max: TickDuration) -> TickDuration {
 fn initializes(pod: &Pod, name: &ContainerName) -> bool {
     let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     init.into_iter().any(|container| container.name == name.0)
+}
+
+/// Whether a rule of the container answers this end with a restart of all.
+pub(super) fn restarts_all(pod: &Pod, key: &ContainerKey, status: ExitStatus) -> bool {
+    let found = containers(pod).find(|found| found.name == key.name.0);
+    let rules = found.map(restart_rules::rules_of).unwrap_or_default();
+    restart_rules::first_match(&rules, status.code()) == Some(RuleAction::RestartAllContainers)
 }
 
 fn has_rules(pod: &Pod) -> bool {
