@@ -7,10 +7,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{self, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
+use rekindle_types::pods::AnyPod;
 use rekindle_types::v1alpha1::PodRestart;
 
 use crate::{Kind, Object, View};
@@ -49,13 +52,13 @@ pub(crate) fn of_workload(view: &View, namespace: &str, workload: &str, now: Tic
 }
 
 /// What the pod itself says that it avoids.
-pub(crate) fn of_pod(pod: &Pod) -> Avoided {
-    let text = pod.metadata.annotations.as_ref().and_then(|all| all.get(ANNOTATION));
+pub(crate) fn of_pod(pod: &impl AnyPod) -> Avoided {
+    let text = pod.metadata().annotations.as_ref().and_then(|all| all.get(ANNOTATION));
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// Makes a pod that is not created yet keep away from these nodes.
-pub(crate) fn exclude(pod: &mut Pod, nodes: &Avoided) {
+pub(crate) fn exclude(pod: &mut v1::Pod, nodes: &Avoided) {
     if nodes.is_empty() {
         return;
     }
@@ -77,9 +80,11 @@ pub(crate) fn exclude(pod: &mut Pod, nodes: &Avoided) {
 }
 
 /// The pod without any exclusion that was made here.
-pub(crate) fn without_exclusions(mut pod: Pod) -> Pod {
+pub(crate) fn without_exclusions(mut pod: v1::Pod) -> v1::Pod {
     let nodes = of_pod(&pod);
-    lift(&mut pod, nodes.keys());
+    if let Some(spec) = &mut pod.spec {
+        lift(spec, nodes.keys());
+    }
     if let Some(annotations) = &mut pod.metadata.annotations {
         annotations.remove(ANNOTATION);
     }
@@ -94,7 +99,9 @@ pub(crate) fn as_of(pod: &Pod, now: Tick) -> Cow<'_, Pod> {
         return Cow::Borrowed(pod);
     }
     let mut pod = pod.clone();
-    lift(&mut pod, over.keys());
+    if let Some(spec) = &mut pod.spec {
+        lift(Arc::make_mut(spec), over.keys());
+    }
     Cow::Owned(pod)
 }
 
@@ -121,9 +128,8 @@ fn is_empty(term: &NodeSelectorTerm) -> bool {
         && term.match_fields.as_ref().is_none_or(Vec::is_empty)
 }
 
-fn lift<'a>(pod: &mut Pod, nodes: impl Iterator<Item = &'a String>) {
+fn lift<'a>(spec: &mut PodSpec, nodes: impl Iterator<Item = &'a String>) {
     let excluded: Vec<NodeSelectorRequirement> = nodes.map(|node| exclusion(node)).collect();
-    let Some(spec) = &mut pod.spec else { return };
     let required = required_terms(spec);
     let Some(terms) = required.filter(|_| !excluded.is_empty()) else { return };
     for term in terms.iter_mut() {

@@ -1,6 +1,6 @@
 //! One change of the view: an object before and after.
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use crate::{Object, ObjectId};
 

@@ -1,7 +1,7 @@
 //! When a pod ended, and how long its controller waits before it makes the next one: 10 s after a failure, doubled with each that
 //! follows, at most 10 minutes [documentation, "Pod backoff failure policy"].
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::pods;
@@ -26,10 +26,8 @@ pub(crate) fn after(before: u32, failed_at: Tick) -> Tick {
 pub(crate) fn finished_at(pod: &Pod) -> Tick {
     let containers =
         pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    let ends = containers.filter_map(|container| {
-        let terminated = container.state.as_ref()?.terminated.as_ref()?;
-        terminated.finished_at.as_ref().map(Tick::from)
-    });
+    let ends = containers
+        .filter_map(|container| container.state.terminated()?.finished_at.as_ref().map(Tick::from));
     let unready = || pods::condition(pod, "Ready")?.last_transition_time.as_ref().map(Tick::from);
     let made = || pod.metadata.creation_timestamp.as_ref().map(Tick::from);
     ends.max().or_else(unready).or_else(made).unwrap_or(Tick::ZERO)

@@ -9,13 +9,14 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    self, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
     ReplicationController, Service,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::Kind;
@@ -204,6 +205,14 @@ impl Object {
             && meta.namespace.as_deref().unwrap_or_default() == id.name.namespace
     }
 
+    /// The same with no more than is held of it.
+    pub fn slim(self) -> Self {
+        match self {
+            Object::Pod(pod) => Object::from(Arc::unwrap_or_clone(pod).slim()),
+            other => other,
+        }
+    }
+
     /// Its UID; empty when the server has not given one.
     pub fn uid(&self) -> &str {
         self.meta().uid.as_deref().unwrap_or_default()
@@ -226,6 +235,12 @@ macro_rules! object_from {
         )*
     };
 }
+impl From<v1::Pod> for Object {
+    fn from(pod: v1::Pod) -> Self {
+        Object::from(Pod::from(pod))
+    }
+}
+
 object_from!(
     Deployment,
     DaemonSet,

@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use serde_json::json;
 
 use crate::plan::{Delete, Grace, Part, Propagation, Step, Write};
@@ -112,7 +112,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 }
 
 /// Ends a pod as Failed that never came to a node.
-fn end_unbound(pod: &k8s_openapi::api::core::v1::Pod) -> Step {
+fn end_unbound(pod: &Pod) -> Step {
     Step::from(Write::Patch {
         id: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
         part: Part::Status,

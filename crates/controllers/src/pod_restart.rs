@@ -18,8 +18,8 @@ pub use replace::{NOT_TAKEN, no_other_node};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
     ReplacementStep, Rung,

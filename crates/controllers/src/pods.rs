@@ -1,6 +1,7 @@
 //! What the controllers ask of a pod.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
+use rekindle_types::held::Pod;
 pub use rekindle_types::pods::{condition, is_finished, is_ready, phase};
 use rekindle_types::{Tick, TickDuration};
 
@@ -16,7 +17,7 @@ pub fn is_active(pod: &Pod) -> bool {
 
 /// The node it is bound to, if any.
 pub fn node(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
+    pod.node_name.as_deref().filter(|node| !node.is_empty())
 }
 
 /// The node where others end so that it has room, if any.

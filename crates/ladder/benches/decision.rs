@@ -15,12 +15,13 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodSpec, PodStatus,
+    Container, ContainerState, ContainerStateTerminated, ContainerStatus, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rekindle_ladder::{
     Asker, Crowd, Decision, Limits, Occupancy, Peers, Policy, Register, Situation, decide,
 };
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{
     LadderRung, PodRestart, RestartLadder, RestartLedger, RestartLedgerStatus, Rung, RungAttempts,
 };
@@ -89,8 +90,9 @@ fn pod() -> Pod {
     pod.metadata.namespace = Some("ns-27".to_owned());
     pod.metadata.uid = Some("uid-77".to_owned());
     let container = Container { name: "app".to_owned(), ..Container::default() };
-    pod.spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() });
-    pod.status = Some(PodStatus { container_statuses: Some(vec![status]), ..PodStatus::default() });
+    pod.spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() }.into());
+    pod.status =
+        Some(PodStatus { container_statuses: Some(vec![status]), ..PodStatus::default() }.into());
     pod
 }
 

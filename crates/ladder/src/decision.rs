@@ -1,7 +1,7 @@
 //! What goes into a decision and what comes out.
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Refresh, RestartLedgerStatus, Rung};
 
 use crate::{Crowd, Limits, Occupancy, Peers, Policy};

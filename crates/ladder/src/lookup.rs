@@ -1,6 +1,6 @@
 //! By what a pod's restarts go: a RestartLadder that selects it, else the ladder of its annotations, else Kubernetes' own rules.
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{LADDER_ANNOTATIONS, RestartLadder, annotated_ladder};
 
 use crate::decide::fold;

@@ -1,7 +1,8 @@
 //! What a pod's spec and status say of its containers, in the ladder's terms. Ephemeral containers are left out: nothing restarts
 //! them.
 
-use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated};
+use rekindle_types::held::{ContainerState, ContainerStatus, Pod};
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods;
@@ -159,7 +160,7 @@ impl<'a> PodView<'a> {
             Some(condition) if condition.status == "False" => Sandbox::Missing,
             Some(_) | None => Sandbox::Stands,
         };
-        let has_node = spec.is_some_and(|spec| spec.node_name.is_some());
+        let has_node = pod.node_name.is_some();
         let nothing_runs = containers.iter().all(|container| container.live.is_none());
         let no_sandbox_since = condition
             .filter(|_| sandbox == Sandbox::Missing && has_node && nothing_runs)
@@ -248,10 +249,10 @@ impl<'a> ContainerView<'a> {
         status: Option<&'a ContainerStatus>,
     ) -> Self {
         let count = status.map_or(0, |s| u32::try_from(s.restart_count).unwrap_or(0));
-        let state = status.and_then(|s| s.state.as_ref());
-        let running = state.and_then(|s| s.running.as_ref());
-        let terminated = state.and_then(|s| s.terminated.as_ref());
-        let before = status.and_then(|s| s.last_state.as_ref()?.terminated.as_ref());
+        let state = status.map(|s| &s.state);
+        let running = state.and_then(ContainerState::running);
+        let terminated = state.and_then(ContainerState::terminated);
+        let before = status.and_then(|s| s.last_state.terminated());
         let ended = match (running, terminated, before) {
             (Some(_), _, _) => count,
             (None, Some(_), _) => count + 1,
@@ -269,7 +270,7 @@ impl<'a> ContainerView<'a> {
                 started_at: running.started_at.as_ref().map(Tick::from),
             }),
             last_end: terminated.or(before).map(End::of),
-            waiting: state.and_then(|s| s.waiting.as_ref()).map(|waiting| Waiting {
+            waiting: state.and_then(ContainerState::waiting).map(|waiting| Waiting {
                 reason: waiting.reason.as_deref().unwrap_or_default(),
                 message: waiting.message.as_deref().unwrap_or_default(),
             }),

@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Container;
+use rekindle_types::held::Pod;
 use rekindle_types::owners::{controller_of, is_controlled_by};
 use rekindle_types::revisions::HASH_LABEL;
 use rekindle_types::service_account;

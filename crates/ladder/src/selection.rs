@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::RestartLadder;
 
 /// The ladder that applies: of those in the pod's namespace that select it, the oldest, then the first by name. A ladder with an

@@ -1,6 +1,6 @@
 //! How a pod fails, so far as two pods can be said to fail in the same way.
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::evidence;

@@ -7,7 +7,7 @@
 //!                  └─────── neither within ten minutes ──► nothing is known
 //! ```
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 

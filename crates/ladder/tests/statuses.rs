@@ -1,9 +1,10 @@
 //! Statuses that the scenarios' world does not show: restart rules, a pod that runs and is not ready, a pod of another revision.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1;
 use rekindle_ladder::{
     Crowd, Decision, Limits, Occupancy, Peers, Policy, Situation, decide, symptom_of,
 };
+use rekindle_types::held::{ContainerState, Pod};
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLadder, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
@@ -118,7 +119,7 @@ fn a_rule_may_start_again_what_succeeded_and_an_init_container_that_did_is_left_
     assert_eq!(look(&policy, &regular, None, 3).ledger.failures_total, 1);
     let mut init = pod("OnFailure", &[(spec("app", rules()), succeeded())]);
     let (spec, status) = (init.spec.as_mut(), init.status.as_mut());
-    let spec = spec.expect("a spec");
+    let spec = std::sync::Arc::make_mut(spec.expect("a spec"));
     spec.init_containers = Some(std::mem::take(&mut spec.containers));
     let status = status.expect("a status");
     status.init_container_statuses = status.container_statuses.take();
@@ -163,7 +164,7 @@ fn one_end_that_restarts_all_containers_is_one_failure() {
                 pod.status.iter_mut().flat_map(|s| s.container_statuses.iter_mut().flatten())
             {
                 if status.name != "trainer" {
-                    (status.restart_count, status.last_state) = (0, None);
+                    (status.restart_count, status.last_state) = (0, ContainerState::Unsaid);
                 }
             }
         }
@@ -325,6 +326,7 @@ fn a_pod_that_does_not_fail_has_no_ledger_for_the_sake_of_its_revision() {
     let policy = policy(json!([{"rung": "Container"}]));
     let mut well = of_revision(Some("StatefulSet"), "uid-1", "one", 0, 22);
     let statuses = well.status.as_mut().and_then(|s| s.container_statuses.as_mut());
-    statuses.expect("statuses")[0].state = Some(typed(running(1)));
+    let runs: v1::ContainerState = typed(running(1));
+    statuses.expect("statuses")[0].state = runs.into();
     assert_eq!(look(&policy, &well, None, 50).ledger, RestartLedgerStatus::default());
 }

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::pod_restart::{give_up, is_held, no_other_node, still_held, withdraw};
 use rekindle_controllers::{
     Change, Key, NamespacedName, Object, Plan, View, Write, pods, reconcile,
 };
 use rekindle_ladder::{NoRoom, Register, room_to_go_on};
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{Tick, TickDuration, span};
 

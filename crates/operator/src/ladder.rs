@@ -1,7 +1,6 @@
 //! The ladder's part of the view: which ladder, ledger and requests belong to a pod, and the writes that a decision becomes.
 //! Pure, as the controllers are.
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::plan::{Part, Propagation};
@@ -13,6 +12,7 @@ use rekindle_ladder::{
     RollbackTarget, Severity as LadderSeverity, Situation, decide, ladder_status, symptom_of,
     unselected,
 };
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, PodRestartPhase, RestartLadder, RestartLedger, RestartLedgerSpec,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{Change, Kind, NamespacedName, Object, View, owners, pods};
 use rekindle_ladder::{Identity, Lineage, Register, heir_of, identity};
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::RestartLedger;
 
 /// Where a pod's history is written.

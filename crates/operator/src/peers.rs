@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use rekindle_controllers::{Kind, Object, View, owners, pods};
 use rekindle_ladder::{
     Likeness, NodeTrouble, Peers, Policy, Tried, fails_repeatedly, revision_of, symptom_of, tried,
 };
+use rekindle_types::held::Pod;
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{RestartLedger, Rung};

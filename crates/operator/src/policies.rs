@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::{Kind, NamespacedName, Object, View};
 use rekindle_ladder::{Policy, PolicyError, policy_of};
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event::LADDER_INVALID;
 use rekindle_types::v1alpha1::{RestartLadder, RestartLedger};
 

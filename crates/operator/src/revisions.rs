@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::deployment::rollback;
 use rekindle_controllers::plan::Part;
 use rekindle_controllers::{
     Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods,
 };
 use rekindle_ladder::RollbackTarget;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{self, Node};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
@@ -25,6 +25,7 @@ use rekindle_controllers::node_scaling::{
     BEING_REMOVED, Deed, Nodes, Outlook, SCALE_DOWN, Scaling, Settings, Standing, broken_off, shown,
 };
 use rekindle_controllers::{Object, View};
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 use serde_json::{Value, json};
 use tokio::task::{JoinError, JoinSet};
@@ -239,7 +240,7 @@ impl<S: NodeSupply> Scaler<S> {
     /// Something happened to a pod without a node.
     fn waiting_pods(&self) -> BoxStream<'static, ()> {
         let unscheduled = watcher::Config::default().fields("spec.nodeName=");
-        let seen = watcher(Api::<Pod>::all(self.client.clone()), unscheduled).default_backoff();
+        let seen = watcher(Api::<v1::Pod>::all(self.client.clone()), unscheduled).default_backoff();
         seen.map(drop).boxed()
     }
 

@@ -6,11 +6,12 @@ mod failing;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{self, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{Evict, Refusal};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Write};
 use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, kinds};
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, PodRestartPhase, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
@@ -162,7 +163,7 @@ impl World {
                 };
                 let mut bound = bound.as_ref().clone();
                 bound.metadata.resource_version = Some(version);
-                bound.spec.get_or_insert_default().node_name = Some(node.clone());
+                bound.node_name = Some(node.clone());
                 self.seen.push_back(Seen::Applied(Object::from(bound.clone())));
                 self.starting.push((self.now + STARTS_IN, bound));
                 Outcome::Done
@@ -218,7 +219,7 @@ impl World {
         self.revision += 1;
         let at = self.now.to_time();
         pod.metadata.resource_version = Some(self.revision.to_string());
-        pod.status = typed(json!({
+        let status: v1::PodStatus = typed(json!({
             "phase": "Running", "startTime": at,
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at}],
             "containerStatuses": [{
@@ -226,6 +227,7 @@ impl World {
                 "state": {"running": {"startedAt": at}},
             }],
         }));
+        pod.status = Some(status.into());
         self.seen.push_back(Seen::Applied(Object::from(pod)));
     }
 

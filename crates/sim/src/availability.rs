@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
+use rekindle_types::held::Pod;
 use rekindle_types::pods::is_ready;
 
 /// The account.
@@ -147,8 +147,7 @@ impl Availability {
                 name
             }
         };
-        let spec = pod.spec.as_ref();
-        let node = spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        let node = pod.node_name.clone().unwrap_or_default();
         let readiness = match is_ready(pod) && pod.metadata.deletion_timestamp.is_none() {
             true => Readiness::Ready,
             false => Readiness::NotReady,

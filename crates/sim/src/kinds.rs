@@ -5,11 +5,13 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1;
 use rekindle_api::registry::{AnyObject, KindEntry};
 use rekindle_api::{Api, keys, kinds as served};
 use rekindle_controllers::{Kind, Object, ObjectId};
 use rekindle_operator::{kinds, object_from_json};
 use rekindle_store::{Object as Stored, RangeQuery};
+use rekindle_types::held;
 
 /// The kinds that are watched.
 #[derive(Clone, Debug)]
@@ -45,10 +47,25 @@ impl Kinds {
 
     /// All objects of a kind.
     pub(crate) fn list(&self, api: &Api, kind: Kind) -> Vec<Object> {
+        self.all(api, kind).iter().filter_map(|stored| self.read(api, stored)).collect()
+    }
+
+    fn all(&self, api: &Api, kind: Kind) -> Vec<Arc<Stored>> {
         let Some(prefix) = self.prefix(kind) else { return Vec::new() };
         let query = RangeQuery { prefix, ..RangeQuery::default() };
-        let range = api.store().range(&query).expect("the newest revision can be read");
-        range.objects.iter().filter_map(|stored| self.read(api, stored)).collect()
+        api.store().range(&query).expect("the newest revision can be read").objects
+    }
+
+    /// A pod as the API has it; none for another object.
+    pub(crate) fn pod(&self, api: &Api, stored: &Stored) -> Option<Arc<v1::Pod>> {
+        let segment = stored.key.as_str().split('/').nth(1)?;
+        let (kind, entry) = self.by_segment.get(segment)?;
+        (*kind == Kind::Pod).then(|| api.read(entry, stored).ok().and_then(typed))?
+    }
+
+    /// All of them.
+    pub(crate) fn pods(&self, api: &Api) -> Vec<Arc<v1::Pod>> {
+        self.all(api, Kind::Pod).iter().filter_map(|stored| self.pod(api, stored)).collect()
     }
 
     /// The object, with the resourceVersion that it was stored with; none when its kind is not watched.
@@ -57,7 +74,7 @@ impl Kinds {
         let (kind, entry) = self.by_segment.get(segment)?;
         let object = shared(*kind, api.read(entry, stored).ok()?)?;
         debug_assert!(
-            object_from_json(*kind, &stored.value).is_ok_and(|read| read == object),
+            object_from_json(*kind, &stored.value).is_ok_and(|read| read.slim() == object),
             "{} reads back as something else than it was",
             stored.key
         );
@@ -65,11 +82,12 @@ impl Kinds {
     }
 }
 
+fn typed<T: Any + Send + Sync>(object: Arc<dyn AnyObject>) -> Option<Arc<T>> {
+    object.into_any().downcast().ok()
+}
+
 /// The same object as controllers hold it.
 fn shared(kind: Kind, object: Arc<dyn AnyObject>) -> Option<Object> {
-    fn typed<T: Any + Send + Sync>(object: Arc<dyn AnyObject>) -> Option<Arc<T>> {
-        object.into_any().downcast().ok()
-    }
     match kind {
         Kind::DaemonSet => typed(object).map(Object::DaemonSet),
         Kind::Deployment => typed(object).map(Object::Deployment),
@@ -79,7 +97,7 @@ fn shared(kind: Kind, object: Arc<dyn AnyObject>) -> Option<Object> {
         Kind::ControllerRevision => typed(object).map(Object::ControllerRevision),
         Kind::CronJob => typed(object).map(Object::CronJob),
         Kind::Job => typed(object).map(Object::Job),
-        Kind::Pod => typed(object).map(Object::Pod),
+        Kind::Pod => typed::<v1::Pod>(object).map(|pod| held::Pod::from(&*pod).into()),
         Kind::RestartLadder => typed(object).map(Object::RestartLadder),
         Kind::PodRestart => typed(object).map(Object::PodRestart),
         Kind::RestartLedger => typed(object).map(Object::RestartLedger),

@@ -13,6 +13,7 @@ use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Step
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, InTerm, Seen, Task, Work, Writer, kinds, object_from_json};
 use rekindle_store::{Event as Stored, Watch};
+use rekindle_types::pods::AnyPod;
 use rekindle_types::{Term, Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -174,11 +175,7 @@ impl Leaders {
 
     /// How many pods have a node.
     pub fn pods_placed(&self) -> usize {
-        let placed = |object: &Object| match object {
-            Object::Pod(pod) => pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()),
-            _ => false,
-        };
-        self.server.pods().iter().filter(|object| placed(object)).count()
+        self.server.pods().iter().filter(|pod| pod.node_name().is_some()).count()
     }
 
     fn user(&mut self, path: &str, method: Method, body: &Value) -> Result<(), SimError> {

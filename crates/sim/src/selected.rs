@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{NamespacedName, Object};
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::RestartLadder;
 
 /// The account. A ladder that has selected one costs nothing more.

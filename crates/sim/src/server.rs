@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_api::auth::{Authorizer, Identity, UserInfo};
 use rekindle_api::{Answer, Api, ApiParts, Outcome, Request, kinds};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went};
-use rekindle_operator::{Status, Transport, object_from_json, stored_from_json};
+use rekindle_operator::{Status, Transport, stored_from_json};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{
     Committer, DiskError, Limits, Object as Stored, RangeQuery, Revision, Store, Watch,
@@ -248,8 +248,11 @@ impl Server {
 
     /// The object under this name.
     pub(crate) fn get(&self, id: &ObjectId) -> Option<Object> {
-        let stored = self.api.store().get(&self.kinds.key(id)?)?;
-        self.read(&stored)
+        self.read(self.stored(id)?.as_ref())
+    }
+
+    fn stored(&self, id: &ObjectId) -> Option<Arc<Stored>> {
+        self.api.store().get(&self.kinds.key(id)?)
     }
 
     /// What is behind a stored text; none when its kind is not watched.
@@ -257,22 +260,25 @@ impl Server {
         self.kinds.read(&self.api, stored)
     }
 
+    /// A pod behind a stored text, as the API has it; none for another object.
+    pub(crate) fn read_pod(&self, stored: &Stored) -> Option<Arc<Pod>> {
+        self.kinds.pod(&self.api, stored)
+    }
+
     /// A pod as it is stored.
     pub(crate) fn pod(&self, name: &NamespacedName) -> Option<Arc<Pod>> {
-        match self.get(&ObjectId::new(Kind::Pod, name.clone()))? {
-            Object::Pod(pod) => Some(pod),
-            _ => None,
-        }
+        let stored = self.stored(&ObjectId::new(Kind::Pod, name.clone()))?;
+        self.read_pod(&stored)
     }
 
     /// All pods as they were at a revision; none when that is forgotten.
-    pub(crate) fn pods_at(&self, revision: Revision) -> Option<Vec<Object>> {
+    pub(crate) fn pods_at(&self, revision: Revision) -> Option<Vec<Arc<Pod>>> {
         let prefix = self.kinds.prefix(Kind::Pod)?;
         let query = RangeQuery { prefix, at: Some(revision), ..RangeQuery::default() };
         let range = self.api.store().range(&query).ok()?;
         // not through the API, which holds the newest version of each
-        let pods = range.objects.iter().map(|stored| object_from_json(Kind::Pod, &stored.value));
-        pods.collect::<Result<Vec<_>, _>>().ok()
+        let pods = range.objects.iter().map(|stored| serde_json::from_slice(&stored.value));
+        pods.map(|pod| pod.map(Arc::new)).collect::<Result<Vec<_>, _>>().ok()
     }
 
     /// This pod is evicted without the API's eviction.
@@ -286,8 +292,8 @@ impl Server {
     }
 
     /// All pods as they are stored.
-    pub(crate) fn pods(&self) -> Vec<Object> {
-        self.list(Kind::Pod)
+    pub(crate) fn pods(&self) -> Vec<Arc<Pod>> {
+        self.kinds.pods(&self.api)
     }
 
     /// All PodRestarts.

@@ -23,14 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
 use http::Method;
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Refusal};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, NodeSettings, Seen, Task, Work, Writer, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::{Event as Stored, Watch};
-use rekindle_types::pods::is_ready;
+use rekindle_types::pods::{AnyPod, is_ready};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde::Serialize;
@@ -578,7 +577,10 @@ impl World {
                     Object::Node(node) => self.sentences.note(self.now, node),
                     _ => {}
                 }
-                self.tell_nodes(&object);
+                match self.server.read_pod(stored) {
+                    Some(pod) => self.tell_pod(&pod),
+                    None => self.tell_nodes(&object),
+                }
                 self.tell_desk(Seen::Applied(object));
             }
             Stored::Delete { .. } => {
@@ -622,8 +624,8 @@ pub(crate) fn collection(id: &ObjectId) -> String {
     rekindle_operator::collection(id).expect("what has a namespace is of a kind that has one")
 }
 
-fn name_of(pod: &Pod) -> NamespacedName {
-    NamespacedName::of(&pod.metadata)
+fn name_of(pod: &impl AnyPod) -> NamespacedName {
+    NamespacedName::of(pod.metadata())
 }
 
 fn unknown() -> rekindle_controllers::Outcome {

@@ -8,6 +8,7 @@ pub mod cron;
 pub mod disruption;
 pub mod ephemeral;
 pub mod exit;
+pub mod held;
 pub mod ids;
 pub mod int_or_percent;
 pub mod labels;

@@ -1,9 +1,9 @@
 //! `nodeSelector` and the required part of node affinity: which nodes a pod may go to as far as their labels are concerned. Source: API
 //! reference of NodeSelector; documentation, "Assigning Pods to Nodes".
 
-use k8s_openapi::api::core::v1::{
-    Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
-};
+use k8s_openapi::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
+
+use crate::pods::AnyPod;
 
 /// Reason of a pod that its node refused for its labels.
 pub const REFUSED: &str = "NodeAffinity";
@@ -14,14 +14,14 @@ pub fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 }
 
 /// True when the pod asks anything of its node's labels.
-pub fn asks_for_labels(pod: &Pod) -> bool {
-    let selector = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
+pub fn asks_for_labels(pod: &impl AnyPod) -> bool {
+    let selector = pod.spec().and_then(|spec| spec.node_selector.as_ref());
     selector.is_some_and(|selector| !selector.is_empty()) || required(pod).is_some()
 }
 
 /// True when the pod may go to the node as far as its labels are concerned.
-pub fn matches(pod: &Pod, node: &Node) -> bool {
-    let Some(spec) = &pod.spec else { return true };
+pub fn matches(pod: &impl AnyPod, node: &Node) -> bool {
+    let Some(spec) = pod.spec() else { return true };
     if !spec.node_selector.iter().flatten().all(|(key, value)| label(node, key) == Some(value)) {
         return false;
     }
@@ -29,8 +29,8 @@ pub fn matches(pod: &Pod, node: &Node) -> bool {
         .is_none_or(|required| required.node_selector_terms.iter().any(|t| term_matches(t, node)))
 }
 
-fn required(pod: &Pod) -> Option<&NodeSelector> {
-    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+fn required(pod: &impl AnyPod) -> Option<&NodeSelector> {
+    let affinity = pod.spec()?.affinity.as_ref()?.node_affinity.as_ref()?;
     affinity.required_during_scheduling_ignored_during_execution.as_ref()
 }
 
@@ -69,6 +69,8 @@ mod tests {
 
     use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, PodSpec};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    use k8s_openapi::api::core::v1::Pod;
 
     use super::*;
 

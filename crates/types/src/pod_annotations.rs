@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
+use crate::pods::AnyPod;
 
 /// On a pod that stands in the API for one of its node's own files. Its value names the file's content.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -20,8 +20,8 @@ pub fn deletion_cost(annotations: Option<&BTreeMap<String, String>>) -> Option<i
 }
 
 /// True for a pod that stands in the API for one of its node's own files.
-pub fn is_mirror(pod: &Pod) -> bool {
-    pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR))
+pub fn is_mirror(pod: &impl AnyPod) -> bool {
+    pod.metadata().annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR))
 }
 
 #[cfg(test)]

@@ -7,12 +7,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements,
-};
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::Quantity;
+use crate::pods::{AnyPod, Granted, condition};
 
 /// A resource name with its amount, as in `limits`.
 pub type ResourceList = BTreeMap<String, ApiQuantity>;
@@ -145,28 +144,25 @@ fn spec_requests(spec: &PodSpec, unsaid: &Amounts) -> Amounts {
 
 /// What a pod takes up: the largest of what its spec asks for, what its node has granted, and what is in force. A spec that its
 /// node can never grant does not count.
-pub fn pod_usage(pod: &Pod) -> Amounts {
+pub fn pod_usage(pod: &impl AnyPod) -> Amounts {
     pod_usage_with(pod, &Amounts::default())
 }
 
 /// The same, where each container that does not say how much of something it asks for counts with what is given for that.
-pub fn pod_usage_with(pod: &Pod, unsaid: &Amounts) -> Amounts {
-    let Some(spec) = &pod.spec else { return Amounts::default() };
-    let Some(status) = pod.status.as_ref().filter(|status| tells_of_resources(status)) else {
+pub fn pod_usage_with(pod: &impl AnyPod, unsaid: &Amounts) -> Amounts {
+    let Some(spec) = pod.spec() else { return Amounts::default() };
+    if !tells_of_resources(pod, spec) {
         return spec_requests(spec, unsaid);
-    };
-    let is_infeasible = resize_pending_reason(status) == Some(INFEASIBLE);
-    let granted = |container: &Container| {
-        let status = status_of(status, &container.name);
-        match status.and_then(|status| status.allocated_resources.as_ref()) {
-            Some(list) => Amounts::read(Some(list)),
-            None if is_infeasible => Amounts::default(),
-            None => requests(container.resources.as_ref()),
-        }
+    }
+    let is_infeasible = resize_pending_reason(pod) == Some(INFEASIBLE);
+    let granted = |container: &Container| match pod.granted_to(&container.name).allocated {
+        Some(list) => Amounts::read(Some(list)),
+        None if is_infeasible => Amounts::default(),
+        None => requests(container.resources.as_ref()),
     };
     let in_force = |container: &Container| {
-        let status = status_of(status, &container.name);
-        match status.and_then(|status| status.resources.as_ref()?.requests.as_ref()) {
+        let in_force = pod.granted_to(&container.name).in_force;
+        match in_force.and_then(|resources| resources.requests.as_ref()) {
             Some(list) => Amounts::read(Some(list)),
             None => granted(container),
         }
@@ -177,27 +173,23 @@ pub fn pod_usage_with(pod: &Pod, unsaid: &Amounts) -> Amounts {
         let wanted = |container: &Container| requests(container.resources.as_ref()).fill(unsaid);
         total.raise_to(&sum_over_containers(spec, wanted));
     }
-    total.replace_by(&pod_level_usage(spec, status, is_infeasible));
+    total.replace_by(&pod_level_usage(spec, pod.granted(), is_infeasible));
     total.add(&Amounts::read(spec.overhead.as_ref()));
     total
 }
 
 /// False while what the spec asks for is all that is known.
-fn tells_of_resources(status: &PodStatus) -> bool {
-    let mut containers = [&status.container_statuses, &status.init_container_statuses]
-        .into_iter()
-        .flatten()
-        .flatten();
-    containers.any(|status| status.allocated_resources.is_some() || status.resources.is_some())
-        || status.allocated_resources.is_some()
-        || status.resources.is_some()
-        || resize_pending_reason(status).is_some()
+fn tells_of_resources(pod: &impl AnyPod, spec: &PodSpec) -> bool {
+    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    containers.any(|container| pod.granted_to(&container.name).is_some())
+        || pod.granted().is_some()
+        || resize_pending_reason(pod).is_some()
 }
 
-fn pod_level_usage(spec: &PodSpec, status: &PodStatus, is_infeasible: bool) -> Amounts {
+fn pod_level_usage(spec: &PodSpec, granted: Granted<'_>, is_infeasible: bool) -> Amounts {
     let wanted = requests(spec.resources.as_ref());
-    let mut known = Amounts::read(status.allocated_resources.as_ref());
-    known.raise_to(&requests(status.resources.as_ref()));
+    let mut known = Amounts::read(granted.allocated);
+    known.raise_to(&requests(granted.in_force));
     if !is_infeasible || known == Amounts::default() {
         known.raise_to(&wanted);
     }
@@ -210,15 +202,9 @@ fn requests(resources: Option<&ResourceRequirements>) -> Amounts {
     Amounts::read(resources.and_then(|resources| resources.requests.as_ref()))
 }
 
-fn status_of<'a>(status: &'a PodStatus, name: &str) -> Option<&'a ContainerStatus> {
-    let lists = [&status.container_statuses, &status.init_container_statuses];
-    lists.into_iter().flatten().flatten().find(|status| status.name == name)
-}
-
 /// Why a resize is not granted, if one is not.
-pub fn resize_pending_reason(status: &PodStatus) -> Option<&str> {
-    let mut conditions = status.conditions.iter().flatten();
-    conditions.find(|condition| condition.type_ == RESIZE_PENDING)?.reason.as_deref()
+pub fn resize_pending_reason(pod: &impl AnyPod) -> Option<&str> {
+    condition(pod, RESIZE_PENDING)?.reason.as_deref()
 }
 
 /// Whether a pod has resources of its own as a whole.
@@ -228,9 +214,8 @@ pub fn has_pod_level(spec: &PodSpec) -> bool {
 }
 
 /// The QoS class of a pod: the one that the API has written, or else that of its spec.
-pub fn qos_class_of(pod: &Pod) -> &str {
-    let written = pod.status.as_ref().and_then(|status| status.qos_class.as_deref());
-    written.or_else(|| pod.spec.as_ref().map(qos_class)).unwrap_or("BestEffort")
+pub fn qos_class_of(pod: &impl AnyPod) -> &str {
+    pod.qos_class().or_else(|| pod.spec().map(qos_class)).unwrap_or("BestEffort")
 }
 
 /// `Guaranteed`, `Burstable` or `BestEffort` (upstream `qos.ComputePodQOS`): from the CPU and the memory of the pod as a whole,

@@ -3,7 +3,9 @@
 
 use std::cmp::Ordering;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
+
+use crate::pods::AnyPod;
 
 /// Its Ready condition is False.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -48,8 +50,8 @@ pub fn of_node(node: &Node) -> &[Taint] {
 }
 
 /// The tolerations of a pod.
-pub fn tolerations(pod: &Pod) -> &[Toleration] {
-    pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default()
+pub fn tolerations(pod: &impl AnyPod) -> &[Toleration] {
+    pod.spec().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default()
 }
 
 /// True when one of the tolerations is of this taint.

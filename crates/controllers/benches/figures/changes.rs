@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::{Key, NamespacedName, Object, View, Write, affected, reconcile};
+use rekindle_types::held::Pod;
 use serde_json::json;
 
 use crate::objects::{self, Member};
@@ -43,14 +44,33 @@ pub(crate) fn measure() {
     }
 }
 
-/// What the view of pods weighs; before all else, as memory that was given back would be used again.
+/// What the view of pods weighs; before all else, as memory that was given back would be used again, and so by itself for pods of which no
+/// two have the same spec.
 pub(crate) fn weigh() {
-    if is_wanted("view of pods") {
+    let weigh = |what: &'static str, crowd: fn(&'static str) -> Crowd| {
         let before = resident_kib();
-        let crowd = replicas("view of pods");
+        let crowd = crowd(what);
         let mib = (resident_kib() - before) / 1024;
-        println!("{}, {} on {NODES} nodes: {mib} MiB", crowd.what, crowd.pods.len());
+        println!("{what}, {} on {NODES} nodes: {mib} MiB", crowd.pods.len());
+    };
+    if is_wanted("view of pods") {
+        weigh("view of pods", replicas);
+    } else if is_wanted("view of unlike pods") {
+        weigh("view of unlike pods", unlike);
     }
+}
+
+/// Pods each of which has a host name of its own.
+fn unlike(what: &'static str) -> Crowd {
+    let mut view = nodes();
+    let named = |number: usize| {
+        let member = objects::replica(number);
+        let mut pod = objects::pod(&member, Some(number % NODES));
+        pod["spec"]["hostname"] = json!(member.name);
+        objects::read(pod)
+    };
+    let pods = (0..PODS).map(|number| apply(&mut view, named(number))).collect();
+    Crowd { what, view, pods, expected: Vec::new() }
 }
 
 /// Pods of ReplicaSets, and nothing else.
@@ -219,7 +239,10 @@ fn nodes() -> View {
 }
 
 fn put(view: &mut View, member: &Member, node: usize) -> NamespacedName {
-    let pod = objects::typed(member, Some(node));
+    apply(view, objects::typed(member, Some(node)))
+}
+
+fn apply(view: &mut View, pod: Pod) -> NamespacedName {
     let name = NamespacedName::of(&pod.metadata);
     view.apply(pod.into());
     name

@@ -13,11 +13,11 @@ mod objects;
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{
     Change, Key, Object, ObjectId, Outcome, Step, View, Write, affected, reconcile,
 };
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 const NODES: usize = 1000;
@@ -97,7 +97,7 @@ fn bind(view: &mut View, key: &Key) {
     let Some(Object::Pod(pod)) = view.get(id) else { panic!("{id} is there") };
     let mut bound = pod.as_ref().clone();
     bound.metadata.resource_version = Some("2".to_owned());
-    bound.spec.as_mut().unwrap().node_name = Some(node.clone());
+    bound.node_name = Some(node.clone());
     changes.extend(view.apply(bound.into()));
     for change in &changes {
         std::hint::black_box(affected(view, change));

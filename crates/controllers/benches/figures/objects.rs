@@ -2,14 +2,15 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use rekindle_types::held::Pod;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{PODS, REPLICAS};
 
-fn read<T: DeserializeOwned>(value: Value) -> T {
+pub(crate) fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn pod(affinity: Value) -> Pod {
+fn pod(affinity: Value) -> v1::Pod {
     serde_json::from_value(json!({
         "metadata": {"name": "web"},
         "spec": {"containers": [{"name": "app"}], "affinity": affinity},
@@ -14,7 +14,7 @@ fn nodes(list: &[(&str, u64)]) -> Avoided {
     list.iter().map(|(node, secs)| ((*node).to_owned(), Tick::from_secs(*secs).to_time())).collect()
 }
 
-fn terms(pod: &Pod) -> Value {
+fn terms(pod: &impl serde::Serialize) -> Value {
     let affinity = &json!(pod)["spec"]["affinity"]["nodeAffinity"];
     affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"].clone()
 }
@@ -66,10 +66,11 @@ fn what_was_excluded_is_taken_out_without_a_trace() {
 fn an_exclusion_ends_with_its_time() {
     let mut pod = pod(Value::Null);
     exclude(&mut pod, &nodes(&[("n1", 100), ("n2", 200)]));
+    let pod = Pod::from(pod);
     assert_eq!(*as_of(&pod, Tick::from_secs(99)), pod);
     assert_eq!(next_end(&pod, Tick::from_secs(99)), Some(Tick::from_secs(100)));
     let not_n2 = json!({"key": "metadata.name", "operator": "NotIn", "values": ["n2"]});
-    assert_eq!(terms(&as_of(&pod, Tick::from_secs(100))), json!([{"matchFields": [not_n2]}]));
-    assert_eq!(terms(&as_of(&pod, Tick::from_secs(200))), Value::Null);
+    assert_eq!(terms(&*as_of(&pod, Tick::from_secs(100))), json!([{"matchFields": [not_n2]}]));
+    assert_eq!(terms(&*as_of(&pod, Tick::from_secs(200))), Value::Null);
     assert_eq!(next_end(&pod, Tick::from_secs(200)), None);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use rekindle_types::labels::Labels;
 
 use super::{NodeNumber, Shift};

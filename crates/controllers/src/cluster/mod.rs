@@ -27,7 +27,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
 
 use crate::{Object, pods};
 pub use attempts::Attempt;

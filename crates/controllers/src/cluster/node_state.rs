@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
 use rekindle_types::{labels, nodes};
 
 use super::Shift;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
 
 use super::Shift;
 use super::node_state::NodeState;

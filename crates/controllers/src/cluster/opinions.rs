@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Affinity, Pod};
+use k8s_openapi::api::core::v1::Affinity;
+use rekindle_types::held::Pod;
 
 use super::{NodeNumber, Shift};
 use crate::pods;

@@ -1,6 +1,7 @@
 //! Ports of the node: two pods with the same one do not fit on it.
 
-use k8s_openapi::api::core::v1::{ContainerPort, Pod};
+use k8s_openapi::api::core::v1::ContainerPort;
+use rekindle_types::held::Pod;
 
 use super::NodeState;
 

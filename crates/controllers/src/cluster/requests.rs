@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Node, Pod};
+use k8s_openapi::api::core::v1::{Container, Node};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use rekindle_types::held::{ContainerStatus, Pod};
 use rekindle_types::resources::{self, Amounts, ResourceList};
 
 /// What a container counts for that does not say how much it asks for, when nodes are compared [kube-scheduler,
@@ -121,7 +122,7 @@ fn says_all(pod: &Pod) -> bool {
     };
     let is_told = |status: &ContainerStatus| {
         let in_force = status.resources.as_ref().and_then(|own| own.requests.as_ref());
-        status.allocated_resources.as_ref().is_none_or(says) && in_force.is_none_or(says)
+        status.allocated_resources.as_deref().is_none_or(says) && in_force.is_none_or(says)
     };
     let spec = pod.spec.as_ref();
     let mut containers = spec
@@ -134,7 +135,7 @@ fn says_all(pod: &Pod) -> bool {
     });
     containers.all(wants)
         && statuses.all(is_told)
-        && status.and_then(resources::resize_pending_reason) != Some(resources::INFEASIBLE)
+        && resources::resize_pending_reason(pod) != Some(resources::INFEASIBLE)
 }
 
 #[cfg(test)]
@@ -144,6 +145,8 @@ mod tests {
     use proptest::prelude::*;
     use rekindle_types::resources::ResourceList as List;
     use serde_json::{Value, json};
+
+    use std::sync::Arc;
 
     use super::*;
 
@@ -172,7 +175,7 @@ mod tests {
             (vec![("400m", sidecar), ("50m", sidecar)], vec![("100m", None)], 550),
         ] {
             let pod = Pod {
-                spec: Some(PodSpec {
+                spec: Some(Arc::new(PodSpec {
                     init_containers: Some(
                         init.iter().map(|(cpu, policy)| container(cpu, *policy)).collect(),
                     ),
@@ -181,7 +184,7 @@ mod tests {
                         .map(|(cpu, policy)| container(cpu, *policy))
                         .collect(),
                     ..Default::default()
-                }),
+                })),
                 ..Default::default()
             };
             assert_eq!(Requests::of(&pod).cpu_millis, expected, "{init:?} {regular:?}");

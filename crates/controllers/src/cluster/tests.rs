@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use proptest::prelude::*;
+use rekindle_types::held::Pod;
 use rekindle_types::labels::Labels;
 use serde_json::{Value, json};
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{
-    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration,
+    self, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 use rekindle_types::revisions::{self, HASH_LABEL};
 use rekindle_types::taints;
@@ -34,7 +35,7 @@ const TOLERATED: [(&str, &str); 6] = [
 const NETWORK: (&str, &str) = (taints::NETWORK_UNAVAILABLE, taints::NO_SCHEDULE);
 
 /// A pod of the set that is of no node yet: the template with what every daemon tolerates.
-pub(super) fn model(set: &DaemonSet) -> Pod {
+pub(super) fn model(set: &DaemonSet) -> v1::Pod {
     let mut spec = set.spec.template.spec.clone().unwrap_or_default();
     let network = (spec.host_network == Some(true)).then_some(NETWORK);
     let tolerations = spec.tolerations.get_or_insert_default();
@@ -53,7 +54,7 @@ pub(super) fn model(set: &DaemonSet) -> Pod {
             None => tolerations.push(toleration),
         }
     }
-    Pod { spec: Some(spec), ..Pod::default() }
+    v1::Pod { spec: Some(spec), ..v1::Pod::default() }
 }
 
 /// The creation of a pod for a node.
@@ -119,7 +120,7 @@ fn free_name(view: &View, set: &DaemonSet, node: &str) -> String {
 }
 
 /// In place of whatever node affinity the template requires: the node was chosen by that already.
-fn bind_to(pod: &mut Pod, node: &str) {
+fn bind_to(pod: &mut v1::Pod, node: &str) {
     let by_name = NodeSelectorRequirement {
         key: "metadata.name".to_owned(),
         operator: "In".to_owned(),

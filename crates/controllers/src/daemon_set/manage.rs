@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use super::places::{Daemon, Fit, Place, Places};
 use super::rolling::{self, Strategy};

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
+use rekindle_types::pods::AnyPod;
 use rekindle_types::{Tick, TickDuration, taints};
 
 use super::make;
@@ -127,9 +129,8 @@ impl<'a> Places<'a> {
 }
 
 /// What a node is to a pod made after the template.
-pub(super) fn fit(pod: &Pod, node: &Node) -> Fit {
-    let spec = pod.spec.as_ref();
-    let only = spec.and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
+pub(super) fn fit(pod: &impl AnyPod, node: &Node) -> Fit {
+    let only = pod.node_name().filter(|name| !name.is_empty());
     if only.is_some_and(|only| node.metadata.name.as_deref() != Some(only))
         || !scheduler::matches_node(pod, node)
     {

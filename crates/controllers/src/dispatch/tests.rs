@@ -1,7 +1,7 @@
 //! Which changes of a pod its workload looks at: a pod is written several times before it is ready, and none of a thousand such writes
 //! may make somebody count them all for nothing.
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 use super::*;

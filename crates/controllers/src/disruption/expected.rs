@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::disruption::Uncountable;
+use rekindle_types::held::Pod;
 use rekindle_types::int_or_percent::{Rounding, scaled};
 
 use crate::{Kind, Object, View, owners};

@@ -18,8 +18,8 @@ mod target;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use rekindle_types::held::Pod;
 use rekindle_types::{Tick, labels};
 
 use crate::events::{Note, Severity};

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::plan::Write;

@@ -17,8 +17,9 @@ mod wanted;
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::held::Pod;
 use rekindle_types::labels::Labels;
 
 use crate::{Change, Key, Kind, NamespacedName, Object, View, owners, pods};
@@ -130,7 +131,7 @@ fn shown(object: &Object) -> impl PartialEq {
     Some((
         (&status.pod_ip, &status.pod_ips),
         (pods::is_ready(pod), pods::is_terminating(pod)),
-        (&spec.node_name, &spec.hostname, &spec.subdomain),
+        (&pod.node_name, &spec.hostname, &spec.subdomain),
         (&pod.metadata.uid, &pod.metadata.labels),
     ))
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, Service, ServicePort};
+use k8s_openapi::api::core::v1::{Container, ObjectReference, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::held::Pod;
 
 use crate::{NamespacedName, View, pods};
 

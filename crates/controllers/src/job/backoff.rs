@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 
 use super::tracking;
 use crate::failed_pods::{finished_at, next_after};

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration};
 
 use super::tally::{Course, Tally};

@@ -6,7 +6,8 @@
 use k8s_openapi::api::batch::v1::{
     JobSpec, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
 };
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
+use rekindle_types::held::{ContainerStatus, Pod};
 
 use crate::pods;
 
@@ -94,7 +95,7 @@ fn exit_code<'a>(
     let status = pod.status.as_ref()?;
     let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     let of = |container: &'a ContainerStatus| {
-        let code = container.state.as_ref()?.terminated.as_ref()?.exit_code;
+        let code = container.state.terminated()?.exit_code;
         let is_named = requirement.container_name.as_ref().is_none_or(|n| *n == container.name);
         let is_listed = requirement.values.contains(&code);
         let matches = match requirement.operator.as_str() {

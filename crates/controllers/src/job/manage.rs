@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 
 use super::failure::Failed;
 use super::indexes::Indexes;

@@ -156,7 +156,7 @@ fn mode(spec: &JobSpec) -> Mode {
 fn counted(status: &JobStatus, tally: &Tally<'_>) -> JobStatus {
     let non_zero = |count: i32| Some(count).filter(|count| *count != 0);
     let non_empty = |uids: &Vec<String>| Some(uids.clone()).filter(|uids| !uids.is_empty());
-    let ready = tally.active.iter().filter(|pod| pods::is_ready(pod)).count();
+    let ready = tally.active.iter().filter(pods::is_ready).count();
     JobStatus {
         active: non_zero(number(tally.active.len())),
         ready: Some(number(ready)),

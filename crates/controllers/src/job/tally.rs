@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use super::failure::{Failed, Verdict, verdict};
 use super::indexes::Indexes;

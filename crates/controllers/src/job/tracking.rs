@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::held::Pod;
 
 use crate::metadata_patch::{with_finalizer, without_finalizer};
 use crate::plan::{Step, Write};

@@ -12,7 +12,8 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, Taint};
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration, taints};
 use serde_json::json;
@@ -46,7 +47,8 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             }
         }
         (before, Some(Object::Pod(pod))) => {
-            let was_same = matches!(before, Some(Object::Pod(before)) if before.spec == pod.spec);
+            let was_same =
+                matches!(before, Some(Object::Pod(before)) if is_placed_alike(before, pod));
             let is_tainted = || node_of(view, pod).is_some_and(|n| no_execute(n).next().is_some());
             if !was_same && is_tainted() {
                 keys.insert(Key::TaintEviction(change.id.name.clone()));
@@ -54,6 +56,11 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         _ => {}
     }
+}
+
+/// What a pod bears may change while it is there.
+fn is_placed_alike(before: &Pod, after: &Pod) -> bool {
+    before.node_name == after.node_name && before.has_spec_of(after)
 }
 
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {

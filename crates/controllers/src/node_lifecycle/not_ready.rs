@@ -3,8 +3,9 @@
 //!
 //! Source: upstream's node lifecycle controller, `MarkPodsNotReady`, with its event.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
@@ -18,7 +19,7 @@ const NAME: &str = "node-controller";
 /// Makes every pod of the node that is ready not ready.
 pub(super) fn mark(view: &View, node: &str, now: Tick, plan: &mut Plan) {
     let mut steps = Vec::new();
-    for pod in view.pods_on(node).filter(|pod| pods::is_ready(pod)) {
+    for pod in view.pods_on(node).filter(pods::is_ready) {
         let about = Object::Pod(pod.clone());
         let message = "Node is not ready".to_owned();
         plan.notes.push(Note::new(&about, Severity::Warning, event::NODE_NOT_READY, message, NAME));

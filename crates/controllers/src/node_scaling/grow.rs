@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use rekindle_types::held::Pod;
 
 use super::{Nodes, placed};
 use crate::{NamespacedName, Object, View, owners, pods, scheduler};

@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::{NamespacedName, View, cluster};
@@ -250,7 +251,5 @@ fn name_of(pod: &Pod) -> NamespacedName {
 
 /// The same pod on a node, or on none; to be tried elsewhere.
 fn placed(pod: &Pod, node: Option<&str>) -> Pod {
-    let mut pod = pod.clone();
-    pod.spec.get_or_insert_default().node_name = node.map(str::to_owned);
-    pod
+    Pod { node_name: node.map(str::to_owned), ..pod.clone() }
 }

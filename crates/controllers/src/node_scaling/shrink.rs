@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume};
+use rekindle_types::held::Pod;
 use rekindle_types::nodes;
 use rekindle_types::pod_annotations::{SAFE_TO_EVICT, is_mirror};
 

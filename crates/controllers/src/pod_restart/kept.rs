@@ -4,10 +4,11 @@
 //! deletes the request meanwhile waits for the pod instead of losing it. A request that failed with the pod still to be created *owes* it:
 //! the copy stays, and so does the request, until a pod of that name is there again or somebody deletes the request.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, ReplacementStep};
 
 use super::is_finished;
@@ -52,14 +53,14 @@ pub(super) fn owed(restart: &PodRestart) -> Option<&PodReplacement> {
 }
 
 /// The pod as it would be created again if a request of rung Recreate evicted it; none when its controller makes the next one.
-pub fn created_again(pod: &Pod) -> Option<Pod> {
+pub fn created_again(pod: &Pod) -> Option<v1::Pod> {
     owners::controller_of(&pod.metadata).is_none().then(|| without_what_was_added(pod))
 }
 
 /// What a pod needs to be created again: nothing that the server, the scheduler or the node added for this very object. Its priority is
 /// what its class says when it is created: one that is given is refused when the class says another by then.
-fn without_what_was_added(pod: &Pod) -> Pod {
-    let mut again = Pod {
+fn without_what_was_added(pod: &Pod) -> v1::Pod {
+    let mut again = v1::Pod {
         metadata: ObjectMeta {
             name: pod.metadata.name.clone(),
             namespace: pod.metadata.namespace.clone(),
@@ -68,11 +69,10 @@ fn without_what_was_added(pod: &Pod) -> Pod {
             owner_references: pod.metadata.owner_references.clone(),
             ..Default::default()
         },
-        spec: pod.spec.clone(),
+        spec: pod.spec.as_deref().cloned(),
         status: None,
     };
     if let Some(spec) = &mut again.spec {
-        spec.node_name = None;
         spec.ephemeral_containers = None;
         spec.priority = None;
         spec.preemption_policy = None;
@@ -95,8 +95,8 @@ pub(super) fn from_copy(
     replacement: &PodReplacement,
     copy: &RawExtension,
     now: Tick,
-) -> Result<Pod, serde_json::Error> {
-    let mut pod: Pod = serde_json::from_value(copy.0.clone())?;
+) -> Result<v1::Pod, serde_json::Error> {
+    let mut pod: v1::Pod = serde_json::from_value(copy.0.clone())?;
     let mut avoided: Avoided = avoidance::of_pod(&pod);
     pod = avoidance::without_exclusions(pod);
     avoided.retain(|_, until| Tick::from(&*until) > now);

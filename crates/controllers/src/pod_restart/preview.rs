@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep, not_restartable,
 };

@@ -15,8 +15,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use rekindle_types::held::Pod;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{
@@ -147,7 +148,7 @@ impl Job<'_> {
     }
 
     /// Asks whether the API would take the pod again.
-    fn trial(&self, pod: &Arc<Pod>, again: Pod) -> Step {
+    fn trial(&self, pod: &Arc<Pod>, again: v1::Pod) -> Step {
         let waits = format!("{} waits: {NOT_TAKEN}", doing(self.rung));
         let failure = self.note(pod, Severity::Warning, event::FAILED_CREATE, &waits);
         Step {

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, ReplacementStep};
 
 use crate::{Kind, Object, View, owners, pods};

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::held::Pod;
 use serde_json::json;
 
 use crate::metadata_patch::references_patch;

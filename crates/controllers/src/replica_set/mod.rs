@@ -16,8 +16,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
+use rekindle_types::held::Pod;
 use rekindle_types::labels::Labels;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration, labels};
@@ -181,7 +182,7 @@ fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {
     let (rs, about) = (&set.rs, &set.about);
     let template = rs.spec.template.clone().unwrap_or_default();
     let from = template.metadata.unwrap_or_default();
-    let mut pod = Pod {
+    let mut pod = v1::Pod {
         metadata: ObjectMeta {
             generate_name: rs.metadata.name.as_ref().map(|name| format!("{name}-")),
             name: Some(name.clone()),

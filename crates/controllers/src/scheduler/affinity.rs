@@ -1,6 +1,7 @@
 //! Node affinity: what the scheduler makes of it. The selector and the required part must match, the preferred part counts for a node.
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, PreferredSchedulingTerm};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PreferredSchedulingTerm};
+use rekindle_types::held::Pod;
 use rekindle_types::node_affinity::term_matches;
 pub(crate) use rekindle_types::node_affinity::{label, matches};
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
+use rekindle_types::held::Pod;
 use rekindle_types::local_path::{PROVISIONER, SELECTED_NODE};
 use serde_json::json;
 

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
 use rekindle_types::nodes;
 
 use super::candidate::SCORE_MAX;

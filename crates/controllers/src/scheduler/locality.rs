@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use super::candidate::{Candidate, SCORE_MAX};
 use crate::cluster::{Cluster, OnNodes};

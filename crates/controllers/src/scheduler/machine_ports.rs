@@ -1,6 +1,7 @@
 //! Ports of a machine that has several nodes: what a pod has on one of them is taken on all.
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
 
 use super::those_ahead;
 use crate::cluster::{NodeState, Ports, Shift};

@@ -26,8 +26,9 @@ mod wake;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Node, PodCondition};
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 use serde_json::json;
 

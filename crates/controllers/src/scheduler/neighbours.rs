@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
+use k8s_openapi::api::core::v1::{Affinity, Node, PodAffinityTerm, WeightedPodAffinityTerm};
+use rekindle_types::held::Pod;
 use rekindle_types::labels::{self, Labels};
 
 use super::affinity::label;

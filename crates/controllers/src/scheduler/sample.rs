@@ -5,7 +5,7 @@
 //! zones in turn. A pure function knows neither; here each pod begins with a part of the nodes that its UID chooses, a little more
 //! than will do if all of them fit, from everywhere among their names, and so from all zones.
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use crate::cluster::{Cluster, Host};
 use crate::names;

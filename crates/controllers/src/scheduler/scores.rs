@@ -8,7 +8,8 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
 
 use super::candidate::{Candidate, SCORE_MAX};
 use super::fit::Fit;

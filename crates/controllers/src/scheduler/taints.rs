@@ -1,6 +1,7 @@
 //! Taints and tolerations. `PreferNoSchedule` keeps nobody away, but counts against a node.
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, Taint};
+use rekindle_types::held::Pod;
 use rekindle_types::taints::{
     MEMORY_PRESSURE, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE, UNSCHEDULABLE,
     is_tolerated, of_node, tolerations,

@@ -14,7 +14,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use rekindle_types::held::Pod;
 
 use super::{filter, is_waiting, machine_ports, neighbours, preemption, priority};
 use crate::cluster::{self, Host, Ports, Requests};
@@ -272,7 +273,7 @@ fn is_news_to_others(before: &Pod, after: Option<&Object>) -> bool {
 
 /// True when nothing differs that the pod is placed by: what it asks for, and what others make of its labels.
 fn looks_the_same(a: &Pod, b: &Pod) -> bool {
-    a.spec == b.spec && a.metadata.labels == b.metadata.labels
+    a.node_name == b.node_name && a.has_spec_of(b) && a.metadata.labels == b.metadata.labels
 }
 
 /// True when its resources were changed in place; looked at only when somebody waits for room.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{self, PersistentVolumeClaim};
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 
 use super::{COMPONENT, identity};
@@ -12,7 +13,7 @@ use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
 
 /// The creation of a pod, with the events that upstream makes of it.
-pub(super) fn creation(set: &Arc<StatefulSet>, pod: Pod) -> Step {
+pub(super) fn creation(set: &Arc<StatefulSet>, pod: v1::Pod) -> Step {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let what = format!("create Pod {name} in StatefulSet {}", identity::set_name(set));
     let report = report(

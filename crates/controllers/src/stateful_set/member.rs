@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration};
 
 use super::identity::{self, Marks};

@@ -26,8 +26,8 @@ mod walk;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::held::Pod;
 use rekindle_types::{Tick, labels};
 
 use crate::revisions::{self, Holdings, Workload};

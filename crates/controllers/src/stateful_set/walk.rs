@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
-use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use super::finished::Finished;
 use super::members::{Member, Members};

@@ -59,8 +59,9 @@ fn named_by(object: &Object) -> Vec<ObjectId> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
+    use k8s_openapi::api::core::v1::PersistentVolume;
     use k8s_openapi::api::discovery::v1::EndpointSlice;
+    use rekindle_types::held::Pod;
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 

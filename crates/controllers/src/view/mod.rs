@@ -23,11 +23,12 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
+    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::cluster::{Attempt, Attempts, Cluster, Requests};
@@ -100,7 +101,7 @@ impl View {
         }
         self.own.confirm(&id, &object);
         self.doubts.shown(&id);
-        let object = self.own.with_assumptions(object);
+        let object = self.own.with_assumptions(self.slimmed(&id, object));
         self.put(id, object)
     }
 
@@ -135,6 +136,22 @@ impl View {
         }
         self.own.forget_deletions(kind);
         reset
+    }
+
+    /// The object with no more of it than is asked about. Of a pod's spec there is one for all that are of the same template.
+    fn slimmed(&self, id: &ObjectId, object: Object) -> Object {
+        let pod = match object.slim() {
+            Object::Pod(pod) => pod,
+            other => return other,
+        };
+        let sibling = || {
+            let controller = owners::controller_of(&pod.metadata)?;
+            self.members_of(&controller.uid).next().map(|member| &member.pod)
+        };
+        match self.pod(&id.name).or_else(sibling) {
+            Some(alike) => Object::from(Arc::unwrap_or_clone(pod).sharing(alike)),
+            None => Object::Pod(pod),
+        }
     }
 
     /// Puts an object in, whatever was there.

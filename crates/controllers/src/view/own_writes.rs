@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 
 use crate::{Kind, Object, ObjectId, pods};
 
@@ -146,13 +147,8 @@ impl OwnWrites {
 }
 
 /// The pod as it is once bound.
-pub(super) fn bound(
-    pod: &k8s_openapi::api::core::v1::Pod,
-    node: &str,
-) -> k8s_openapi::api::core::v1::Pod {
-    let mut pod = pod.clone();
-    pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
-    pod
+pub(super) fn bound(pod: &Pod, node: &str) -> Pod {
+    Pod { node_name: Some(node.to_owned()), ..pod.clone() }
 }
 
 /// True when what the view has is the same object in a strictly newer version than what a watch shows.

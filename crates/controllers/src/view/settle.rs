@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rekindle_types::held::Pod;
+
 use super::{Doubt, View, own_writes};
 use crate::plan::{Place, Refusal, Settled, Step, Verdict, Write};
 use crate::{Change, Kind, Object, ObjectId, Outcome};
@@ -177,7 +179,7 @@ impl View {
         if !already_seen {
             self.own.wrote(id.clone(), object);
         }
-        let object = self.own.with_assumptions(object.clone());
+        let object = self.own.with_assumptions(self.slimmed(&id, object.clone()));
         self.put(id, object).into_iter().collect()
     }
 
@@ -258,10 +260,7 @@ impl View {
         if pod.metadata.uid.as_deref() != Some(uid) || id.kind != Kind::Pod {
             return Vec::new();
         }
-        let mut unbound = pod.as_ref().clone();
-        if let Some(spec) = &mut unbound.spec {
-            spec.node_name = None;
-        }
+        let unbound = Pod { node_name: None, ..pod.as_ref().clone() };
         self.put(id.clone(), Object::from(unbound)).into_iter().collect()
     }
 }

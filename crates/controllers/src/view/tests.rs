@@ -1,7 +1,7 @@
 //! What keeps the view true while watches lag behind our own writes.
 
-use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 use super::*;

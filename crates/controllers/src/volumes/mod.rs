@@ -22,8 +22,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
-    Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
+    Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Volume,
 };
+use rekindle_types::held::Pod;
 use rekindle_types::local_path;
 use serde_json::{Value, json};
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
 use rekindle_types::Tick;
+use rekindle_types::held::{Pod, PodStatus};
 use serde_json::{Value, json};
 
 /// One watch event.
@@ -206,7 +207,7 @@ impl FakeApi {
             return refuse(Refusal::Conflict, "pod is already assigned to a node");
         }
         let mut pod = pod.as_ref().clone();
-        pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+        pod.node_name = Some(node.to_owned());
         pod.status.get_or_insert_default().nominated_node_name = None;
         self.store(pod.into());
         Outcome::Done
@@ -273,7 +274,7 @@ impl FakeApi {
 }
 
 fn is_on_node(pod: &Pod) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+    pod.node_name.is_some()
 }
 
 fn refuse(refusal: Refusal, message: &str) -> Outcome {

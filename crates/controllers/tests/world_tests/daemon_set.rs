@@ -118,7 +118,7 @@ fn every_node_gets_one_pod_a_new_node_too_and_the_scheduler_binds_it() {
     let labels = pod.metadata.labels.unwrap();
     assert_eq!(labels["pod-template-generation"], "1");
     assert!(!labels["controller-revision-hash"].is_empty());
-    let tolerations = pod.spec.unwrap().tolerations.unwrap();
+    let tolerations = pod.spec.as_ref().unwrap().tolerations.as_ref().unwrap();
     let keys: Vec<&str> =
         tolerations.iter().map(|t| t.key.as_deref().unwrap().rsplit('/').next().unwrap()).collect();
     assert_eq!(

@@ -1,10 +1,10 @@
 //! The Job controller: documentation, "Jobs"; API reference of batch/v1.
 
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, Object, pods};
 use rekindle_types::TickDuration;
+use rekindle_types::held::Pod;
 use serde_json::json;
 
 use crate::build::{job, pod};

@@ -1,10 +1,10 @@
 //! The policies of Jobs: documentation, "Jobs": pod failure policy (KEP-3329), backoff limit per index (KEP-3850), success
 //! policy (KEP-3998), pod replacement policy (KEP-3939), managed by (KEP-4368).
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, pods};
 use rekindle_types::TickDuration;
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 use crate::build::job;

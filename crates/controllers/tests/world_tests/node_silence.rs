@@ -120,7 +120,7 @@ fn a_silent_node_becomes_unknown_after_the_grace_and_gets_no_pods() {
     world.settle();
     assert_eq!(taints(&world), Vec::<String>::new());
     let Object::Pod(web) = &world.api.objects[&web] else { panic!() };
-    assert_eq!(web.spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
+    assert_eq!(web.node_name.as_deref(), Some("node-1"));
 }
 
 #[test]

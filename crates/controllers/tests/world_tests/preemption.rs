@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, Object, ObjectId, Write};
 use rekindle_types::TickDuration;
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 use crate::build::pod;
@@ -34,7 +34,7 @@ fn found<'w>(world: &'w World, id: &ObjectId) -> &'w Pod {
 }
 
 fn node_of(world: &World, id: &ObjectId) -> Option<String> {
-    found(world, id).spec.as_ref().unwrap().node_name.clone()
+    found(world, id).node_name.clone()
 }
 
 fn nominated(world: &World, id: &ObjectId) -> Option<String> {

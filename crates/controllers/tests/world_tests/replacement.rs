@@ -29,7 +29,7 @@ fn step(world: &World, id: &ObjectId) -> Option<ReplacementStep> {
 
 /// Name and node of each pod.
 fn places(world: &World) -> Vec<(String, String)> {
-    let place = |pod: &&k8s_openapi::api::core::v1::Pod| {
+    let place = |pod: &&rekindle_types::held::Pod| {
         (pod.metadata.name.clone().unwrap(), pods::node(pod).unwrap_or("-").to_owned())
     };
     world.api.pods().iter().map(place).collect()

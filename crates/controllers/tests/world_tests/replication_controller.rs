@@ -20,7 +20,7 @@ fn a_replication_controller_keeps_its_number_of_pods_and_tells_of_it() {
     world.converge();
     let owned = |world: &World| {
         let all = world.api.pods();
-        let owner = |pod: &&&k8s_openapi::api::core::v1::Pod| {
+        let owner = |pod: &&&rekindle_types::held::Pod| {
             pods::is_active(pod)
                 && pod.metadata.owner_references.iter().flatten().any(|owner| {
                     (owner.kind.as_str(), owner.api_version.as_str())

@@ -1,9 +1,9 @@
 //! The scheduler.
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::plan::{Part, Propagation};
 use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, View, turn};
 use rekindle_types::TickDuration;
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 use crate::build::pod;
@@ -24,7 +24,7 @@ fn asks(cpu: &str, memory: &str) -> Value {
 
 fn node_of(world: &World, id: &ObjectId) -> Option<String> {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pod.spec.as_ref().unwrap().node_name.clone(),
+        Object::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }

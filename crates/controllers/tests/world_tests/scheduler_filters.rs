@@ -130,7 +130,7 @@ proptest! {
         for (number, name) in NODES.iter().enumerate() {
             let all = world.api.pods();
             let there: Vec<_> = all.iter().filter(|pod| pods::node(pod) == Some(name)).collect();
-            let of = |pod: &k8s_openapi::api::core::v1::Pod| &wishes[pod.metadata.name.as_ref().unwrap()];
+            let of = |pod: &rekindle_types::held::Pod| &wishes[pod.metadata.name.as_ref().unwrap()];
             let cpus: u8 = there.iter().map(|pod| of(pod).cpus).sum();
             let node = match &world.api.objects[&id(Kind::Node, name)] {
                 rekindle_controllers::Object::Node(node) => node.clone(),

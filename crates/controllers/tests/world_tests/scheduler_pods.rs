@@ -49,7 +49,7 @@ fn preferred(kind: &str, term: &Value) -> Value {
 
 fn node_of(world: &World, id: &ObjectId) -> Option<String> {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pod.spec.as_ref().unwrap().node_name.clone(),
+        Object::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }

@@ -1,11 +1,11 @@
 //! The scheduler: when all is quiet no pod waits that a scheduler which sees everything for the first time would place, or would
 //! make room for. What wakes a pod is guessed from changes; this looks for changes that wake too few.
 
-use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use rekindle_controllers::plan::{Part, Propagation};
 use rekindle_controllers::{Key, Kind, NamespacedName, ObjectId, View, Write, pods, reconcile};
 use rekindle_types::TickDuration;
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 use crate::build::pod;

@@ -17,7 +17,7 @@ fn asks(name: &str, requests: &Value, node: Option<&str>) -> Value {
 
 fn node_of(world: &World, id: &ObjectId) -> Option<String> {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pod.spec.as_ref().unwrap().node_name.clone(),
+        Object::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -86,7 +86,7 @@ fn pods_of_a_replica_set_do_not_all_go_to_the_emptiest_node() {
         world.settle();
         let nodes = world.api.objects.values().filter_map(|object| match object {
             Object::Pod(pod) if pod.metadata.name.as_deref() != Some("busy") => {
-                pod.spec.as_ref().unwrap().node_name.as_deref()
+                pod.node_name.as_deref()
             }
             _ => None,
         });

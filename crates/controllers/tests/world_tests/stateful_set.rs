@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Key, Kind, Object, Write, pods, reconcile};
 use rekindle_types::TickDuration;
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 use crate::api::FakeApi;

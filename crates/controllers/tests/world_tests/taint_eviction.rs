@@ -143,7 +143,7 @@ fn it_is_said_why_and_the_replacement_goes_elsewhere() {
     world.converge();
     for id in world.api.ids(Kind::Pod, "shop") {
         let Object::Pod(pod) = &world.api.objects[&id] else { panic!() };
-        assert_eq!(pod.spec.as_ref().unwrap().node_name.as_deref(), Some("node-2"));
+        assert_eq!(pod.node_name.as_deref(), Some("node-2"));
     }
     let writes = world.writes.len();
     world.advance(TickDuration::from_secs(3600));

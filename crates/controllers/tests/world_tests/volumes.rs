@@ -72,7 +72,7 @@ pub(crate) fn bound_to(api: &FakeApi, claim: &str) -> Option<String> {
 
 pub(crate) fn node_of(world: &World, pod: &str) -> Option<String> {
     match &world.api.objects[&id(Kind::Pod, pod)] {
-        Object::Pod(pod) => pod.spec.as_ref().unwrap().node_name.clone(),
+        Object::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }

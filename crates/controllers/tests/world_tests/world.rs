@@ -193,7 +193,7 @@ impl World {
     /// The kubelet gets one pod on.
     pub(crate) fn kubelet_at(&mut self, id: &ObjectId) {
         let Some(Object::Pod(pod)) = self.api.objects.get(id).cloned() else { return };
-        if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
+        if pod.node_name.is_none() {
             return;
         }
         if pod.metadata.deletion_timestamp.is_some() {

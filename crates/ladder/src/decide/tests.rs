@@ -1,4 +1,4 @@
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use super::*;
 

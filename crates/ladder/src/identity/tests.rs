@@ -37,7 +37,7 @@ fn a_ledger_goes_with_the_controller() {
 fn the_ledger_of_a_daemon_is_that_of_its_node() {
     let on = |node: &str| {
         let mut pod = pod(Some(("DaemonSet", "ds-uid")));
-        pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+        pod.node_name = Some(node.to_owned());
         identity(&pod)
     };
     for (node, name, lineage) in [

@@ -1,5 +1,6 @@
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateWaiting, PodCondition, PodSpec, PodStatus,
+    ContainerState, ContainerStateRunning, ContainerStateWaiting, ContainerStatus, PodCondition,
+    PodSpec, PodStatus,
 };
 
 use super::*;
@@ -38,8 +39,10 @@ fn pod(state: ContainerState, last: ContainerState, count: i32, id: Option<&str>
         ..Default::default()
     };
     Pod {
-        spec: Some(PodSpec { containers: vec![container], ..Default::default() }),
-        status: Some(PodStatus { container_statuses: Some(vec![status]), ..Default::default() }),
+        spec: Some(PodSpec { containers: vec![container], ..Default::default() }.into()),
+        status: Some(
+            PodStatus { container_statuses: Some(vec![status]), ..Default::default() }.into(),
+        ),
         ..Default::default()
     }
 }

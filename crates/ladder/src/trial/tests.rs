@@ -33,9 +33,9 @@ fn pod(failed: u64, running: Option<u64>) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = Some("web-0".to_owned());
     let container = Container { name: "app".to_owned(), ..Default::default() };
-    pod.spec = Some(PodSpec { containers: vec![container], ..Default::default() });
+    pod.spec = Some(PodSpec { containers: vec![container], ..Default::default() }.into());
     let statuses = Some(vec![status]);
-    pod.status = Some(PodStatus { container_statuses: statuses, ..Default::default() });
+    pod.status = Some(PodStatus { container_statuses: statuses, ..Default::default() }.into());
     pod
 }
 

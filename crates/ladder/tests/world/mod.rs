@@ -2,15 +2,17 @@
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
+    ContainerStateWaiting, ContainerStatus, PodCondition, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use rekindle_ladder::{
     Action, Crowd, Decision, Limits, Occupancy, Peers, Policy, RollbackTarget, Situation, decide,
 };
+use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{
     PodRestart, PodRestartPhase, PodRestartStatus, RestartLedgerStatus,
 };
@@ -266,21 +268,26 @@ impl World {
                 deletion_timestamp: self.deleted.then(|| stamp(self.now)),
                 ..Default::default()
             },
-            spec: Some(PodSpec {
+            node_name: Some("n1".to_owned()),
+            spec: Some(Arc::new(PodSpec {
                 containers: of_role(false).map(FakeContainer::spec).collect(),
                 init_containers: Some(of_role(true).map(FakeContainer::spec).collect()),
                 restart_policy: Some(self.restart_policy.clone()),
-                node_name: Some("n1".to_owned()),
                 ..Default::default()
-            }),
-            status: Some(PodStatus {
-                phase: Some(self.phase.to_owned()),
-                start_time: Some(stamp(self.created)),
-                conditions: Some(vec![condition]),
-                container_statuses: Some(of_role(false).map(FakeContainer::status).collect()),
-                init_container_statuses: Some(of_role(true).map(FakeContainer::status).collect()),
-                ..Default::default()
-            }),
+            })),
+            status: Some(
+                PodStatus {
+                    phase: Some(self.phase.to_owned()),
+                    start_time: Some(stamp(self.created)),
+                    conditions: Some(vec![condition]),
+                    container_statuses: Some(of_role(false).map(FakeContainer::status).collect()),
+                    init_container_statuses: Some(
+                        of_role(true).map(FakeContainer::status).collect(),
+                    ),
+                    ..Default::default()
+                }
+                .into(),
+            ),
         }
     }
 }

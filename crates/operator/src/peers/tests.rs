@@ -1,3 +1,4 @@
+use rekindle_types::held::ContainerState;
 use rekindle_types::v1alpha1::RestartLadder;
 use serde_json::{Value, json};
 
@@ -206,7 +207,7 @@ fn one_end_of_each_pod_is_no_sick_node_for_a_machine_that_boots_ends_all() {
         let mut pod = pod(name, set, "n1", Does::Fails(137, 5));
         let status = pod.status.as_mut().unwrap().container_statuses.as_mut().unwrap();
         status[0].restart_count = i32::try_from(attempts).unwrap() - 1;
-        let ended = status[0].state.as_mut().unwrap().terminated.as_mut().unwrap();
+        let ContainerState::Terminated(ended) = &mut status[0].state else { panic!() };
         ended.started_at = Some((NOW - TickDuration::from_secs(90_000)).to_time());
         pod
     };

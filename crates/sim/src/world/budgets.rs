@@ -196,11 +196,9 @@ pub(super) fn ended_by_rung<'a>(work: &Work, write: &'a Write) -> Option<&'a Obj
 }
 
 /// The UIDs of the healthy pods that a budget covers.
-fn healthy(budget: &PodDisruptionBudget, pods: &[Object]) -> BTreeSet<String> {
-    let healthy = pods.iter().filter(
-        |object| matches!(object, Object::Pod(pod) if covers(budget, pod) && is_healthy(pod)),
-    );
-    healthy.map(|object| object.uid().to_owned()).collect()
+fn healthy(budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> BTreeSet<String> {
+    let healthy = pods.iter().filter(|pod| covers(budget, pod) && is_healthy(pod));
+    healthy.filter_map(|pod| pod.metadata.uid.clone()).collect()
 }
 
 fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use rekindle_controllers::plan::{Delete, Grace};
 use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
 use rekindle_operator::Work;
-use rekindle_types::{Tick, TickDuration, taints};
+use rekindle_types::pods::AnyPod;
+use rekindle_types::{Tick, TickDuration, held, taints};
 
 use super::World;
 use super::budgets::Watched;
@@ -62,7 +63,7 @@ impl World {
         if !matches!(self.hearing, Hearing::Well) || !self.clocks.are_right() {
             return;
         }
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        let node = AnyPod::node_name(pod);
         let node = node.unwrap_or_default();
         let was_lifted = self.sentences.by_node.get(node).map(|sentence| sentence.lifted);
         let was_lifted = was_lifted.is_none_or(|lifted| lifted + LEEWAY >= self.now);
@@ -161,9 +162,10 @@ pub(super) fn ended_by_taint<'a>(work: &Work, write: &'a Write) -> Option<&'a Ob
 }
 
 /// The same pod, as if it tolerated nothing for a while.
-pub(super) fn without_patience(pod: &Pod) -> Pod {
+pub(super) fn without_patience(pod: &held::Pod) -> held::Pod {
     let mut pod = pod.clone();
-    let tolerations = pod.spec.iter_mut().flat_map(|spec| spec.tolerations.iter_mut().flatten());
+    let spec = pod.spec.iter_mut().map(Arc::make_mut);
+    let tolerations = spec.flat_map(|spec| spec.tolerations.iter_mut().flatten());
     for toleration in tolerations.filter(|toleration| toleration.toleration_seconds.is_some()) {
         toleration.toleration_seconds = Some(0);
     }

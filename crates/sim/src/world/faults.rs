@@ -217,7 +217,8 @@ impl World {
     /// A user asks something of a pod, and may be refused.
     fn ask(&mut self, pick: u64, request: impl FnOnce(&ObjectId, u64) -> (Method, String, Value)) {
         let pods = self.server.pods();
-        let Some(id) = picked(pick, &pods).map(Object::id) else { return };
+        let Some(pod) = picked(pick, &pods) else { return };
+        let id = ObjectId::new(Kind::Pod, super::name_of(pod));
         self.number += 1;
         if self.faults.bug == Some(KnownBug::BudgetIgnored) {
             let pod = self.server.pod(&id.name);
@@ -232,8 +233,7 @@ impl World {
     /// The name of a container of the pod that this number picks.
     fn container(&self, pick: u64) -> Option<String> {
         let pods = self.server.pods();
-        let Object::Pod(pod) = picked(pick, &pods)? else { return None };
-        let spec = pod.spec.as_ref()?;
+        let spec = picked(pick, &pods)?.spec.as_ref()?;
         let all: Vec<_> = spec.init_containers.iter().flatten().chain(&spec.containers).collect();
         picked(pick / 2, &all).map(|container| container.name.clone())
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{Kind, Object, owners};
+use rekindle_types::held::Pod;
 
 use super::World;
 

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
+use rekindle_types::pods::AnyPod;
 use rekindle_types::{Tick, TickDuration, taints};
 use serde_json::{Value, json};
 
-use super::{Happening, MERGE_PATCH, World, path};
+use super::{Happening, MERGE_PATCH, World, name_of, path};
 use crate::faults::{Comeback, NodeDeed};
 
 /// After this, a drain asks again for what was refused, as `kubectl drain` does; and what did not reach the API is tried again.
@@ -140,16 +141,14 @@ impl World {
             return;
         }
         let mut is_empty = true;
-        for object in self.server.pods() {
-            let Object::Pod(pod) = &object else { continue };
-            let is_there =
-                pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+        for pod in self.server.pods() {
+            let is_there = pod.node_name() == Some(node);
             let is_daemon =
                 owners::controller_of(&pod.metadata).is_some_and(|of| of.kind == "DaemonSet");
             if is_there && !is_daemon {
                 is_empty = false;
                 if pod.metadata.deletion_timestamp.is_none() {
-                    self.evict(&object.id());
+                    self.evict(&ObjectId::new(Kind::Pod, name_of(&pod)));
                 }
             }
         }

@@ -12,6 +12,7 @@ use rekindle_operator::Task;
 use rekindle_pod::{PodEvent, RestartRequest, StatusWrite};
 use rekindle_types::TickDuration;
 use rekindle_types::labels::of_every_node;
+use rekindle_types::pods::AnyPod;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
 use serde_json::{Value, json};
 
@@ -155,11 +156,9 @@ impl World {
     /// All pods as they are stored, by their nodes.
     fn pods_by_node(&self) -> BTreeMap<String, Vec<Arc<Pod>>> {
         let mut by_node: BTreeMap<String, Vec<Arc<Pod>>> = BTreeMap::new();
-        for object in self.server.pods() {
-            let Some(node) = node_of(&object).map(str::to_owned) else { continue };
-            if let Object::Pod(pod) = object {
-                by_node.entry(node).or_default().push(pod);
-            }
+        for pod in self.server.pods() {
+            let Some(node) = pod.node_name().map(str::to_owned) else { continue };
+            by_node.entry(node).or_default().push(pod);
         }
         by_node
     }
@@ -194,11 +193,12 @@ impl World {
     /// The same for many: everything is read once.
     fn resync_all(&mut self, nodes: &BTreeSet<String>) {
         let all = self.server.pods();
-        let there: Vec<&Object> = all
+        let there: Vec<&Arc<Pod>> = all
             .iter()
-            .filter(|object| node_of(object).is_some_and(|node| nodes.contains(node)))
+            .filter(|pod| pod.node_name().is_some_and(|node| nodes.contains(node)))
             .collect();
-        let present: BTreeSet<&str> = there.iter().map(|pod| pod.uid()).collect();
+        let present: BTreeSet<&str> =
+            there.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
         let known = self.pods.iter().filter(|(_, pod)| nodes.contains(&pod.node));
         let known: Vec<String> = known.map(|(uid, _)| uid.clone()).collect();
         for uid in known {
@@ -207,8 +207,8 @@ impl World {
             }
             self.catch_up(&uid);
         }
-        for object in there {
-            self.tell_pod(object);
+        for pod in there {
+            self.tell_pod(pod);
         }
         for restart in self.server.restarts() {
             self.tell_restart(&restart);
@@ -249,7 +249,6 @@ impl World {
     pub(super) fn tell_nodes(&mut self, object: &Object) {
         match object {
             Object::PodRestart(restart) => self.tell_restart(restart),
-            Object::Pod(_) => self.tell_pod(object),
             Object::PersistentVolumeClaim(claim) => self.tell_claim(claim),
             Object::PersistentVolume(volume) => self.tell_volume(volume),
             _ => {}
@@ -261,11 +260,11 @@ impl World {
         !self.cut_off.contains_key(node) && !self.deaf.contains_key(node)
     }
 
-    fn tell_pod(&mut self, object: &Object) {
-        let Object::Pod(pod) = object else { return };
-        let node = node_of(object).filter(|node| self.nodes.contains(*node));
+    /// What happens to a pod, its node sees.
+    pub(super) fn tell_pod(&mut self, pod: &Arc<Pod>) {
+        let node = pod.node_name().filter(|node| self.nodes.contains(*node));
         let Some(node) = node.filter(|node| self.hears(node)) else { return };
-        let uid = object.uid();
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         match self.pods.get_mut(uid) {
             Some(known) => known.updated(self.now, pod.clone()),
             None => {
@@ -437,7 +436,7 @@ impl World {
             rekindle_pod::Severity::Normal => Severity::Normal,
             rekindle_pod::Severity::Warning => Severity::Warning,
         };
-        let about = Object::Pod(pod.pod.clone());
+        let about = Object::Metadata(Kind::Pod, Arc::new(pod.pod.metadata.clone()));
         let note = Note::new(&about, severity, event.reason, event.message, "kubelet");
         let node = pod.node.clone();
         self.say(&node, note);
@@ -548,9 +547,4 @@ fn node_status(name: &str) -> String {
 
 pub(super) fn lease_of(node: &str) -> ObjectId {
     ObjectId::new(Kind::Lease, NamespacedName::new("kube-node-lease", node))
-}
-
-fn node_of(object: &Object) -> Option<&str> {
-    let Object::Pod(pod) = object else { return None };
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
 }

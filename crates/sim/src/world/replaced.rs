@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{NamespacedName, owners};
+use rekindle_types::pods::{self, AnyPod};
 
 use crate::behaviour::Origin;
 
@@ -18,27 +18,26 @@ pub(super) struct Replaced {
 
 impl Replaced {
     /// A pod is there in this version. For one that is being deleted, or has failed, its controller makes another one already.
-    pub(super) fn seen(&mut self, pod: &Pod) {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let goes = pod.metadata.deletion_timestamp.is_some() || phase == Some("Failed");
+    pub(super) fn seen(&mut self, pod: &impl AnyPod) {
+        let goes = pod.metadata().deletion_timestamp.is_some() || pods::phase(pod) == "Failed";
         if goes && self.going.insert(uid_of(pod)) {
             self.goes(pod);
         }
     }
 
     /// A pod is gone.
-    pub(super) fn deleted(&mut self, pod: &Pod) {
+    pub(super) fn deleted(&mut self, pod: &impl AnyPod) {
         if !self.going.remove(&uid_of(pod)) {
             self.goes(pod);
         }
     }
 
-    fn goes(&mut self, pod: &Pod) {
+    fn goes(&mut self, pod: &impl AnyPod) {
         *self.gone.entry(place_of(pod)).or_default() += 1;
     }
 
     /// Why there is a new pod.
-    pub(super) fn origin_of(&mut self, pod: &Pod) -> Origin {
+    pub(super) fn origin_of(&mut self, pod: &impl AnyPod) -> Origin {
         match self.gone.get_mut(&place_of(pod)).filter(|count| **count > 0) {
             Some(count) => {
                 *count -= 1;
@@ -49,13 +48,13 @@ impl Replaced {
     }
 }
 
-fn uid_of(pod: &Pod) -> String {
-    pod.metadata.uid.clone().unwrap_or_default()
+fn uid_of(pod: &impl AnyPod) -> String {
+    pod.metadata().uid.clone().unwrap_or_default()
 }
 
-fn place_of(pod: &Pod) -> String {
-    match owners::controller_of(&pod.metadata) {
+fn place_of(pod: &impl AnyPod) -> String {
+    match owners::controller_of(pod.metadata()) {
         Some(owner) => owner.uid.clone(),
-        None => NamespacedName::of(&pod.metadata).to_string(),
+        None => NamespacedName::of(pod.metadata()).to_string(),
     }
 }

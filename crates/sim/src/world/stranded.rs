@@ -1,8 +1,11 @@
 //! What a machine that is gone for good keeps: volumes of the class local-path lie on it, and who has a claim to one waits for it.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
+use rekindle_types::pods::AnyPod;
 
 use super::World;
 use super::volumes::node_of;
@@ -24,17 +27,17 @@ impl World {
     fn has_stranded_pod(&self, set: &StatefulSet) -> bool {
         let is_parallel = set.spec.pod_management_policy.as_deref() == Some("Parallel");
         let is_whole = set.status.as_ref().map(|status| status.replicas) == set.spec.replicas;
-        let of_set = |object: &Object| {
-            let owner = owners::controller_of(object.meta()).map(|owner| &owner.uid);
+        let of_set = |pod: &Arc<Pod>| {
+            let owner = owners::controller_of(&pod.metadata).map(|owner| &owner.uid);
             owner.is_some() && owner == set.metadata.uid.as_ref()
         };
         let mut pods = self.server.pods().into_iter().filter(of_set);
-        pods.any(|pod| self.is_stranded(&pod)) && (is_whole || !is_parallel)
+        pods.any(|pod| self.waits_for_gone_volume(&pod)) && (is_whole || !is_parallel)
     }
 
-    fn waits_for_gone_volume(&self, pod: &Pod) -> bool {
-        let Some(spec) = &pod.spec else { return false };
-        if spec.node_name.is_some() || pod.metadata.deletion_timestamp.is_some() {
+    fn waits_for_gone_volume(&self, pod: &impl AnyPod) -> bool {
+        let Some(spec) = pod.spec() else { return false };
+        if pod.node_name().is_some() || pod.metadata().deletion_timestamp.is_some() {
             return false;
         }
         let claims = spec
@@ -42,7 +45,7 @@ impl World {
             .iter()
             .flatten()
             .filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name));
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = pod.metadata().namespace.as_deref().unwrap_or_default();
         claims
             .into_iter()
             .any(|claim| self.volume_is_gone(&NamespacedName::new(namespace, claim.as_str())))

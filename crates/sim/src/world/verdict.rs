@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::Endpoint;
-use rekindle_controllers::{Kind, NamespacedName, Object, owners};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
 use rekindle_operator::kinds;
 use rekindle_types::pods::{is_finished, is_ready};
 use rekindle_types::v1alpha1::{ReplacementStep, Rung};
@@ -109,8 +109,7 @@ impl World {
         let selector = spec.selector.as_ref()?;
         let every = spec.publish_not_ready_addresses == Some(true);
         let pods = self.server.pods();
-        let addresses = pods.iter().filter_map(|object| {
-            let Object::Pod(pod) = object else { return None };
+        let addresses = pods.iter().filter_map(|pod| {
             let labels = pod.metadata.labels.as_ref()?;
             let is_meant = selector.iter().all(|(key, value)| labels.get(key) == Some(value))
                 && pod.metadata.namespace == service.metadata.namespace
@@ -252,15 +251,14 @@ impl World {
     /// Each workload: how many of its pods are ready, and what they run.
     pub fn end_state(&self) -> BTreeMap<String, String> {
         let mut state: BTreeMap<String, (usize, String)> = BTreeMap::new();
-        for object in self.server.pods() {
-            let Object::Pod(pod) = &object else { continue };
+        for pod in self.server.pods() {
             let owner = owners::controller_of(&pod.metadata);
             let of = owner.map_or_else(
-                || object.id().to_string(),
+                || ObjectId::new(Kind::Pod, super::name_of(&pod)).to_string(),
                 |owner| format!("{} {}", owner.kind, owner.name),
             );
             let entry = state.entry(of).or_default();
-            entry.0 += usize::from(is_ready(pod) || is_finished(pod));
+            entry.0 += usize::from(is_ready(&pod) || is_finished(&pod));
             entry.1 = format!("{:?}", pod.metadata.annotations);
         }
         state.into_iter().map(|(of, (ready, what))| (of, format!("{ready} {what}"))).collect()

@@ -1,4 +1,6 @@
-use k8s_openapi::api::core::v1::PodCondition;
+use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
+
+use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
 

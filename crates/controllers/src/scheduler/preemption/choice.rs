@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 
 use super::victims::{Victims, started};
 use crate::scheduler::priority;
@@ -20,8 +21,7 @@ pub(super) fn best(candidates: Vec<Victims<'_>>) -> Option<Victims<'_>> {
 fn loss(victims: &Victims<'_>) -> Loss {
     let highest = victims.pods.first().map_or(i32::MIN, |pod| priority(pod));
     // Each counts for something, so that fewer pods of a negative priority are fewer.
-    let each =
-        |pod: &k8s_openapi::api::core::v1::Pod| i64::from(priority(pod)) - i64::from(i32::MIN);
+    let each = |pod: &Pod| i64::from(priority(pod)) - i64::from(i32::MIN);
     let sum = victims.pods.iter().map(|pod| each(pod)).sum();
     let of_highest = victims.pods.iter().filter(|pod| priority(pod) == highest);
     let oldest = of_highest.map(|pod| started(pod)).min().unwrap_or(Tick::ZERO);

@@ -15,8 +15,9 @@ mod victims;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 use serde_json::json;
 

@@ -4,8 +4,9 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use rekindle_types::Tick;
+use rekindle_types::held::Pod;
 
 use super::budgets::{self, Split};
 use crate::cluster::{Host, NodeState, Shift};

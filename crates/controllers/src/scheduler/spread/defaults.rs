@@ -4,7 +4,7 @@
 //! Other than with constraints of its own a node need not have both labels: without a zone the hosts count alone. The domain of a host is
 //! the node, whatever its label says.
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use super::super::affinity;
 use super::super::candidate::Candidate;

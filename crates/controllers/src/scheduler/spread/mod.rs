@@ -9,7 +9,8 @@ mod selector;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{Node, TopologySpreadConstraint};
+use rekindle_types::held::Pod;
 use rekindle_types::labels::Labels;
 
 use super::affinity::label;

@@ -1,6 +1,6 @@
 //! The pods that a selector means, counted node by node.
 
-use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::held::Pod;
 
 use super::selector::Selector;
 use crate::cluster::NodeNumber;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rekindle_types::held::Pod;
 use rekindle_types::labels::{self, Labels};
 
 use crate::{Kind, NamespacedName, Object, ObjectId, View, owners};

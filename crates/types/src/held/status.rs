@@ -1,0 +1,205 @@
+//! What is held of a pod's status: what workloads, placement and the ladder ask about.
+//!
+//! In the API's type a container's status takes up 750 bytes, as it has a place for all that may have happened to it. Here it has one for what
+//! did.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    self, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, PodCondition,
+    PodIP, ResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// The status of a pod; its fields are those of the API.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the API reference of PodStatus has them")]
+pub struct PodStatus {
+    pub allocated_resources: Option<Box<BTreeMap<String, Quantity>>>,
+    pub conditions: Option<Vec<PodCondition>>,
+    pub container_statuses: Option<Vec<ContainerStatus>>,
+    pub init_container_statuses: Option<Vec<ContainerStatus>>,
+    pub message: Option<String>,
+    pub nominated_node_name: Option<String>,
+    pub phase: Option<String>,
+    pub pod_ip: Option<String>,
+    pub pod_ips: Option<Vec<PodIP>>,
+    pub qos_class: Option<String>,
+    pub reason: Option<String>,
+    pub resources: Option<Box<ResourceRequirements>>,
+    pub start_time: Option<Time>,
+}
+
+/// The status of a container; its fields are those of the API.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the API reference of ContainerStatus has them")]
+pub struct ContainerStatus {
+    pub allocated_resources: Option<Box<BTreeMap<String, Quantity>>>,
+    pub container_id: Option<String>,
+    pub last_state: ContainerState,
+    pub name: String,
+    pub ready: bool,
+    pub resources: Option<Box<ResourceRequirements>>,
+    pub restart_count: i32,
+    pub started: Option<bool>,
+    pub state: ContainerState,
+}
+
+/// How a container is, or was before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ContainerState {
+    /// Nothing is said of it.
+    #[default]
+    Unsaid,
+    /// It waits to be started.
+    Waiting(Box<ContainerStateWaiting>),
+    /// It runs.
+    Running(ContainerStateRunning),
+    /// It has ended.
+    Terminated(Box<ContainerStateTerminated>),
+}
+
+impl ContainerState {
+    /// Why it waits, if it does.
+    pub fn waiting(&self) -> Option<&ContainerStateWaiting> {
+        match self {
+            Self::Waiting(waiting) => Some(waiting),
+            Self::Unsaid | Self::Running(_) | Self::Terminated(_) => None,
+        }
+    }
+
+    /// Since when it runs, if it does.
+    pub fn running(&self) -> Option<&ContainerStateRunning> {
+        match self {
+            Self::Running(running) => Some(running),
+            Self::Unsaid | Self::Waiting(_) | Self::Terminated(_) => None,
+        }
+    }
+
+    /// How it ended, if it did.
+    pub fn terminated(&self) -> Option<&ContainerStateTerminated> {
+        match self {
+            Self::Terminated(terminated) => Some(terminated),
+            Self::Unsaid | Self::Waiting(_) | Self::Running(_) => None,
+        }
+    }
+}
+
+impl From<v1::PodStatus> for PodStatus {
+    fn from(status: v1::PodStatus) -> Self {
+        Self {
+            allocated_resources: status.allocated_resources.map(Box::new),
+            conditions: status.conditions.map(fitting),
+            container_statuses: status.container_statuses.map(container_statuses),
+            init_container_statuses: status.init_container_statuses.map(container_statuses),
+            message: status.message,
+            nominated_node_name: status.nominated_node_name,
+            phase: status.phase,
+            pod_ip: status.pod_ip,
+            pod_ips: status.pod_ips.map(fitting),
+            qos_class: status.qos_class,
+            reason: status.reason,
+            resources: status.resources.map(Box::new),
+            start_time: status.start_time,
+        }
+    }
+}
+
+/// A list that was read has room for more, which would stay empty.
+fn fitting<T>(mut list: Vec<T>) -> Vec<T> {
+    list.shrink_to_fit();
+    list
+}
+
+fn container_statuses(list: Vec<v1::ContainerStatus>) -> Vec<ContainerStatus> {
+    list.into_iter().map(ContainerStatus::from).collect::<Box<[_]>>().into_vec()
+}
+
+impl From<v1::ContainerStatus> for ContainerStatus {
+    fn from(status: v1::ContainerStatus) -> Self {
+        Self {
+            allocated_resources: status.allocated_resources.map(Box::new),
+            container_id: status.container_id,
+            last_state: status.last_state.map(ContainerState::from).unwrap_or_default(),
+            name: status.name,
+            ready: status.ready,
+            resources: status.resources.map(Box::new),
+            restart_count: status.restart_count,
+            started: status.started,
+            state: status.state.map(ContainerState::from).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<v1::ContainerState> for ContainerState {
+    /// Of a state that says several things, what the API reference has first of what is over: it may have one only.
+    fn from(state: v1::ContainerState) -> Self {
+        match (state.terminated, state.running, state.waiting) {
+            (Some(terminated), _, _) => Self::Terminated(Box::new(terminated)),
+            (None, Some(running), _) => Self::Running(running),
+            (None, None, Some(waiting)) => Self::Waiting(Box::new(waiting)),
+            (None, None, None) => Self::Unsaid,
+        }
+    }
+}
+
+impl PodStatus {
+    /// As the API has it, as far as it is held.
+    pub fn to_api(&self) -> v1::PodStatus {
+        let statuses = |list: &Option<Vec<ContainerStatus>>| {
+            list.as_ref().map(|list| list.iter().map(ContainerStatus::to_api).collect())
+        };
+        v1::PodStatus {
+            allocated_resources: self.allocated_resources.as_deref().cloned(),
+            conditions: self.conditions.clone(),
+            container_statuses: statuses(&self.container_statuses),
+            init_container_statuses: statuses(&self.init_container_statuses),
+            message: self.message.clone(),
+            nominated_node_name: self.nominated_node_name.clone(),
+            phase: self.phase.clone(),
+            pod_ip: self.pod_ip.clone(),
+            pod_ips: self.pod_ips.clone(),
+            qos_class: self.qos_class.clone(),
+            reason: self.reason.clone(),
+            resources: self.resources.as_deref().cloned(),
+            start_time: self.start_time.clone(),
+            ..v1::PodStatus::default()
+        }
+    }
+}
+
+impl ContainerStatus {
+    fn to_api(&self) -> v1::ContainerStatus {
+        v1::ContainerStatus {
+            allocated_resources: self.allocated_resources.as_deref().cloned(),
+            container_id: self.container_id.clone(),
+            last_state: self.last_state.to_api(),
+            name: self.name.clone(),
+            ready: self.ready,
+            resources: self.resources.as_deref().cloned(),
+            restart_count: self.restart_count,
+            started: self.started,
+            state: self.state.to_api(),
+            ..v1::ContainerStatus::default()
+        }
+    }
+}
+
+impl ContainerState {
+    fn to_api(&self) -> Option<v1::ContainerState> {
+        let state = v1::ContainerState::default();
+        match self {
+            Self::Unsaid => None,
+            Self::Waiting(waiting) => {
+                Some(v1::ContainerState { waiting: Some(waiting.as_ref().clone()), ..state })
+            }
+            Self::Running(running) => {
+                Some(v1::ContainerState { running: Some(running.clone()), ..state })
+            }
+            Self::Terminated(terminated) => {
+                Some(v1::ContainerState { terminated: Some(terminated.as_ref().clone()), ..state })
+            }
+        }
+    }
+}
